@@ -1,0 +1,1 @@
+"""The targets that come with the package, one folder each."""

@@ -1,0 +1,83 @@
+"""Every error that annotated-region raises: one class a meaning.
+
+Each message says what is wrong, where (function, binding, target) and what to do about it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AnnotatedRegionError",
+    "BackendUnavailableError",
+    "BuildError",
+    "CodegenError",
+    "InvalidClaimError",
+    "InvalidModuleError",
+    "MalformedAnnotationError",
+    "ModelError",
+    "OverlappingRegionsError",
+    "PinError",
+    "RegionCycleError",
+    "RegionRejectedError",
+    "RuleError",
+    "UnknownTargetError",
+]
+
+
+class AnnotatedRegionError(Exception):
+    """Base of all errors of this package."""
+
+
+class MalformedAnnotationError(AnnotatedRegionError):
+    """The ``compiler_begin``/``compiler_end`` calls of a function do not describe regions."""
+
+
+class InvalidClaimError(AnnotatedRegionError):
+    """A claim names something that no region may hold: an unknown variable, an `If`, an impure call."""
+
+
+class RegionCycleError(AnnotatedRegionError):
+    """Contracting the regions would make a cycle: two regions would each need the other's result."""
+
+
+class OverlappingRegionsError(AnnotatedRegionError):
+    """A node lies in more than one region where only disjoint regions make sense."""
+
+
+class InvalidModuleError(AnnotatedRegionError):
+    """The module handed in is not well formed, or is not of the kind that the caller needs."""
+
+
+class ModelError(AnnotatedRegionError):
+    """A model file cannot be read or is not what it should be."""
+
+
+class UnknownTargetError(AnnotatedRegionError):
+    """No rule, pattern or backend is registered under this target name."""
+
+
+class RuleError(AnnotatedRegionError):
+    """A registered rule or pattern check failed or answered with something that is no answer."""
+
+
+class PinError(AnnotatedRegionError):
+    """A pin or a ban asks for a placement that no target offers."""
+
+
+class BackendUnavailableError(AnnotatedRegionError):
+    """A target's library, compiler or device is missing on this machine."""
+
+
+class RegionRejectedError(AnnotatedRegionError):
+    """A code generator refuses one region; the pipeline may take the claim back."""
+
+    def __init__(self, message: str, symbol: str | None = None) -> None:
+        super().__init__(message)
+        self.symbol = symbol
+
+
+class CodegenError(AnnotatedRegionError):
+    """A code generator met an external function that it cannot translate."""
+
+
+class BuildError(AnnotatedRegionError):
+    """The system compiler or the linker did not accept the generated code."""

@@ -1,0 +1,1 @@
+"""What tests of passes, pipelines and backends share: models, strategies, the conformance kit."""
