@@ -1,0 +1,21 @@
+"""Choosing who runs what: the optimisation engine behind ``ResolveConflicts(LeastCost(model))``."""
+
+from __future__ import annotations
+
+from annotated_region.placement.evaluation import InvalidPlacementError, evaluate
+from annotated_region.placement.problem import Placement, Problem, Region, Unit, Value
+from annotated_region.placement.solver import Solution, solve
+from annotated_region.placement.starts import priority_placement
+
+__all__ = [
+    "InvalidPlacementError",
+    "Placement",
+    "Problem",
+    "Region",
+    "Solution",
+    "Unit",
+    "Value",
+    "evaluate",
+    "priority_placement",
+    "solve",
+]

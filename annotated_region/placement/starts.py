@@ -1,0 +1,118 @@
+"""The placements that everyone knows: priorities, one target alone, all on the host.
+
+The search starts from all of them, so its answer is never worse than any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import permutations
+
+from annotated_region.placement.problem import Placement, Problem
+from annotated_region.placement.waves import wave_placement
+
+__all__ = ["orders_to_try", "priority_placement", "starting_placements"]
+
+ALL_ORDERS_UP_TO = 4
+"""With at most this many targets, every order of them is tried."""
+
+
+def priority_placement(problem: Problem, order: Sequence[int]) -> Placement | None:
+    """First target that claims wins, as in ONNX Runtime and TVM; what nobody takes is the host's.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    order
+        Targets, the preferred one first; targets left out get nothing.
+
+    Returns
+    -------
+    Placement or None
+        None if some node can neither run on the host nor on these targets.
+
+    Notes
+    -----
+    Among the units of one target the larger composite wins, then the one that starts earlier. Composites
+    that would need each other are dissolved, and their nodes offered again. O(units log units) for each
+    round of dissolving.
+    """
+    banned: set[int] = set()
+    while True:
+        units = _cover(problem, order, banned)
+        if units is None:
+            return None
+        placement = wave_placement(problem, units)
+        if placement is not None:
+            return placement
+        banned |= _tangled(problem, units)
+
+
+def orders_to_try(targets: int) -> list[tuple[int, ...]]:
+    """Every order of few targets; of many, each rotation of the natural order and of its reverse."""
+    if targets <= ALL_ORDERS_UP_TO:
+        return list(permutations(range(targets)))
+    natural = tuple(range(targets))
+    turned = [natural[first:] + natural[:first] for first in natural]
+    return list(dict.fromkeys([*turned, *(order[::-1] for order in turned)]))
+
+
+def starting_placements(problem: Problem) -> list[Placement]:
+    """All-host, each target alone, and the priority placements; those that exist, each once."""
+    orders: list[tuple[int, ...]] = [(), *((target,) for target in range(problem.host))]
+    orders += orders_to_try(problem.host)
+    found = (priority_placement(problem, order) for order in orders)
+    return list(dict.fromkeys(placement for placement in found if placement is not None))
+
+
+def _cover(problem: Problem, order: Sequence[int], banned: set[int]) -> list[int] | None:
+    """Units that cover each node once, first come first served; None if a node stays uncovered."""
+    rank = {place: position for position, place in enumerate([*order, problem.host])}
+    offered = sorted({unit for units in problem.units_of for unit in units} - banned)
+    offered = [unit for unit in offered if problem.units[unit].place in rank]
+    offered.sort(key=lambda unit: _preference(problem, unit, rank))
+    taken = [False] * problem.nodes
+    chosen = []
+    for unit in offered:
+        nodes = problem.units[unit].nodes
+        if not any(taken[node] for node in nodes):
+            chosen.append(unit)
+            for node in nodes:
+                taken[node] = True
+    return sorted(chosen) if all(taken) else None
+
+
+def _preference(problem: Problem, unit: int, rank: dict[int, int]) -> tuple[int, int, int, float, int]:
+    """Earlier place, then larger, then earlier in the program, then cheaper, then as given."""
+    described = problem.units[unit]
+    return rank[described.place], -len(described.nodes), described.nodes[0], described.cost, unit
+
+
+def _tangled(problem: Problem, units: Iterable[int]) -> set[int]:
+    """The composites that stand in a cycle of units, or between cycles."""
+    chosen = sorted(units)
+    owner = {node: unit for unit in chosen for node in problem.units[unit].nodes}
+    before = {unit: set[int]() for unit in chosen}
+    after = {unit: set[int]() for unit in chosen}
+    for node, readers in enumerate(problem.successors):
+        for reader in readers:
+            if owner[node] != owner[reader]:
+                after[owner[node]].add(owner[reader])
+                before[owner[reader]].add(owner[node])
+    left = _peel(_peel(dict.fromkeys(chosen), before, after), after, before)
+    return {unit for unit in left if len(problem.units[unit].nodes) > 1}
+
+
+def _peel(left: dict[int, None], before: dict[int, set[int]], after: dict[int, set[int]]) -> dict[int, None]:
+    """`left` without the units that Kahn's algorithm can take away from the `before` side."""
+    waiting = {unit: sum(other in left for other in before[unit]) for unit in left}
+    free = [unit for unit, count in waiting.items() if count == 0]
+    for unit in free:
+        for other in sorted(after[unit]):
+            if other in waiting:
+                waiting[other] -= 1
+                if waiting[other] == 0:
+                    free.append(other)
+    gone = set(free)
+    return {unit: None for unit in left if unit not in gone}

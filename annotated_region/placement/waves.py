@@ -1,0 +1,91 @@
+"""Regions for a given choice of units: waves of everything that is ready, one place at a time.
+
+This is how ONNX Runtime orders its node groups: run all that the host can run, then all that one target
+can run, and so on; each wave of a target is one region, so the regions follow one another and can never
+need each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from annotated_region.placement.problem import Placement, Problem
+
+__all__ = ["wave_placement"]
+
+
+def wave_placement(problem: Problem, units: Sequence[int]) -> Placement | None:
+    """The cheapest, in launches, of the waves that start with each place in turn.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    units
+        Indices of units that cover each node once.
+
+    Returns
+    -------
+    Placement or None
+        None if two composites need each other.
+
+    Notes
+    -----
+    O(places x (nodes + edges)).
+    """
+    graph = _UnitGraph(problem, units)
+    found = []
+    for first in range(problem.host + 1):
+        groups = graph.waves(first)
+        if groups is None:
+            return None
+        placement = Placement.of(problem, groups)
+        launches = sum(problem.launch[region.place] for region in placement.regions)
+        found.append((launches, first, placement))
+    return min(found, key=lambda item: item[:2])[2]
+
+
+class _UnitGraph:
+    """The chosen units and the edges between them."""
+
+    def __init__(self, problem: Problem, units: Sequence[int]) -> None:
+        self._units = list(units)
+        self._places = [problem.units[unit].place for unit in units]
+        self._count = problem.host + 1
+        owner = {node: rank for rank, unit in enumerate(units) for node in problem.units[unit].nodes}
+        self._after: list[list[int]] = []
+        self._waiting = [0] * len(units)
+        for rank, unit in enumerate(units):
+            readers = {
+                owner[reader] for node in problem.units[unit].nodes for reader in problem.successors[node]
+            }
+            readers.discard(rank)
+            self._after.append(sorted(readers))
+            for reader in self._after[rank]:
+                self._waiting[reader] += 1
+
+    def waves(self, first: int) -> list[list[int]] | None:
+        """The units in waves; the place of the first wave is `first`, then those with most ready units."""
+        waiting = list(self._waiting)
+        ready: list[list[int]] = [[] for _ in range(self._count)]
+        for rank, count in enumerate(waiting):
+            if count == 0:
+                ready[self._places[rank]].append(rank)
+        groups: list[list[int]] = []
+        done, place = 0, first
+        while done < len(self._units):
+            if not ready[place]:
+                place = max(range(self._count), key=lambda other: len(ready[other]))
+            wave = ready[place]
+            if not wave:
+                return None
+            for rank in wave:  # grows while it is walked: the wave takes in what it makes ready
+                for reader in self._after[rank]:
+                    waiting[reader] -= 1
+                    if waiting[reader] == 0:
+                        ready[self._places[reader]].append(reader)
+            done += len(wave)
+            groups.append([self._units[rank] for rank in wave])
+            ready[place] = []
+            place = self._count - 1  # the host goes first whenever it can: it has no launch
+        return groups

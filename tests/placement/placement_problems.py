@@ -1,0 +1,98 @@
+"""Problems to solve: literal graphs, families of networks, and random ones."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Sequence
+
+from annotated_region.placement import Problem, Unit, Value
+
+Table = tuple[tuple[float, ...], ...]
+
+
+def uniform_table(targets: int, cost: float, same_target: float | None = None) -> Table:
+    """Every move costs `cost`; between two regions of one target `same_target`."""
+    same = cost if same_target is None else same_target
+    places = range(targets + 1)
+    return tuple(tuple(same if a == b else cost for b in places) for a in places)
+
+
+def of_edges(
+    nodes: int,
+    edges: Iterable[tuple[int, int]],
+    launch: Sequence[float],
+    compute: Sequence[Sequence[float]],
+    table: Table,
+    composites: Iterable[Unit] = (),
+    inputs: Iterable[Sequence[int]] = (),
+) -> Problem:
+    """One value a node; what nobody reads is a result. `compute[node]` is one cost a place, host last."""
+    readers: list[list[int]] = [[] for _ in range(nodes)]
+    for source, reader in sorted(set(edges)):
+        readers[source].append(reader)
+    values = [Value(None, tuple(read), table) for read in inputs]
+    values += [Value(node, tuple(read), table, host_reads=not read) for node, read in enumerate(readers)]
+    units = [Unit(place, (node,), cost) for node in range(nodes) for place, cost in enumerate(compute[node])]
+    return Problem(nodes, tuple(launch), tuple(values), (*units, *composites))
+
+
+def random_problem(seed: int, most_nodes: int = 8, most_targets: int = 3) -> Problem:
+    """A small problem with zero, equal and random costs, composites, parameters and missing units."""
+    rng = random.Random(seed)
+    nodes = rng.randint(1, most_nodes)
+    targets = rng.randint(1, most_targets)
+    draw = _drawer(rng)
+    density = rng.choice([0.2, 0.35, 0.5, 0.8])
+    reach = rng.choice([2, 3, nodes])
+    readers: list[list[int]] = [[] for _ in range(nodes)]
+    for right in range(nodes):
+        for left in range(max(0, right - reach), right):
+            if rng.random() < density:
+                readers[left].append(right)
+    values = []
+    for _ in range(rng.randint(0, 2)):
+        read = tuple(node for node in range(nodes) if rng.random() < 0.3)
+        values.append(Value(None, read, _table(rng, draw, targets)))
+    for node, read in enumerate(readers):
+        host_reads = not read or rng.random() < 0.15
+        values.append(Value(node, tuple(read), _table(rng, draw, targets), host_reads))
+        if rng.random() < 0.1 and read:
+            values.append(Value(node, tuple(read[:1]), _table(rng, draw, targets)))
+    launch = tuple(draw() for _ in range(targets))
+    return Problem(nodes, launch, tuple(values), _units(rng, draw, nodes, targets))
+
+
+def _drawer(rng: random.Random):  # type: ignore[no-untyped-def]
+    kind = rng.randrange(4)
+    if kind == 0:
+        return lambda: float(rng.randint(0, 3))
+    if kind == 1:
+        return lambda: rng.choice([0.0, 1.0])
+    if kind == 2:
+        return lambda: rng.random()
+    return lambda: rng.choice([0.0, rng.random(), 10 * rng.random()])
+
+
+def _table(rng: random.Random, draw, targets: int) -> Table:  # type: ignore[no-untyped-def]
+    if rng.random() < 0.5:
+        return uniform_table(targets, draw(), rng.choice([None, 0.0]))
+    return tuple(tuple(draw() for _ in range(targets + 1)) for _ in range(targets + 1))
+
+
+def _units(rng: random.Random, draw, nodes: int, targets: int) -> tuple[Unit, ...]:  # type: ignore[no-untyped-def]
+    units = []
+    support = rng.choice([0.5, 0.8, 1.0])
+    for node in range(nodes):
+        if rng.random() < 0.95:
+            host = math.inf if rng.random() < 0.05 else draw() + rng.choice([0.0, 1.0, 2.0])
+            units.append(Unit(targets, (node,), host))
+        for target in range(targets):
+            if rng.random() < support:
+                units.append(Unit(target, (node,), draw()))
+    for _ in range(rng.randint(0, 3) if nodes > 1 else 0):
+        size = rng.randint(2, min(4, nodes))
+        start = rng.randrange(nodes - size + 1)
+        members = range(start, start + size) if rng.random() < 0.6 else rng.sample(range(nodes), size)
+        units.append(Unit(rng.randrange(targets), tuple(sorted(members)), draw()))
+    return tuple(units)
