@@ -1,0 +1,143 @@
+"""The two annotation ops, ``compiler_begin`` and ``compiler_end``, as real Relax ops.
+
+They are registered when this module is imported: pure, with the type of their argument, legalized
+to their argument. An annotated module therefore type-checks, prints, parses, compiles and computes
+what the unannotated one computes. In TVMScript they are ``R.annotation.compiler_begin(x,
+compiler="dnnl")`` and ``R.annotation.compiler_end(...)``, with ``region="..."`` as an optional label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Final
+
+import tvm
+import tvm.relax.script.parser
+import tvm.script.relax
+from tvm import relax
+
+from annotated_region.errors import MalformedAnnotationError
+
+__all__ = [
+    "BEGIN",
+    "END",
+    "Annotation",
+    "Key",
+    "annotation_of",
+    "compiler_begin",
+    "compiler_end",
+]
+
+BEGIN: Final = "relax.annotation.compiler_begin"
+END: Final = "relax.annotation.compiler_end"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """What tells one region's annotations from another's: the target and the optional label."""
+
+    target: str
+    label: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.target!r} (region {self.label!r})" if self.label else f"{self.target!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """One token of a chain: whether it begins or ends, and whose region."""
+
+    begins: bool
+    key: Key
+
+    def __str__(self) -> str:
+        return f"{'compiler_begin' if self.begins else 'compiler_end'} for {self.key}"
+
+
+def compiler_begin(value: relax.Expr, compiler: str, region: str | None = None) -> relax.Call:
+    """Mark `value` as entering a region of the target `compiler`.
+
+    Parameters
+    ----------
+    value
+        The expression on the edge; the result has its type and its value.
+    compiler
+        The name of the target.
+    region
+        A label that tells apart overlapping regions of one target.
+
+    Raises
+    ------
+    MalformedAnnotationError
+        `compiler` or `region` is no text, or is empty.
+    """
+    return _annotate(BEGIN, value, compiler, region)
+
+
+def compiler_end(value: relax.Expr, compiler: str, region: str | None = None) -> relax.Call:
+    """Mark `value` as leaving a region of the target `compiler`; parameters as `compiler_begin`."""
+    return _annotate(END, value, compiler, region)
+
+
+def annotation_of(value: relax.Expr, begin: str = BEGIN, end: str = END) -> Annotation | None:
+    """The annotation that the call `value` makes; None if it is anything else.
+
+    Parameters
+    ----------
+    value
+        The right-hand side of a binding.
+    begin, end
+        The names of the two annotation ops.
+
+    Raises
+    ------
+    MalformedAnnotationError
+        The call is an annotation without a target name.
+    """
+    if not isinstance(value, tvm.ir.Call) or not isinstance(value.op, tvm.ir.Op):
+        return None
+    name = value.op.name
+    if name not in (begin, end):
+        return None
+    attrs = value.attrs if isinstance(value.attrs, tvm.ir.DictAttrs) else {}
+    compiler = attrs.get("compiler", None)
+    if not isinstance(compiler, str) or not compiler:
+        raise MalformedAnnotationError(
+            f'{value} names no target; write {name.removeprefix("relax.")}(x, compiler="<target>")'
+        )
+    region = attrs.get("region", "")
+    return Annotation(name == begin, Key(str(compiler), str(region or "")))
+
+
+def _annotate(op_name: str, value: relax.Expr, compiler: str, region: str | None) -> relax.Call:
+    if not isinstance(compiler, str) or not compiler:
+        raise MalformedAnnotationError(f"the target of an annotation is a non-empty text, not {compiler!r}")
+    if region is not None and (not isinstance(region, str) or not region):
+        raise MalformedAnnotationError(f"the label of a region is a non-empty text, not {region!r}")
+    attrs = {"compiler": compiler} if region is None else {"compiler": compiler, "region": region}
+    # Operands may be plain numbers in TVMScript, which makes constants of them elsewhere too.
+    operand = value if isinstance(value, tvm.ir.Expr) else relax.const(value)
+    return relax.Call(tvm.ir.Op.get(op_name), [operand], tvm.ir.make_node("ir.DictAttrs", **attrs))
+
+
+def _register(name: str, description: str) -> None:
+    # The op lives as long as the process: registering it again after a module reload would be an error.
+    if name in tvm.ir.Op.list_op_names():
+        return
+    tvm.ir._ffi_api.RegisterOp(name, description)
+    op = tvm.ir.Op.get(name)
+    op.set_num_inputs(1)
+    op.add_argument("value", "Expr", "The value on the edge.")
+    tvm.ir.register_op_attr(name, "FInferType", lambda call, _context: call.args[0].ty)
+    tvm.ir.register_op_attr(name, "FPurity", True)
+    tvm.ir.register_op_attr(name, "FLegalize", lambda _builder, call: call.args[0])
+
+
+_register(BEGIN, "Marks a value that enters a region of a target.")
+_register(END, "Marks a value that leaves a region of a target.")
+
+# TVMScript resolves R.annotation.* on these two modules.
+_NAMESPACE = SimpleNamespace(compiler_begin=compiler_begin, compiler_end=compiler_end)
+for _module in (tvm.script.relax, tvm.relax.script.parser):
+    _module.annotation = _NAMESPACE

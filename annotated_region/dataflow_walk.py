@@ -1,0 +1,284 @@
+"""The one walk over the bindings of a function that fills its dataflow graph.
+
+The cases that the walk tells apart:
+
+1. an annotation: no node; it lengthens the chain of its argument;
+2. a call, a tuple, a field, another name: a node with an edge from each distinct leaf operand;
+3. an `If`: its branches are scopes of their own, walked first; their results are its operands;
+4. a local function: likewise, its parameters being external values;
+5. a `MatchCast`: a node that may define shape variables, which order its users behind it;
+6. anything else is a literal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import tvm
+from tvm import relax
+
+from annotated_region.annotations import BEGIN, END, Annotation, annotation_of
+from annotated_region.dataflow import DEAD, RESULT, DataflowGraph, Edge, Node, NodeKind, Scope
+
+__all__ = ["read_dataflow"]
+
+Origin = tuple[int, int]
+"""Where a value comes from: the number of its producer and that of the chain it came through."""
+
+
+@dataclass(slots=True)
+class _Frame:
+    """An open body of an `If` or a local function."""
+
+    first_node: int
+    captured: dict[int, None] = field(default_factory=dict)
+
+
+def read_dataflow(
+    func: relax.Function, name: str | None = None, begin: str = BEGIN, end: str = END
+) -> DataflowGraph:
+    """The dataflow graph of `func`, annotated or not.
+
+    Parameters
+    ----------
+    func
+        The function to read; it is not changed.
+    name
+        Its name, for messages; by default what its ``global_symbol`` says.
+    begin, end
+        The names of the annotation ops.
+
+    Raises
+    ------
+    MalformedAnnotationError
+        An annotation names no target.
+
+    Notes
+    -----
+    Time and memory are linear in the number of bindings and operands.
+    """
+    graph = DataflowGraph(func, name, begin, end)
+    walker = _Walker(graph)
+    for param in graph.func.params:
+        walker.external(param)
+    results = walker.body(graph.func.body, graph.name)
+    graph.result_edges += walker.edges_to(RESULT, results)
+    walker.finish()
+    return graph
+
+
+class _Walker:
+    # Variables are looked up by hash, which is their address: equality of TVM variables is identity,
+    # and a dict keyed by the variables themselves would call back into Python for each look-up.
+
+    def __init__(self, graph: DataflowGraph) -> None:
+        self.graph = graph
+        self.origin: dict[int, Origin] = {}
+        self.annotation_ops = {hash(tvm.ir.Op.get(name)) for name in (graph.begin, graph.end)}
+        self.purity: dict[int, bool] = {}
+        self.unused: dict[int, Origin] = {}
+        self.tokens: dict[tuple[int, int], Annotation] = {}
+        self.frames: list[_Frame] = []
+        self.shape_vars = {hash(var) for param in graph.func.params for var in _shape_vars(param.ty)}
+        self.shape_makers: dict[int, int] = {}
+
+    def external(self, var: relax.Var) -> Origin:
+        """Number an external value."""
+        self.graph.externals.append(var)
+        self.graph.external_out.append([])
+        origin = (-len(self.graph.externals), 0)
+        self.origin[hash(var)] = origin
+        return origin
+
+    def body(self, body: relax.Expr, path: str) -> list[Origin]:
+        """Walk the blocks of a body; the origins of its result."""
+        if not isinstance(body, relax.SeqExpr):
+            return self.leaves([body])
+        for block in body.blocks:
+            scope = Scope(len(self.graph.scopes), block, path)
+            self.graph.scopes.append(scope)
+            for binding in block.bindings:
+                self.binding(binding, scope)
+        return self.leaves([body.body])
+
+    def binding(self, binding: relax.Binding, scope: Scope) -> None:
+        value = binding.value
+        if isinstance(binding, relax.MatchCast):
+            self.match_cast(binding, value, scope)
+        elif isinstance(value, tvm.ir.Call):
+            op = value.op
+            if hash(op) in self.annotation_ops:
+                self.annotation(binding.var, value)
+            else:
+                self.node(binding, value, self.kind_of_call(op), scope, self.call_leaves(value, op))
+        elif isinstance(value, relax.If):
+            self.conditional(binding, value, scope)
+        elif isinstance(value, relax.Function):
+            self.local_function(binding, value, scope)
+        elif isinstance(value, relax.Tuple | tvm.ir.TupleGetItem | tvm.ir.Var):
+            self.node(binding, value, NodeKind.STRUCTURE, scope, self.leaves([value]))
+        else:
+            self.node(binding, value, NodeKind.LITERAL, scope, [])
+
+    def annotation(self, var: relax.Var, call: relax.Call) -> None:
+        """Case 1."""
+        token = self.token_of(call)
+        argument = call.args[0]
+        if isinstance(argument, tvm.ir.Var):
+            producer, chain = self.origin_of(argument)
+            root = self.graph.annotation_values.get(hash(argument), argument)
+        else:
+            producer, chain = self.external(var)
+            self.graph.bare_externals.add(producer)
+            root = argument
+        origin = (producer, self.graph.chains.extend(chain, token))
+        self.origin[hash(var)] = self.unused[hash(var)] = origin
+        self.graph.annotation_values[hash(var)] = root
+
+    def token_of(self, call: relax.Call) -> Annotation:
+        # Annotations written by this package share one attribute object a key, so that reading
+        # them costs one look-up instead of one conversion each. Begin and end differ by the op.
+        identity = (hash(call.op), hash(call.attrs))
+        token = self.tokens.get(identity)
+        if token is None:
+            token = annotation_of(call, self.graph.begin, self.graph.end)
+            assert token is not None, "only annotation calls come here"
+            self.tokens[identity] = token
+        return token
+
+    def node(
+        self,
+        binding: relax.Binding,
+        value: relax.Expr,
+        kind: NodeKind,
+        scope: Scope,
+        operands: list[Origin],
+    ) -> int:
+        """Case 2: number a node and connect its operands."""
+        graph = self.graph
+        number = len(graph.nodes)
+        var = binding.var
+        graph.nodes.append(Node(var, binding, value, kind, scope.index))
+        graph.into.append([])
+        graph.out_of.append([])
+        graph.bind_number(var, number)
+        scope.nodes.append(number)
+        graph.into[number] = self.edges_to(number, operands)
+        if self.shape_makers:
+            self.order_behind_shape_makers(number, value, var.ty)
+        self.origin[hash(var)] = (number, 0)
+        return number
+
+    def conditional(self, binding: relax.Binding, value: relax.If, scope: Scope) -> None:
+        """Case 3."""
+        name = binding.var.name
+        frame = self.open_frame()
+        operands = self.leaves([value.cond])
+        operands += self.body(value.true_branch, f"the true branch of {name!r} in {scope.path}")
+        operands += self.body(value.false_branch, f"the false branch of {name!r} in {scope.path}")
+        self.close_frame(frame, self.node(binding, value, NodeKind.BOUNDARY, scope, operands))
+
+    def local_function(self, binding: relax.Binding, value: relax.Function, scope: Scope) -> None:
+        """Case 4."""
+        frame = self.open_frame()
+        for param in value.params:
+            self.external(param)
+        operands = self.body(value.body, f"the local function {binding.var.name!r} in {scope.path}")
+        self.close_frame(frame, self.node(binding, value, NodeKind.BOUNDARY, scope, operands))
+
+    def match_cast(self, binding: relax.MatchCast, value: relax.Expr, scope: Scope) -> None:
+        """Case 5."""
+        number = self.node(binding, value, NodeKind.BOUNDARY, scope, self.leaves([value]))
+        for var in _shape_vars(binding.ty):
+            if hash(var) not in self.shape_vars:
+                self.shape_vars.add(hash(var))
+                self.shape_makers[hash(var)] = number
+
+    def order_behind_shape_makers(self, number: int, value: relax.Expr, ty: tvm.ir.Type) -> None:
+        used = [*_shape_vars(ty), *_shape_vars_of_operands(value)]
+        makers = dict.fromkeys(self.shape_makers.get(hash(var), number) for var in used)
+        self.graph.order_edges += [(maker, number) for maker in makers if maker != number]
+
+    def open_frame(self) -> _Frame:
+        self.frames.append(_Frame(len(self.graph.nodes)))
+        return self.frames[-1]
+
+    def close_frame(self, frame: _Frame, number: int) -> None:
+        self.frames.pop()
+        self.graph.order_edges += [(producer, number) for producer in frame.captured]
+
+    def kind_of_call(self, op: relax.Expr) -> NodeKind:
+        if isinstance(op, tvm.ir.Op):
+            pure = self.purity.get(hash(op))
+            if pure is None:
+                pure = self.purity[hash(op)] = bool(op.get_attr("FPurity"))
+            return NodeKind.OPERATION if pure else NodeKind.BOUNDARY
+        if isinstance(op, tvm.ir.GlobalVar) and getattr(op.ty, "purity", False):
+            return NodeKind.OPERATION
+        return NodeKind.BOUNDARY
+
+    def call_leaves(self, call: relax.Call, op: relax.Expr) -> list[Origin]:
+        operands = list(call.args)
+        if not isinstance(op, tvm.ir.Op | tvm.ir.GlobalVar):
+            operands.append(op)
+        return self.leaves(operands)
+
+    def leaves(self, exprs: Iterable[relax.Expr]) -> list[Origin]:
+        """The origins of all variables in `exprs`, in order of use."""
+        return [self.origin_of(var) for var in _variables(exprs) if not self.is_shape_var(var)]
+
+    def is_shape_var(self, var: relax.Var) -> bool:
+        # A shape variable stands for a number that parameters and casts define; it is no value.
+        return hash(var) not in self.origin and isinstance(var.ty, tvm.ir.PrimType)
+
+    def origin_of(self, var: relax.Var) -> Origin:
+        origin = self.origin.get(hash(var)) or self.external(var)
+        if origin[1]:
+            self.unused.pop(hash(var), None)
+        return origin
+
+    def edges_to(self, consumer: int, operands: list[Origin]) -> list[Edge]:
+        """One edge for each distinct operand, entered in the lists of its producer."""
+        edges = [Edge(producer, consumer, chain) for producer, chain in dict.fromkeys(operands)]
+        for edge in edges:
+            self.graph.leaving(edge.producer).append(edge)
+            for frame in reversed(self.frames):
+                if not 0 <= edge.producer < frame.first_node:
+                    break
+                frame.captured[edge.producer] = None
+        return edges
+
+    def finish(self) -> None:
+        """Enter the annotations that nobody uses: an end still says where its producer is."""
+        graph = self.graph
+        for producer, chain in self.unused.values():
+            edge = Edge(producer, DEAD, chain)
+            if graph.chains.tokens[chain][-1].begins:
+                graph.unused_begins.append(edge)
+            else:
+                graph.leaving(producer).append(edge)
+
+
+def _variables(exprs: Iterable[relax.Expr]) -> Iterator[relax.Var]:
+    """The variables in leaf position, left to right; shape variables are not values."""
+    for expr in exprs:
+        if isinstance(expr, tvm.ir.Var):
+            yield expr
+        elif isinstance(expr, relax.Tuple):
+            yield from _variables(expr.fields)
+        elif isinstance(expr, tvm.ir.TupleGetItem):
+            yield from _variables([expr.tuple_value])
+        elif isinstance(expr, relax.Function):
+            yield from relax.analysis.free_vars(expr)
+
+
+def _shape_vars(ty: tvm.ir.Type) -> list[relax.Var]:
+    return list(relax.analysis.tir_vars_in_type(ty))
+
+
+def _shape_vars_of_operands(value: relax.Expr) -> Iterator[relax.Var]:
+    if isinstance(value, tvm.ir.Call):
+        for argument in value.args:
+            if isinstance(argument, relax.ShapeExpr):
+                yield from _shape_vars(argument.ty)

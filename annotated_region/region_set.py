@@ -1,0 +1,399 @@
+"""The set of all annotated regions of a function: the one owner that changes them, through its verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import networkx
+from tvm import relax
+
+from annotated_region.annotations import BEGIN, END
+from annotated_region.certificate import Certificate
+from annotated_region.dataflow import DEAD, DataflowGraph
+from annotated_region.dataflow_walk import read_dataflow
+from annotated_region.errors import InvalidClaimError, OverlappingRegionsError, RegionCycleError
+from annotated_region.members import (
+    Claim,
+    Members,
+    Unit,
+    absorb_composites,
+    in_canonical_order,
+    members_from_claims,
+    members_from_reading,
+)
+from annotated_region.networks import quotient_network, scope_network
+from annotated_region.quotient import contract, find_cycle, topological_order
+from annotated_region.reading import read_regions
+from annotated_region.region import AnnotatedRegion, Composite
+from annotated_region.writing import strip_annotations, write_annotations
+
+__all__ = ["AnnotatedRegionSet"]
+
+
+class AnnotatedRegionSet:
+    """The annotated regions of a `relax.Function`, possibly overlapping.
+
+    Parameters
+    ----------
+    func
+        The function to read; it is not changed.
+    name
+        Its name, for messages; by default its ``global_symbol``.
+    begin, end
+        The names of the annotation ops, where other ops than the default pair are used.
+
+    Raises
+    ------
+    MalformedAnnotationError
+        The annotations do not describe regions. The message names function, target and edge.
+
+    Notes
+    -----
+    Reading takes time linear in the edges of the function plus the sizes of its regions.
+    Iteration gives the regions in the order of their first node. A set that is valid (see `verify`)
+    stays valid under every verb.
+    """
+
+    def __init__(
+        self, func: relax.Function, name: str | None = None, *, begin: str = BEGIN, end: str = END
+    ) -> None:
+        self._graph = read_dataflow(func, name, begin, end)
+        found = read_regions(self._graph) if self._graph.is_annotated else []
+        self._hold(dict(enumerate(in_canonical_order(members_from_reading(found)))))
+        self._written: relax.Function | None = func
+
+    @classmethod
+    def from_claims(
+        cls,
+        func: relax.Function,
+        claims: Mapping[str, Iterable[Claim]],
+        name: str | None = None,
+        *,
+        begin: str = BEGIN,
+        end: str = END,
+    ) -> AnnotatedRegionSet:
+        """The regions that the annotations of `func` describe, if any, and one more for each claim.
+
+        Parameters
+        ----------
+        func
+            The function whose variables the claims name; it is not changed.
+        claims
+            For each target, its claims: a variable, a tuple of variables that form one region, or a
+            `Composite`. Claims may overlap in any way; equal claims are one.
+        name, begin, end
+            As for the constructor.
+
+        Raises
+        ------
+        InvalidClaimError
+            A claim names nothing, a variable that no binding defines, something that no region may
+            hold, or nodes of two blocks.
+        MalformedAnnotationError
+            The annotations that `func` has already do not describe regions.
+        """
+        read = cls(func, name, begin=begin, end=end)
+        return read._changed_to([*read._members.values(), *members_from_claims(read._graph, claims)])
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[AnnotatedRegion]:
+        return iter([self[region] for region in self._ids_in_order()])
+
+    def __getitem__(self, region: int) -> AnnotatedRegion:
+        """The region with this id. O(its edges) at the first call, then O(1)."""
+        if region not in self._shown:
+            self._shown[region] = self._show(region)
+        return self._shown[region]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both sets hold the same regions of the same function; labels and ids do not count."""
+        if not isinstance(other, AnnotatedRegionSet):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"AnnotatedRegionSet({self._graph.name}: {', '.join(str(region) for region in self)})"
+
+    @cached_property
+    def func(self) -> relax.Function:
+        """The function without annotations."""
+        return strip_annotations(self._graph)
+
+    @property
+    def dataflow(self) -> DataflowGraph:
+        """The dataflow graph under the set, for those who count nodes by number."""
+        return self._graph
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets that have a region, in order of their first region."""
+        return tuple(dict.fromkeys(self._members[region].target for region in self._ids_in_order()))
+
+    @property
+    def members(self) -> Mapping[int, Members]:
+        """The regions by number of node, by id: what passes work on."""
+        return self._members
+
+    def regions_of(self, var: relax.Var) -> tuple[AnnotatedRegion, ...]:
+        """Every region that holds `var`: none, one or more. O(1) plus the answer."""
+        node = self._graph.number_of(var)
+        return tuple(self[region] for region in self._holders.get(-1 if node is None else node, ()))
+
+    def overlaps(self) -> list[tuple[AnnotatedRegion, AnnotatedRegion, tuple[relax.Var, ...]]]:
+        """Pairs of regions that share nodes, with the shared nodes. O(nodes + the answer)."""
+        shared: dict[tuple[int, int], list[int]] = {}
+        for node in sorted(self._holders):
+            held = self._holders[node]
+            for index, left in enumerate(held):
+                for right in held[index + 1 :]:
+                    shared.setdefault((left, right), []).append(node)
+        return [
+            (self[left], self[right], self._vars(nodes)) for (left, right), nodes in sorted(shared.items())
+        ]
+
+    def is_disjoint(self) -> bool:
+        """Whether no node lies in two regions. O(nodes)."""
+        return all(len(held) == 1 for held in self._holders.values())
+
+    def graph(self) -> networkx.DiGraph:
+        """The scopes as a `networkx.DiGraph` of variables. O(nodes + edges).
+
+        Vertex attributes: ``op``, ``scope``, ``regions`` (ids), ``targets``; edge attribute: ``bytes``.
+        """
+        return scope_network(self._graph, self._holders, self._members)
+
+    def quotient(self) -> networkx.DiGraph:
+        """The quotient graph of a disjoint set: region ids and host variables. O(nodes + edges).
+
+        Vertex attributes: ``target``, ``op``, ``nodes``; edge attributes: ``values``, ``bytes``.
+
+        Raises
+        ------
+        OverlappingRegionsError
+            Two regions share a node, so that it has no one vertex.
+        """
+        self.require_disjoint()
+        return quotient_network(self._graph, self._holders, self._members)
+
+    def require_disjoint(self) -> None:
+        """Raise `OverlappingRegionsError`, naming a conflict, unless the regions are disjoint."""
+        for node, held in sorted(self._holders.items()):
+            if len(held) > 1:
+                regions = " and ".join(str(self[region]) for region in held)
+                raise OverlappingRegionsError(
+                    f"{self._graph.name}: {self._graph.nodes[node].var.name!r} lies in {regions}; run "
+                    "ResolveConflicts before this"
+                )
+
+    # -- changing ---------------------------------------------------------------------------------
+
+    def merge(self, a: AnnotatedRegion | int, b: AnnotatedRegion | int) -> AnnotatedRegion:
+        """Join two regions of one target; the result keeps the smaller id. O(nodes + edges).
+
+        Composites of that target that lie inside the joined region become part of it.
+
+        Raises
+        ------
+        InvalidClaimError
+            They are no two regions of one target and one block.
+        RegionCycleError
+            The joined region would have to run both before and after something else. The set is
+            unchanged.
+        """
+        left, right = sorted(region if isinstance(region, int) else region.id for region in (a, b))
+        first, second = self._require_pair(left, right)
+        members = {region: held for region, held in self._members.items() if region != right}
+        members[left] = first.joined(second)
+        self._require_joinable(left, right, members)
+        self._hold(absorb_composites(members))
+        self._written = None
+        return self[left]
+
+    def _require_pair(self, left: int, right: int) -> tuple[Members, Members]:
+        for region in (left, right):
+            if region not in self._members:
+                raise InvalidClaimError(
+                    f"{self._graph.name} has no region {region}; its ids are {sorted(self._members)}"
+                )
+        first, second = self._members[left], self._members[right]
+        nodes = self._graph.nodes
+        if left == right or first.target != second.target:
+            raise InvalidClaimError(f"{self[left]} and {self[right]} are not two regions of one target")
+        if nodes[first.nodes[0]].scope != nodes[second.nodes[0]].scope:
+            raise InvalidClaimError(
+                f"{self[left]} and {self[right]} lie in two blocks; a region stays in one"
+            )
+        return first, second
+
+    def _require_joinable(self, left: int, right: int, members: dict[int, Members]) -> None:
+        for family in _families(members):
+            if left not in family:
+                continue
+            quotient = contract(self._graph, [members[region].nodes for region in family])
+            cycle = find_cycle(quotient)
+            if cycle:
+                names = ", ".join(
+                    repr(self._graph.nodes[vertex].var.name)
+                    for vertex in cycle
+                    if vertex != members[left].nodes[0]
+                )
+                raise RegionCycleError(
+                    f"{self._graph.name}: joining {self[left]} and {self[right]} would put {names} both "
+                    "before and after them; keep them apart, or let ResolveConflicts give some of these "
+                    "nodes to another target"
+                )
+
+    # -- writing and proving ----------------------------------------------------------------------
+
+    def annotate(self) -> relax.Function:
+        """The function with the regions written into it as annotations. O(edges).
+
+        A set that was read and not changed gives the function that it was read from.
+        """
+        if self._written is None:
+            graph, members = self._on_plain_function()
+            self._written = write_annotations(graph, in_canonical_order(members))
+        return self._written
+
+    def verify(self) -> Certificate:
+        """A certificate that the regions can run, one after the other. O(nodes + edges) an order.
+
+        Raises
+        ------
+        RegionCycleError
+            Two regions of an order need each other's results.
+        """
+        return Certificate(tuple(self._order(family) for family in _families(self._members)))
+
+    def _order(self, family: Sequence[int]) -> tuple[int | relax.Var, ...]:
+        graph = self._graph
+        quotient = contract(graph, [self._members[region].nodes for region in family])
+        order = topological_order(quotient)
+        region_at = {self._members[region].nodes[0]: region for region in family}
+        if order is None:
+            cycle = find_cycle(quotient)
+            names = " -> ".join(
+                str(self[region_at[vertex]]) if vertex in region_at else repr(graph.nodes[vertex].var.name)
+                for vertex in (*cycle, cycle[0])
+            )
+            raise RegionCycleError(
+                f"{graph.name}: these regions need each other's results: {names}; split one of them, or "
+                "build them with MergeCompilerRegions and ResolveConflicts"
+            )
+        return tuple(region_at.get(vertex, graph.nodes[vertex].var) for vertex in order)
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def replaced_by(self, members: Iterable[Members]) -> AnnotatedRegionSet:
+        """A set of other regions over the same function: how passes make their result."""
+        return self._changed_to(members)
+
+    def _changed_to(self, members: Iterable[Members]) -> AnnotatedRegionSet:
+        other = AnnotatedRegionSet.__new__(AnnotatedRegionSet)
+        other._graph = self._graph
+        kept = absorb_composites(dict(enumerate(dict.fromkeys(members))))
+        other._hold(dict(enumerate(in_canonical_order(kept.values()))))
+        unchanged = list(other._members.values()) == list(self._members.values())
+        other._written = self._written if unchanged else None
+        return other
+
+    def _hold(self, members: dict[int, Members]) -> None:
+        self._members = members
+        self._shown: dict[int, AnnotatedRegion] = {}
+        self._holders: dict[int, list[int]] = {}
+        for region, held in members.items():
+            for node in held.nodes:
+                self._holders.setdefault(node, []).append(region)
+
+    def _ids_in_order(self) -> list[int]:
+        return sorted(self._members, key=lambda region: (self._members[region].sort_key, region))
+
+    def _show(self, region: int) -> AnnotatedRegion:
+        graph, members = self._graph, self._members[region]
+        inside = set(members.nodes)
+        inputs = dict.fromkeys(
+            edge.producer
+            for node in members.nodes
+            for edge in graph.into[node]
+            if edge.producer not in inside and not graph.is_literal(edge.producer)
+        )
+        outputs = [
+            node
+            for node in members.nodes
+            if any(edge.consumer not in inside and edge.consumer != DEAD for edge in graph.out_of[node])
+        ]
+        return AnnotatedRegion(
+            region,
+            members.target,
+            self._vars(members.nodes),
+            tuple(graph.producer_var(producer) for producer in inputs),
+            self._vars(outputs),
+            tuple(Composite(unit.name, self._vars(unit.nodes)) for unit in members.units if unit.name),
+            members.label,
+        )
+
+    def _vars(self, nodes: Iterable[int]) -> tuple[relax.Var, ...]:
+        return tuple(self._graph.nodes[node].var for node in nodes)
+
+    def _identity(self) -> list[tuple[Any, ...]]:
+        return [
+            (region.target, region.nodes, region.inputs, region.outputs, region.composites) for region in self
+        ]
+
+    def _on_plain_function(self) -> tuple[DataflowGraph, list[Members]]:
+        """The graph of the function without annotations, and the members by its numbers."""
+        old = self._graph
+        if not old.is_annotated:
+            return old, list(self._members.values())
+        new = read_dataflow(self.func, old.name, old.begin, old.end)
+        renumbered = [new.number_of(node.var) for node in old.nodes]
+
+        def moved(nodes: Sequence[int]) -> tuple[int, ...]:
+            return tuple(number for node in nodes if (number := renumbered[node]) is not None)
+
+        return new, [
+            Members(
+                member.target,
+                moved(member.nodes),
+                tuple(Unit(moved(unit.nodes), unit.name) for unit in member.units),
+                member.label,
+            )
+            for member in self._members.values()
+        ]
+
+
+def _families(members: Mapping[int, Members]) -> list[list[int]]:
+    """Sets of regions that have a common order, each region in at least one.
+
+    1. A disjoint set is one family.
+    2. Else the regions of one target that overlap none of its others are a family, and
+    3. each of the others is one alone.
+    """
+    if not _crowded(members, by_target=False):
+        return [list(members)]
+    crowded = _crowded(members, by_target=True)
+    families: dict[str, list[int]] = {}
+    for region, held in members.items():
+        if region not in crowded:
+            families.setdefault(held.target, []).append(region)
+    return [*families.values(), *([region] for region in crowded)]
+
+
+def _crowded(members: Mapping[int, Members], by_target: bool) -> dict[int, None]:
+    """The regions that share a node with another one (of their target)."""
+    first: dict[tuple[str, int], int] = {}
+    crowded: dict[int, None] = {}
+    for region, held in members.items():
+        for node in held.nodes:
+            other = first.setdefault((held.target if by_target else "", node), region)
+            if other != region:
+                crowded[other] = crowded[region] = None
+    return dict(sorted(crowded.items()))

@@ -1,0 +1,145 @@
+"""Rebuilds functions with other bindings and operands, keeping every variable that is bound.
+
+TVM's mutators give fresh variables to changed bindings; here they keep theirs, so that a region set
+means the same nodes before and after annotations are written or removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax
+from tvm.relax.expr import _update_type
+
+__all__ = ["FunctionRewriter", "make_block", "rebind", "replace_operands"]
+
+Substitute = Callable[[relax.Var], relax.Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRewriter:
+    """Rebuilds a function block by block; what does not change stays the same object.
+
+    Attributes
+    ----------
+    bindings
+        Called for each binding block, in program order, with the block and this rewriter; gives the
+        new bindings. It hands the values that hold bodies to `nested`.
+    result
+        Called for each variable in the result of a body.
+    """
+
+    bindings: Callable[[relax.BindingBlock, FunctionRewriter], Iterable[relax.Binding]]
+    result: Substitute
+
+    def function(self, func: relax.Function) -> relax.Function:
+        """The rebuilt function, with the same parameters, attributes and types."""
+        body = self.body(func.body)
+        if body.same_as(func.body):
+            return func
+        return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs, func.span)
+
+    def body(self, body: relax.Expr) -> relax.Expr:
+        """A rebuilt body."""
+        if not isinstance(body, relax.SeqExpr):
+            return replace_operands(body, self.result)
+        old = list(body.blocks)
+        new = [make_block(block, list(self.bindings(block, self))) for block in old]
+        result = replace_operands(body.body, self.result)
+        if result.same_as(body.body) and all(a.same_as(b) for a, b in zip(old, new, strict=True)):
+            return body
+        return _typed(relax.SeqExpr(new, result, body.span), body.ty)
+
+    def nested(self, value: relax.Expr) -> relax.Expr:
+        """`value` with the bodies inside it rebuilt: branches of an `If`, a local function."""
+        if isinstance(value, relax.Function):
+            return self.function(value)
+        if not isinstance(value, relax.If):
+            return value
+        true_branch, false_branch = self.body(value.true_branch), self.body(value.false_branch)
+        if true_branch.same_as(value.true_branch) and false_branch.same_as(value.false_branch):
+            return value
+        return _typed(relax.If(value.cond, true_branch, false_branch, value.span), value.ty)
+
+
+def make_block(old: relax.BindingBlock, bindings: list[relax.Binding]) -> relax.BindingBlock:
+    """A block of the kind of `old`; `old` itself when it has these bindings already."""
+    before = old.bindings
+    if len(before) == len(bindings) and all(a.same_as(b) for a, b in zip(before, bindings, strict=True)):
+        return old
+    kind = relax.DataflowBlock if isinstance(old, relax.DataflowBlock) else relax.BindingBlock
+    return kind(bindings, old.span)
+
+
+def rebind(binding: relax.Binding, value: relax.Expr) -> relax.Binding:
+    """The binding with another value; the binding itself when the value is the same."""
+    if value.same_as(binding.value):
+        return binding
+    if isinstance(binding, relax.MatchCast):
+        return relax.MatchCast(binding.var, value, binding.ty, binding.span)
+    return relax.VarBinding(binding.var, value, binding.span)
+
+
+def replace_operands(expr: relax.Expr, substitute: Substitute) -> relax.Expr:
+    """`expr` with each variable in leaf position replaced; `expr` itself when nothing changes.
+
+    Bodies of `If` and of local functions are not entered.
+    """
+    if isinstance(expr, tvm.ir.Var):
+        return substitute(expr)
+    for kind, replace in _REPLACERS:
+        if isinstance(expr, kind):
+            return replace(expr, substitute)
+    return expr
+
+
+def _replace_in_tuple(expr: relax.Tuple, substitute: Substitute) -> relax.Expr:
+    fields = _replace_all(expr.fields, substitute)
+    return expr if fields is None else _typed(relax.Tuple(fields, expr.span), expr.ty)
+
+
+def _replace_in_field(expr: relax.TupleGetItem, substitute: Substitute) -> relax.Expr:
+    value = replace_operands(expr.tuple_value, substitute)
+    if value.same_as(expr.tuple_value):
+        return expr
+    return _typed(relax.TupleGetItem(value, expr.index, expr.span), expr.ty)
+
+
+def _replace_in_condition(expr: relax.If, substitute: Substitute) -> relax.Expr:
+    condition = replace_operands(expr.cond, substitute)
+    if condition.same_as(expr.cond):
+        return expr
+    return _typed(relax.If(condition, expr.true_branch, expr.false_branch, expr.span), expr.ty)
+
+
+def _replace_in_call(call: relax.Call, substitute: Substitute) -> relax.Call:
+    args = _replace_all(call.args, substitute)
+    op = call.op if isinstance(call.op, tvm.ir.Op) else replace_operands(call.op, substitute)
+    if args is None and op.same_as(call.op):
+        return call
+    new_args = call.args if args is None else args
+    return relax.Call(op, new_args, call.attrs, call.ty_args, call.span, call.ty)
+
+
+def _replace_all(exprs: Iterable[relax.Expr], substitute: Substitute) -> list[relax.Expr] | None:
+    """The replaced expressions; None when nothing changes."""
+    old = list(exprs)
+    new = [replace_operands(expr, substitute) for expr in old]
+    return None if all(a.same_as(b) for a, b in zip(old, new, strict=True)) else new
+
+
+def _typed(expr: relax.Expr, ty: tvm.ir.Type) -> relax.Expr:
+    # Tuples and fields get their type when they are made; the others are made without one.
+    if expr.ty.is_missing():
+        _update_type(expr, ty)
+    return expr
+
+
+_REPLACERS = (
+    (tvm.ir.Call, _replace_in_call),
+    (relax.Tuple, _replace_in_tuple),
+    (tvm.ir.TupleGetItem, _replace_in_field),
+    (relax.If, _replace_in_condition),
+)
