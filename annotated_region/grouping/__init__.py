@@ -1,0 +1,19 @@
+"""Grouping of DAG vertices under a joint acyclicity condition: the graph engine under merge and resolve."""
+
+from annotated_region.grouping.dag import CycleError, Dag, contract
+from annotated_region.grouping.engine import group
+from annotated_region.grouping.ordering import order
+from annotated_region.grouping.problem import ColourLimits, Grouping, Refusal
+from annotated_region.grouping.quotient import DynamicQuotient
+
+__all__ = [
+    "ColourLimits",
+    "CycleError",
+    "Dag",
+    "DynamicQuotient",
+    "Grouping",
+    "Refusal",
+    "contract",
+    "group",
+    "order",
+]

@@ -1,0 +1,81 @@
+"""Runs cut into weakly connected parts, for colours whose groups have to hang together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from annotated_region.grouping.dag import Dag
+from annotated_region.grouping.problem import Partition, Problem
+from annotated_region.grouping.waves import Positions
+
+__all__ = ["components", "cut_runs", "is_connected"]
+
+
+def components(dag: Dag, vertices: Iterable[int], key: Sequence[int]) -> Partition:
+    """The weakly connected parts of the graph on `vertices`, along edges whose two ends share a key.
+
+    Parameters
+    ----------
+    dag
+        The graph.
+    vertices
+        The vertices to part, in the order in which each part shall list them.
+    key
+        An edge counts if both of its ends have the same key; the key of any other vertex must differ.
+
+    Notes
+    -----
+    Union-find (Tarjan, 1975): O(n + m) times the inverse Ackermann function.
+    """
+    parent = list(range(len(dag)))
+
+    def root(vertex: int) -> int:
+        while parent[vertex] != vertex:
+            parent[vertex] = parent[parent[vertex]]
+            vertex = parent[vertex]
+        return vertex
+
+    vertices = list(vertices)
+    for vertex in vertices:
+        for target in dag.successors[vertex]:
+            if key[target] == key[vertex]:
+                parent[root(target)] = root(vertex)
+    parts: dict[int, list[int]] = {}
+    for vertex in vertices:
+        parts.setdefault(root(vertex), []).append(vertex)
+    return list(parts.values())
+
+
+def is_connected(dag: Dag, group: Sequence[int]) -> bool:
+    """Whether a group hangs together through its own edges, in time linear in its edges."""
+    inside = set(group)
+    seen = {group[0]}
+    stack = [group[0]]
+    while stack:
+        vertex = stack.pop()
+        for near in (*dag.successors[vertex], *dag.predecessors[vertex]):
+            if near in inside and near not in seen:
+                seen.add(near)
+                stack.append(near)
+    return len(seen) == len(inside)
+
+
+def cut_runs(problem: Problem, positions: Positions) -> Partition:
+    """The runs as groups: whole, or their weakly connected parts where the colour asks for that.
+
+    The parts of a run stay valid: no path leaves the run and comes back, so ordering the parts among
+    themselves by their edges, of which there are none, orders the quotient graph.
+
+    Notes
+    -----
+    O(n + m); groups in the order of their runs, vertices in topological order.
+    """
+    connected = [problem.limits_of(vertex).connected for vertex in problem.coloured()]
+    vertices = problem.coloured()
+    whole: dict[int, list[int]] = {}
+    for vertex, cut in zip(vertices, connected, strict=True):
+        if not cut:
+            whole.setdefault(positions[vertex], []).append(vertex)
+    cut_vertices = [vertex for vertex, cut in zip(vertices, connected, strict=True) if cut]
+    parts = components(problem.dag, cut_vertices, positions)
+    return sorted([*whole.values(), *parts], key=lambda group: positions[group[0]])

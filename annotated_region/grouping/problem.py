@@ -1,0 +1,174 @@
+"""What is to be grouped under which limits, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from annotated_region.grouping.dag import CycleError, Dag, contract
+
+__all__ = ["ColourLimits", "Grouping", "Partition", "Problem", "Refusal"]
+
+Partition = list[list[int]]
+"""Groups under construction: each a list of vertices of one colour."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColourLimits:
+    """What the groups of one colour have to respect.
+
+    Attributes
+    ----------
+    connected
+        Whether each group has to hang together through its own edges; otherwise vertices that no edge joins
+        may share a group.
+    max_weight
+        The largest weight of a group that holds more than one vertex; a vertex is never split.
+    max_groups
+        How many groups there may be: the heaviest stay, the vertices of all others are left over.
+    accept
+        Called with the ascending vertices of a group that is about to be formed: True, or the reason
+        why this group must not be formed.
+    """
+
+    connected: bool = False
+    max_weight: int | None = None
+    max_groups: int | None = None
+    accept: Callable[[list[int]], bool | str] | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a group may be refused for what it holds."""
+        return self.max_weight is not None or self.accept is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A group that `ColourLimits.accept` refused, and its reason."""
+
+    vertices: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Groups of one colour each, whose contraction leaves the graph acyclic.
+
+    Attributes
+    ----------
+    groups
+        Each ascending; ordered by smallest vertex.
+    group_of
+        For each vertex the index of its group, or None for a host vertex and for one left over.
+    left_over
+        Coloured vertices in no group, ascending: refused even alone, or beyond `ColourLimits.max_groups`.
+    refusals
+        The groups that ``accept`` refused on the way, in the order of asking.
+    lower_bound
+        No grouping of the same vertices has fewer groups than this.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    group_of: tuple[int | None, ...]
+    left_over: tuple[int, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    lower_bound: int = 0
+
+
+@dataclass(slots=True)
+class Problem:
+    """A grouping problem in the form that the strategies work on: fixed groups are single vertices.
+
+    Attributes
+    ----------
+    dag, colours, weights
+        The graph, the colour of each vertex (None: host), and its weight.
+    limits
+        One entry for each colour that occurs, in the order of first use.
+    blocks
+        The caller's vertices behind each vertex.
+    topological
+        One topological order of the graph.
+    """
+
+    dag: Dag
+    colours: list[int | None]
+    weights: list[int]
+    limits: dict[int, ColourLimits]
+    blocks: list[tuple[int, ...]]
+    topological: list[int]
+    refusals: list[Refusal] = field(default_factory=list)
+    _answers: dict[tuple[int, ...], bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        dag: Dag,
+        colours: Sequence[int | None],
+        weights: Sequence[int] | None,
+        limits: Mapping[int, ColourLimits],
+        fixed: Sequence[Sequence[int]],
+    ) -> Problem:
+        """Contract the fixed groups and check the arguments, in O(n log n + m)."""
+        if len(colours) != len(dag) or (weights is not None and len(weights) != len(dag)):
+            raise ValueError(f"{len(dag)} vertices need as many colours and weights")
+        quotient, blocks, _ = contract(dag, fixed)
+        for block in blocks:
+            if len({colours[vertex] for vertex in block}) > 1:
+                raise ValueError(f"the fixed group {block} holds more than one colour")
+        try:
+            topological = quotient.topological()
+        except CycleError as error:
+            raise CycleError([blocks[vertex] for (vertex,) in error.cycle]) from None
+        known = dict.fromkeys(colour for colour in colours if colour is not None)
+        return cls(
+            quotient,
+            [colours[block[0]] for block in blocks],
+            [sum(weights[vertex] for vertex in block) if weights else len(block) for block in blocks],
+            {colour: limits.get(colour, ColourLimits()) for colour in known},
+            blocks,
+            topological,
+        )
+
+    @property
+    def bounded(self) -> bool:
+        """Whether some colour's groups may be refused for what they hold."""
+        return any(limits.bounded for limits in self.limits.values())
+
+    @property
+    def connected(self) -> bool:
+        """Whether some colour's groups have to be connected."""
+        return any(limits.connected for limits in self.limits.values())
+
+    def coloured(self) -> list[int]:
+        """The vertices that have to be grouped, in topological order."""
+        return [vertex for vertex in self.topological if self.colours[vertex] is not None]
+
+    def limits_of(self, vertex: int) -> ColourLimits:
+        """The limits of a coloured vertex."""
+        colour = self.colours[vertex]
+        assert colour is not None
+        return self.limits[colour]
+
+    def accepts(self, group: Sequence[int]) -> bool:
+        """Whether the limits on weight and the predicate allow this group; connectedness is not looked at.
+
+        Each distinct group is asked for once. A single vertex is within any weight.
+        """
+        limits = self.limits_of(group[0])
+        if not limits.bounded:
+            return True
+        if limits.max_weight is not None and len(group) > 1:
+            if sum(self.weights[vertex] for vertex in group) > limits.max_weight:
+                return False
+        return limits.accept is None or self._ask(limits.accept, group)
+
+    def _ask(self, accept: Callable[[list[int]], bool | str], group: Sequence[int]) -> bool:
+        """The predicate's answer about the caller's vertices, remembered."""
+        vertices = tuple(sorted(vertex for block in group for vertex in self.blocks[block]))
+        if vertices not in self._answers:
+            answer = accept(list(vertices))
+            self._answers[vertices] = answer is True
+            if answer is not True:
+                self.refusals.append(Refusal(vertices, str(answer)))
+        return self._answers[vertices]

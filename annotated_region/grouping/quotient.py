@@ -1,0 +1,264 @@
+"""The quotient graph under merges: each merge is checked for cycles, and refused with a witness.
+
+The picture that makes the check necessary::
+
+      a        a and c have one colour, h has not. The edge a -> c invites a merge, but {a, c} would
+     / \\       need h while h needs {a, c}. The path a -> h -> c is the witness.
+    h   |
+     \\ /
+      c
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from annotated_region.grouping.dag import CycleError, Dag, contract
+from annotated_region.grouping.order_list import OrderList
+
+__all__ = ["DynamicQuotient"]
+
+
+class DynamicQuotient:
+    """An acyclic graph of groups that shrinks by merges and stays acyclic.
+
+    A group is named by any of its vertices.
+
+    Parameters
+    ----------
+    dag
+        The graph.
+    groups
+        The groups to start from; every other vertex starts alone.
+
+    Raises
+    ------
+    CycleError
+        If the groups given already close a cycle.
+
+    Attributes
+    ----------
+    steps
+        The edges looked at by all searches and merges so far, by which callers bound their work.
+
+    Notes
+    -----
+    A topological order of the groups is maintained. Merging a and b, a before b, is safe when no path of two or
+    more edges leads from a to b. Only groups between the two in the order can lie on one, so a search from a
+    forwards and a search from b backwards run in turns inside that window. They meet: the path is the witness.
+    Or one of them runs out first, say the one from a, having found the set F: no member of F reaches b, and moving
+    F right behind b makes room for the merged group at b's place. Everything that F feeds inside the window is in
+    F, so the order stays topological; the other case is the mirror image.
+
+    The side whose next vertex keeps its count of edges lower moves next, so a check looks at no more than
+    2 min(f, b) edges for the f and b that the two searches would see alone. Joining the adjacency lists costs
+    O(log n) amortised for each edge, for the shorter list always moves. The two-way search is that of Bender,
+    Fineman, Gilbert and Tarjan, "A new approach to incremental cycle detection and related problems" (2016), the
+    moving of the affected region that of Pearce and Kelly, "A dynamic topological sort algorithm for directed
+    acyclic graphs" (2006), with an order list in place of their ranks so that one side's region is enough.
+
+    Examples
+    --------
+    >>> quotient = DynamicQuotient(Dag([[1, 2], [2], [3], []]))
+    >>> quotient.merge(0, 2)
+    [1]
+    >>> quotient.merge(2, 3), quotient.members(3)
+    ([], (2, 3))
+    """
+
+    __slots__ = ("_block_of", "_members", "_order", "_parent", "_predecessors", "_successors", "steps")
+
+    def __init__(self, dag: Dag, groups: Iterable[Sequence[int]] = ()) -> None:
+        """Contract the initial groups, in O(n log n + m)."""
+        quotient, blocks, self._block_of = contract(dag, groups)
+        try:
+            self._order = OrderList(quotient.topological())
+        except CycleError as error:
+            raise CycleError([blocks[block] for (block,) in error.cycle]) from None
+        self._parent = list(range(len(blocks)))
+        self._members = [list(block) for block in blocks]
+        self._successors = [dict.fromkeys(targets) for targets in quotient.successors]
+        self._predecessors = [dict.fromkeys(sources) for sources in quotient.predecessors]
+        self.steps = 0
+
+    def members(self, vertex: int) -> tuple[int, ...]:
+        """The group that holds `vertex`, ascending."""
+        return tuple(sorted(self._members[self._root(vertex)]))
+
+    def size(self, vertex: int) -> int:
+        """The number of vertices in the group that holds `vertex`, in O(1) amortised."""
+        return len(self._members[self._root(vertex)])
+
+    def same(self, left: int, right: int) -> bool:
+        """Whether two vertices lie in one group."""
+        return self._root(left) == self._root(right)
+
+    def adjacent(self, left: int, right: int) -> bool:
+        """Whether an edge joins the groups of two vertices, in either direction."""
+        one, other = self._root(left), self._root(right)
+        return other in self._successors[one] or other in self._predecessors[one]
+
+    def groups(self) -> list[tuple[int, ...]]:
+        """All groups, vertices alone included, in the topological order that is maintained."""
+        return [tuple(sorted(self._members[block])) for block in self._order.items()]
+
+    def witness(self, left: int, right: int) -> list[int]:
+        """Why two groups cannot be merged: the vertices of other groups on a path between them.
+
+        Returns
+        -------
+        list
+            One vertex of each group on the path, in path order; empty if the two can be merged.
+        """
+        first, last = self._in_order(left, right)
+        if first == last:
+            return []
+        path, _ = self._search(first, last, None)
+        return [min(self._members[block]) for block in path or ()]
+
+    def merge(self, left: int, right: int) -> list[int]:
+        """Merge the groups of two vertices, unless that would close a cycle.
+
+        Returns
+        -------
+        list
+            Empty if the groups are one now; otherwise nothing has changed and this is `witness`.
+        """
+        first, last = self._in_order(left, right)
+        if first == last:
+            return []
+        path, side = self._search(first, last, None)
+        if side is not None:
+            self._join(first, last, side)
+        return [min(self._members[block]) for block in path or ()]
+
+    def try_merge(self, left: int, right: int, budget: int) -> bool:
+        """Merge the groups of two vertices if at most `budget` edges show that no cycle closes.
+
+        Returns
+        -------
+        bool
+            Whether the two are one group now. False may mean that the budget was too small.
+        """
+        first, last = self._in_order(left, right)
+        if first == last:
+            return True
+        _, side = self._search(first, last, budget)
+        if side is not None:
+            self._join(first, last, side)
+        return side is not None
+
+    def _root(self, vertex: int) -> int:
+        """The block that stands for the group of `vertex` (union-find, halving its paths)."""
+        parent = self._parent
+        block = self._block_of[vertex]
+        while parent[block] != block:
+            parent[block] = parent[parent[block]]
+            block = parent[block]
+        return block
+
+    def _in_order(self, left: int, right: int) -> tuple[int, int]:
+        """The roots of two vertices, the one that comes first in the order first."""
+        one, other = self._root(left), self._root(right)
+        label = self._order.label
+        return (one, other) if label[one] <= label[other] else (other, one)
+
+    def _search(self, first: int, last: int, budget: int | None) -> tuple[list[int] | None, _Side | None]:
+        """A path of two or more edges from `first` to `last` (its inner blocks), or the side that ran out.
+
+        Neither if the budget is used up before one of them is known.
+        """
+        ahead = _Side(first, last, self._successors)
+        behind = _Side(last, first, self._predecessors)
+        label = self._order.label
+        path = None
+        while path is None and ahead.waiting and behind.waiting:
+            side, other = (ahead, behind) if ahead.cost() <= behind.cost() else (behind, ahead)
+            if budget is not None and ahead.steps + behind.steps > budget:
+                break
+            path = side.advance(other, label)
+        self.steps += ahead.steps + behind.steps
+        if path is not None:
+            return (path if path[0] == first else path[::-1])[1:-1], None
+        exhausted = [side for side in (ahead, behind) if not side.waiting]
+        return None, exhausted[0] if exhausted else None
+
+    def _join(self, first: int, last: int, side: _Side) -> None:
+        """Make two blocks one, at the place that the side which ran out makes room at."""
+        label = self._order.label
+        moved = sorted(side.found(), key=label.__getitem__)
+        degree = [len(self._successors[block]) + len(self._predecessors[block]) for block in (first, last)]
+        kept, gone = (first, last) if degree[0] >= degree[1] else (last, first)
+        if side.start == first:
+            self._order.move_after(last, [kept, *moved] if kept != last else moved)
+        else:
+            self._order.move_before(first, [*moved, kept] if kept != first else moved)
+        self._order.remove(gone)
+        self._parent[gone] = kept
+        self._members[kept].extend(self._members[gone])
+        self._members[gone] = []
+        self._redirect(gone, kept)
+        self.steps += min(degree) + len(moved)
+
+    def _redirect(self, gone: int, kept: int) -> None:
+        """Hang the edges of a block that is no more on the one that took it over."""
+        for edges, mirror in ((self._successors, self._predecessors), (self._predecessors, self._successors)):
+            for neighbour in edges[gone]:
+                del mirror[neighbour][gone]
+                if neighbour != kept:
+                    mirror[neighbour][kept] = None
+                    edges[kept][neighbour] = None
+            edges[gone] = {}
+
+
+class _Side:
+    """One half of the two-way search: a breadth-first search from `start` towards `goal`."""
+
+    __slots__ = ("_edges", "_position", "_queue", "goal", "seen", "start", "steps")
+
+    def __init__(self, start: int, goal: int, edges: Sequence[dict[int, None]]) -> None:
+        self.start = start
+        self.goal = goal
+        self.seen = {start: start}
+        self.steps = 0
+        self._edges = edges
+        self._queue = [start]
+        self._position = 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a block is left to expand."""
+        return self._position < len(self._queue)
+
+    def cost(self) -> int:
+        """The edges that this side will have looked at after its next block."""
+        return self.steps + len(self._edges[self._queue[self._position]])
+
+    def found(self) -> list[int]:
+        """The blocks reached, without the start."""
+        return self._queue[1:]
+
+    def advance(self, other: _Side, label: list[int]) -> list[int] | None:
+        """Expand one block; the path from start to goal if the two sides meet there."""
+        block = self._queue[self._position]
+        low, high = sorted((label[self.start], label[self.goal]))
+        self._position += 1
+        self.steps += len(self._edges[block])
+        for neighbour in self._edges[block]:
+            if neighbour in self.seen or not low <= label[neighbour] <= high:
+                continue
+            if neighbour == self.goal and block == self.start:
+                continue  # the direct edge is what the merge swallows
+            if neighbour in other.seen:
+                return [*self._trail(block)[::-1], *other._trail(neighbour)]
+            self.seen[neighbour] = block
+            self._queue.append(neighbour)
+        return None
+
+    def _trail(self, block: int) -> list[int]:
+        """The way back from a block to the start."""
+        trail = [block]
+        while block != self.start:
+            block = self.seen[block]
+            trail.append(block)
+        return trail
