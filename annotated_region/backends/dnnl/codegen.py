@@ -1,0 +1,77 @@
+"""The code generator: external Relax functions become one C++ translation unit over oneDNN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from annotated_region.backends.dnnl.conversions import CONVERTERS
+from annotated_region.backends.dnnl.emission import constants_of, emit_module
+from annotated_region.backends.dnnl.fusion import fuse
+from annotated_region.backends.dnnl.graph import Graph
+from annotated_region.backends.dnnl.importer import import_function
+from annotated_region.backends.dnnl.simplification import join_linear_functions, rebuild_lrn
+from annotated_region.errors import CodegenError
+
+__all__ = ["generate", "register_codegen", "region_graph"]
+
+GLOBAL_NAME = "relax.ext.dnnl"
+PRECISIONS = {"fp32": "strict", "bf16": "bf16"}
+
+
+def region_graph(function: relax.Function, constant_names: Mapping[Any, str]) -> Graph:
+    """The graph of an external function after fusion: what will run, primitive by primitive."""
+    graph = import_function(function, CONVERTERS, constant_names)
+    graph.remove_dead_nodes()
+    join_linear_functions(graph)
+    rebuild_lrn(graph)
+    fuse(graph)
+    graph.remove_dead_nodes()
+    graph.compact()
+    return graph
+
+
+def generate(
+    functions: Sequence[relax.Function], options: Mapping[str, Any] | None, constant_names: Mapping[Any, str]
+) -> list[tvm.runtime.Module]:
+    """What TVM's ``RunCodegen`` calls: one module a function, all of whose code stands in the first.
+
+    TVM hands constants over to the first function of a module only; therefore each function gets a module of its
+    own, and all but the first are empty texts that are linked with it.
+
+    Parameters
+    ----------
+    functions
+        The external functions of target ``dnnl``.
+    options
+        ``"precision"``: ``"fp32"`` (the default) or ``"bf16"``, which lets oneDNN round the operands of
+        products to bfloat16.
+    constant_names
+        TVM's names of the constants of the module.
+    """
+    names = dict(constant_names.items())
+    graphs = [region_graph(function, names) for function in functions]
+    text = emit_module(graphs, _fpmath(options))
+    create = tvm.get_global_func("runtime.CSourceModuleCreate")
+    texts = [text] + ["// The code of this function stands in the first unit of the module.\n"] * (len(graphs) - 1)
+    return [
+        create(text, "cc", [graph.symbol], constants_of(graph)) for text, graph in zip(texts, graphs, strict=True)
+    ]
+
+
+def _fpmath(options: Mapping[str, Any] | None) -> str:
+    precision = str((options or {}).get("precision", "fp32"))
+    if precision not in PRECISIONS:
+        known = ", ".join(map(repr, PRECISIONS))
+        raise CodegenError(f"target 'dnnl' does not know the precision {precision!r}; known: {known}")
+    return PRECISIONS[precision]
+
+
+def register_codegen() -> None:
+    """Register the code generator, unless this TVM was built with one of its own."""
+    if tvm.get_global_func(GLOBAL_NAME, allow_missing=True) is None:
+        tvm_ffi.register_global_func(GLOBAL_NAME, generate)

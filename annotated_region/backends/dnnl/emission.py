@@ -1,0 +1,194 @@
+"""Writes graphs down as C++: the runtime's text, then each region as constant tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib.resources import files
+
+import tvm
+from tvm import tirx
+
+from annotated_region.backends.dnnl.graph import Dim, Graph, Node, PostOp, Tensor
+from annotated_region.errors import CodegenError
+
+__all__ = ["emit_module", "emit_region"]
+
+RUNTIME_FILES = (
+    "tables.h",
+    "storage.h",
+    "layouts.h",
+    "memory_plan.h",
+    "plan.h",
+    "builder.h",
+    "post_ops.h",
+    "primitives.h",
+    "concat.h",
+    "region.h",
+)
+"""The runtime, in an order in which everything is declared before use."""
+
+OPERATORS = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*"}
+FUNCTIONS = {tirx.Max: "std::max", tirx.Min: "std::min"}
+
+
+def emit_module(graphs: Sequence[Graph], fpmath: str) -> str:
+    """The translation unit of a module.
+
+    Parameters
+    ----------
+    graphs
+        Its regions.
+    fpmath
+        The precision that oneDNN may compute float32 with: ``"strict"`` or ``"bf16"``.
+    """
+    runtime = files("annotated_region.backends.dnnl") / "runtime"
+    parts = [(runtime / name).read_text(encoding="utf-8") for name in RUNTIME_FILES]
+    parts += [emit_region(graph, fpmath) for graph in graphs]
+    return "\n".join(parts)
+
+
+def emit_region(graph: Graph, fpmath: str) -> str:
+    """The tables of one region and the export of its function."""
+    variables = _Variables(graph)
+    tensors = [_tensor(index, tensor, graph, variables) for index, tensor in enumerate(graph.tensors)]
+    nodes = [_node(index, node) for index, node in enumerate(graph.nodes)]
+    name = f"{graph.symbol}_tables"
+    lines = [
+        f"namespace {{ namespace {name} {{",
+        *(line for table, _ in tensors for line in table),
+        _table("TensorRow", "tensors", [row for _, row in tensors], one_a_line=True),
+        *(line for table, _ in nodes for line in table),
+        _table("NodeRow", "nodes", [row for _, row in nodes], one_a_line=True),
+        _table("int", "inputs", [str(tensor) for tensor in graph.inputs]),
+        _table("int", "outputs", [str(tensor) for tensor in graph.outputs]),
+        _table("VariableRow", "variables", variables.rows),
+        *variables.evaluation(),
+        "const GraphTable graph = {",
+        f'    "{graph.symbol}",',
+        "    " + ", ".join(_list(table, count) for table, count in _tables(graph, variables)) + ",",
+        f"    {len(variables.expressions)}, evaluate, {len(constants_of(graph))}, dnnl::fpmath_mode::{fpmath}}};",
+        "}}",
+        f"ANNOTATED_REGION_EXPORT({graph.symbol}, {name}::graph)",
+        "",
+    ]
+    return "\n".join(line for line in lines if line is not None)
+
+
+def constants_of(graph: Graph) -> list[str]:
+    """The names of the constants of a region, in the order in which its function receives them."""
+    return [tensor.source for tensor in graph.tensors if isinstance(tensor.source, str)]
+
+
+def _tables(graph: Graph, variables: _Variables) -> list[tuple[str, int]]:
+    return [
+        ("tensors", len(graph.tensors)),
+        ("nodes", len(graph.nodes)),
+        ("inputs", len(graph.inputs)),
+        ("outputs", len(graph.outputs)),
+        ("variables", len(variables.rows)),
+    ]
+
+
+def _table(type_: str, name: str, rows: Sequence[str], one_a_line: bool = False) -> str | None:
+    if not rows:
+        return None
+    if not one_a_line:
+        return f"const {type_} {name}[] = {{{', '.join(rows)}}};"
+    return f"const {type_} {name}[] = {{\n" + "".join(f"    {row},\n" for row in rows) + "};"
+
+
+def _list(name: str, size: int) -> str:
+    return f"{{{name}, {size}}}" if size else "{}"
+
+
+class _Variables:
+    """The symbolic extents of a region: where their values come from, and what is computed from them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.symbol = graph.symbol
+        self.rows: list[str] = []
+        self.expressions: list[str] = []
+        self._slots: dict[tvm.ir.Expr, int] = {}
+        for position, tensor in enumerate(graph.inputs):
+            for axis, extent in enumerate(graph.shape(tensor)):
+                self._bind(position, axis, extent)
+
+    def _bind(self, position: int, axis: int, extent: Dim) -> None:
+        if isinstance(extent, tvm.ir.Var) and extent not in self._slots:
+            self._slots[extent] = len(self.rows)
+            self.rows.append(f"{{{position}, {axis}}}")
+
+    def code(self, extent: Dim) -> str:
+        """An extent as it stands in a table."""
+        if isinstance(extent, int):
+            return str(extent)
+        text = self._text(extent)
+        if text not in self.expressions:
+            self.expressions.append(text)
+        return str(-1 - self.expressions.index(text))
+
+    def _text(self, expr: tvm.ir.Expr) -> str:
+        if isinstance(expr, tirx.IntImm):
+            return f"int64_t{{{int(expr)}}}"
+        if isinstance(expr, tvm.ir.Var) and expr in self._slots:
+            return f"v[{self._slots[expr]}]"
+        if isinstance(expr, tirx.FloorDiv | tirx.FloorMod):  # extents are not negative
+            operator = "/" if isinstance(expr, tirx.FloorDiv) else "%"
+            return f"({self._text(expr.a)} {operator} {self._text(expr.b)})"
+        for kind, operator in OPERATORS.items():
+            if isinstance(expr, kind):
+                return f"({self._text(expr.a)} {operator} {self._text(expr.b)})"
+        for kind, function in FUNCTIONS.items():
+            if isinstance(expr, kind):
+                return f"{function}({self._text(expr.a)}, {self._text(expr.b)})"
+        raise CodegenError(
+            f"{self.symbol}: target 'dnnl' cannot compute the extent {expr} from the shapes of the inputs; "
+            "each symbolic extent has to stand alone as an extent of some input"
+        )
+
+    def evaluation(self) -> list[str]:
+        """The function that computes the expressions."""
+        used = "v" if any("v[" in text for text in self.expressions) else ""
+        lines = [f"    e[{index}] = {text};" for index, text in enumerate(self.expressions)]
+        return [f"void evaluate(const int64_t* {used}, int64_t* {'e' if lines else ''}) {{", *lines, "}"]
+
+
+def _tensor(index: int, tensor: Tensor, graph: Graph, variables: _Variables) -> tuple[list[str], str]:
+    extents = [variables.code(extent) for extent in tensor.shape]
+    table = _table("int64_t", f"shape_{index}", extents)
+    if isinstance(tensor.source, str):
+        source, position = "constant", constants_of(graph).index(tensor.source)
+    elif tensor.source is not None:
+        source, position = "input", tensor.source
+    else:
+        source, position = "computed", 0
+    row = f"{{{_list(f'shape_{index}', len(extents))}, Source::{source}, {position}}}"
+    return [line for line in (table,) if line is not None], row
+
+
+def _node(index: int, node: Node) -> tuple[list[str], str]:
+    columns = (
+        ("int", "operands", [str(tensor) for tensor in node.inputs]),
+        ("int64_t", "ints", [str(value) for value in node.ints]),
+        ("float", "floats", [_float(value) for value in node.floats]),
+        ("PostOpRow", "chain", [_post_op(post) for post in node.post_ops]),
+    )
+    tables = [_table(type_, f"{name}_{index}", rows) for type_, name, rows in columns]
+    operands, ints, floats, chain = (_list(f"{name}_{index}", len(rows)) for _, name, rows in columns)
+    row = (
+        f"{{Kind::{node.kind.value}, dnnl::algorithm::{node.algorithm}, {operands}, {node.output}, "
+        f"{ints}, {floats}, {chain}}}"
+    )
+    return [table for table in tables if table is not None], row
+
+
+def _post_op(post: PostOp) -> str:
+    operand = -1 if post.operand is None else post.operand
+    return f"{{dnnl::algorithm::{post.algorithm}, {_float(post.alpha)}, {_float(post.beta)}, {operand}}}"
+
+
+def _float(value: float) -> str:
+    """A float32 literal that denotes the value exactly."""
+    assert math.isfinite(value)
+    return f"{float(value).hex()}f" if value else "0.0f"

@@ -1,0 +1,213 @@
+"""The small graph that a region is translated to before C++ is emitted: tensors, nodes, post-ops.
+
+The nodes are what oneDNN's primitives compute, not what Relax ops are called: an NHWC convolution is an
+NCHW one between two permutations (which cost nothing, because a permutation only renames the axes of a
+memory descriptor), a flatten is a reshape, a scaled tensor is an element-wise linear function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+import tvm
+import tvm_ffi
+
+__all__ = ["Dim", "Graph", "Kind", "Node", "PostOp", "Tensor", "TensorId", "same_dim", "same_shape", "volume"]
+
+Dim = int | tvm.ir.Expr
+"""An extent: a number, or an expression over the symbolic extents of the inputs."""
+
+TensorId = int
+"""The index of a tensor in `Graph.tensors`."""
+
+
+class Kind(Enum):
+    """What a node computes; the value is the name of its enumerator in the C++ runtime."""
+
+    CONVOLUTION = "convolution"
+    DECONVOLUTION = "deconvolution"
+    MATMUL = "matmul"
+    POOLING = "pooling"
+    ELTWISE = "eltwise"
+    BINARY = "binary"
+    BATCH_NORM = "batch_norm"
+    LAYER_NORM = "layer_norm"
+    SOFTMAX = "softmax"
+    LRN = "lrn"
+    REDUCTION = "reduction"
+    CONCAT = "concat"
+    RESHAPE = "reshape"
+    PERMUTE = "permute"
+    EXPAND = "expand"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A float32 value of the region.
+
+    Attributes
+    ----------
+    shape
+        Its extents.
+    source
+        ``None`` for what a node computes, the position for an input, the name for a constant.
+    scalar
+        The value of a constant with a single element.
+    """
+
+    shape: tuple[Dim, ...]
+    source: int | str | None = None
+    scalar: float | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the content is known when the function is first called."""
+        return isinstance(self.source, str)
+
+
+@dataclass(frozen=True, slots=True)
+class PostOp:
+    """One step of the chain that a primitive applies to its result before it stores it.
+
+    Attributes
+    ----------
+    algorithm
+        The name of the algorithm in oneDNN, such as ``"eltwise_relu"`` or ``"binary_add"``.
+    alpha, beta
+        The parameters of an element-wise algorithm.
+    operand
+        The second operand of a binary algorithm.
+    """
+
+    algorithm: str
+    alpha: float = 0.0
+    beta: float = 0.0
+    operand: TensorId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One primitive, or one change of view.
+
+    Attributes
+    ----------
+    kind
+        What is computed.
+    inputs
+        The operands, in the order that the runtime expects.
+    output
+        The only result.
+    algorithm
+        oneDNN's name of the variant, where the kind has variants.
+    ints, floats
+        The parameters, in the order that the runtime expects.
+    post_ops
+        What is applied to the result before it is stored.
+    """
+
+    kind: Kind
+    inputs: tuple[TensorId, ...]
+    output: TensorId
+    algorithm: str = "undef"
+    ints: tuple[int, ...] = ()
+    floats: tuple[float, ...] = ()
+    post_ops: tuple[PostOp, ...] = ()
+
+    @property
+    def operands(self) -> tuple[TensorId, ...]:
+        """The inputs of the node and of its post-ops."""
+        return self.inputs + tuple(post.operand for post in self.post_ops if post.operand is not None)
+
+
+@dataclass(slots=True)
+class Graph:
+    """A region as oneDNN sees it; nodes stand in an order in which each value is defined before use."""
+
+    symbol: str
+    tensors: list[Tensor] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    inputs: list[TensorId] = field(default_factory=list)
+    outputs: list[TensorId] = field(default_factory=list)
+
+    def tensor(self, shape: Iterable[Dim], source: int | str | None = None, scalar: float | None = None) -> TensorId:
+        """A new tensor."""
+        self.tensors.append(Tensor(tuple(shape), source, scalar))
+        return len(self.tensors) - 1
+
+    def add(
+        self,
+        kind: Kind,
+        inputs: Sequence[TensorId],
+        shape: Iterable[Dim],
+        algorithm: str = "undef",
+        ints: Sequence[int] = (),
+        floats: Sequence[float] = (),
+    ) -> TensorId:
+        """A new node at the end; returns its result."""
+        output = self.tensor(shape)
+        self.nodes.append(Node(kind, tuple(inputs), output, algorithm, tuple(ints), tuple(floats)))
+        return output
+
+    def shape(self, tensor: TensorId) -> tuple[Dim, ...]:
+        """The extents of a tensor."""
+        return self.tensors[tensor].shape
+
+    def producers(self) -> dict[TensorId, int]:
+        """The position of the node that computes each tensor."""
+        return {node.output: position for position, node in enumerate(self.nodes)}
+
+    def use_counts(self) -> dict[TensorId, int]:
+        """How often each tensor is read, being a result of the region included."""
+        counts: dict[TensorId, int] = {}
+        for operand in (*(operand for node in self.nodes for operand in node.operands), *self.outputs):
+            counts[operand] = counts.get(operand, 0) + 1
+        return counts
+
+    def remove_dead_nodes(self) -> None:
+        """Drop the nodes whose results nobody reads."""
+        live = set(self.outputs)
+        kept: list[Node] = []
+        for node in reversed(self.nodes):
+            if node.output in live:
+                live.update(node.operands)
+                kept.append(node)
+        self.nodes = kept[::-1]
+
+    def compact(self) -> None:
+        """Renumber the tensors so that those nobody needs any more disappear."""
+        used = [*self.inputs, *self.outputs, *(t for node in self.nodes for t in (*node.operands, node.output))]
+        renamed = {old: new for new, old in enumerate(sorted(set(used)))}
+        self.tensors = [self.tensors[old] for old in renamed]
+        self.nodes = [_renamed(node, renamed) for node in self.nodes]
+        self.inputs = [renamed[old] for old in self.inputs]
+        self.outputs = [renamed[old] for old in self.outputs]
+
+
+def _renamed(node: Node, names: dict[TensorId, TensorId]) -> Node:
+    posts = tuple(
+        post if post.operand is None else replace(post, operand=names[post.operand]) for post in node.post_ops
+    )
+    inputs = tuple(names[operand] for operand in node.inputs)
+    return replace(node, inputs=inputs, output=names[node.output], post_ops=posts)
+
+
+def same_dim(left: Dim, right: Dim) -> bool:
+    """Whether two extents are surely equal."""
+    if isinstance(left, int) or isinstance(right, int):
+        return isinstance(left, int) and isinstance(right, int) and left == right
+    return bool(tvm_ffi.structural_equal(left, right))
+
+
+def same_shape(left: Sequence[Dim], right: Sequence[Dim]) -> bool:
+    """Whether two shapes are surely equal."""
+    return len(left) == len(right) and all(map(same_dim, left, right))
+
+
+def volume(shape: Iterable[Dim]) -> Dim:
+    """The product of the extents."""
+    product: Dim = 1
+    for extent in shape:
+        product = product * extent
+    return product

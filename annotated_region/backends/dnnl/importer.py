@@ -1,0 +1,152 @@
+"""Reads an external Relax function into a `Graph`: composites are inlined, every op is converted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+
+import tvm
+from tvm import relax
+
+from annotated_region.backends.dnnl.graph import Dim, Graph, TensorId
+from annotated_region.errors import CodegenError
+from annotated_region.op_view import OpView
+
+__all__ = ["Convert", "Importer", "extents_of", "import_function"]
+
+Convert = Callable[["Importer", OpView], "TensorId | tuple[TensorId | None, ...]"]
+"""Adds the nodes of one op; returns its result, or the results of an op that has several (None: not made)."""
+
+Imported = TensorId | tuple["TensorId | None", ...]
+
+
+def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...] | None:
+    """The extents of a tensor type, numbers as int; None if they are not known."""
+    shape = getattr(type_, "shape", None)
+    if not isinstance(shape, relax.ShapeExpr):
+        return None
+    return tuple(_extent(value) for value in shape.values)
+
+
+def _extent(value: tvm.ir.Expr) -> Dim:
+    return int(value) if isinstance(value, tvm.tirx.IntImm) else value
+
+
+class Importer:
+    """Translates the bindings of one function, inner functions included, to nodes of one graph.
+
+    Attributes
+    ----------
+    graph
+        What has been translated so far.
+    """
+
+    def __init__(self, symbol: str, converters: Mapping[str, Convert], constant_names: Mapping[object, str]) -> None:
+        """Start an empty graph called `symbol`."""
+        self.graph = Graph(symbol)
+        self._converters = converters
+        self._constant_names = constant_names
+        self._constants: dict[str, TensorId] = {}
+
+    def run(self, function: relax.Function) -> Graph:
+        """Translate `function`; its parameters are the inputs, its result the outputs."""
+        scope: dict[relax.Var, object] = {}
+        for position, parameter in enumerate(function.params):
+            tensor = self.graph.tensor(self.shape(parameter), source=position)
+            self.graph.inputs.append(tensor)
+            scope[parameter] = tensor
+        result = self._body(function, scope)
+        self.graph.outputs = [self._made(item) for item in (result if isinstance(result, tuple) else (result,))]
+        return self.graph
+
+    def shape(self, expr: relax.Expr) -> tuple[Dim, ...]:
+        """The extents of an expression; a scalar counts as a tensor of one element."""
+        return extents_of(expr.ty) or (1,)
+
+    def operand(self, expr: relax.Expr) -> TensorId:
+        """The tensor that an argument stands for."""
+        return self._made(self._value(expr))
+
+    def operands(self, expr: relax.Expr) -> tuple[TensorId, ...]:
+        """The tensors that a tuple argument stands for."""
+        value = self._value(expr)
+        return tuple(self._made(item) for item in (value if isinstance(value, tuple) else (value,)))
+
+    def _body(self, function: relax.Function, scope: dict[relax.Var, object]) -> Imported:
+        outer, self._scope = getattr(self, "_scope", None), scope
+        for block in function.body.blocks:
+            for binding in block.bindings:
+                scope[binding.var] = self._bound(binding.value)
+        result = self._value(function.body.body)
+        if outer is not None:
+            self._scope = outer
+        return result
+
+    def _bound(self, value: relax.Expr) -> object:
+        if isinstance(value, relax.Function):
+            return value
+        if isinstance(value, relax.Call):
+            return self._call(value)
+        return self._value(value)
+
+    def _call(self, call: relax.Call) -> Imported:
+        view = OpView.of(call)
+        if view is not None:
+            return self._convert(view)
+        callee = self._scope.get(call.op, call.op) if isinstance(call.op, relax.Var) else call.op
+        if not isinstance(callee, relax.Function):
+            raise CodegenError(f"{self.graph.symbol}: target 'dnnl' cannot translate the call {call}")
+        arguments = [self._value(argument) for argument in call.args]
+        return self._body(callee, dict(zip(callee.params, arguments, strict=True)))
+
+    def _convert(self, view: OpView) -> Imported:
+        convert = self._converters.get(view.name)
+        if convert is None:
+            raise CodegenError(
+                f"{self.graph.symbol}: target 'dnnl' has no translation of {view.name}; "
+                "its rules decline this op, so leave it to another target or to the host"
+            )
+        return convert(self, view)
+
+    def _value(self, expr: relax.Expr) -> Imported:
+        if isinstance(expr, relax.Var):
+            return self._scope[expr]  # type: ignore[return-value]
+        if isinstance(expr, tvm.ir.GenericConst):
+            return self._constant(expr)
+        if isinstance(expr, relax.Tuple):
+            return tuple(self.operand(field) for field in expr.fields)
+        if isinstance(expr, relax.TupleGetItem):
+            value = self._value(expr.tuple_value)
+            return self._made(value[expr.index] if isinstance(value, tuple) else value)
+        raise CodegenError(f"{self.graph.symbol}: target 'dnnl' cannot translate the expression {expr}")
+
+    def _constant(self, constant: tvm.ir.GenericConst) -> TensorId:
+        name = self._constant_names[constant]
+        if name not in self._constants:
+            extents = self.shape(constant)
+            count = reduce(lambda product, extent: product * extent, extents, 1)
+            scalar = float(constant.value.numpy().reshape(-1)[0]) if count == 1 else None
+            self._constants[name] = self.graph.tensor(extents, source=name, scalar=scalar)
+        return self._constants[name]
+
+    def _made(self, value: object) -> TensorId:
+        if not isinstance(value, int):
+            raise CodegenError(f"{self.graph.symbol}: target 'dnnl' does not compute a value that the region uses")
+        return value
+
+
+def import_function(
+    function: relax.Function, converters: Mapping[str, Convert], constant_names: Mapping[object, str]
+) -> Graph:
+    """Translate an external function.
+
+    Parameters
+    ----------
+    function
+        A function with the attribute ``global_symbol``.
+    converters
+        The translation of each op, by name.
+    constant_names
+        TVM's names of the constants of the module.
+    """
+    return Importer(str(function.attrs["global_symbol"]), converters, constant_names).run(function)

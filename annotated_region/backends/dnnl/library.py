@@ -1,0 +1,83 @@
+"""Where oneDNN is on this machine, and what the compiler needs to build against it."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import tvm_ffi
+
+from annotated_region.backend import BuildOptions
+from annotated_region.errors import BackendUnavailableError
+
+__all__ = ["REMEDY", "build_options", "unavailable"]
+
+RUNTIME_WHEEL = "onednn-cpu-gomp"
+HEADER_WHEEL = "onednn-devel-cpu-gomp"
+VERSION = "2023.2.0"
+REMEDY = f"pip install {RUNTIME_WHEEL}=={VERSION} {HEADER_WHEEL}=={VERSION}"
+
+
+def _find(wheel: str, name: str) -> Path | None:
+    """The file of an installed wheel whose path ends with `name`, or None.
+
+    The wheels put libraries and headers beside ``site-packages``, under the prefix of the environment; the
+    wheel's own list of files knows where that is, in a virtual environment and outside of one.
+    """
+    try:
+        files = distribution(wheel).files or ()
+    except PackageNotFoundError:
+        return None
+    for file in files:
+        if str(file).endswith(name):
+            path = Path(str(file.locate())).resolve()
+            return path if path.exists() else None
+    return None
+
+
+def _library() -> Path | None:
+    return _find(RUNTIME_WHEEL, "libdnnl.so")
+
+
+def _header() -> Path | None:
+    return _find(HEADER_WHEEL, "oneapi/dnnl/dnnl.hpp")
+
+
+def unavailable() -> str | None:
+    """Why regions for oneDNN cannot run here, with the remedy; None if they can."""
+    if _library() is None:
+        return f"oneDNN's library is not installed; {REMEDY}"
+    if _header() is None:
+        return f"oneDNN's headers are not installed; {REMEDY}"
+    return None
+
+
+def build_options() -> BuildOptions:
+    """Include folders, library and run path of the installed oneDNN.
+
+    Raises
+    ------
+    BackendUnavailableError
+        oneDNN is not installed.
+    """
+    library, header = _library(), _header()
+    if library is None or header is None:
+        raise BackendUnavailableError(f"target 'dnnl': {unavailable()}")
+    folders = dict.fromkeys(
+        (
+            tvm_ffi.libinfo.find_include_path(),
+            tvm_ffi.libinfo.find_dlpack_include_path(),
+            str(header.parents[2]),
+        )
+    )
+    return BuildOptions(
+        compile_options=("-std=c++17", "-O2", "-fopenmp", *(f"-I{folder}" for folder in folders)),
+        # The library stands before the objects on TVM's command line; some linkers would drop it there.
+        link_options=(
+            "-fopenmp",
+            "-Wl,--no-as-needed",
+            f"-L{library.parent}",
+            "-ldnnl",
+            f"-Wl,-rpath,{library.parent}",
+        ),
+    )

@@ -1,0 +1,279 @@
+// Builds a plan: follows each tensor's layout through the region and adds a reorder only where the
+// layout that a primitive wants is not the one that its operand has.
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+// A tensor in one layout. A tensor may exist in several: its first value is the one it was made in.
+struct Value {
+  Desc desc;
+  Place place;
+};
+
+// Constants in the layouts that primitives asked for, packed once and shared by the plans of all shapes.
+struct Packed {
+  Desc desc;
+  std::shared_ptr<Storage> storage;
+};
+
+struct Constants {
+  std::vector<char*> data;
+  std::map<int, std::vector<Packed>> packed;  // by tensor
+};
+
+class Builder {
+ public:
+  Builder(const GraphTable& graph, const std::vector<Dims>& dims, Constants& constants)
+      : graph_(graph), dims_(dims), constants_(constants), values_(graph.tensors.size), plan_(new Plan) {
+    find_last_uses();
+    for (int position = 0; position < graph.inputs.size; ++position) {
+      Buffer buffer;
+      buffer.home = Home::input;
+      buffer.index = position;
+      define(graph.inputs[position], plain(dims_[graph.inputs[position]]), {plan_->buffers.add(buffer), 0});
+    }
+    for (int tensor = 0; tensor < graph.tensors.size; ++tensor) {
+      if (graph.tensors[tensor].source == Source::constant) define_constant(tensor);
+    }
+  }
+
+  // --- what the node builders of primitives.h use
+
+  const GraphTable& graph() const { return graph_; }
+  const Dims& dims(int tensor) const { return dims_[tensor]; }
+  const Desc& layout(int tensor) const { return values_[tensor].front().desc; }
+  const Value& value(int tensor) const { return values_[tensor].front(); }
+  bool is_constant(int tensor) const { return home(value(tensor).place) == Home::constant; }
+  bool is_folding() const { return folding_; }
+
+  // Whether the current node may write its result over `tensor`, one of its operands: nobody reads
+  // the bytes later, and the node itself reads them through this operand alone.
+  bool may_overwrite(int tensor) const {
+    if (home(value(tensor).place) != Home::arena || last_use_[family(tensor)] != node_) return false;
+    const NodeRow& row = graph_.nodes[node_];
+    int readers = 0;
+    for (int other : row.inputs) readers += family(other) == family(tensor);
+    for (const PostOpRow& post : row.post_ops) {
+      if (post.operand >= 0) readers += family(post.operand) == family(tensor);
+    }
+    return readers == 1;
+  }
+
+  // A buffer for a result of the current node; memory at once where the node is computed at once.
+  Place fresh(const Desc& desc) {
+    Buffer buffer;
+    buffer.bytes = desc.get_size();
+    if (folding_) allocate(buffer);
+    return {plan_->buffers.add(buffer), 0};
+  }
+
+  void define(int tensor, const Desc& desc, Place place) { values_[tensor].push_back({desc, place}); }
+
+  // Where `tensor` lies in the layout `wanted`; reorders it unless it has been there before.
+  Place fetch(int tensor, const Desc& wanted) {
+    for (const Value& candidate : values_[tensor]) {
+      if (same_bytes(candidate.desc, wanted)) return candidate.place;
+    }
+    const Place place = is_constant(tensor) ? pack(tensor, wanted) : reorder(value(tensor), wanted, fresh(wanted));
+    values_[tensor].push_back({wanted, place});
+    return place;
+  }
+
+  // Copies a value into `place` in the layout `wanted`.
+  Place reorder(const Value& from, const Desc& wanted, Place place) {
+    dnnl::primitive_attr attr = attributes();
+    const dnnl::reorder::primitive_desc pd(cpu(), from.desc, cpu(), wanted, attr);
+    add_step(pd, {{DNNL_ARG_FROM, from.desc, from.place}, {DNNL_ARG_TO, wanted, place}},
+             layout_name(from.desc) + " -> " + layout_name(wanted));
+    return place;
+  }
+
+  static dnnl::primitive_attr attributes() {
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return attr;
+  }
+
+  template <typename PrimitiveDesc>
+  void add_step(const PrimitiveDesc& pd, std::vector<Argument> arguments, const std::string& note) {
+    Step step;
+    step.primitive = dnnl::primitive(pd.get());
+    step.scratchpad = pd.scratchpad_desc().get_size();
+    step.label = std::string(dnnl_name(pd)) + " " + pd.impl_info_str() + " " + note;
+    finish(std::move(step), std::move(arguments));
+  }
+
+  void add_kernel(Kernel kernel, std::vector<Argument> arguments, const std::string& label) {
+    Step step;
+    step.kernel = std::move(kernel);
+    step.label = label;
+    finish(std::move(step), std::move(arguments));
+  }
+
+  // Makes the buffer at `part` a part of the one at `whole`, if it is free to move: then whoever
+  // writes the part writes into the whole, and nothing has to be copied.
+  bool adopt(const Value& part, Place whole) {
+    Buffer& buffer = plan_->buffers[part.place.buffer];
+    const bool is_free = buffer.home == Home::arena && buffer.parent < 0 && part.place.offset == 0 &&
+                         buffer.bytes == part.desc.get_size() && part.place.buffer != whole.buffer;
+    if (!is_free) return false;
+    buffer.parent = whole.buffer;
+    buffer.shift = whole.offset;
+    return true;
+  }
+
+  // --- the frame: called by build_plan
+
+  void begin(int node) {
+    node_ = node;
+    const NodeRow& row = graph_.nodes[node];
+    folding_ = true;
+    for (int tensor : row.inputs) folding_ = folding_ && is_constant(tensor);
+    for (const PostOpRow& post : row.post_ops) {
+      folding_ = folding_ && (post.operand < 0 || is_constant(post.operand));
+    }
+  }
+
+  std::shared_ptr<Plan> finish() {
+    folding_ = false;
+    for (int position = 0; position < graph_.outputs.size; ++position) deliver(graph_.outputs[position], position);
+    for (size_t index = 0; index < plan_->steps.size(); ++index) {
+      for (const Argument& argument : plan_->steps[index].arguments) {
+        plan_->buffers.touch(argument.place, static_cast<int>(index));
+      }
+      plan_->scratchpad_bytes = std::max(plan_->scratchpad_bytes, plan_->steps[index].scratchpad);
+    }
+    plan_->arena_bytes = round_up(plan_->buffers.pack(), kAlignment);
+    return plan_;
+  }
+
+ private:
+  Home home(const Place& place) const { return plan_->buffers.root(place).home; }
+
+  template <typename PrimitiveDesc>
+  static const char* dnnl_name(const PrimitiveDesc& pd) {
+    switch (pd.get_kind()) {
+      case dnnl::primitive::kind::reorder: return "reorder";
+      case dnnl::primitive::kind::concat: return "concat";
+      case dnnl::primitive::kind::convolution: return "convolution";
+      case dnnl::primitive::kind::deconvolution: return "deconvolution";
+      case dnnl::primitive::kind::eltwise: return "eltwise";
+      case dnnl::primitive::kind::softmax: return "softmax";
+      case dnnl::primitive::kind::pooling: return "pooling";
+      case dnnl::primitive::kind::lrn: return "lrn";
+      case dnnl::primitive::kind::batch_normalization: return "batch_normalization";
+      case dnnl::primitive::kind::layer_normalization: return "layer_normalization";
+      case dnnl::primitive::kind::inner_product: return "inner_product";
+      case dnnl::primitive::kind::binary: return "binary";
+      case dnnl::primitive::kind::matmul: return "matmul";
+      case dnnl::primitive::kind::reduction: return "reduction";
+      default: return "primitive";
+    }
+  }
+
+  // A view shares its operand's bytes, and a concatenation may: the members of such a family die together.
+  void find_last_uses() {
+    family_.resize(graph_.tensors.size);
+    for (int tensor = 0; tensor < graph_.tensors.size; ++tensor) family_[tensor] = tensor;
+    for (const NodeRow& node : graph_.nodes) {
+      if (node.kind != Kind::reshape && node.kind != Kind::permute && node.kind != Kind::concat) continue;
+      for (int tensor : node.inputs) family_[family(tensor)] = family(node.output);
+    }
+    last_use_.assign(graph_.tensors.size, -1);
+    for (int index = 0; index < graph_.nodes.size; ++index) {
+      for (int tensor : graph_.nodes[index].inputs) last_use_[family(tensor)] = index;
+      for (const PostOpRow& post : graph_.nodes[index].post_ops) {
+        if (post.operand >= 0) last_use_[family(post.operand)] = index;
+      }
+    }
+    for (int tensor : graph_.outputs) last_use_[family(tensor)] = graph_.nodes.size;
+  }
+
+  int family(int tensor) const {
+    while (family_[tensor] != tensor) tensor = family_[tensor];
+    return tensor;
+  }
+
+  void define_constant(int tensor) {
+    Buffer buffer;
+    buffer.home = Home::constant;
+    buffer.data = constants_.data[graph_.tensors[tensor].index];
+    define(tensor, plain(dims_[tensor]), {plan_->buffers.add(buffer), 0});
+  }
+
+  static void allocate(Buffer& buffer) {
+    buffer.home = Home::constant;
+    buffer.storage = std::make_shared<Storage>(buffer.bytes);
+    buffer.data = buffer.storage->data();
+  }
+
+  Place pack(int tensor, const Desc& wanted) {
+    std::vector<Packed>& known = constants_.packed[tensor];
+    for (const Packed& packed : known) {
+      if (packed.desc == wanted) return keep(packed);
+    }
+    Packed packed{wanted, std::make_shared<Storage>(wanted.get_size())};
+    known.push_back(packed);
+    return reorder(value(tensor), wanted, keep(packed));
+  }
+
+  Place keep(const Packed& packed) {
+    Buffer buffer;
+    buffer.home = Home::constant;
+    buffer.bytes = packed.storage->bytes();
+    buffer.storage = packed.storage;
+    buffer.data = packed.storage->data();
+    return {plan_->buffers.add(buffer), 0};
+  }
+
+  // A step whose operands are all constants runs now, once; every other one is kept for the calls.
+  void finish(Step step, std::vector<Argument> arguments) {
+    step.arguments = std::move(arguments);
+    bool constant = true;
+    for (const Argument& argument : step.arguments) constant = constant && home(argument.place) == Home::constant;
+    if (!constant) {
+      plan_->steps.push_back(std::move(step));
+      return;
+    }
+    Plan once;
+    once.buffers = plan_->buffers;
+    once.scratchpad_bytes = step.scratchpad;
+    once.steps.push_back(std::move(step));
+    Instance(once).run({}, {});
+  }
+
+  // Puts a result where the caller wants it: its buffer becomes the caller's tensor if the layouts agree.
+  void deliver(int tensor, int position) {
+    const Desc wanted = plain(dims_[tensor]);
+    for (const Value& candidate : values_[tensor]) {
+      if (!same_bytes(candidate.desc, wanted)) continue;
+      const Place place = plan_->buffers.resolve(candidate.place);
+      Buffer& buffer = plan_->buffers[place.buffer];
+      if (buffer.home != Home::arena || place.offset != 0 || buffer.bytes != wanted.get_size()) continue;
+      buffer.home = Home::output;
+      buffer.index = position;
+      return;
+    }
+    Buffer buffer;
+    buffer.home = Home::output;
+    buffer.index = position;
+    reorder(value(tensor), wanted, {plan_->buffers.add(buffer), 0});
+  }
+
+  const GraphTable& graph_;
+  const std::vector<Dims>& dims_;
+  Constants& constants_;
+  std::vector<std::vector<Value>> values_;
+  std::vector<int> family_;
+  std::vector<int> last_use_;
+  std::shared_ptr<Plan> plan_;
+  int node_ = 0;
+  bool folding_ = false;
+};
+
+}  // namespace

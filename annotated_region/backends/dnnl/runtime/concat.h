@@ -1,0 +1,97 @@
+// Concatenation: nothing is copied where the operands can be computed in their place in the result.
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+// The layout of the largest operand, if it has a name and suits the others; the plain one otherwise.
+inline NamedTag common_layout(Builder& builder, const NodeRow& node, int axis) {
+  int largest = node.inputs[0];
+  for (int tensor : node.inputs) {
+    if (builder.layout(tensor).get_size() > builder.layout(largest).get_size()) largest = tensor;
+  }
+  const NamedTag* tag = tag_of(builder.layout(largest));
+  const int rank = static_cast<int>(builder.dims(node.output).size());
+  const NamedTag fallback = tags_of_rank(rank).front();
+  if (tag == nullptr) return fallback;
+  for (int index = 0; index + 1 < node.inputs.size && axis == 1; ++index) {
+    if (builder.dims(node.inputs[index])[1] % tag->block != 0) return fallback;
+  }
+  return *tag;
+}
+
+// Whether the operands lie one after the other in the result: all axes outside of `axis` have extent one.
+inline bool is_sequence(const Dims& dims, int axis, const NamedTag& tag) {
+  if (tag.channels_last && axis == 1) return false;
+  const int outer = tag.channels_last || tag.block == 1 || axis <= 1 ? axis : -1;
+  if (outer < 0) return false;
+  for (int before = 0; before < outer; ++before) {
+    const bool is_inside = tag.channels_last && before == 1;
+    if (!is_inside && dims[before] != 1) return false;
+  }
+  return true;
+}
+
+inline void concat_in_place(Builder& builder, const NodeRow& node, const NamedTag& tag) {
+  const Desc whole(builder.dims(node.output), kFloat, tag.tag);
+  const Place target = builder.fresh(whole);
+  size_t offset = 0;
+  for (int tensor : node.inputs) {
+    const Desc part(builder.dims(tensor), kFloat, tag.tag);
+    const Place place{target.buffer, offset};
+    const bool is_there = builder.layout(tensor) == part && builder.adopt(builder.value(tensor), place);
+    if (!is_there) builder.reorder(builder.value(tensor), part, place);
+    offset += part.get_size();
+  }
+  builder.define(node.output, whole, target);
+}
+
+// ints: axis.
+inline void concat(Builder& builder, const NodeRow& node) {
+  const int axis = static_cast<int>(node.ints[0]);
+  const Dims& dims = builder.dims(node.output);
+  const NamedTag tag = common_layout(builder, node, axis);
+  if (is_sequence(dims, axis, tag) && !builder.is_folding()) return concat_in_place(builder, node, tag);
+  std::vector<Desc> parts;
+  for (int tensor : node.inputs) parts.emplace_back(builder.dims(tensor), kFloat, tag.tag);
+  const Desc whole(dims, kFloat, tag.tag);
+  const dnnl::concat::primitive_desc pd(cpu(), whole, axis, parts, Builder::attributes());
+  std::vector<Argument> arguments;
+  for (int index = 0; index < node.inputs.size; ++index) {
+    const Place place = builder.fetch(node.inputs[index], parts[index]);
+    arguments.push_back({DNNL_ARG_MULTIPLE_SRC + index, parts[index], place});
+  }
+  const Place place = builder.fresh(whole);
+  arguments.push_back({DNNL_ARG_DST, whole, place});
+  builder.add_step(pd, std::move(arguments), layout_name(whole));
+  builder.define(node.output, whole, place);
+}
+
+inline std::shared_ptr<Plan> build_plan(const GraphTable& graph, const std::vector<Dims>& dims, Constants& constants) {
+  Builder builder(graph, dims, constants);
+  for (int index = 0; index < graph.nodes.size; ++index) {
+    const NodeRow& node = graph.nodes[index];
+    builder.begin(index);
+    switch (node.kind) {
+      case Kind::convolution: convolution(builder, node); break;
+      case Kind::deconvolution: deconvolution(builder, node); break;
+      case Kind::matmul: matmul(builder, node); break;
+      case Kind::pooling: pooling(builder, node); break;
+      case Kind::eltwise: eltwise(builder, node); break;
+      case Kind::binary: binary(builder, node); break;
+      case Kind::batch_norm: batch_norm(builder, node); break;
+      case Kind::layer_norm: layer_norm(builder, node); break;
+      case Kind::softmax: softmax(builder, node); break;
+      case Kind::lrn: lrn(builder, node); break;
+      case Kind::reduction: reduction(builder, node); break;
+      case Kind::concat: concat(builder, node); break;
+      case Kind::reshape: reshape(builder, node); break;
+      case Kind::permute: permute(builder, node); break;
+      case Kind::expand: expand(builder, node); break;
+    }
+  }
+  return builder.finish();
+}
+
+}  // namespace

@@ -1,0 +1,158 @@
+// What the builder asks of memory descriptors: their name, whether two mean the same bytes, views.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace {
+
+using Desc = dnnl::memory::desc;
+using Dims = dnnl::memory::dims;
+using Tag = dnnl::memory::format_tag;
+
+constexpr auto kFloat = dnnl::memory::data_type::f32;
+
+inline Dims dense_strides(const Dims& dims) {
+  Dims strides(dims.size(), 1);
+  for (int axis = static_cast<int>(dims.size()) - 2; axis >= 0; --axis) {
+    strides[axis] = strides[axis + 1] * std::max<int64_t>(dims[axis + 1], 1);
+  }
+  return strides;
+}
+
+inline Desc plain(const Dims& dims) { return Desc(dims, kFloat, dense_strides(dims)); }
+
+inline Desc any(const Dims& dims) { return Desc(dims, kFloat, Tag::any); }
+
+inline bool is_blocked_kind(const Desc& desc) {
+  return desc.get_format_kind() == dnnl::memory::format_kind::blocked;
+}
+
+inline bool is_strided(const Desc& desc) { return is_blocked_kind(desc) && desc.get_inner_nblks() == 0; }
+
+struct Run {
+  int64_t extent;
+  int64_t stride;
+};
+
+// For each axis the (extent, stride) runs from the outermost block to the innermost, without runs
+// of extent one, neighbours joined where they are one run: equal lists mean equal bytes.
+inline std::vector<std::vector<Run>> axis_runs(const Desc& desc) {
+  const Dims dims = desc.get_dims();
+  const Dims strides = desc.get_strides();
+  const Dims blocks = desc.get_inner_blks();
+  const Dims axes = desc.get_inner_idxs();
+  std::vector<std::vector<Run>> inner(dims.size());
+  Dims outer = dims;
+  int64_t stride = 1;
+  for (int block = desc.get_inner_nblks() - 1; block >= 0; --block) {
+    inner[axes[block]].insert(inner[axes[block]].begin(), Run{blocks[block], stride});
+    outer[axes[block]] /= blocks[block];
+    stride *= blocks[block];
+  }
+  std::vector<std::vector<Run>> runs(dims.size());
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    inner[axis].insert(inner[axis].begin(), Run{outer[axis], strides[axis]});
+    for (const Run& run : inner[axis]) {
+      if (run.extent == 1) continue;
+      auto& list = runs[axis];
+      if (!list.empty() && list.back().stride == run.extent * run.stride) {
+        list.back() = Run{list.back().extent * run.extent, run.stride};
+      } else {
+        list.push_back(run);
+      }
+    }
+  }
+  return runs;
+}
+
+inline bool is_padded(const Desc& desc) { return desc.get_padded_dims() != desc.get_dims(); }
+
+// Whether both descriptors put every element at the same place, so that no reorder is needed.
+inline bool same_bytes(const Desc& left, const Desc& right) {
+  if (left == right) return true;
+  if (!is_blocked_kind(left) || !is_blocked_kind(right)) return false;
+  if (left.get_dims() != right.get_dims() || left.get_data_type() != right.get_data_type()) return false;
+  if (is_padded(left) || is_padded(right)) return false;
+  if (left.get_submemory_offset() != 0 || right.get_submemory_offset() != 0) return false;
+  const auto a = axis_runs(left);
+  const auto b = axis_runs(right);
+  for (size_t axis = 0; axis < a.size(); ++axis) {
+    const bool equal = std::equal(
+        a[axis].begin(), a[axis].end(), b[axis].begin(), b[axis].end(),
+        [](const Run& x, const Run& y) { return x.extent == y.extent && x.stride == y.stride; });
+    if (!equal) return false;
+  }
+  return true;
+}
+
+// A view of `desc` with other extents, or an empty descriptor where the bytes would have to move.
+inline Desc reshaped(const Desc& desc, const Dims& dims) {
+  if (same_bytes(desc, plain(desc.get_dims()))) return plain(dims);
+  return desc.reshape(dims, /*allow_empty=*/true);
+}
+
+// A view of `desc` whose axis i is axis axes[i] of `desc`.
+inline Desc permuted(const Desc& desc, const List<int64_t>& axes) {
+  std::vector<int> target(axes.size);
+  for (int axis = 0; axis < axes.size; ++axis) target[axes[axis]] = axis;
+  return desc.permute_axes(target, /*allow_empty=*/true);
+}
+
+struct NamedTag {
+  const char* name;
+  Tag tag;
+  int block;      // of axis 1; 1 where no axis is blocked
+  bool channels_last;
+};
+
+inline const std::vector<NamedTag>& tags_of_rank(int rank) {
+  static const std::vector<NamedTag> none;
+  static const std::vector<NamedTag> table[] = {
+      {},
+      {{"a", Tag::a, 1, false}},
+      {{"ab", Tag::ab, 1, false}, {"ba", Tag::ba, 1, false}},
+      {{"abc", Tag::abc, 1, false}, {"aBc16b", Tag::aBc16b, 16, false}, {"aBc8b", Tag::aBc8b, 8, false},
+       {"aBc4b", Tag::aBc4b, 4, false}, {"acb", Tag::acb, 1, true}},
+      {{"abcd", Tag::abcd, 1, false}, {"aBcd16b", Tag::aBcd16b, 16, false}, {"aBcd8b", Tag::aBcd8b, 8, false},
+       {"aBcd4b", Tag::aBcd4b, 4, false}, {"acdb", Tag::acdb, 1, true}},
+      {{"abcde", Tag::abcde, 1, false}, {"aBcde16b", Tag::aBcde16b, 16, false},
+       {"aBcde8b", Tag::aBcde8b, 8, false}, {"aBcde4b", Tag::aBcde4b, 4, false},
+       {"acdeb", Tag::acdeb, 1, true}},
+      {{"abcdef", Tag::abcdef, 1, false}},
+  };
+  return rank < static_cast<int>(std::size(table)) ? table[rank] : none;
+}
+
+// The named layout that `desc` has, or null.
+inline const NamedTag* tag_of(const Desc& desc) {
+  const Dims dims = desc.get_dims();
+  for (const NamedTag& named : tags_of_rank(static_cast<int>(dims.size()))) {
+    if (Desc(dims, desc.get_data_type(), named.tag) == desc) return &named;
+  }
+  return nullptr;
+}
+
+inline std::string layout_name(const Desc& desc) {
+  if (desc.is_zero()) return "-";
+  if (!is_blocked_kind(desc)) return "opaque";
+  const Dims strides = desc.get_strides();
+  std::vector<int> order(strides.size());
+  for (size_t axis = 0; axis < order.size(); ++axis) order[axis] = static_cast<int>(axis);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return strides[a] > strides[b]; });
+  const Dims blocks = desc.get_inner_blks();
+  const Dims axes = desc.get_inner_idxs();
+  std::string name;
+  for (int axis : order) {
+    const bool blocked = std::find(axes.begin(), axes.end(), axis) != axes.end();
+    name += static_cast<char>((blocked ? 'A' : 'a') + axis);
+  }
+  for (size_t block = 0; block < blocks.size(); ++block) {
+    name += std::to_string(blocks[block]) + static_cast<char>('a' + axes[block]);
+  }
+  return name;
+}
+
+}  // namespace

@@ -1,0 +1,118 @@
+// The chain of operations that a primitive applies to its result before it stores it.
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+class PostOps {
+ public:
+  PostOps(Builder& builder, const NodeRow& node) : builder_(builder), node_(node) {}
+
+  // Whether an operand of the chain is as large as the result, so that their layouts have to agree.
+  bool has_full_operand() const {
+    for (const PostOpRow& post : node_.post_ops) {
+      if (is_full(post)) return true;
+    }
+    return false;
+  }
+
+  // The chain without its full operands: enough to learn the layout that the primitive prefers.
+  dnnl::primitive_attr probe() const {
+    dnnl::post_ops chain;
+    for (const PostOpRow& post : node_.post_ops) {
+      if (!is_full(post)) append(chain, post, plain_or_none(post));
+    }
+    return with(chain);
+  }
+
+  // The whole chain for a result in layout `native`. The first full operand that nobody needs later
+  // and that already has this layout is added in place: the result is written over it.
+  dnnl::primitive_attr settle(const Desc& native) {
+    dnnl::post_ops chain;
+    for (const PostOpRow& post : node_.post_ops) {
+      if (accumulates(post, native)) {
+        accumulator_ = post.operand;
+        chain.append_sum(1.0f);
+        note_ += " +sum";
+        continue;
+      }
+      note_ += post.operand < 0 ? " +eltwise" : " +binary";
+      append(chain, post, is_full(post) ? native : plain_or_none(post));
+    }
+    return with(chain);
+  }
+
+  // The operands of the settled chain, to be handed to the primitive.
+  void add_arguments(std::vector<Argument>& arguments, const Desc& native) {
+    for (int index = 0; index < node_.post_ops.size; ++index) {
+      const PostOpRow& post = node_.post_ops[index];
+      if (post.operand < 0 || post.operand == accumulator_) continue;
+      const Desc desc = is_full(post) ? native : plain(builder_.dims(post.operand));
+      const Place place = builder_.fetch(post.operand, desc);
+      arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_SRC_1, desc, place});
+    }
+  }
+
+  // Where the result goes: over the accumulator, or into memory of its own.
+  Place destination(const Desc& native) {
+    return accumulator_ >= 0 ? builder_.value(accumulator_).place : builder_.fresh(native);
+  }
+
+  const std::string& note() const { return note_; }
+
+ private:
+  bool is_full(const PostOpRow& post) const {
+    return post.operand >= 0 && builder_.dims(post.operand) == builder_.dims(node_.output);
+  }
+
+  bool accumulates(const PostOpRow& post, const Desc& native) const {
+    return accumulator_ < 0 && is_full(post) && post.algorithm == dnnl::algorithm::binary_add &&
+           builder_.may_overwrite(post.operand) && builder_.layout(post.operand) == native;
+  }
+
+  Desc plain_or_none(const PostOpRow& post) const {
+    return post.operand < 0 ? Desc() : plain(builder_.dims(post.operand));
+  }
+
+  static void append(dnnl::post_ops& chain, const PostOpRow& post, const Desc& operand) {
+    if (post.operand < 0) {
+      chain.append_eltwise(post.algorithm, post.alpha, post.beta);
+    } else {
+      chain.append_binary(post.algorithm, operand);
+    }
+  }
+
+  dnnl::primitive_attr with(const dnnl::post_ops& chain) const {
+    dnnl::primitive_attr attr = Builder::attributes();
+    attr.set_post_ops(chain);
+    attr.set_fpmath_mode(builder_.graph().fpmath);
+    return attr;
+  }
+
+  Builder& builder_;
+  const NodeRow& node_;
+  int accumulator_ = -1;
+  std::string note_;
+};
+
+// Creates a primitive with the node's chain, adds its step and defines the node's result.
+// `make` creates the primitive descriptor from attributes and the layout of the result; `bind` lists
+// the arguments other than the result and the chain's, for the descriptor that was made.
+template <typename Make, typename Bind>
+void add_fused(Builder& builder, const NodeRow& node, Desc result, Make make, Bind bind) {
+  PostOps chain(builder, node);
+  if (result.get_format_kind() == dnnl::memory::format_kind::any && chain.has_full_operand()) {
+    result = make(chain.probe(), result).dst_desc();
+  }
+  const auto pd = make(chain.settle(result), result);
+  const Desc native = pd.dst_desc();
+  std::vector<Argument> arguments = bind(pd);
+  chain.add_arguments(arguments, native);
+  const Place place = chain.destination(native);
+  arguments.push_back({DNNL_ARG_DST, native, place});
+  builder.add_step(pd, std::move(arguments), layout_name(native) + chain.note());
+  builder.define(node.output, native, place);
+}
+
+}  // namespace

@@ -1,0 +1,265 @@
+// One function a kind of node: from the node's parameters and its operands' layouts to steps of the plan.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+constexpr auto kInference = dnnl::prop_kind::forward_inference;
+
+inline Dims slice(const List<int64_t>& values, int from, int count) {
+  return Dims(values.begin() + from, values.begin() + from + count);
+}
+
+// ints: strides, dilations less one, padding before, padding after.
+template <typename Forward>
+void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) {
+  const int src = node.inputs[0];
+  const int weights = node.inputs[1];
+  const int bias = node.inputs.size > 2 ? node.inputs[2] : -1;
+  const int rank = node.ints.size / 4;
+  const Dims strides = slice(node.ints, 0, rank);
+  const Dims dilation = slice(node.ints, rank, rank);
+  const Dims before = slice(node.ints, 2 * rank, rank);
+  const Dims after = slice(node.ints, 3 * rank, rank);
+  const Desc bias_desc = bias < 0 ? Desc() : plain(builder.dims(bias));
+  const auto make = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
+    return typename Forward::primitive_desc(
+        cpu(), kInference, algorithm, any(builder.dims(src)), any(builder.dims(weights)), bias_desc, dst, strides,
+        dilation, before, after, attr);
+  };
+  const auto bind = [&](const auto& pd) {
+    std::vector<Argument> arguments = {
+        {DNNL_ARG_SRC, pd.src_desc(), builder.fetch(src, pd.src_desc())},
+        {DNNL_ARG_WEIGHTS, pd.weights_desc(), builder.fetch(weights, pd.weights_desc())}};
+    if (bias >= 0) arguments.push_back({DNNL_ARG_BIAS, bias_desc, builder.fetch(bias, bias_desc)});
+    return arguments;
+  };
+  add_fused(builder, node, any(builder.dims(node.output)), make, bind);
+}
+
+inline void convolution(Builder& builder, const NodeRow& node) {
+  convolve<dnnl::convolution_forward>(builder, node, dnnl::algorithm::convolution_direct);
+}
+
+inline void deconvolution(Builder& builder, const NodeRow& node) {
+  convolve<dnnl::deconvolution_forward>(builder, node, dnnl::algorithm::deconvolution_direct);
+}
+
+// A matrix operand may stay as it is if one of its last two axes is contiguous; leave out the others.
+inline Desc matrix_layout(Builder& builder, int tensor) {
+  const Desc& desc = builder.layout(tensor);
+  if (is_strided(desc)) {
+    const Dims strides = desc.get_strides();
+    if (strides.back() == 1 || strides[strides.size() - 2] == 1) return desc;
+  }
+  return plain(builder.dims(tensor));
+}
+
+// inputs: two stacks of matrices, and a bias of the same rank.
+inline void matmul(Builder& builder, const NodeRow& node) {
+  const int left = node.inputs[0];
+  const int right = node.inputs[1];
+  const int bias = node.inputs.size > 2 ? node.inputs[2] : -1;
+  const Desc left_desc = matrix_layout(builder, left);
+  const Desc right_desc = builder.is_constant(right) ? any(builder.dims(right)) : matrix_layout(builder, right);
+  const Desc bias_desc = bias < 0 ? Desc() : plain(builder.dims(bias));
+  const auto make = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
+    return dnnl::matmul::primitive_desc(cpu(), left_desc, right_desc, bias_desc, dst, attr);
+  };
+  const auto bind = [&](const auto& pd) {
+    std::vector<Argument> arguments = {
+        {DNNL_ARG_SRC, left_desc, builder.fetch(left, left_desc)},
+        {DNNL_ARG_WEIGHTS, pd.weights_desc(), builder.fetch(right, pd.weights_desc())}};
+    if (bias >= 0) arguments.push_back({DNNL_ARG_BIAS, bias_desc, builder.fetch(bias, bias_desc)});
+    return arguments;
+  };
+  add_fused(builder, node, plain(builder.dims(node.output)), make, bind);
+}
+
+// ints: window (0: the whole extent), strides, dilations less one, padding before, padding after.
+inline void pooling(Builder& builder, const NodeRow& node) {
+  const int src = node.inputs[0];
+  const Dims& in = builder.dims(src);
+  const Dims& out = builder.dims(node.output);
+  const int rank = node.ints.size / 5;
+  Dims window = slice(node.ints, 0, rank);
+  const Dims strides = slice(node.ints, rank, rank);
+  const Dims dilation = slice(node.ints, 2 * rank, rank);
+  const Dims before = slice(node.ints, 3 * rank, rank);
+  Dims after = slice(node.ints, 4 * rank, rank);
+  for (int axis = 0; axis < rank; ++axis) {
+    if (window[axis] == 0) window[axis] = in[axis + 2];
+    // Rounding the number of windows up lets the last one stick out beyond the stated padding.
+    const int64_t reach = (out[axis + 2] - 1) * strides[axis] + (window[axis] - 1) * (dilation[axis] + 1) + 1;
+    after[axis] = std::max(after[axis], reach - in[axis + 2] - before[axis]);
+  }
+  const auto create = [&](const Desc& from) {
+    return dnnl::pooling_forward::primitive_desc(cpu(), kInference, node.algorithm, from, any(out), strides, window,
+                                                 dilation, before, after, Builder::attributes(),
+                                                 /*allow_empty=*/true);
+  };
+  Desc from = builder.layout(src);
+  auto pd = create(from);
+  if (!pd) {
+    from = plain(in);
+    pd = create(from);
+  }
+  if (!pd) throw std::runtime_error("oneDNN has no pooling with these parameters");
+  const Place place = builder.fresh(pd.dst_desc());
+  builder.add_step(pd, {{DNNL_ARG_SRC, from, builder.fetch(src, from)}, {DNNL_ARG_DST, pd.dst_desc(), place}},
+                   layout_name(pd.dst_desc()));
+  builder.define(node.output, pd.dst_desc(), place);
+}
+
+// Adds a step from one operand to a result in the same layout, over the operand where that is allowed.
+template <typename PrimitiveDesc>
+void add_pointwise(Builder& builder, const NodeRow& node, const PrimitiveDesc& pd, const Desc& desc,
+                   std::vector<Argument> others, const std::string& note) {
+  const int src = node.inputs[0];
+  const Place from = builder.fetch(src, desc);
+  const bool in_place = builder.may_overwrite(src) && builder.layout(src) == desc;
+  const Place place = in_place ? from : builder.fresh(desc);
+  others.push_back({DNNL_ARG_SRC, desc, from});
+  others.push_back({DNNL_ARG_DST, desc, place});
+  builder.add_step(pd, std::move(others), layout_name(desc) + note);
+  builder.define(node.output, desc, place);
+}
+
+// floats: alpha, beta.
+inline void eltwise(Builder& builder, const NodeRow& node) {
+  const Desc desc = builder.layout(node.inputs[0]);
+  PostOps chain(builder, node);
+  const dnnl::eltwise_forward::primitive_desc pd(cpu(), kInference, node.algorithm, desc, desc, node.floats[0],
+                                                 node.floats[1], chain.settle(desc));
+  std::vector<Argument> arguments;
+  chain.add_arguments(arguments, desc);
+  add_pointwise(builder, node, pd, desc, std::move(arguments), chain.note());
+}
+
+// The first operand has the extents of the result; the second may be smaller.
+inline void binary(Builder& builder, const NodeRow& node) {
+  const Desc desc = builder.layout(node.inputs[0]);
+  const bool equal = builder.dims(node.inputs[0]) == builder.dims(node.inputs[1]);
+  const Desc other = equal ? desc : plain(builder.dims(node.inputs[1]));
+  PostOps chain(builder, node);
+  const dnnl::binary::primitive_desc pd(cpu(), node.algorithm, desc, other, desc, chain.settle(desc));
+  std::vector<Argument> arguments = {{DNNL_ARG_SRC_1, other, builder.fetch(node.inputs[1], other)}};
+  chain.add_arguments(arguments, desc);
+  add_pointwise(builder, node, pd, desc, std::move(arguments), chain.note());
+}
+
+// inputs: data, scale, shift, mean, variance; ints: whether relu follows; floats: epsilon.
+inline void batch_norm(Builder& builder, const NodeRow& node) {
+  using Flags = dnnl::normalization_flags;
+  const Desc desc = builder.layout(node.inputs[0]);
+  Flags flags = Flags::use_global_stats | Flags::use_scale | Flags::use_shift;
+  if (node.ints[0] != 0) flags |= Flags::fuse_norm_relu;
+  const dnnl::batch_normalization_forward::primitive_desc pd(cpu(), kInference, desc, desc, node.floats[0], flags,
+                                                             Builder::attributes());
+  const int roles[] = {DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE};
+  std::vector<Argument> arguments;
+  for (int role = 0; role < 4; ++role) {
+    const int tensor = node.inputs[role + 1];
+    const Desc vector = plain(builder.dims(tensor));
+    arguments.push_back({roles[role], vector, builder.fetch(tensor, vector)});
+  }
+  add_pointwise(builder, node, pd, desc, std::move(arguments), node.ints[0] != 0 ? " +relu" : "");
+}
+
+// inputs: data, scale, shift; floats: epsilon. Over the last axis.
+inline void layer_norm(Builder& builder, const NodeRow& node) {
+  using Flags = dnnl::normalization_flags;
+  const Desc desc = plain(builder.dims(node.inputs[0]));
+  const Desc vector = plain(builder.dims(node.inputs[1]));
+  const dnnl::layer_normalization_forward::primitive_desc pd(
+      cpu(), kInference, desc, desc, node.floats[0], Flags::use_scale | Flags::use_shift, Builder::attributes());
+  add_pointwise(builder, node, pd, desc,
+                {{DNNL_ARG_SCALE, vector, builder.fetch(node.inputs[1], vector)},
+                 {DNNL_ARG_SHIFT, vector, builder.fetch(node.inputs[2], vector)}},
+                "");
+}
+
+// ints: axis.
+inline void softmax(Builder& builder, const NodeRow& node) {
+  const Desc desc = builder.layout(node.inputs[0]);
+  const dnnl::softmax_forward::primitive_desc pd(cpu(), kInference, node.algorithm, desc, desc,
+                                                 static_cast<int>(node.ints[0]), Builder::attributes());
+  add_pointwise(builder, node, pd, desc, {}, "");
+}
+
+// ints: size; floats: alpha, beta, k. Across channels.
+inline void lrn(Builder& builder, const NodeRow& node) {
+  const int src = node.inputs[0];
+  const Desc desc = builder.layout(src);
+  const dnnl::lrn_forward::primitive_desc pd(cpu(), kInference, dnnl::algorithm::lrn_across_channels, desc, desc,
+                                             node.ints[0], node.floats[0], node.floats[1], node.floats[2],
+                                             Builder::attributes());
+  const Place place = builder.fresh(desc);
+  builder.add_step(pd, {{DNNL_ARG_SRC, desc, builder.fetch(src, desc)}, {DNNL_ARG_DST, desc, place}},
+                   layout_name(desc));
+  builder.define(node.output, desc, place);
+}
+
+// The result has the rank of the operand, with extent one along the reduced axes.
+inline void reduction(Builder& builder, const NodeRow& node) {
+  const int src = node.inputs[0];
+  const Desc from = plain(builder.dims(src));
+  const Desc to = plain(builder.dims(node.output));
+  const dnnl::reduction::primitive_desc pd(cpu(), node.algorithm, from, to, 0.0f, 0.0f, Builder::attributes());
+  const Place place = builder.fresh(to);
+  builder.add_step(pd, {{DNNL_ARG_SRC, from, builder.fetch(src, from)}, {DNNL_ARG_DST, to, place}}, layout_name(to));
+  builder.define(node.output, to, place);
+}
+
+inline void reshape(Builder& builder, const NodeRow& node) {
+  const int src = node.inputs[0];
+  const Dims& dims = builder.dims(node.output);
+  const Desc view = reshaped(builder.layout(src), dims);
+  if (!view.is_zero()) return builder.define(node.output, view, builder.value(src).place);
+  builder.define(node.output, plain(dims), builder.fetch(src, plain(builder.dims(src))));
+}
+
+// ints: axes.
+inline void permute(Builder& builder, const NodeRow& node) {
+  const Desc view = permuted(builder.layout(node.inputs[0]), node.ints);
+  if (!view.is_zero()) return builder.define(node.output, view, builder.value(node.inputs[0]).place);
+  const Desc from = plain(builder.dims(node.inputs[0]));
+  builder.define(node.output, permuted(from, node.ints), builder.fetch(node.inputs[0], from));
+}
+
+// Repeats the operand along the axes where its extent is one.
+inline void expand(Builder& builder, const NodeRow& node) {
+  const int src = node.inputs[0];
+  const Dims in = builder.dims(src);
+  const Dims out = builder.dims(node.output);
+  Dims strides = dense_strides(in);
+  for (size_t axis = 0; axis < in.size(); ++axis) {
+    if (in[axis] == 1) strides[axis] = 0;
+  }
+  const auto kernel = [out, strides](const std::vector<char*>& pointers) {
+    const float* from = reinterpret_cast<const float*>(pointers[0]);
+    float* to = reinterpret_cast<float*>(pointers[1]);
+    const int last = static_cast<int>(out.size()) - 1;
+    int64_t rows = 1;
+    for (int axis = 0; axis < last; ++axis) rows *= out[axis];
+#pragma omp parallel for
+    for (int64_t row = 0; row < rows; ++row) {
+      int64_t rest = row;
+      int64_t offset = 0;
+      for (int axis = last - 1; axis >= 0; --axis) {
+        offset += rest % out[axis] * strides[axis];
+        rest /= out[axis];
+      }
+      for (int64_t item = 0; item < out[last]; ++item) to[row * out[last] + item] = from[offset + item * strides[last]];
+    }
+  };
+  const Place place = builder.fresh(plain(out));
+  builder.add_kernel(kernel, {{DNNL_ARG_SRC, plain(in), builder.fetch(src, plain(in))}, {DNNL_ARG_DST, plain(out), place}},
+                     "expand");
+  builder.define(node.output, plain(out), place);
+}
+
+}  // namespace

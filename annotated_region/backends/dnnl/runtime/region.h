@@ -1,0 +1,234 @@
+// What a generated function does when it is called: check the tensors, find or build the plan, run it.
+#include <cstdlib>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <omp.h>
+#include <oneapi/dnnl/dnnl_debug.h>
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/function.h>
+
+namespace {
+
+constexpr size_t kPlansKept = 16;     // input shapes whose primitives are kept
+constexpr size_t kInstancesKept = 4;  // arenas kept for concurrent calls of one shape
+
+// Runs oneDNN with as many threads as TVM was told to use, for as long as the object lives.
+class ThreadScope {
+ public:
+  ThreadScope() : before_(omp_get_max_threads()) {
+    static const char* const setting = std::getenv("TVM_NUM_THREADS");
+    static const int wanted = setting == nullptr ? 0 : std::atoi(setting);
+    count_ = wanted > 0 ? wanted : before_;
+    if (count_ != before_) omp_set_num_threads(count_);
+  }
+  ~ThreadScope() {
+    if (count_ != before_) omp_set_num_threads(before_);
+  }
+  int count() const { return count_; }
+
+ private:
+  int before_;
+  int count_;
+};
+
+inline std::string text_of(const int64_t* extents, int rank) {
+  std::ostringstream text;
+  text << "(";
+  for (int axis = 0; axis < rank; ++axis) text << (axis > 0 ? ", " : "") << extents[axis];
+  text << ")";
+  return text.str();
+}
+
+class Region {
+ public:
+  explicit Region(const GraphTable& graph) : graph_(graph) {}
+
+  void set_constants(const tvm::ffi::Array<tvm::ffi::Tensor>& tensors) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!held_.empty()) return;  // the library was loaded a second time; the content is the same
+    if (static_cast<int>(tensors.size()) != graph_.constants) {
+      TVM_FFI_THROW(ValueError) << graph_.symbol << ": expected " << graph_.constants << " constants, got "
+                                << tensors.size();
+    }
+    for (const tvm::ffi::Tensor& tensor : tensors) {
+      held_.push_back(tensor);
+      constants_.data.push_back(static_cast<char*>(tensor.data_ptr()));
+    }
+  }
+
+  void call(const TVMFFIAny* arguments, int count) {
+    try {
+      run(arguments, count);
+    } catch (const tvm::ffi::Error&) {
+      throw;
+    } catch (const dnnl::error& error) {
+      TVM_FFI_THROW(RuntimeError) << graph_.symbol << ": " << error.what() << " (oneDNN status "
+                                  << dnnl_status2str(error.status) << ")";
+    } catch (const std::exception& error) {
+      TVM_FFI_THROW(RuntimeError) << graph_.symbol << ": " << error.what();
+    }
+  }
+
+  // The steps of the plan that ran last, one a line; empty before the first call.
+  std::string describe() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return plans_.empty() ? std::string() : plans_.front().second->describe();
+  }
+
+  int64_t plan_count() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return static_cast<int64_t>(plans_.size());
+  }
+
+ private:
+  using Key = std::vector<int64_t>;  // the symbolic extents, and the number of threads
+
+  void run(const TVMFFIAny* arguments, int count) {
+    if (count != graph_.inputs.size + graph_.outputs.size) {
+      TVM_FFI_THROW(TypeError) << graph_.symbol << ": expected " << graph_.inputs.size << " inputs and "
+                               << graph_.outputs.size << " outputs, got " << count << " arguments";
+    }
+    std::vector<const DLTensor*> tensors;
+    for (int position = 0; position < count; ++position) tensors.push_back(tensor_at(arguments, position));
+    const ThreadScope threads;
+    Key key = bind_variables(tensors);
+    std::vector<int64_t> expressions(graph_.expressions + 1);
+    graph_.evaluate(key.data(), expressions.data());
+    key.push_back(threads.count());
+    const std::vector<char*> inputs = pointers(tensors, 0, graph_.inputs, "input", expressions);
+    const std::vector<char*> outputs = pointers(tensors, graph_.inputs.size, graph_.outputs, "output", expressions);
+    execute(*plan_for(key, expressions), inputs, outputs);
+  }
+
+  const DLTensor* tensor_at(const TVMFFIAny* arguments, int position) const {
+    const auto view = tvm::ffi::AnyView::CopyFromTVMFFIAny(arguments[position]).try_cast<DLTensor*>();
+    if (!view.has_value()) {
+      TVM_FFI_THROW(TypeError) << graph_.symbol << ": argument " << position << " is not a tensor";
+    }
+    return *view;
+  }
+
+  Key bind_variables(const std::vector<const DLTensor*>& tensors) const {
+    Key key;
+    for (const VariableRow& variable : graph_.variables) {
+      const DLTensor* tensor = tensors[variable.input];
+      if (tensor->ndim <= variable.axis) {
+        TVM_FFI_THROW(ValueError) << graph_.symbol << ": input " << variable.input << " has rank " << tensor->ndim
+                                  << "; expected " << graph_.tensors[graph_.inputs[variable.input]].extents.size;
+      }
+      key.push_back(tensor->shape[variable.axis]);
+    }
+    return key;
+  }
+
+  Dims extents(int tensor, const std::vector<int64_t>& expressions) const {
+    Dims dims;
+    for (int64_t extent : graph_.tensors[tensor].extents) {
+      dims.push_back(extent < 0 ? expressions[-1 - extent] : extent);
+    }
+    return dims;
+  }
+
+  std::vector<char*> pointers(const std::vector<const DLTensor*>& tensors, int first, const List<int>& expected,
+                              const char* role, const std::vector<int64_t>& expressions) const {
+    std::vector<char*> result;
+    for (int position = 0; position < expected.size; ++position) {
+      const DLTensor* tensor = tensors[first + position];
+      check(tensor, extents(expected[position], expressions), role, position);
+      result.push_back(static_cast<char*>(tensor->data) + tensor->byte_offset);
+    }
+    return result;
+  }
+
+  void check(const DLTensor* tensor, const Dims& dims, const char* role, int position) const {
+    const int rank = static_cast<int>(dims.size());
+    if (tensor->ndim != rank || !std::equal(dims.begin(), dims.end(), tensor->shape)) {
+      TVM_FFI_THROW(ValueError) << graph_.symbol << ": " << role << " " << position << " has shape "
+                                << text_of(tensor->shape, tensor->ndim) << "; expected "
+                                << text_of(dims.data(), rank);
+    }
+    if (tensor->dtype.code != kDLFloat || tensor->dtype.bits != 32 || tensor->dtype.lanes != 1) {
+      TVM_FFI_THROW(TypeError) << graph_.symbol << ": " << role << " " << position << " is not float32";
+    }
+    if (tensor->device.device_type != kDLCPU) {
+      TVM_FFI_THROW(ValueError) << graph_.symbol << ": " << role << " " << position << " is not in CPU memory";
+    }
+    const Dims strides = dense_strides(dims);
+    for (int axis = 0; axis < rank && tensor->strides != nullptr; ++axis) {
+      if (dims[axis] != 1 && tensor->strides[axis] != strides[axis]) {
+        TVM_FFI_THROW(ValueError) << graph_.symbol << ": " << role << " " << position << " is not contiguous";
+      }
+    }
+  }
+
+  std::shared_ptr<Plan> plan_for(const Key& key, const std::vector<int64_t>& expressions) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto known = plans_.begin(); known != plans_.end(); ++known) {
+      if (known->first != key) continue;
+      plans_.splice(plans_.begin(), plans_, known);
+      return known->second;
+    }
+    if (static_cast<int>(constants_.data.size()) != graph_.constants) {
+      TVM_FFI_THROW(RuntimeError) << graph_.symbol << ": called before its constants were loaded";
+    }
+    std::vector<Dims> dims;
+    for (int tensor = 0; tensor < graph_.tensors.size; ++tensor) dims.push_back(extents(tensor, expressions));
+    plans_.emplace_front(key, build_plan(graph_, dims, constants_));
+    if (plans_.size() > kPlansKept) plans_.pop_back();
+    return plans_.front().second;
+  }
+
+  // Each concurrent call works in an arena of its own.
+  static void execute(Plan& plan, const std::vector<char*>& inputs, const std::vector<char*>& outputs) {
+    std::unique_ptr<Instance> instance;
+    {
+      const std::lock_guard<std::mutex> lock(plan.mutex);
+      if (!plan.idle.empty()) {
+        instance = std::move(plan.idle.back());
+        plan.idle.pop_back();
+      }
+    }
+    if (!instance) instance = std::make_unique<Instance>(plan);
+    instance->run(inputs, outputs);
+    const std::lock_guard<std::mutex> lock(plan.mutex);
+    if (plan.idle.size() < kInstancesKept) plan.idle.push_back(std::move(instance));
+  }
+
+  const GraphTable& graph_;
+  std::mutex mutex_;
+  std::vector<tvm::ffi::Tensor> held_;
+  Constants constants_;
+  std::list<std::pair<Key, std::shared_ptr<Plan>>> plans_;  // the last used first
+};
+
+}  // namespace
+
+// Exports the function, what TVM calls to hand over its constants, and the description of its plan.
+#define ANNOTATED_REGION_EXPORT(symbol, table)                                                            \
+  static Region& region_of_##symbol() {                                                                   \
+    static Region region(table);                                                                          \
+    return region;                                                                                        \
+  }                                                                                                       \
+  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_##symbol(void*, const TVMFFIAny* arguments, int32_t count,  \
+                                                       TVMFFIAny*) {                                      \
+    TVM_FFI_SAFE_CALL_BEGIN();                                                                            \
+    region_of_##symbol().call(arguments, count);                                                          \
+    TVM_FFI_SAFE_CALL_END();                                                                              \
+  }                                                                                                       \
+  static int init_of_##symbol(tvm::ffi::Array<tvm::ffi::Tensor> constants) {                              \
+    region_of_##symbol().set_constants(constants);                                                        \
+    return 0;                                                                                             \
+  }                                                                                                       \
+  TVM_FFI_DLL_EXPORT_TYPED_FUNC(__init_##symbol, init_of_##symbol)                                        \
+  static tvm::ffi::String plan_of_##symbol() { return region_of_##symbol().describe(); }                  \
+  TVM_FFI_DLL_EXPORT_TYPED_FUNC(symbol##__plan, plan_of_##symbol)                                         \
+  static int64_t count_of_##symbol() { return region_of_##symbol().plan_count(); }                        \
+  TVM_FFI_DLL_EXPORT_TYPED_FUNC(symbol##__plan_count, count_of_##symbol)

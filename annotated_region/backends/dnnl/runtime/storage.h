@@ -1,0 +1,37 @@
+// Memory for packed weights and intermediate tensors: aligned, and on huge pages where that pays.
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+#include <sys/mman.h>
+
+namespace {
+
+constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
+constexpr size_t kHugePage = size_t{2} << 20;
+
+inline size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+class Storage {
+ public:
+  explicit Storage(size_t bytes) : bytes_(bytes) {
+    if (bytes == 0) return;
+    const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
+    data_ = std::aligned_alloc(alignment, round_up(bytes, alignment));
+    if (data_ == nullptr) throw std::bad_alloc();
+    // Streaming through weights costs a TLB miss every 4 kB otherwise; a refusal does no harm.
+    if (alignment == kHugePage) madvise(data_, round_up(bytes, alignment), MADV_HUGEPAGE);
+  }
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+  ~Storage() { std::free(data_); }
+
+  char* data() const { return static_cast<char*>(data_); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t bytes_;
+};
+
+}  // namespace

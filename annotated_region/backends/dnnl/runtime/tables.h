@@ -1,0 +1,67 @@
+// The form in which the code generator writes a region down: constant tables, nothing computed.
+#include <cstdint>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace {
+
+template <typename T>
+struct List {
+  const T* data = nullptr;
+  int size = 0;
+  const T* begin() const { return data; }
+  const T* end() const { return data + size; }
+  const T& operator[](int index) const { return data[index]; }
+};
+
+enum class Kind {
+  convolution, deconvolution, matmul, pooling, eltwise, binary, batch_norm, layer_norm,
+  softmax, lrn, reduction, concat, reshape, permute, expand,
+};
+
+enum class Source { computed, input, constant };
+
+// An extent below zero stands for expression number -1 - extent.
+struct TensorRow {
+  List<int64_t> extents;
+  Source source;
+  int index;
+};
+
+struct PostOpRow {
+  dnnl::algorithm algorithm;
+  float alpha;
+  float beta;
+  int operand;  // a tensor, or -1
+};
+
+struct NodeRow {
+  Kind kind;
+  dnnl::algorithm algorithm;
+  List<int> inputs;
+  int output;
+  List<int64_t> ints;
+  List<float> floats;
+  List<PostOpRow> post_ops;
+};
+
+// A symbolic extent is bound to one axis of one input.
+struct VariableRow {
+  int input;
+  int axis;
+};
+
+struct GraphTable {
+  const char* symbol;
+  List<TensorRow> tensors;
+  List<NodeRow> nodes;
+  List<int> inputs;
+  List<int> outputs;
+  List<VariableRow> variables;
+  int expressions;
+  void (*evaluate)(const int64_t* variables, int64_t* expressions);
+  int constants;
+  dnnl::fpmath_mode fpmath;
+};
+
+}  // namespace

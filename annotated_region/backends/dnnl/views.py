@@ -1,0 +1,43 @@
+"""Changes of view that the converters share: reshapes, permutations, alignment of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from annotated_region.backends.dnnl.graph import Dim, Graph, Kind, TensorId, same_shape
+
+__all__ = ["align_rank", "axes_between", "permute", "permuted_shape", "reshape"]
+
+
+def reshape(graph: Graph, tensor: TensorId, shape: Sequence[Dim]) -> TensorId:
+    """The tensor with other extents; itself if nothing changes."""
+    if same_shape(graph.shape(tensor), shape):
+        return tensor
+    return graph.add(Kind.RESHAPE, (tensor,), shape)
+
+
+def permute(graph: Graph, tensor: TensorId, axes: Sequence[int]) -> TensorId:
+    """The tensor whose axis i is axis ``axes[i]`` of the given one; itself if nothing changes."""
+    if list(axes) == sorted(axes):
+        return tensor
+    return graph.add(Kind.PERMUTE, (tensor,), permuted_shape(graph.shape(tensor), axes), ints=axes)
+
+
+def permuted_shape(shape: Sequence[Dim], axes: Sequence[int]) -> tuple[Dim, ...]:
+    """The extents of a permuted tensor."""
+    return tuple(shape[axis] for axis in axes)
+
+
+def axes_between(source: str, target: str) -> tuple[int, ...]:
+    """The permutation from one named layout to another.
+
+    >>> axes_between("NHWC", "NCHW")
+    (0, 3, 1, 2)
+    """
+    return tuple(source.index(letter) for letter in target)
+
+
+def align_rank(graph: Graph, tensor: TensorId, rank: int) -> TensorId:
+    """The tensor with leading extents of one, so that it has `rank` axes."""
+    shape = graph.shape(tensor)
+    return reshape(graph, tensor, (1,) * (rank - len(shape)) + shape)
