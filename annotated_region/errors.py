@@ -5,6 +5,8 @@ Each message says what is wrong, where (function, binding, target) and what to d
 
 from __future__ import annotations
 
+import tvm_ffi
+
 __all__ = [
     "AnnotatedRegionError",
     "BackendUnavailableError",
@@ -81,3 +83,8 @@ class CodegenError(AnnotatedRegionError):
 
 class BuildError(AnnotatedRegionError):
     """The system compiler or the linker did not accept the generated code."""
+
+
+# An error raised inside a pass crosses TVM's C++ pass manager, which keeps the class of those it knows.
+for _name in __all__:
+    tvm_ffi.register_error(_name, globals()[_name])

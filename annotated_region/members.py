@@ -51,6 +51,15 @@ class Members:
         """The canonical order: by nodes, then target, then composites."""
         return (self.nodes, self.target, self.units)
 
+    def renumbered(self, numbers: Sequence[int | None]) -> Members:
+        """The same region where node `i` has the number ``numbers[i]``."""
+
+        def moved(nodes: Nodes) -> Nodes:
+            return tuple(number for node in nodes if (number := numbers[node]) is not None)
+
+        units = tuple(Unit(moved(unit.nodes), unit.name) for unit in self.units)
+        return Members(self.target, moved(self.nodes), units, self.label)
+
     def joined(self, other: Members) -> Members:
         """Both regions as one."""
         return Members(

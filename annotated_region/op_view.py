@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -63,7 +62,8 @@ class OpView:
         """
         argument = self.args[index]
         if isinstance(argument, tvm.ir.GenericConst) and isinstance(argument.value, tvm.runtime.Tensor):
-            return argument.value.numpy()
+            value: np.ndarray = argument.value.numpy()
+            return value
         return None
 
 
@@ -76,10 +76,14 @@ def attributes_of(attrs: tvm.ir.Attrs | None) -> dict[str, Any]:
     return {name: _to_python(getattr(attrs, name)) for name in _field_names(type(attrs))}
 
 
-@cache
+_FIELD_NAMES: dict[type, tuple[str, ...]] = {}
+
+
 def _field_names(kind: type) -> tuple[str, ...]:
-    info = kind.__tvm_ffi_type_info__  # type: ignore[attr-defined]
-    return tuple(declared.name for declared in info.fields)
+    if kind not in _FIELD_NAMES:
+        info = kind.__tvm_ffi_type_info__  # type: ignore[attr-defined]
+        _FIELD_NAMES[kind] = tuple(declared.name for declared in info.fields)
+    return _FIELD_NAMES[kind]
 
 
 def _to_python(value: Any) -> Any:

@@ -17,7 +17,6 @@ from annotated_region.errors import InvalidClaimError, OverlappingRegionsError, 
 from annotated_region.members import (
     Claim,
     Members,
-    Unit,
     absorb_composites,
     in_canonical_order,
     members_from_claims,
@@ -108,7 +107,7 @@ class AnnotatedRegionSet:
     def __getitem__(self, region: int) -> AnnotatedRegion:
         """The region with this id. O(its edges) at the first call, then O(1)."""
         if region not in self._shown:
-            self._shown[region] = self._show(region)
+            self._shown[region] = self.shown(self._members[region], region)
         return self._shown[region]
 
     def __eq__(self, other: object) -> bool:
@@ -259,8 +258,8 @@ class AnnotatedRegionSet:
         A set that was read and not changed gives the function that it was read from.
         """
         if self._written is None:
-            graph, members = self._on_plain_function()
-            self._written = write_annotations(graph, in_canonical_order(members))
+            plain = self.plain()
+            self._written = write_annotations(plain._graph, in_canonical_order(plain._members.values()))
         return self._written
 
     def verify(self) -> Certificate:
@@ -292,6 +291,18 @@ class AnnotatedRegionSet:
 
     # -- inside -----------------------------------------------------------------------------------
 
+    def plain(self) -> AnnotatedRegionSet:
+        """The same regions over the dataflow graph of `func`, which has no annotations. O(nodes + edges)."""
+        old = self._graph
+        if not old.is_annotated:
+            return self
+        other = AnnotatedRegionSet.__new__(AnnotatedRegionSet)
+        other._graph = read_dataflow(self.func, old.name, old.begin, old.end)
+        renumbered = [other._graph.number_of(node.var) for node in old.nodes]
+        other._hold({region: held.renumbered(renumbered) for region, held in self._members.items()})
+        other._written = self._written
+        return other
+
     def replaced_by(self, members: Iterable[Members]) -> AnnotatedRegionSet:
         """A set of other regions over the same function: how passes make their result."""
         return self._changed_to(members)
@@ -316,8 +327,9 @@ class AnnotatedRegionSet:
     def _ids_in_order(self) -> list[int]:
         return sorted(self._members, key=lambda region: (self._members[region].sort_key, region))
 
-    def _show(self, region: int) -> AnnotatedRegion:
-        graph, members = self._graph, self._members[region]
+    def shown(self, members: Members, region: int = -1) -> AnnotatedRegion:
+        """A region by numbers as a value, whether the set holds it or not. O(its edges)."""
+        graph = self._graph
         inside = set(members.nodes)
         inputs = dict.fromkeys(
             edge.producer
@@ -346,27 +358,6 @@ class AnnotatedRegionSet:
     def _identity(self) -> list[tuple[Any, ...]]:
         return [
             (region.target, region.nodes, region.inputs, region.outputs, region.composites) for region in self
-        ]
-
-    def _on_plain_function(self) -> tuple[DataflowGraph, list[Members]]:
-        """The graph of the function without annotations, and the members by its numbers."""
-        old = self._graph
-        if not old.is_annotated:
-            return old, list(self._members.values())
-        new = read_dataflow(self.func, old.name, old.begin, old.end)
-        renumbered = [new.number_of(node.var) for node in old.nodes]
-
-        def moved(nodes: Sequence[int]) -> tuple[int, ...]:
-            return tuple(number for node in nodes if (number := renumbered[node]) is not None)
-
-        return new, [
-            Members(
-                member.target,
-                moved(member.nodes),
-                tuple(Unit(moved(unit.nodes), unit.name) for unit in member.units),
-                member.label,
-            )
-            for member in self._members.values()
         ]
 
 

@@ -1,0 +1,61 @@
+"""Which functions of a module the passes work on, and how a pass replaces them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import tvm
+from tvm import relax
+
+from annotated_region.errors import InvalidModuleError
+
+__all__ = ["functions_to_partition", "replace_functions", "require_well_formed"]
+
+# Functions that a code generator or a kernel already owns.
+_OWNED = ("Codegen", "Composite", "Primitive", "kCodegen")
+
+
+def functions_to_partition(mod: tvm.IRModule) -> Iterator[tuple[tvm.ir.GlobalVar, relax.Function]]:
+    """The Relax functions that no code generator owns yet, in order of their names."""
+    for global_var, func in sorted(mod.functions_items(), key=lambda item: item[0].name_hint):
+        owned = isinstance(func, relax.Function) and func.attrs and any(key in func.attrs for key in _OWNED)
+        if isinstance(func, relax.Function) and not owned:
+            yield global_var, func
+
+
+def replace_functions(
+    mod: tvm.IRModule, rewrite: Callable[[str, relax.Function], relax.Function]
+) -> tvm.IRModule:
+    """A module with each function replaced by what `rewrite(name, function)` gives; `mod` stays as it is.
+
+    Raises
+    ------
+    InvalidModuleError
+        `mod` is not well formed.
+    """
+    require_well_formed(mod)
+    changed = {}
+    for global_var, func in functions_to_partition(mod):
+        new = rewrite(global_var.name_hint, func)
+        if not new.same_as(func):
+            changed[global_var] = new
+    if not changed:
+        return mod
+    result = mod.clone()
+    for global_var, func in changed.items():
+        result.update_func(global_var, func)
+    return result
+
+
+def require_well_formed(mod: tvm.IRModule) -> None:
+    """Raise `InvalidModuleError`, with what TVM says of it, unless `mod` is a well-formed IRModule."""
+    if not isinstance(mod, tvm.IRModule):
+        raise InvalidModuleError(
+            f"expected a tvm.IRModule, got {type(mod).__name__}; make one as IRModule({{'main': func}})"
+        )
+    try:
+        relax.analysis.well_formed(mod)
+    except Exception as error:
+        raise InvalidModuleError(
+            f"the module is not well formed: {str(error).strip()}; repair it before it is partitioned"
+        ) from error

@@ -1,0 +1,175 @@
+"""AnnotateTarget: writes what every target claims into the module, as annotations.
+
+It runs first. Each op is shown to the rule of each target, and each pattern of each target is matched
+everywhere, so claims overlap freely:
+
+    x -> [conv2d] -> [add] -> [relu] -> softmax          claims of dnnl: conv2d; add; relu;
+         '-------------------'                           the composite conv2d + add + relu
+                                                         claims of tensorrt: all four
+
+Nothing is decided here: MergeCompilerRegions makes the claims of each target as large as validity
+allows, and ResolveConflicts gives every node to one target. What a target declines, and why, goes to
+the report.
+
+What moves no data belongs to the claims around it: the fields of a tuple-valued op to the op, another
+name for a value to what makes the value, a tuple that only one op uses to that op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import tvm
+from tvm import relax
+
+from annotated_region.backend import backend_of
+from annotated_region.dataflow import DEAD, NodeKind
+from annotated_region.errors import RuleError
+from annotated_region.matching import Matcher, refusal_of
+from annotated_region.members import Members, Unit
+from annotated_region.modules import replace_functions
+from annotated_region.networks import op_name_of
+from annotated_region.op_view import OpView
+from annotated_region.record import FunctionRecord, note
+from annotated_region.region_set import AnnotatedRegionSet
+from annotated_region.rules import patterns_of, rule_of
+
+__all__ = ["AnnotateTarget"]
+
+
+@tvm.ir.transform.module_pass(opt_level=0, name="AnnotateTarget")
+class AnnotateTarget:
+    """Annotate everything that the given targets claim.
+
+    Takes any well-formed module. Nodes that are annotated already are the user's word: nobody claims
+    them, and annotating twice changes nothing.
+
+    Parameters
+    ----------
+    targets
+        The names of the targets.
+
+    Raises
+    ------
+    UnknownTargetError
+        A target has no rule, pattern or backend.
+    RuleError
+        A rule or the check of a pattern failed.
+    InvalidModuleError
+        The module is not well formed.
+
+    Notes
+    -----
+    Calls each rule once an op and tries each pattern at each op of its root's name.
+    """
+
+    def __init__(self, targets: Sequence[str]) -> None:
+        self.targets = tuple(dict.fromkeys([targets] if isinstance(targets, str) else targets))
+        for target in self.targets:
+            backend_of(target)
+
+    def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
+        """Called by TVM's pass manager."""
+        return replace_functions(mod, self._annotate)
+
+    def _annotate(self, name: str, func: relax.Function) -> relax.Function:
+        regions = AnnotatedRegionSet(func, name).plain()
+        record = note(name)
+        claimant = _Claimant(regions, record)
+        claims = [claim for target in self.targets for claim in claimant.claims(target)]
+        record.regions = regions.replaced_by([*regions.members.values(), *claims])
+        return record.regions.annotate() if claims else func
+
+
+class _Claimant:
+    """Collects the claims of targets on one function without annotations."""
+
+    def __init__(self, regions: AnnotatedRegionSet, record: FunctionRecord) -> None:
+        self.graph = regions.dataflow
+        self.taken = {node for member in regions.members.values() for node in member.nodes}
+        self.record = record
+        self.matcher = Matcher(self.graph)
+
+    def claims(self, target: str) -> Iterator[Members]:
+        """The claims of one target: single ops in program order, then composites."""
+        covered: set[int] = set()
+        declined: dict[int, str] = {}
+        for number, node in enumerate(self.graph.nodes):
+            if number in self.taken or node.kind not in (NodeKind.OPERATION, NodeKind.BOUNDARY):
+                continue
+            refusal = self.ask_rule(target, number)
+            if refusal:
+                declined[number] = refusal
+                continue
+            covered.add(number)
+            self.record.claim(node.var, target, op_name_of(node.value))
+            yield Members(target, self.with_structure((number,)))
+        yield from self.composites(target, covered, declined)
+        for number, reason in declined.items():
+            if number not in covered:
+                self.record.decline(self.graph.nodes[number].var, target, reason)
+
+    def composites(self, target: str, covered: set[int], declined: dict[int, str]) -> Iterator[Members]:
+        """The matches of the patterns of `target`; adds their nodes to `covered`, and why to `declined`."""
+        for match in self.matcher.matches(patterns_of(target)):
+            if not self.taken.isdisjoint(match.nodes):
+                continue
+            if match.refusal:
+                declined[match.root] = f"{match.pattern.name}: {match.refusal}"
+                continue
+            covered.update(match.nodes)
+            for number in match.nodes:
+                self.record.claim(self.graph.nodes[number].var, target, match.pattern.name)
+            yield Members(target, self.with_structure(match.nodes), (Unit(match.nodes, match.pattern.name),))
+
+    def ask_rule(self, target: str, number: int) -> str:
+        """Why `target` declines a node; empty if it claims it."""
+        node = self.graph.nodes[number]
+        if node.kind is NodeKind.BOUNDARY:
+            return "an If, an impure call, a MatchCast or a local function is never offloaded"
+        view = OpView.of(node.value)
+        if view is None:
+            return "a call to a function, not an op"
+        rule = rule_of(target, view.name)
+        if rule is None:
+            return f"no rule for {view.name}"
+        where = f"the rule of {target!r} for {view.name} at {node.var.name!r} in {self.graph.name}"
+        try:
+            answer = rule(view)
+        except Exception as error:
+            raise RuleError(f"{where} failed: {type(error).__name__}: {error}; mend the rule") from error
+        return refusal_of(answer, where)
+
+    def with_structure(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
+        """`nodes` and what belongs to them: fields and other names behind, tuples before."""
+        inside = dict.fromkeys(nodes)
+        for number in nodes:
+            for edge in self.graph.into[number]:
+                if self.belongs_before(edge.producer, inside):
+                    inside[edge.producer] = None
+        work = list(nodes)
+        while work:
+            for edge in self.graph.out_of[work.pop()]:
+                if edge.consumer not in inside and self.belongs_behind(edge.consumer, nodes[0]):
+                    inside[edge.consumer] = None
+                    work.append(edge.consumer)
+        return tuple(sorted(inside))
+
+    def belongs_before(self, producer: int, inside: dict[int, None]) -> bool:
+        """Whether a node is a tuple of the same block that only nodes inside use."""
+        if producer < 0 or producer in self.taken:
+            return False
+        node = self.graph.nodes[producer]
+        return (
+            isinstance(node.value, relax.Tuple)
+            and node.scope == self.graph.nodes[next(iter(inside))].scope
+            and all(edge.consumer in inside or edge.consumer == DEAD for edge in self.graph.out_of[producer])
+        )
+
+    def belongs_behind(self, consumer: int, first: int) -> bool:
+        """Whether a node is a field of, or another name for, what a node of the same block makes."""
+        if consumer < 0 or consumer in self.taken:
+            return False
+        node = self.graph.nodes[consumer]
+        moves_nothing = isinstance(node.value, relax.TupleGetItem | relax.Var)
+        return moves_nothing and node.scope == self.graph.nodes[first].scope

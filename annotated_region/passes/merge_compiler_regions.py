@@ -1,0 +1,116 @@
+"""MergeCompilerRegions: makes the regions of each target as large as validity allows.
+
+It runs after AnnotateTarget, which leaves one region a claim. Two regions of one target may join
+unless something outside would have to run both before and after the result:
+
+        relu ----------.                 relu and add may not be one region: tanh needs the one
+          '-> tanh --> add               and is needed by the other (tanh is not claimed here)
+
+Joining pairs one by one and looking at each pair alone is how partitioners of this kind have made
+cycles: two joins that are each harmless can close a cycle together. Here the whole scope is grouped
+at once, and the result is acyclic by construction (see ``annotated_region.grouping``).
+
+Regions of different targets may still overlap afterwards. While they do, each target is grouped on
+its own, everything else counting as host; once they are disjoint, all targets are grouped together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tvm
+from tvm import relax
+
+from annotated_region.backend import Backend, backend_of
+from annotated_region.grouping import ColourLimits
+from annotated_region.members import Members
+from annotated_region.modules import replace_functions
+from annotated_region.record import note
+from annotated_region.region_set import AnnotatedRegionSet
+from annotated_region.regrouping import regroup
+
+__all__ = ["MergeCompilerRegions"]
+
+
+@tvm.ir.transform.module_pass(opt_level=0, name="MergeCompilerRegions")
+class MergeCompilerRegions:
+    """Join the regions of each target, keeping the quotient graph acyclic.
+
+    Takes an annotated module. Composites are never split; nothing crosses a scope.
+
+    Parameters
+    ----------
+    siblings
+        Whether regions that no edge joins may become one region. By default each backend says
+        (``Backend.connected_regions``).
+    max_nodes
+        How many nodes a joined region may have; regions that are larger already stay.
+    max_regions
+        How many regions of one target a function may keep in one scope: the largest stay, the others
+        go back to the host.
+
+    Raises
+    ------
+    MalformedAnnotationError
+        The annotations do not describe regions.
+    RegionCycleError
+        The regions need each other's results already before anything is joined.
+    UnknownTargetError
+        A region is annotated for a target that nobody registered.
+
+    Notes
+    -----
+    For one target without limits the number of regions is the least possible. Time and the cases
+    where the result is only close to the least are in ``docs/merging.md``.
+    """
+
+    def __init__(
+        self, siblings: bool | None = None, max_nodes: int | None = None, max_regions: int | None = None
+    ) -> None:
+        self.siblings = siblings
+        self.max_nodes = max_nodes
+        self.max_regions = max_regions
+
+    def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
+        """Called by TVM's pass manager."""
+        return replace_functions(mod, self._merge)
+
+    def _merge(self, name: str, func: relax.Function) -> relax.Function:
+        regions = AnnotatedRegionSet(func, name)
+        if not len(regions):
+            return func
+        merged = self._merged(regions)
+        note(name).regions = merged
+        return merged.annotate()
+
+    def _merged(self, regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
+        targets = {target: colour for colour, target in enumerate(regions.targets)}
+        limits = {colour: self._limits(regions, target) for target, colour in targets.items()}
+        members = list(regions.members.values())
+        families = (
+            [members]
+            if regions.is_disjoint()
+            else [[member for member in members if member.target == target] for target in targets]
+        )
+        kept: list[Members] = []
+        for family in families:
+            colours = [targets[member.target] for member in family]
+            result = regroup(regions.dataflow, family, colours, limits)
+            kept += result.regions
+            for member in result.given_back:
+                names = tuple(regions.dataflow.nodes[node].var.name for node in member.nodes)
+                note(regions.dataflow.name).dissolved.append((member.target, names, "max_regions"))
+        return regions.replaced_by(kept)
+
+    def _limits(self, regions: AnnotatedRegionSet, target: str) -> ColourLimits:
+        backend = backend_of(target)
+        siblings = not backend.connected_regions if self.siblings is None else self.siblings
+        return ColourLimits(not siblings, self.max_nodes, self.max_regions, _predicate(regions, backend))
+
+
+def _predicate(regions: AnnotatedRegionSet, backend: Backend) -> Callable[[list[int]], bool | str] | None:
+    """The backend's limit on regions, asked about node numbers."""
+    accepts = backend.accepts_region
+    if accepts is None:
+        return None
+    return lambda nodes: accepts(regions.shown(Members(backend.name, tuple(sorted(nodes)))))
