@@ -88,7 +88,7 @@ inline bool same_bytes(const Desc& left, const Desc& right) {
   return true;
 }
 
-// A view of `desc` with other extents, or an empty descriptor where the bytes would have to move.
+// A view of `desc` with other extents, or no descriptor where the bytes would have to move.
 inline Desc reshaped(const Desc& desc, const Dims& dims) {
   if (same_bytes(desc, plain(desc.get_dims()))) return plain(dims);
   return desc.reshape(dims, /*allow_empty=*/true);

@@ -218,14 +218,14 @@ inline void reshape(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
   const Dims& dims = builder.dims(node.output);
   const Desc view = reshaped(builder.layout(src), dims);
-  if (!view.is_zero()) return builder.define(node.output, view, builder.value(src).place);
+  if (view) return builder.define(node.output, view, builder.value(src).place);
   builder.define(node.output, plain(dims), builder.fetch(src, plain(builder.dims(src))));
 }
 
 // ints: axes.
 inline void permute(Builder& builder, const NodeRow& node) {
   const Desc view = permuted(builder.layout(node.inputs[0]), node.ints);
-  if (!view.is_zero()) return builder.define(node.output, view, builder.value(node.inputs[0]).place);
+  if (view) return builder.define(node.output, view, builder.value(node.inputs[0]).place);
   const Desc from = plain(builder.dims(node.inputs[0]));
   builder.define(node.output, permuted(from, node.ints), builder.fetch(node.inputs[0], from));
 }
