@@ -1,0 +1,1 @@
+"""The rewrites that `PrepareForInference` is made of, one a file, and the editor that applies them."""

@@ -1,0 +1,97 @@
+"""Chains of additions and multiplications by constants, each seen as one scale and one shift."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import tvm_ffi
+from tvm import relax
+
+from annotated_region.op_view import OpView
+from annotated_region.passes.preparation.editor import Editor
+from annotated_region.passes.preparation.tensors import FLOATS, dtype_of, static_shape
+
+__all__ = ["ARITHMETIC", "Affine", "chain_of", "step_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """``source * scale + shift``, elementwise, one number for all elements or one for each index of one axis.
+
+    Attributes
+    ----------
+    source
+        What is scaled and shifted.
+    scale, shift
+        Double precision, of the rank of `source`, with at most one extent other than 1.
+    steps
+        The names of the ops that compute it now, the last one first.
+    """
+
+    source: relax.Expr
+    scale: np.ndarray
+    shift: np.ndarray
+    steps: tuple[str, ...]
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all numbers are; otherwise the order of the steps decides what is NaN, and has to stay."""
+        return bool(np.isfinite(self.scale).all() and np.isfinite(self.shift).all())
+
+    def after(self, inner: Affine) -> Affine | None:
+        """This, applied to the result of `inner`; None if the two vary along different axes."""
+        arrays = (self.scale, self.shift, inner.scale, inner.shift)
+        if len({axis for array in arrays for axis, extent in enumerate(array.shape) if extent != 1}) > 1:
+            return None
+        with np.errstate(all="ignore"):
+            scale, shift = inner.scale * self.scale, inner.shift * self.scale + self.shift
+        return Affine(inner.source, scale, shift, self.steps + inner.steps)
+
+
+_Numbers = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+ARITHMETIC: dict[str, _Numbers] = {
+    "relax.add": lambda operand: (np.ones_like(operand), operand),
+    "relax.subtract": lambda operand: (np.ones_like(operand), -operand),
+    "relax.multiply": lambda operand: (operand, np.zeros_like(operand)),
+    "relax.divide": lambda operand: (1 / operand, np.zeros_like(operand)),
+}
+
+
+def step_of(view: OpView, editor: Editor) -> Affine | None:
+    """The call as one step: arithmetic of floats with a constant on the right that varies along one axis."""
+    if view.name not in ARITHMETIC or dtype_of(view.out_type) not in FLOATS:
+        return None
+    source, operand = view.args
+    numbers = _operand(operand, view.out_type.ndim, editor)
+    if numbers is None or not tvm_ffi.structural_equal(source.ty, view.out_type):
+        return None
+    with np.errstate(all="ignore"):
+        step = Affine(source, *ARITHMETIC[view.name](numbers), (view.name,))
+    return step if step.is_finite else None
+
+
+def _operand(expr: relax.Expr, rank: int, editor: Editor) -> np.ndarray | None:
+    shape = static_shape(expr.ty)
+    if shape is None or len(shape) > rank or sum(extent != 1 for extent in shape) > 1:
+        return None
+    constant = editor.constant(expr)
+    if constant is None:
+        return None
+    return constant.astype(np.float64).reshape((1,) * (rank - len(shape)) + shape)
+
+
+def chain_of(step: Affine, editor: Editor) -> Affine:
+    """`step` with all the steps before it, as far back as nothing else reads what lies between."""
+    while (joined := _joined(step, editor)) is not None:
+        step = joined
+    return step
+
+
+def _joined(step: Affine, editor: Editor) -> Affine | None:
+    view = editor.view_of(step.source) if editor.is_read_once(step.source) else None
+    inner = step_of(view, editor) if view is not None else None
+    joined = step.after(inner) if inner is not None else None
+    return joined if joined is not None and joined.is_finite else None

@@ -1,0 +1,167 @@
+"""What a rewrite knows of the function around an operation, and where it puts new bindings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from annotated_region.op_view import OpView
+from annotated_region.passes.preparation.tensors import NUMPY_DTYPES
+
+__all__ = ["Editor", "Rewrite"]
+
+WHOLE = -1  # in place of a field's index: the variable is read as such, not through TupleGetItem
+
+
+class Editor:
+    """The definitions and reads of one function, kept up to date while `sweep` rewrites it.
+
+    Attributes
+    ----------
+    target
+        The variable whose value is being rewritten.
+    """
+
+    target: relax.Var
+
+    def __init__(self, body: relax.Expr) -> None:
+        self._builder = relax.BlockBuilder()
+        self._definitions: dict[relax.Var, relax.Expr] = {}
+        self._reads: Counter[relax.Var] = Counter()
+        self._fields: dict[relax.Var, set[int]] = {}
+        self._bindings: list[relax.Binding] = []
+        self._new_variable: type[relax.Var] = relax.Var
+        for variable, index in _reads(body):
+            self._reads[variable] += 1
+            self._fields.setdefault(variable, set()).add(index)
+
+    def origin(self, expr: relax.Expr) -> relax.Expr:
+        """The variable or constant that `expr` is another name of; `expr` itself if it is none."""
+        while (value := self._other_name(expr)) is not None:
+            expr = value
+        return expr
+
+    def value_of(self, expr: relax.Expr) -> relax.Expr:
+        """What `expr` is bound to, seen through other names; a parameter is its own value."""
+        origin = self.origin(expr)
+        return self._definitions.get(origin, origin) if isinstance(origin, relax.Var) else origin
+
+    def view_of(self, expr: relax.Expr) -> OpView | None:
+        """The operation that computes `expr`, if it is a call to a Relax op."""
+        value = self.value_of(expr)
+        return OpView.of(value) if isinstance(value, relax.Call) else None
+
+    def is_constant(self, expr: relax.Expr) -> bool:
+        """Whether `expr` is a constant tensor."""
+        origin = self.origin(expr)
+        return isinstance(origin, tvm.ir.GenericConst) and isinstance(origin.value, tvm.runtime.Tensor)
+
+    def constant(self, expr: relax.Expr) -> np.ndarray | None:
+        """The constant tensor that `expr` is, or None. Not to be written to: it may share memory."""
+        if not self.is_constant(expr):
+            return None
+        tensor = self.origin(expr).value
+        shared = str(tensor.dtype) in NUMPY_DTYPES and tensor.device.type == "cpu"
+        return np.asarray(np.from_dlpack(tensor) if shared else tensor.numpy())
+
+    def is_read_once(self, expr: relax.Expr) -> bool:
+        """Whether a single place reads `expr`, so that what is folded into that place leaves no copy."""
+        origin = self.origin(expr)
+        return isinstance(origin, relax.Var) and self._reads[origin] == 1
+
+    def reads_first_field_only(self) -> bool:
+        """Whether nothing reads another field of the tuple that is being rewritten, or all of it."""
+        return self._fields.get(self.target, set()) <= {0}
+
+    def emit(self, value: relax.Expr, name: str) -> relax.Var:
+        """Bind `value` to a new variable that stands before the binding being rewritten."""
+        value = self.normalize(value)
+        variable = self._new_variable(name, value.ty)
+        self.bind(relax.VarBinding(variable, value))
+        self._reads[variable] = 1
+        return variable
+
+    def normalize(self, value: relax.Expr) -> relax.Expr:
+        """`value` with its type filled in."""
+        return self._builder.normalize(value)
+
+    def bind(self, binding: relax.Binding) -> None:
+        """Put a binding into the open block and remember what it defines."""
+        self._bindings.append(binding)
+        if isinstance(binding, relax.VarBinding):
+            self._definitions[binding.var] = binding.value
+            self._count_as_reads_of_the_origin(binding.var)
+
+    def attempt(self, rewrite: Rewrite, view: OpView, target: relax.Var) -> relax.Expr | None:
+        """What `rewrite` makes of `view`, the value of `target`; None if that is of another type."""
+        self.target = target
+        mark = len(self._bindings)
+        value = rewrite(view, self)
+        if value is not None:
+            value = self.normalize(value)
+            if tvm_ffi.structural_equal(value.ty, target.ty):
+                return value
+        del self._bindings[mark:]
+        return None
+
+    @contextmanager
+    def block(self, like: relax.BindingBlock) -> Iterator[list[relax.Binding]]:
+        """Open a block of the kind of `like`; it takes the bindings until the context ends."""
+        outside = self._bindings, self._new_variable
+        self._bindings = []
+        self._new_variable = relax.DataflowVar if isinstance(like, relax.DataflowBlock) else relax.Var
+        try:
+            yield self._bindings
+        finally:
+            self._bindings, self._new_variable = outside
+
+    def _other_name(self, expr: relax.Expr) -> relax.Expr | None:
+        value = self._definitions.get(expr) if isinstance(expr, relax.Var) else None
+        if isinstance(value, relax.TupleGetItem):
+            whole = self.value_of(value.tuple_value)
+            value = whole.fields[value.index] if isinstance(whole, relax.Tuple) else None
+        return value if isinstance(value, relax.Var | tvm.ir.GenericConst) else None
+
+    def _count_as_reads_of_the_origin(self, variable: relax.Var) -> None:
+        origin = self.origin(variable)
+        if isinstance(origin, relax.Var) and origin is not variable:
+            self._reads[origin] += self._reads[variable] - 1
+
+
+Rewrite = Callable[[OpView, Editor], relax.Expr | None]
+
+
+def _reads(expr: relax.Expr) -> Iterator[tuple[relax.Var, int]]:
+    """Every place that reads a variable, with the index of the field that it reads."""
+    match expr:
+        case relax.Var():
+            yield expr, WHOLE
+        case relax.TupleGetItem(tuple_value=relax.Var()):
+            yield expr.tuple_value, expr.index
+        case _:
+            for part in _parts(expr):
+                yield from _reads(part)
+
+
+def _parts(expr: relax.Expr) -> Iterator[relax.Expr]:
+    match expr:
+        case relax.Call():
+            yield expr.op
+            yield from expr.args
+        case relax.Tuple():
+            yield from expr.fields
+        case relax.TupleGetItem():
+            yield expr.tuple_value
+        case relax.If():
+            yield from (expr.cond, expr.true_branch, expr.false_branch)
+        case relax.Function():
+            yield expr.body
+        case relax.SeqExpr():
+            yield from (binding.value for block in expr.blocks for binding in block.bindings)
+            yield expr.body

@@ -1,0 +1,89 @@
+"""Evaluates calls whose arguments are all constant, with numpy, for the ops that numpy computes exactly.
+
+TVM's ``FoldConstant`` compiles and runs one function for every constant call: 12 to 20 s for ResNet-50.
+Almost all of these calls move data (reshape, transpose, broadcast, cast) or do one rounded operation for
+each element, which IEEE 754 defines to the last bit, in numpy as in compiled code. Those are
+evaluated here, in the dtype of the call, so float16 and bfloat16 round as they would at run time.
+Left alone are: ops with an approximation inside (exp, tanh, ...), sums of floats (their order is the
+compiler's choice), casts and integer divisions that C leaves undefined, and results that would blow
+up the module (see `FREE_ELEMENTS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from annotated_region.op_view import OpView
+from annotated_region.passes.preparation.constant_evaluation import EVALUATORS, ConstantCall
+from annotated_region.passes.preparation.editor import Editor, Rewrite
+from annotated_region.passes.preparation.tensors import constant_of, integers_of, static_shape
+
+__all__ = ["REWRITES", "fold_constants"]
+
+FREE_ELEMENTS = 1 << 20  # a result up to this size may be larger than the constants it is made from
+
+
+def fold_constants(view: OpView, editor: Editor) -> relax.Expr | None:
+    """The constant that the call computes; None if some argument is not constant or the op is not exact."""
+    call = _constant_call(view, editor)
+    if call is None or _grows_too_much(call):
+        return None
+    with np.errstate(all="ignore"):  # overflow and 0/0 mean here what they mean at run time
+        result = EVALUATORS[view.name](call)
+    if result is None or result.shape != call.shape:
+        return None
+    return constant_of(result.astype(call.dtype, copy=False))
+
+
+def _constant_call(view: OpView, editor: Editor) -> ConstantCall | None:
+    shape = static_shape(view.out_type)
+    args = _known_all(view.args, editor)
+    if shape is None or args is None:
+        return None
+    return ConstantCall(args, view.attrs, shape, np.dtype(str(view.out_type.dtype)))
+
+
+def _known_all(exprs: Iterable[relax.Expr], editor: Editor) -> tuple[Any, ...] | None:
+    """The value of each expression, or None as soon as one has none; large constants are not copied."""
+    values = []
+    for expr in exprs:
+        value = _known(editor.value_of(expr), editor)
+        if value is None:
+            return None
+        values.append(value)
+    return tuple(values)
+
+
+def _known(expr: relax.Expr, editor: Editor) -> Any:
+    match expr:
+        case relax.Tuple():
+            return _known_all(expr.fields, editor)
+        case relax.ShapeExpr():
+            return integers_of(expr)
+        case tvm.tirx.IntImm() | tvm.tirx.FloatImm():
+            return expr.value
+        case _:
+            return editor.constant(expr)
+
+
+def _grows_too_much(call: ConstantCall) -> bool:
+    """Whether the result is large, and larger than all that it is made from (zeros, an outer sum)."""
+    size = prod(call.shape)
+    return size > FREE_ELEMENTS and size > sum(_sizes(call.args))
+
+
+def _sizes(values: Iterable[Any]) -> Iterator[int]:
+    for value in values:
+        if isinstance(value, tuple):
+            yield from _sizes(value)
+        elif isinstance(value, np.ndarray):
+            yield value.size
+
+
+REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [(tuple(EVALUATORS), fold_constants)]

@@ -1,0 +1,112 @@
+"""Convolutions and matrix products with a constant weight, seen as one thing: linear, one scale a channel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import relax
+
+from annotated_region.op_view import OpView
+from annotated_region.passes.preparation.editor import Editor
+from annotated_region.passes.preparation.tensors import FLOATS, constant_of, dtype_of, static_shape
+
+__all__ = ["CONVOLUTIONS", "LINEAR_OPS", "Linear", "linear_of"]
+
+CONVOLUTIONS = tuple(f"relax.nn.conv{rank}d" for rank in (1, 2, 3))
+TRANSPOSED = tuple(f"{name}_transpose" for name in CONVOLUTIONS)
+LINEAR_OPS = (*CONVOLUTIONS, *TRANSPOSED, "relax.matmul")
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """``view`` is linear in its constant second argument, the weight, one slice of it for each channel.
+
+    Attributes
+    ----------
+    view
+        The convolution or matrix product.
+    weight_axis
+        The axis of the weight along which the output channels lie.
+    out_axis
+        The axis of the result along which they lie.
+    channels
+        How many there are.
+    """
+
+    view: OpView
+    weight_axis: int
+    out_axis: int
+    channels: int
+
+    @property
+    def bias_shape(self) -> tuple[int, ...]:
+        """The shape in which a bias is added: (1, C, 1, 1) to a convolution, (C,) to a matrix product."""
+        if self.view.name == "relax.matmul":
+            return (self.channels,)
+        return tuple(self.channels if axis == self.out_axis else 1 for axis in range(self.view.out_type.ndim))
+
+    def per_channel(self, factors: np.ndarray) -> np.ndarray | None:
+        """`factors`, of the rank of the result, as one number a channel; None if they are not that."""
+        lengths = [length for axis, length in enumerate(factors.shape) if axis != self.out_axis]
+        if any(length != 1 for length in lengths):
+            return None
+        return np.broadcast_to(factors.reshape(-1), (self.channels,))
+
+    def scaled(self, scale: np.ndarray, editor: Editor, of: relax.Expr | None = None) -> relax.Call | None:
+        """The same operation, its weight multiplied by one number or one for each channel.
+
+        Parameters
+        ----------
+        scale
+            The factors, as a vector.
+        editor
+            Knows the weight.
+        of
+            Another first argument, if the operation is to be applied to that.
+
+        Returns
+        -------
+        relax.Call | None
+            None if a product overflows in the dtype of the weight.
+        """
+        weight = editor.constant(self.view.args[1])
+        assert weight is not None
+        shape = [1] * weight.ndim
+        shape[self.weight_axis] = -1
+        precision = np.promote_types(weight.dtype, np.float32)
+        with np.errstate(all="ignore"):
+            factors = scale.astype(precision).reshape(shape)
+            rounded = (weight.astype(precision, copy=False) * factors).astype(weight.dtype)
+        if not np.isfinite(rounded).all():
+            return None
+        data = self.view.args[0] if of is None else of
+        return relax.Call(self.view.call.op, [data, constant_of(rounded)], self.view.call.attrs)
+
+
+def linear_of(view: OpView, editor: Editor) -> Linear | None:
+    """The call as a linear operation, if it is one, of floats, and its weight is constant."""
+    if view.name not in LINEAR_OPS or not editor.is_constant(view.args[1]):
+        return None
+    dtypes = {dtype_of(type_) for type_ in (*view.arg_types, view.out_type)}
+    if len(dtypes) != 1 or not dtypes <= FLOATS:
+        return None
+    return _matrix_product(view) if view.name == "relax.matmul" else _convolution(view)
+
+
+def _matrix_product(view: OpView) -> Linear | None:
+    weight = static_shape(view.arg_types[1]) or ()
+    if len(weight) < 2:
+        return None
+    return Linear(view, len(weight) - 1, view.out_type.ndim - 1, weight[-1])
+
+
+def _convolution(view: OpView) -> Linear | None:
+    kernel, layout = view.attrs["kernel_layout"], view.attrs["out_layout"] or view.attrs["data_layout"]
+    if not (kernel.isalpha() and layout.isalpha()):
+        return None  # blocked layouts split the channels over two axes
+    if view.name in TRANSPOSED and view.attrs["groups"] != 1:
+        return None  # there the weight has only the channels of one group
+    weight = static_shape(view.arg_types[1]) or ()
+    axis = kernel.index("O")
+    return Linear(view, axis, layout.index("C"), weight[axis])

@@ -1,0 +1,45 @@
+"""Constants and shapes as Python values, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import tvm
+from tvm import relax
+
+__all__ = ["FLOATS", "NUMPY_DTYPES", "constant_of", "dtype_of", "integers_of", "static_shape"]
+
+# The dtypes that numpy itself has: a constant of one of these is read without a copy.
+NUMPY_DTYPES = frozenset(
+    ["bool", "float16", "float32", "float64"]
+    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+)
+FLOATS = frozenset(["float16", "bfloat16", "float32", "float64"])
+
+
+def constant_of(array: np.ndarray) -> tvm.ir.GenericConst:
+    """A Relax constant with the content of `array`, which may be a view of any strides."""
+    if array.dtype.name not in NUMPY_DTYPES:
+        return relax.const(np.ascontiguousarray(array).reshape(array.shape))
+    tensor = tvm.runtime.empty(array.shape, array.dtype.name)
+    np.from_dlpack(tensor)[...] = array  # written in place: the weights of VGG-19 are half a gigabyte
+    return relax.const(tensor)
+
+
+def dtype_of(type_: tvm.ir.Type) -> str | None:
+    """The name of a tensor's dtype; None if the type is no tensor or does not say."""
+    dtype = type_.dtype if isinstance(type_, relax.TensorType) else None
+    return None if dtype is None else str(dtype)
+
+
+def static_shape(type_: tvm.ir.Type) -> tuple[int, ...] | None:
+    """The shape of a tensor type if all of it is known now, else None."""
+    shape = type_.shape if isinstance(type_, relax.TensorType) else None
+    return integers_of(shape) if isinstance(shape, relax.ShapeExpr) else None
+
+
+def integers_of(shape: relax.ShapeExpr) -> tuple[int, ...] | None:
+    """The extents of a shape if all of them are known now, else None."""
+    values = tuple(shape.values)
+    if not all(isinstance(value, tvm.tirx.IntImm) for value in values):
+        return None
+    return tuple(int(value) for value in values)

@@ -1,0 +1,67 @@
+"""Turns the reduction of a stack back into a chain of binary operations.
+
+The importer writes ONNX ``Sum``, ``Mean``, ``Max`` and ``Min`` with the reduction of a stack::
+
+    lv1 = stack((a, b, c), axis=0)                 lv1 = add(a, b)
+    lv2 = sum(lv1, axis=[0])           becomes     lv2 = add(lv1, c)
+
+which copies every operand, and puts two ops that few libraries have in the middle of each residual
+connection. The chain adds in the order in which the reduction would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvm import relax
+
+from annotated_region.op_view import OpView
+from annotated_region.passes.preparation.editor import Editor, Rewrite
+from annotated_region.passes.preparation.tensors import FLOATS, dtype_of
+
+__all__ = ["REWRITES"]
+
+_Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]
+
+BINARY: dict[str, _Binary] = {
+    "relax.sum": relax.op.add,
+    "relax.mean": relax.op.add,
+    "relax.prod": relax.op.multiply,
+    "relax.max": relax.op.maximum,
+    "relax.min": relax.op.minimum,
+}
+
+
+def unstack(view: OpView, editor: Editor) -> relax.Expr | None:
+    """The chain for a reduction over the very axis along which its argument was stacked."""
+    parts = _stacked(view, editor)
+    if not parts:
+        return None
+    chain = _chain(parts, BINARY[view.name], editor)
+    if view.name != "relax.mean":
+        return chain
+    return relax.op.divide(editor.emit(chain, "sum"), relax.const(len(parts), dtype_of(view.out_type)))
+
+
+def _stacked(view: OpView, editor: Editor) -> list[relax.Expr]:
+    """The tensors whose stack is reduced again; empty if the call is none of this kind."""
+    stack = editor.view_of(view.args[0])
+    axes = view.attrs["axis"]
+    if stack is None or stack.name != "relax.stack" or axes is None or view.attrs["keepdims"]:
+        return []
+    rank = stack.out_type.ndim
+    if [axis % rank for axis in axes] != [(stack.attrs["axis"] or 0) % rank]:
+        return []
+    parts = editor.value_of(stack.args[0])
+    of_floats = dtype_of(view.out_type) in FLOATS  # the mean of integers rounds in a way of its own
+    return list(parts.fields) if isinstance(parts, relax.Tuple) and of_floats else []
+
+
+def _chain(parts: list[relax.Expr], combine: _Binary, editor: Editor) -> relax.Expr:
+    total, *rest = parts
+    for number, part in enumerate(rest):
+        total = combine(total if number == 0 else editor.emit(total, "partial"), part)
+    return total
+
+
+REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [(tuple(BINARY), unstack)]

@@ -1,0 +1,143 @@
+"""Makes an imported model fit for inference offload: folded, without leftovers, every weight at its user.
+
+When it runs: first of all, on what an importer made. What it leaves is what targets' rules and patterns
+are written for, the *normal form*:
+
+*   No batch norm whose parameters are constant, and no dropout. A convolution or matrix product with its
+    batch norm, bias and other arithmetic with constants is the op and, if there is a bias, an ``add``
+    with the constant on the right, of shape (1, C, 1, 1) after a convolution (the channel axis as the
+    layout has it), of shape (N,) after a matrix product::
+
+        lv = R.nn.conv2d(x, weight, ...)
+        lv1 = R.add(lv, bias)
+        lv2 = R.add(lv1, shortcut)          # a residual connection
+        lv3 = R.nn.relu(lv2)
+
+*   A batch norm without such an op before it is ``multiply`` and ``add`` with constants of shape
+    (1, C, 1, 1). ``add`` and ``multiply`` have a constant operand on the right.
+*   No call has constants alone for arguments, if numpy can evaluate it exactly; every constant stands
+    right in the call that uses it. So ONNX Gemm is ``matmul(x, weight)`` with the weight transposed.
+*   ONNX ``Sum``, ``Mean``, ``Max`` and ``Min`` are chains of binary ops, not reductions of a ``stack``.
+*   No ``reshape``, ``broadcast_to``, ``astype``, ... that changes nothing, no tuple that is made and taken
+    apart again, no dead code.
+*   Zero padding is an attribute of the convolution.
+
+What it leaves alone: functions with a ``Codegen`` or ``Primitive`` attribute (somebody else's already),
+local functions, batch norms in training mode or with running statistics that are read, integers where
+only floats may be reordered, and whatever else has a shape or dtype that a rewrite does not know.
+
+The numbers change as they do with every inference compiler: weights are multiplied before and not after
+the sum of products. Nothing else is reordered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax
+
+from annotated_region.modules import functions_to_partition, require_well_formed
+from annotated_region.passes.preparation import (
+    fold_affine,
+    fold_batch_norm,
+    fold_constants,
+    fold_padding,
+    remove_identities,
+    unstack_reductions,
+)
+from annotated_region.passes.preparation.editor import Rewrite
+from annotated_region.passes.preparation.sweep import RewriteTable, sweep
+
+__all__ = ["PrepareForInference"]
+
+# In the order in which they are tried on an op.
+REWRITES = (
+    fold_constants.REWRITES
+    + remove_identities.REWRITES
+    + unstack_reductions.REWRITES
+    + fold_padding.REWRITES
+    + fold_batch_norm.REWRITES
+    + fold_affine.REWRITES
+)
+MAX_SWEEPS = 20  # each sweep but the last removes something; in practice the second is the last
+
+
+@tvm.transform.module_pass(opt_level=0, name="PrepareForInference")
+@dataclass(frozen=True)
+class PrepareForInference:
+    """Fold batch norms and constants, undo what importers add, and tidy up; see the module's text.
+
+    Parameters
+    ----------
+    fold_with_tvm
+        Also run TVM's ``FoldConstant``, for constant calls that numpy does not evaluate exactly. It
+        compiles each of them, which takes a second for every ten or so.
+
+    Raises
+    ------
+    InvalidModuleError
+        The module is not well formed.
+
+    Notes
+    -----
+    Linear in the number of bindings and in the size of the constants that are folded. The module
+    handed in is not changed.
+    """
+
+    fold_with_tvm: bool = False
+
+    def transform_module(self, mod: tvm.ir.IRModule, _context: tvm.transform.PassContext) -> tvm.ir.IRModule:
+        """The prepared module."""
+        require_well_formed(mod)
+        prepared = _settled(_tidied(mod))
+        if self.fold_with_tvm:
+            prepared = _settled(_applied(prepared, relax.transform.FoldConstant()))
+        return prepared
+
+
+def _table() -> RewriteTable:
+    table: dict[str, list[Rewrite]] = {}
+    for names, rewrite in REWRITES:
+        for name in names:
+            table.setdefault(name, []).append(rewrite)
+    return table
+
+
+TABLE = _table()
+
+
+def _settled(mod: tvm.ir.IRModule) -> tvm.ir.IRModule:
+    """`mod` after as many sweeps as find something to rewrite."""
+    for _ in range(MAX_SWEEPS):
+        swept = {name: sweep(function, TABLE) for name, function in functions_to_partition(mod)}
+        changed = {name: function for name, function in swept.items() if not function.same_as(mod[name])}
+        if not changed:
+            break
+        mod = _tidied(_updated(mod, changed))
+    return mod
+
+
+def _tidied(mod: tvm.ir.IRModule) -> tvm.ir.IRModule:
+    """`mod` without aliases, tuples that are taken apart again, and dead code."""
+    public = any(function.attrs.get("global_symbol") for _, function in mod.functions_items())
+    # In a module of private functions alone nothing says which of them is dead.
+    entries = None if public else [name.name_hint for name in mod.get_global_vars()]
+    return _applied(mod, relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(entries))
+
+
+def _applied(mod: tvm.ir.IRModule, *passes: tvm.transform.Pass) -> tvm.ir.IRModule:
+    """`mod` after TVM's `passes`; functions that are not ours to change are put back as they were."""
+    result = tvm.transform.Sequential(passes)(mod)
+    ours = {name for name, _ in functions_to_partition(mod)}
+    left = {name.name_hint for name in result.get_global_vars()}
+    foreign = [name for name in mod.get_global_vars() if name not in ours and name.name_hint in left]
+    return _updated(result, {name: mod[name] for name in foreign})
+
+
+def _updated(mod: tvm.ir.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Function]) -> tvm.ir.IRModule:
+    result = mod.clone()
+    for name, function in functions.items():
+        result.update_func(name, function)
+    return result
