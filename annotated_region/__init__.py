@@ -1,1 +1,71 @@
 """The facade: everything a user needs, as ``import annotated_region as ar``."""
+
+from annotated_region import backends, passes
+from annotated_region._version import __version__
+from annotated_region.annotations import compiler_begin, compiler_end
+from annotated_region.backend import Backend, BuildOptions, known_targets, register_backend
+from annotated_region.build import LinkedExecutable, build
+from annotated_region.certificate import Certificate, check_certificate
+from annotated_region.errors import (
+    AnnotatedRegionError,
+    BackendUnavailableError,
+    BuildError,
+    CodegenError,
+    InvalidClaimError,
+    InvalidModuleError,
+    MalformedAnnotationError,
+    ModelError,
+    OverlappingRegionsError,
+    PinError,
+    RegionCycleError,
+    RegionRejectedError,
+    RuleError,
+    UnknownTargetError,
+)
+from annotated_region.op_view import OpView
+from annotated_region.passes.pipeline import explain, partition
+from annotated_region.policies import Priority
+from annotated_region.region import AnnotatedRegion, Composite
+from annotated_region.region_set import AnnotatedRegionSet
+from annotated_region.report import Report
+from annotated_region.rules import register_pattern, register_rule
+
+__all__ = [
+    "AnnotatedRegion",
+    "AnnotatedRegionError",
+    "AnnotatedRegionSet",
+    "Backend",
+    "BackendUnavailableError",
+    "BuildError",
+    "BuildOptions",
+    "Certificate",
+    "CodegenError",
+    "Composite",
+    "InvalidClaimError",
+    "InvalidModuleError",
+    "LinkedExecutable",
+    "MalformedAnnotationError",
+    "ModelError",
+    "OpView",
+    "OverlappingRegionsError",
+    "PinError",
+    "Priority",
+    "RegionCycleError",
+    "RegionRejectedError",
+    "Report",
+    "RuleError",
+    "UnknownTargetError",
+    "__version__",
+    "backends",
+    "build",
+    "check_certificate",
+    "compiler_begin",
+    "compiler_end",
+    "explain",
+    "known_targets",
+    "partition",
+    "passes",
+    "register_backend",
+    "register_pattern",
+    "register_rule",
+]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from tvm import relax
@@ -139,6 +140,8 @@ class DataflowGraph:
     order_edges
         Pairs of nodes of which the first must come before the second without giving it a value: a
         value used inside an `If` before the `If`, a `MatchCast` before the users of its shape variables.
+    has_shape_vars
+        Whether any shape depends on a variable.
     unused_begins
         The edges that end in a ``compiler_begin`` that nobody uses; their consumer is `DEAD`.
     annotation_values
@@ -161,6 +164,7 @@ class DataflowGraph:
         self.result_edges: list[Edge] = []
         self.order_edges: list[tuple[int, int]] = []
         self.unused_begins: list[Edge] = []
+        self.has_shape_vars = False
         self.annotation_values: dict[int, relax.Expr] = {}
         self._number: dict[int, int] = {}
 
@@ -169,7 +173,15 @@ class DataflowGraph:
         """Whether any annotation stands in the function."""
         return bool(self.annotation_values)
 
-    def number_of(self, var: relax.Var) -> int | None:
+    @cached_property
+    def order_successors(self) -> dict[int, list[int]]:
+        """For each node that has any, the nodes that `order_edges` put behind it."""
+        behind: dict[int, list[int]] = {}
+        for before, after in self.order_edges:
+            behind.setdefault(before, []).append(after)
+        return behind
+
+    def number_of(self, var: relax.Expr) -> int | None:
         """The number of the node that binds `var`; None if no node does. O(1)."""
         return self._number.get(hash(var))
 

@@ -8,6 +8,9 @@ The cases that the walk tells apart:
 4. a local function: likewise, its parameters being external values;
 5. a `MatchCast`: a node that may define shape variables, which order its users behind it;
 6. anything else is a literal.
+
+Bindings with effects keep their order, and a call that works in place comes after all earlier uses
+of what it overwrites.
 """
 
 from __future__ import annotations
@@ -65,6 +68,7 @@ def read_dataflow(
     results = walker.body(graph.func.body, graph.name)
     graph.result_edges += walker.edges_to(RESULT, results)
     walker.finish()
+    graph.has_shape_vars = bool(walker.shape_vars)
     return graph
 
 
@@ -82,6 +86,8 @@ class _Walker:
         self.frames: list[_Frame] = []
         self.shape_vars = {hash(var) for param in graph.func.params for var in _shape_vars(param.ty)}
         self.shape_makers: dict[int, int] = {}
+        self.last_effect: dict[int, int] = {}
+        self.in_place_op = hash(tvm.ir.Op.get("relax.call_tir_inplace"))
 
     def external(self, var: relax.Var) -> Origin:
         """Number an external value."""
@@ -111,7 +117,7 @@ class _Walker:
             if hash(op) in self.annotation_ops:
                 self.annotation(binding.var, value)
             else:
-                self.node(binding, value, self.kind_of_call(op), scope, self.call_leaves(value, op))
+                self.call(binding, value, op, scope)
         elif isinstance(value, relax.If):
             self.conditional(binding, value, scope)
         elif isinstance(value, relax.Function):
@@ -170,6 +176,27 @@ class _Walker:
         self.origin[hash(var)] = (number, 0)
         return number
 
+    def call(self, binding: relax.Binding, value: relax.Call, op: relax.Expr, scope: Scope) -> None:
+        """Case 2, for calls."""
+        kind = self.kind_of_call(op)
+        operands = self.call_leaves(value, op)
+        overwrites = hash(op) == self.in_place_op
+        earlier = (
+            [edge.consumer for producer, _chain in operands for edge in self.graph.leaving(producer)]
+            if overwrites
+            else []
+        )
+        number = self.node(binding, value, NodeKind.BOUNDARY if overwrites else kind, scope, operands)
+        self.graph.order_edges += [(user, number) for user in dict.fromkeys(earlier)]
+        if kind is NodeKind.BOUNDARY:
+            self.keep_effects_in_order(number, scope)
+
+    def keep_effects_in_order(self, number: int, scope: Scope) -> None:
+        before = self.last_effect.get(scope.index)
+        if before is not None:
+            self.graph.order_edges.append((before, number))
+        self.last_effect[scope.index] = number
+
     def conditional(self, binding: relax.Binding, value: relax.If, scope: Scope) -> None:
         """Case 3."""
         name = binding.var.name
@@ -177,7 +204,9 @@ class _Walker:
         operands = self.leaves([value.cond])
         operands += self.body(value.true_branch, f"the true branch of {name!r} in {scope.path}")
         operands += self.body(value.false_branch, f"the false branch of {name!r} in {scope.path}")
-        self.close_frame(frame, self.node(binding, value, NodeKind.BOUNDARY, scope, operands))
+        number = self.node(binding, value, NodeKind.BOUNDARY, scope, operands)
+        self.close_frame(frame, number)
+        self.keep_effects_in_order(number, scope)
 
     def local_function(self, binding: relax.Binding, value: relax.Function, scope: Scope) -> None:
         """Case 4."""

@@ -46,6 +46,8 @@ class FunctionRecord:
         Regions that were given back: (target, names of nodes, reason).
     resolution
         What the policy says of its answer, such as cost, lower bound and gap.
+    unavailable
+        The targets that cannot run on this machine, and why.
     """
 
     claims: dict[relax.Var, dict[str, list[str]]] = field(default_factory=dict)
@@ -54,6 +56,7 @@ class FunctionRecord:
     apart: list[Apart] = field(default_factory=list)
     dissolved: list[tuple[str, tuple[str, ...], str]] = field(default_factory=list)
     resolution: dict[str, Any] = field(default_factory=dict)
+    unavailable: dict[str, str] = field(default_factory=dict)
 
     def claim(self, var: relax.Var, target: str, by: str) -> None:
         """Note that `target` claims `var`, by a rule or a pattern."""

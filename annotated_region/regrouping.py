@@ -3,7 +3,7 @@
 The regions that are handed in become the atoms of a grouping problem; regions of one colour that
 overlap (a composite and the ops it covers, two composites that share an op) are one atom together.
 Where such atoms would make a cycle, composites are left out of them, largest first, until they do
-not; those stay candidates of their own.
+not; what becomes of those is the caller's choice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Regrouped:
     Attributes
     ----------
     regions
-        The joined regions, and the candidates that could not take part.
+        The joined regions.
+    left_out
+        Composites that could not take part, because they would close a cycle.
     given_back
         Regions that the limits leave no room for.
     groupings
@@ -34,6 +36,7 @@ class Regrouped:
     """
 
     regions: list[Members] = field(default_factory=list)
+    left_out: list[Members] = field(default_factory=list)
     given_back: list[Members] = field(default_factory=list)
     groupings: list[tuple[list[int], Dag, Grouping]] = field(default_factory=list)
 
@@ -177,7 +180,7 @@ class _Scope:
         gathered: dict[int, list[Members]] = {}
         for index, member in enumerate(self.members):
             if index not in taking_part:
-                result.regions.append(member)
+                result.left_out.append(member)
                 continue
             place = grouping.group_of[self.local[member.nodes[0]]]
             if place is None:

@@ -13,9 +13,10 @@ import tvm
 from tvm import relax
 from tvm.relax.expr import _update_type
 
-__all__ = ["FunctionRewriter", "make_block", "rebind", "replace_operands"]
+__all__ = ["FunctionRewriter", "make_block", "rebind", "replace_operands", "typed"]
 
-Substitute = Callable[[relax.Var], relax.Expr]
+Substitute = Callable[[relax.Expr], relax.Expr]
+"""What to put in the place of a variable; and of a tensor constant, where those are replaced too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class FunctionRewriter:
         result = replace_operands(body.body, self.result)
         if result.same_as(body.body) and all(a.same_as(b) for a, b in zip(old, new, strict=True)):
             return body
-        return _typed(relax.SeqExpr(new, result, body.span), body.ty)
+        return typed(relax.SeqExpr(new, result, body.span), body.ty)
 
     def nested(self, value: relax.Expr) -> relax.Expr:
         """`value` with the bodies inside it rebuilt: branches of an `If`, a local function."""
@@ -61,7 +62,7 @@ class FunctionRewriter:
         true_branch, false_branch = self.body(value.true_branch), self.body(value.false_branch)
         if true_branch.same_as(value.true_branch) and false_branch.same_as(value.false_branch):
             return value
-        return _typed(relax.If(value.cond, true_branch, false_branch, value.span), value.ty)
+        return typed(relax.If(value.cond, true_branch, false_branch, value.span), value.ty)
 
 
 def make_block(old: relax.BindingBlock, bindings: list[relax.Binding]) -> relax.BindingBlock:
@@ -83,11 +84,11 @@ def rebind(binding: relax.Binding, value: relax.Expr) -> relax.Binding:
 
 
 def replace_operands(expr: relax.Expr, substitute: Substitute) -> relax.Expr:
-    """`expr` with each variable in leaf position replaced; `expr` itself when nothing changes.
+    """`expr` with each variable and tensor constant in leaf position replaced.
 
-    Bodies of `If` and of local functions are not entered.
+    It is `expr` itself when nothing changes. Bodies of `If` and of local functions are not entered.
     """
-    if isinstance(expr, tvm.ir.Var):
+    if isinstance(expr, tvm.ir.Var | tvm.ir.GenericConst):
         return substitute(expr)
     for kind, replace in _REPLACERS:
         if isinstance(expr, kind):
@@ -97,21 +98,21 @@ def replace_operands(expr: relax.Expr, substitute: Substitute) -> relax.Expr:
 
 def _replace_in_tuple(expr: relax.Tuple, substitute: Substitute) -> relax.Expr:
     fields = _replace_all(expr.fields, substitute)
-    return expr if fields is None else _typed(relax.Tuple(fields, expr.span), expr.ty)
+    return expr if fields is None else typed(relax.Tuple(fields, expr.span), expr.ty)
 
 
 def _replace_in_field(expr: relax.TupleGetItem, substitute: Substitute) -> relax.Expr:
     value = replace_operands(expr.tuple_value, substitute)
     if value.same_as(expr.tuple_value):
         return expr
-    return _typed(relax.TupleGetItem(value, expr.index, expr.span), expr.ty)
+    return typed(relax.TupleGetItem(value, expr.index, expr.span), expr.ty)
 
 
 def _replace_in_condition(expr: relax.If, substitute: Substitute) -> relax.Expr:
     condition = replace_operands(expr.cond, substitute)
     if condition.same_as(expr.cond):
         return expr
-    return _typed(relax.If(condition, expr.true_branch, expr.false_branch, expr.span), expr.ty)
+    return typed(relax.If(condition, expr.true_branch, expr.false_branch, expr.span), expr.ty)
 
 
 def _replace_in_call(call: relax.Call, substitute: Substitute) -> relax.Call:
@@ -130,7 +131,8 @@ def _replace_all(exprs: Iterable[relax.Expr], substitute: Substitute) -> list[re
     return None if all(a.same_as(b) for a, b in zip(old, new, strict=True)) else new
 
 
-def _typed(expr: relax.Expr, ty: tvm.ir.Type) -> relax.Expr:
+def typed(expr: relax.Expr, ty: tvm.ir.Type) -> relax.Expr:
+    """`expr`, given the type `ty` unless it has one."""
     # Tuples and fields get their type when they are made; the others are made without one.
     if expr.ty.is_missing():
         _update_type(expr, ty)

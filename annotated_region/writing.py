@@ -32,8 +32,8 @@ def strip_annotations(graph: DataflowGraph) -> relax.Function:
     if not values:
         return graph.func
 
-    def original(var: relax.Var) -> relax.Expr:
-        return values.get(hash(var), var)
+    def original(leaf: relax.Expr) -> relax.Expr:
+        return values.get(hash(leaf), leaf)
 
     def bindings(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
         for binding in block.bindings:
@@ -243,6 +243,8 @@ class _Writer:
 
     def operand(self, var: relax.Var, consumer: int, scope: int, begins: list[relax.Binding]) -> relax.Expr:
         """What a node uses instead of `var`; begins that do not stand yet are added to `begins`."""
+        if isinstance(var, tvm.ir.GenericConst):
+            return var
         producer = self.graph.number_of(var)
         stop = self.stop(var)
         for token in self.path(-1 if producer is None else producer, consumer):
@@ -254,6 +256,8 @@ class _Writer:
 
     def to_result(self, var: relax.Var) -> relax.Expr:
         """What a result uses instead of `var`: the result is outside of every region."""
+        if isinstance(var, tvm.ir.GenericConst):
+            return var
         producer = self.graph.number_of(var)
         stop = self.stop(var)
         for token in () if producer is None else self.path(producer, RESULT):

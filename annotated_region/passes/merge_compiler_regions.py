@@ -96,7 +96,8 @@ class MergeCompilerRegions:
         for family in families:
             colours = [targets[member.target] for member in family]
             result = regroup(regions.dataflow, family, colours, limits)
-            kept += result.regions
+            # What was left out stays a candidate of its own, for ResolveConflicts to choose or drop.
+            kept += [*result.regions, *result.left_out]
             for member in result.given_back:
                 names = tuple(regions.dataflow.nodes[node].var.name for node in member.nodes)
                 note(regions.dataflow.name).dissolved.append((member.target, names, "max_regions"))

@@ -1,0 +1,218 @@
+"""Reports: which target got what, and why, as text and as data."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+
+from annotated_region.dataflow import NodeKind
+from annotated_region.modules import functions_to_partition
+from annotated_region.networks import op_name_of
+from annotated_region.record import Apart, FunctionRecord, Record
+from annotated_region.region_set import AnnotatedRegionSet
+
+__all__ = ["FunctionReport", "OpReport", "RegionReport", "Report"]
+
+HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class OpReport:
+    """What became of one op.
+
+    Attributes
+    ----------
+    name, op
+        The variable that it is bound to, and what it computes.
+    placed
+        The target that got it, or "host".
+    region
+        The id of its region; None on the host.
+    claims
+        For each target that claims it, what claims it: the rule of its op, or patterns.
+    declines
+        For each target that does not, why.
+    """
+
+    name: str
+    op: str
+    placed: str
+    region: int | None
+    claims: dict[str, tuple[str, ...]]
+    declines: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionReport:
+    """One region: its target, and the names of its ops, inputs, outputs and composites."""
+
+    id: int
+    target: str
+    ops: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    composites: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionReport:
+    """One function: its ops in program order, its regions, and what the passes noted."""
+
+    name: str
+    ops: tuple[OpReport, ...]
+    regions: tuple[RegionReport, ...]
+    unavailable: dict[str, str]
+    apart: tuple[Apart, ...]
+    dissolved: tuple[tuple[str, tuple[str, ...], str], ...]
+    resolution: dict[str, Any]
+
+    def summary(self) -> Iterator[str]:
+        """One line a target, then one for the host."""
+        total = len(self.ops)
+        claimed = Counter(target for op in self.ops for target in op.claims)
+        for target in dict.fromkeys(
+            (*claimed, *(region.target for region in self.regions), *self.unavailable)
+        ):
+            won = sum(op.placed == target for op in self.ops)
+            regions = sum(region.target == target for region in self.regions)
+            line = f"{target}: {won} of {total} ops in {regions} region{'s' if regions != 1 else ''}"
+            if target in self.unavailable:
+                line += f" (claims {claimed[target]}, but cannot run here: {self.unavailable[target]})"
+            yield line
+        yield f"{HOST}: {self._host_line()}"
+
+    def _host_line(self) -> str:
+        reasons: dict[tuple[str, str], int] = {}
+        for op in self.ops:
+            if op.placed == HOST:
+                why = "; ".join(f"declined by {target}: {reason}" for target, reason in op.declines.items())
+                key = (op.op.removeprefix("relax."), why or "claimed, but not placed")
+                reasons[key] = reasons.get(key, 0) + 1
+        if not reasons:
+            return "nothing"
+        return ", ".join(
+            f"{name}{f' x{count}' if count > 1 else ''} ({why})" for (name, why), count in reasons.items()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a pipeline did with a module, and why.
+
+    Attributes
+    ----------
+    functions
+        One report a function, in order of their names.
+    """
+
+    functions: tuple[FunctionReport, ...] = field(default=())
+
+    @staticmethod
+    def of(record: Record, placed: tvm.IRModule) -> Report:
+        """The report of a run: what the passes recorded, and the annotated module that they left."""
+        return Report(
+            tuple(
+                _function_report(AnnotatedRegionSet(func, name.name_hint), record.function(name.name_hint))
+                for name, func in functions_to_partition(placed)
+            )
+        )
+
+    def __str__(self) -> str:
+        lines = []
+        for function in self.functions:
+            lines += [f"{function.name}:"] if len(self.functions) > 1 else []
+            lines += list(function.summary())
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data: dicts, lists, strings, numbers."""
+        plain: dict[str, Any] = json.loads(self.to_json())
+        return plain
+
+    def to_json(self, indent: int | None = None) -> str:
+        """The same as JSON."""
+        return json.dumps({"functions": [_plain(function) for function in self.functions]}, indent=indent)
+
+
+def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> FunctionReport:
+    plain = regions.plain()
+    graph = plain.dataflow
+    ops = []
+    for node in graph.nodes:
+        if node.kind in (NodeKind.LITERAL, NodeKind.STRUCTURE):
+            continue
+        held = plain.regions_of(node.var)
+        claims = {target: tuple(by) for target, by in record.claims.get(node.var, {}).items()}
+        ops.append(
+            OpReport(
+                node.var.name,
+                op_name_of(node.value),
+                held[0].target if held else HOST,
+                held[0].id if held else None,
+                claims,
+                dict(record.declines.get(node.var, {})),
+            )
+        )
+    return FunctionReport(
+        graph.name,
+        tuple(ops),
+        tuple(_region_report(plain, region.id) for region in plain),
+        dict(record.unavailable),
+        tuple(record.apart),
+        tuple(record.dissolved),
+        dict(record.resolution),
+    )
+
+
+def _region_report(regions: AnnotatedRegionSet, number: int) -> RegionReport:
+    region = regions[number]
+    return RegionReport(
+        region.id,
+        region.target,
+        tuple(var.name for var in region.nodes),
+        tuple(var.name for var in region.inputs),
+        tuple(var.name for var in region.outputs),
+        tuple(composite.name for composite in region.composites),
+    )
+
+
+def _plain(function: FunctionReport) -> dict[str, Any]:
+    return {
+        "name": function.name,
+        "ops": [
+            {
+                "name": op.name,
+                "op": op.op,
+                "placed": op.placed,
+                "region": op.region,
+                "claims": op.claims,
+                "declines": op.declines,
+            }
+            for op in function.ops
+        ],
+        "regions": [
+            {
+                "id": region.id,
+                "target": region.target,
+                "ops": region.ops,
+                "inputs": region.inputs,
+                "outputs": region.outputs,
+                "composites": region.composites,
+            }
+            for region in function.regions
+        ],
+        "unavailable": function.unavailable,
+        "apart": [
+            {"target": each.target, "left": each.left, "right": each.right, "between": each.between}
+            for each in function.apart
+        ],
+        "dissolved": [
+            {"target": target, "ops": ops, "reason": reason} for target, ops, reason in function.dissolved
+        ],
+        **function.resolution,
+    }
