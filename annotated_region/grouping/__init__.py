@@ -3,7 +3,7 @@
 from annotated_region.grouping.dag import CycleError, Dag, contract
 from annotated_region.grouping.engine import group
 from annotated_region.grouping.ordering import order
-from annotated_region.grouping.problem import ColourLimits, Grouping, Refusal
+from annotated_region.grouping.problem import ColourLimits, Grouping
 from annotated_region.grouping.quotient import DynamicQuotient
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "Dag",
     "DynamicQuotient",
     "Grouping",
-    "Refusal",
     "contract",
     "group",
     "order",

@@ -8,7 +8,7 @@ from annotated_region.grouping.dag import Dag
 from annotated_region.grouping.problem import Partition, Problem
 from annotated_region.grouping.waves import Positions
 
-__all__ = ["components", "cut_runs", "is_connected"]
+__all__ = ["components", "cut_runs", "parts"]
 
 
 def components(dag: Dag, vertices: Iterable[int], key: Sequence[int]) -> Partition:
@@ -46,18 +46,24 @@ def components(dag: Dag, vertices: Iterable[int], key: Sequence[int]) -> Partiti
     return list(parts.values())
 
 
-def is_connected(dag: Dag, group: Sequence[int]) -> bool:
-    """Whether a group hangs together through its own edges, in time linear in its edges."""
-    inside = set(group)
-    seen = {group[0]}
-    stack = [group[0]]
-    while stack:
-        vertex = stack.pop()
-        for near in (*dag.successors[vertex], *dag.predecessors[vertex]):
-            if near in inside and near not in seen:
-                seen.add(near)
-                stack.append(near)
-    return len(seen) == len(inside)
+def parts(dag: Dag, group: Sequence[int]) -> Partition:
+    """The weakly connected parts of one group, in time linear in the edges at its vertices."""
+    left = dict.fromkeys(group)
+    rank = {vertex: index for index, vertex in enumerate(group)}
+    found: Partition = []
+    while left:
+        stack = [next(iter(left))]
+        del left[stack[0]]
+        part = []
+        while stack:
+            vertex = stack.pop()
+            part.append(vertex)
+            for near in (*dag.successors[vertex], *dag.predecessors[vertex]):
+                if near in left:
+                    del left[near]
+                    stack.append(near)
+        found.append(sorted(part, key=rank.__getitem__))
+    return found
 
 
 def cut_runs(problem: Problem, positions: Positions) -> Partition:

@@ -73,7 +73,10 @@ class Dag:
 
     def reversed(self) -> Dag:
         """The same graph with every edge turned round."""
-        return Dag(self.predecessors)
+        turned = Dag(())
+        object.__setattr__(turned, "successors", self.predecessors)
+        object.__setattr__(turned, "predecessors", self.successors)
+        return turned
 
     def topological(self) -> list[int]:
         """A topological order, the same in every process (Kahn, "Topological sorting of large networks", 1962).

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from annotated_region.grouping.beam import beam
+from annotated_region.grouping.bounds import lower_bound
 from annotated_region.grouping.components import cut_runs
 from annotated_region.grouping.dag import Dag
+from annotated_region.grouping.exact import improve
 from annotated_region.grouping.joining import join
 from annotated_region.grouping.problem import ColourLimits, Grouping, Partition, Problem
+from annotated_region.grouping.refining import refine
 from annotated_region.grouping.settling import crossings, settle
-from annotated_region.grouping.waves import all_waves
+from annotated_region.grouping.splitting import split
+from annotated_region.grouping.waves import POLICIES, Positions, tails, turned, waves
 
 __all__ = ["group"]
 
 _NO_LIMITS: Mapping[int, ColourLimits] = {}
+
+_SMALL = 20_000
+"""Graphs with more vertices and edges get fewer strategies, so that large ones stay near one second."""
+
+_BEAM_SMALL = 3_000
+"""Beam search, whose sets have as many bits as the graph vertices, is for graphs up to this size."""
 
 
 def group(
@@ -21,7 +33,9 @@ def group(
     colours: Sequence[int | None],
     weights: Sequence[int] | None = None,
     limits: Mapping[int, ColourLimits] = _NO_LIMITS,
+    *,
     fixed: Sequence[Sequence[int]] = (),
+    effort: int = 2,
 ) -> Grouping:
     """Put the coloured vertices into as few groups as possible, with the quotient graph acyclic.
 
@@ -37,6 +51,9 @@ def group(
         By colour; a colour without an entry has no limits and need not be connected.
     fixed
         Disjoint sets of vertices of one colour each that have to stay together.
+    effort
+        0: constructive strategies only; 1: their answer is refined as well; 2: and small graphs are searched for
+        the true optimum.
 
     Raises
     ------
@@ -45,15 +62,53 @@ def group(
     ValueError
         If the arguments do not fit together.
 
+    Notes
+    -----
+    O((n + m) log n): every strategy is, and their number is fixed. See ``docs/merging.md``.
+
     Examples
     --------
     >>> group(Dag([[1, 2], [2], []]), [0, None, 0]).groups
     ((0,), (2,))
     """
     problem = Problem.of(dag, colours, weights, limits, fixed)
-    candidates = [join(problem, cut_runs(problem, settle(problem, run))) for run in all_waves(problem)]
-    best = min(candidates, key=lambda partition: _cost(problem, partition))
-    return _answer(problem, best, len(dag))
+    bound = lower_bound(problem)
+    best = min(_constructed(problem, bound), key=lambda partition: _cost(problem, partition))
+    if effort > 0 and len(best) > bound and (problem.connected or problem.bounded):
+        best = refine(problem, best)
+    if effort > 1 and len(best) > bound:
+        best, proved = improve(problem, best)
+        bound = len(best) if proved else bound
+    return _answer(problem, best, bound)
+
+
+def _constructed(problem: Problem, bound: int) -> Iterator[Partition]:
+    """A partition from each strategy that suits the problem; a large graph is content with a few."""
+    size = len(problem.dag) + sum(map(len, problem.dag.successors))
+    for positions in _positions(problem, size):
+        settled = settle(problem, positions)
+        partition = join(problem, split(problem, cut_runs(problem, settled)))
+        yield partition
+        if len(partition) == bound and size > _SMALL:
+            return
+    if problem.connected and size <= _SMALL:
+        alone = [[vertex] for vertex in problem.coloured()]
+        yield join(problem, alone)
+
+
+def _positions(problem: Problem, size: int) -> Iterator[Positions]:
+    """Runs from the sources on and from the sinks back, for several colours by more than one policy."""
+    several = len(problem.limits) > 1
+    backwards = problem.reversed()
+    policies = POLICIES if several and size <= _SMALL else POLICIES[:1]
+    tail, liat = tails(problem), tails(backwards)
+    for policy in policies:
+        yield waves(problem, tail, policy)
+        yield turned(waves(backwards, liat, policy))
+    if several and size <= _BEAM_SMALL:
+        width = max(1, 16 * _SMALL // (_SMALL + 100 * size))
+        yield beam(problem, width)
+        yield turned(beam(backwards, width))
 
 
 def _cost(problem: Problem, partition: Partition) -> tuple[int, int]:
@@ -65,11 +120,40 @@ def _cost(problem: Problem, partition: Partition) -> tuple[int, int]:
     return len(partition), crossings(problem, place)
 
 
-def _answer(problem: Problem, partition: Partition, size: int) -> Grouping:
-    """The partition in the caller's vertices."""
-    groups = sorted(tuple(sorted(v for block in part for v in problem.blocks[block])) for part in partition)
+def _answer(problem: Problem, partition: Partition, bound: int) -> Grouping:
+    """The partition in the caller's vertices, without what is left over."""
+    left_over = {
+        part[0]: problem.refusal(part) for part in partition if len(part) == 1 and problem.refusal(part)
+    }
+    kept = [part for part in partition if part[0] not in left_over]
+    for colour, limits in problem.limits.items():
+        for part in _surplus(problem, kept, colour, limits.max_groups):
+            reason = f"only {limits.max_groups} groups are allowed, and others are larger"
+            left_over.update(dict.fromkeys(part, reason))
+    groups = sorted(_expanded(problem, part) for part in kept if part[0] not in left_over)
+    if left_over:
+        colours = [None if v in left_over else colour for v, colour in enumerate(problem.colours)]
+        bound = lower_bound(replace(problem, colours=colours))
+    size = sum(map(len, problem.blocks))
     group_of: list[int | None] = [None] * size
     for index, members in enumerate(groups):
         for vertex in members:
             group_of[vertex] = index
-    return Grouping(tuple(groups), tuple(group_of), refusals=tuple(problem.refusals))
+    reasons = {member: left_over[vertex] for vertex in left_over for member in problem.blocks[vertex]}
+    return Grouping(tuple(groups), tuple(group_of), dict(sorted(reasons.items())), bound)
+
+
+def _surplus(problem: Problem, partition: Partition, colour: int, most: int | None) -> Partition:
+    """The lightest groups of a colour, beyond the number that is allowed."""
+    own = [part for part in partition if problem.colours[part[0]] == colour]
+    if most is None or len(own) <= most:
+        return []
+    heavy = sorted(
+        own, key=lambda part: (-sum(problem.weights[v] for v in part), min(problem.blocks[part[0]]))
+    )
+    return heavy[most:]
+
+
+def _expanded(problem: Problem, part: Sequence[int]) -> tuple[int, ...]:
+    """A group in the caller's vertices, ascending."""
+    return tuple(sorted(vertex for block in part for vertex in problem.blocks[block]))

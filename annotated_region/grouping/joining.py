@@ -38,6 +38,8 @@ def join(problem: Problem, partition: Partition) -> Partition:
     stood between two others. Every refusal by search costs what `DynamicQuotient` says; together the
     searches stop at a fixed multiple of n + m, so the whole is O((n + m) log n).
     """
+    if not _worthwhile(problem, partition):
+        return partition
     quotient, blocks, block_of = contract(problem.dag, partition)
     colour = [problem.colours[block[0]] for block in blocks]
     order = [block_of[group[0]] for group in partition]
@@ -48,8 +50,6 @@ def join(problem: Problem, partition: Partition) -> Partition:
         if colour[target] == colour[block]
     ]
     pairs.extend(_siblings(problem, order, colour))
-    if not pairs:
-        return partition
     merged = DynamicQuotient(quotient)
     budget = _EFFORT * (len(problem.dag) + sum(map(len, problem.dag.successors)))
     for _ in range(2):
@@ -62,10 +62,31 @@ def join(problem: Problem, partition: Partition) -> Partition:
     return [sorted(group, key=rank.__getitem__) for group in groups if problem.colours[group[0]] is not None]
 
 
+def _worthwhile(problem: Problem, partition: Partition) -> bool:
+    """Whether any two groups could be joined at all, told without building the quotient graph."""
+    if _sibling_joins(problem):
+        return len(partition) > 1
+    place = [-1] * len(problem.dag)
+    for index, group in enumerate(partition):
+        for vertex in group:
+            place[vertex] = index
+    return any(
+        place[target] != place[vertex] and problem.colours[target] == problem.colours[vertex]
+        for vertex in problem.coloured()
+        for target in problem.dag.successors[vertex]
+    )
+
+
+def _sibling_joins(problem: Problem) -> bool:
+    """Whether groups without an edge between them may be joined, and are not as few as can be already."""
+    several = len(problem.limits) > 1 or problem.bounded
+    return several and not all(limits.connected for limits in problem.limits.values())
+
+
 def _siblings(problem: Problem, order: list[int], colour: list[int | None]) -> Iterable[tuple[int, int]]:
     """Pairs of groups of one colour that need no edge between them: each with the next few of its colour."""
-    if len(problem.limits) == 1 and not problem.bounded:
-        return  # waves of one colour are as few as can be
+    if not _sibling_joins(problem):
+        return
     by_colour: dict[int, list[int]] = {}
     for block in order:
         kind = colour[block]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from annotated_region.grouping.dag import CycleError, Dag, contract
 
-__all__ = ["ColourLimits", "Grouping", "Partition", "Problem", "Refusal"]
+__all__ = ["ColourLimits", "Grouping", "Partition", "Problem"]
 
 Partition = list[list[int]]
 """Groups under construction: each a list of vertices of one colour."""
@@ -43,14 +43,6 @@ class ColourLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A group that `ColourLimits.accept` refused, and its reason."""
-
-    vertices: tuple[int, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Grouping:
     """Groups of one colour each, whose contraction leaves the graph acyclic.
 
@@ -61,18 +53,16 @@ class Grouping:
     group_of
         For each vertex the index of its group, or None for a host vertex and for one left over.
     left_over
-        Coloured vertices in no group, ascending: refused even alone, or beyond `ColourLimits.max_groups`.
-    refusals
-        The groups that ``accept`` refused on the way, in the order of asking.
+        Coloured vertices in no group, ascending, each with the reason: what `ColourLimits.accept` said of it
+        alone, or that `ColourLimits.max_groups` are there already. They are host vertices for `groups`.
     lower_bound
-        No grouping of the same vertices has fewer groups than this.
+        No valid grouping of the vertices that are in `groups` has fewer groups than this.
     """
 
     groups: tuple[tuple[int, ...], ...]
     group_of: tuple[int | None, ...]
-    left_over: tuple[int, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
-    lower_bound: int = 0
+    left_over: Mapping[int, str]
+    lower_bound: int
 
 
 @dataclass(slots=True)
@@ -97,8 +87,7 @@ class Problem:
     limits: dict[int, ColourLimits]
     blocks: list[tuple[int, ...]]
     topological: list[int]
-    refusals: list[Refusal] = field(default_factory=list)
-    _answers: dict[tuple[int, ...], bool] = field(default_factory=dict)
+    _answers: dict[tuple[int, ...], str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -112,9 +101,12 @@ class Problem:
         """Contract the fixed groups and check the arguments, in O(n log n + m)."""
         if len(colours) != len(dag) or (weights is not None and len(weights) != len(dag)):
             raise ValueError(f"{len(dag)} vertices need as many colours and weights")
-        quotient, blocks, _ = contract(dag, fixed)
+        if fixed:
+            quotient, blocks, _ = contract(dag, fixed)
+        else:
+            quotient, blocks = dag, [(vertex,) for vertex in range(len(dag))]
         for block in blocks:
-            if len({colours[vertex] for vertex in block}) > 1:
+            if len(block) > 1 and len({colours[vertex] for vertex in block}) > 1:
                 raise ValueError(f"the fixed group {block} holds more than one colour")
         try:
             topological = quotient.topological()
@@ -150,25 +142,31 @@ class Problem:
         assert colour is not None
         return self.limits[colour]
 
+    def reversed(self) -> Problem:
+        """The same problem on the reversed graph; answers of predicates are shared."""
+        return replace(self, dag=self.dag.reversed(), topological=self.topological[::-1])
+
     def accepts(self, group: Sequence[int]) -> bool:
         """Whether the limits on weight and the predicate allow this group; connectedness is not looked at.
 
-        Each distinct group is asked for once. A single vertex is within any weight.
+        A single vertex is within any weight.
         """
         limits = self.limits_of(group[0])
-        if not limits.bounded:
-            return True
-        if limits.max_weight is not None and len(group) > 1:
-            if sum(self.weights[vertex] for vertex in group) > limits.max_weight:
-                return False
-        return limits.accept is None or self._ask(limits.accept, group)
+        return not limits.bounded or (self._fits(limits, group) and not self.refusal(group))
 
-    def _ask(self, accept: Callable[[list[int]], bool | str], group: Sequence[int]) -> bool:
-        """The predicate's answer about the caller's vertices, remembered."""
+    def refusal(self, group: Sequence[int]) -> str:
+        """The reason for which the predicate refuses a group, or nothing; each group is asked for once."""
+        accept = self.limits_of(group[0]).accept
+        if accept is None:
+            return ""
         vertices = tuple(sorted(vertex for block in group for vertex in self.blocks[block]))
         if vertices not in self._answers:
             answer = accept(list(vertices))
-            self._answers[vertices] = answer is True
-            if answer is not True:
-                self.refusals.append(Refusal(vertices, str(answer)))
+            self._answers[vertices] = "" if answer is True else str(answer) or "refused"
         return self._answers[vertices]
+
+    def _fits(self, limits: ColourLimits, group: Sequence[int]) -> bool:
+        """Whether a group is within the weight that its colour allows."""
+        if limits.max_weight is None or len(group) == 1:
+            return True
+        return sum(self.weights[vertex] for vertex in group) <= limits.max_weight

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from annotated_region.grouping.dag import Dag
 from annotated_region.grouping.problem import Problem
-from annotated_region.grouping.waves import Positions
+from annotated_region.grouping.waves import Positions, turned
 
 __all__ = ["crossings", "settle"]
 
@@ -32,11 +32,8 @@ def settle(problem: Problem, positions: Positions) -> Positions:
     cross. O(n + m), for at most 8 runs are tried for each vertex. This is the move-based refinement of Moreira,
     Popp and Schulz, "Graph partitioning with acyclicity constraints" (2017), with the exact range for each move.
     """
-    last = max(positions, default=-1)
-    later = _pull(problem, problem.dag, problem.topological[::-1], positions)
-    turned = [last - position if position >= 0 else -1 for position in later]
-    earlier = _pull(problem, problem.dag.reversed(), problem.topological, turned)
-    return _compact([last - position if position >= 0 else -1 for position in earlier])
+    later = _pull(problem, positions)
+    return _compact(turned(_pull(problem.reversed(), turned(later))))
 
 
 def crossings(problem: Problem, place: Sequence[int | None]) -> int:
@@ -55,9 +52,10 @@ def crossings(problem: Problem, place: Sequence[int | None]) -> int:
     return total
 
 
-def _pull(problem: Problem, dag: Dag, backwards: Sequence[int], positions: Positions) -> Positions:
+def _pull(problem: Problem, positions: Positions) -> Positions:
     """Move vertices to later runs, consumers first."""
-    colours = problem.colours
+    dag, colours = problem.dag, problem.colours
+    backwards = problem.topological[::-1]
     positions = list(positions)
     colour_of = {positions[vertex]: colours[vertex] for vertex in backwards if colours[vertex] is not None}
     users = _users(dag, positions)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from annotated_region.grouping.dag import Dag
 from annotated_region.grouping.problem import Problem
 
-__all__ = ["POLICIES", "Positions", "all_waves", "tails", "waves"]
+__all__ = ["POLICIES", "Positions", "tails", "turned", "waves"]
 
 Positions = list[int]
 """For each coloured vertex the number of its run; all vertices of one run have one colour. -1 for host."""
@@ -26,15 +26,13 @@ POLICIES: tuple[Policy, ...] = (
 )
 
 
-def waves(problem: Problem, dag: Dag, tail: list[int], policy: Policy) -> Positions:
+def waves(problem: Problem, tail: list[int], policy: Policy) -> Positions:
     """Positions from running the colour of most merit, as far as it goes, until nothing is left.
 
     Parameters
     ----------
     problem
-        Colours are taken from here.
-    dag
-        The problem's graph or its reverse.
+        The graph and its colours.
     tail
         For each vertex, the runs that still have to follow on some path; see `tails`.
     policy
@@ -56,7 +54,7 @@ def waves(problem: Problem, dag: Dag, tail: list[int], policy: Policy) -> Positi
     Branke, Middendorf and Schneider, "Improved heuristics and a genetic algorithm for finding short supersequences"
     (1998).
     """
-    colours = problem.colours
+    dag, colours = problem.dag, problem.colours
     missing = [len(sources) for sources in dag.predecessors]
     ready = {colour: _Ready() for colour in problem.limits}
     positions = [-1] * len(dag)
@@ -112,16 +110,16 @@ def _finish(dag: Dag, vertex: int, missing: list[int]) -> list[int]:
     return freed
 
 
-def tails(problem: Problem, dag: Dag, topological: list[int]) -> list[int]:
+def tails(problem: Problem) -> list[int]:
     """For each vertex the most runs on a path from it, its own included: a bound on what is still to come.
 
     Notes
     -----
     O(n + m). An edge inside one colour continues a run; every other edge to a coloured vertex starts one.
     """
-    colours = problem.colours
+    dag, colours = problem.dag, problem.colours
     tail = [0] * len(dag)
-    for vertex in reversed(topological):
+    for vertex in reversed(problem.topological):
         colour = colours[vertex]
         longest = 0 if colour is None else 1
         for target in dag.successors[vertex]:
@@ -130,27 +128,7 @@ def tails(problem: Problem, dag: Dag, topological: list[int]) -> list[int]:
     return tail
 
 
-def all_waves(problem: Problem) -> list[Positions]:
-    """Positions by every policy, from the sources on and from the sinks back; one policy will do for one colour.
-
-    Notes
-    -----
-    O(n + m). Waves on the reversed graph, counted from the end, are positions for the graph itself.
-    """
-    policies = POLICIES if len(problem.limits) > 1 else POLICIES[:1]
-    found = []
-    for dag, topological in (
-        (problem.dag, problem.topological),
-        (problem.dag.reversed(), problem.topological[::-1]),
-    ):
-        tail = tails(problem, dag, topological)
-        for policy in policies:
-            positions = waves(problem, dag, tail, policy)
-            found.append(positions if dag is problem.dag else _turned(positions))
-    return found
-
-
-def _turned(positions: Positions) -> Positions:
-    """Positions counted from the other end."""
+def turned(positions: Positions) -> Positions:
+    """Positions on the reversed graph as positions on the graph itself: counted from the other end."""
     last = max(positions, default=-1)
     return [last - position if position >= 0 else -1 for position in positions]
