@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import tvm
 
 from annotated_region.backend import backend_of
+from annotated_region.modules import require_well_formed
 from annotated_region.passes.annotate_target import AnnotateTarget
 from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
 from annotated_region.passes.partition_graph import PartitionGraph
@@ -82,6 +83,7 @@ def partition(
     >>> import annotated_region as ar
     >>> partitioned = ar.partition(mod, ["tensorrt", "dnnl"])  # doctest: +SKIP
     """
+    require_well_formed(mod)
     passes = placement_pipeline(targets, policy, prepare=prepare, cross_compile=cross_compile)
     return tvm.transform.Sequential([*passes, PartitionGraph()], name="partition")(mod)
 
@@ -95,6 +97,7 @@ def explain(
     cross_compile: bool = False,
 ) -> Report:
     """What `partition` does with the same arguments, and why: who claimed what, who declined, who won."""
+    require_well_formed(mod)
     with recording() as record:
         passes = placement_pipeline(targets, policy, prepare=prepare, cross_compile=cross_compile)
         placed = tvm.transform.Sequential(passes, name="explain")(mod)

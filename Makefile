@@ -1,0 +1,37 @@
+# From a fresh clone: `make demo` shows it, `make test` proves it. Needs Python 3.11, make and g++.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.installed
+
+.PHONY: help venv demo test lint format campaign bench clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
+
+$(STAMP): setup.cfg pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+venv: $(STAMP)  ## create .venv with everything that development needs
+
+demo: $(STAMP)  ## partition, build and run a ResNet-50 on oneDNN, against ONNX Runtime and plain TVM
+	$(BIN)/python examples/resnet50.py
+
+lint: $(STAMP)  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint  ## lint, then the whole suite
+	$(BIN)/python -m pytest
+
+campaign: $(STAMP)  ## the property tests with 100 000 examples (hours)
+	AR_CAMPAIGN_EXAMPLES=100000 $(BIN)/python -m pytest -m campaign
+
+bench: $(STAMP)  ## the side-by-side measurements
+	$(BIN)/python benchmarks/inference.py
+
+clean:  ## remove .venv and caches
+	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache build *.egg-info

@@ -1,0 +1,75 @@
+"""The names that users rely on, and what the facade does with them."""
+
+import pytest
+
+import annotated_region as ar
+
+NAMES = [
+    "AnnotatedRegion",
+    "AnnotatedRegionSet",
+    "Backend",
+    "BuildOptions",
+    "Certificate",
+    "Composite",
+    "LinkedExecutable",
+    "OpView",
+    "Priority",
+    "Report",
+    "build",
+    "check_certificate",
+    "compiler_begin",
+    "compiler_end",
+    "explain",
+    "known_targets",
+    "partition",
+    "passes",
+    "backends",
+    "register_backend",
+    "register_pattern",
+    "register_rule",
+    "__version__",
+    "AnnotatedRegionError",
+    "BackendUnavailableError",
+    "BuildError",
+    "CodegenError",
+    "InvalidClaimError",
+    "InvalidModuleError",
+    "MalformedAnnotationError",
+    "ModelError",
+    "OverlappingRegionsError",
+    "PinError",
+    "RegionCycleError",
+    "RegionRejectedError",
+    "RuleError",
+    "UnknownTargetError",
+]
+
+PASSES = [
+    "AnnotateTarget",
+    "MergeCompilerRegions",
+    "PartitionGraph",
+    "PrepareForInference",
+    "ResolveConflicts",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_facade_offers(name):
+    assert name in ar.__all__
+    assert getattr(ar, name) is not None
+
+
+def test_the_facade_offers_nothing_else_by_accident():
+    unpinned = set(ar.__all__) - set(NAMES)
+    assert not unpinned, f"pin these names here once they are meant to be public: {sorted(unpinned)}"
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_is_offered(name):
+    assert name in ar.passes.__all__
+    assert getattr(ar.passes, name).__doc__
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("Error")])
+def test_every_error_is_one_of_ours(name):
+    assert issubclass(getattr(ar, name), ar.AnnotatedRegionError)
