@@ -5,15 +5,18 @@ from __future__ import annotations
 from annotated_region.grouping.components import components
 from annotated_region.grouping.problem import Problem
 
-__all__ = ["levels", "lower_bound"]
+__all__ = ["levels", "lower_bound", "part_levels"]
+
+_HANDED_ON = 8
+"""The levels of how many parts one vertex tells its successors."""
 
 
 def lower_bound(problem: Problem) -> int:
     """A number of groups that no valid grouping of all coloured vertices can go below.
 
     Each colour needs groups of its own, so the bounds of the colours add up. One colour needs as many groups as
-    its longest path has levels, as many as it has weakly connected parts if they have to be connected, and
-    enough to hold its weight.
+    its longest path has levels, and enough to hold its weight. If its groups have to be connected, each lies in
+    one weakly connected part of the colour, so the parts' own levels add up too.
 
     Notes
     -----
@@ -28,8 +31,7 @@ def _bound_of(problem: Problem, colour: int) -> int:
     own = [vertex for vertex in problem.topological if problem.colours[vertex] == colour]
     bound = max(levels(problem, colour), default=0)
     if limits.connected:
-        key = [index if kind != colour else -1 for index, kind in enumerate(problem.colours)]
-        bound = max(bound, len(components(problem.dag, own, key)))
+        bound = max(bound, sum(part_levels(problem, colour, own)))
     if limits.max_weight is not None:
         weights = [problem.weights[vertex] for vertex in own]
         alone = sum(weight >= limits.max_weight for weight in weights)
@@ -52,3 +54,51 @@ def levels(problem: Problem, colour: int) -> list[int]:
             reached = max(reached, level[source] + step)
         level[vertex] = reached
     return level
+
+
+def part_levels(problem: Problem, colour: int, own: list[int]) -> list[int]:
+    """For each weakly connected part of a colour the most groups that a path has to touch inside it.
+
+    Parameters
+    ----------
+    problem
+        The graph.
+    colour
+        The colour.
+    own
+        Its vertices, in topological order.
+
+    Notes
+    -----
+    A path touches a new group of a part each time that it comes back to the part from elsewhere. Going through the
+    graph in topological order, each vertex hands on the levels of the parts that paths to it have touched and
+    that have vertices still to come; it hands on a few of them only, which keeps the whole O(n + m) and can
+    only make the numbers smaller.
+    """
+    key = [kind if kind is not None else -1 for kind in problem.colours]
+    part_of = [-1] * len(problem.dag)
+    for index, part in enumerate(components(problem.dag, own, key)):
+        for vertex in part:
+            part_of[vertex] = index
+    last = {part_of[vertex]: rank for rank, vertex in enumerate(problem.topological) if part_of[vertex] >= 0}
+    found = [1] * len(last)
+    touched: list[dict[int, int]] = [{} for _ in part_of]
+    for rank, vertex in enumerate(problem.topological):
+        part = part_of[vertex]
+        level: dict[int, int] = {}
+        for source in problem.dag.predecessors[vertex]:
+            for other, count in touched[source].items():
+                reached = count + (other == part != part_of[source])
+                if last[other] >= rank and level.get(other, 0) < reached:
+                    level[other] = reached
+        if part >= 0:
+            level.setdefault(part, 1)
+            found[part] = max(found[part], level[part])
+        touched[vertex] = level if len(level) <= _HANDED_ON else _few(level, part)
+    return found
+
+
+def _few(level: dict[int, int], part: int) -> dict[int, int]:
+    """Some of the levels, the vertex's own part first."""
+    own = {part: level[part]} if part in level else {}
+    return own | dict(list(level.items())[: _HANDED_ON - 1])

@@ -73,7 +73,8 @@ def group(
     """
     problem = Problem.of(dag, colours, weights, limits, fixed)
     bound = lower_bound(problem)
-    best = min(_constructed(problem, bound), key=lambda partition: _cost(problem, partition))
+    found = list(_constructed(problem, bound))
+    best = min(found, key=lambda partition: _cost(problem, partition)) if len(found) > 1 else found[0]
     if effort > 0 and len(best) > bound and (problem.connected or problem.bounded):
         best = refine(problem, best)
     if effort > 1 and len(best) > bound:
@@ -86,29 +87,32 @@ def _constructed(problem: Problem, bound: int) -> Iterator[Partition]:
     """A partition from each strategy that suits the problem; a large graph is content with a few."""
     size = len(problem.dag) + sum(map(len, problem.dag.successors))
     for positions in _positions(problem, size):
-        settled = settle(problem, positions)
-        partition = join(problem, split(problem, cut_runs(problem, settled)))
+        partition = split(problem, cut_runs(problem, settle(problem, positions)))
+        if len(partition) > bound:
+            partition = join(problem, partition)
         yield partition
         if len(partition) == bound and size > _SMALL:
             return
     if problem.connected and size <= _SMALL:
-        alone = [[vertex] for vertex in problem.coloured()]
-        yield join(problem, alone)
+        yield join(problem, [[vertex] for vertex in problem.coloured()])
 
 
 def _positions(problem: Problem, size: int) -> Iterator[Positions]:
-    """Runs from the sources on and from the sinks back, for several colours by more than one policy."""
-    several = len(problem.limits) > 1
+    """Runs from the sinks back and from the sources on, for several colours by more than one policy.
+
+    From the sinks comes first: of the two it leaves fewer groups where groups have to be connected.
+    """
     backwards = problem.reversed()
-    policies = POLICIES if several and size <= _SMALL else POLICIES[:1]
+    several = len(problem.limits) > 1
     tail, liat = tails(problem), tails(backwards)
-    for policy in policies:
-        yield waves(problem, tail, policy)
+    for policy in POLICIES if several and size <= _SMALL else POLICIES[:1]:
         yield turned(waves(backwards, liat, policy))
+        if size <= _SMALL or several:
+            yield waves(problem, tail, policy)
     if several and size <= _BEAM_SMALL:
         width = max(1, 16 * _SMALL // (_SMALL + 100 * size))
-        yield beam(problem, width)
         yield turned(beam(backwards, width))
+        yield beam(problem, width)
 
 
 def _cost(problem: Problem, partition: Partition) -> tuple[int, int]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
-from annotated_region.grouping.dag import contract
 from annotated_region.grouping.problem import Partition, Problem
 from annotated_region.grouping.quotient import DynamicQuotient
 
@@ -38,81 +37,62 @@ def join(problem: Problem, partition: Partition) -> Partition:
     stood between two others. Every refusal by search costs what `DynamicQuotient` says; together the
     searches stop at a fixed multiple of n + m, so the whole is O((n + m) log n).
     """
-    if not _worthwhile(problem, partition):
+    pairs = [*_edges(problem, partition), *_siblings(problem, partition)]
+    if not pairs:
         return partition
-    quotient, blocks, block_of = contract(problem.dag, partition)
-    colour = [problem.colours[block[0]] for block in blocks]
-    order = [block_of[group[0]] for group in partition]
-    pairs = [
-        (block, target)
-        for block in order
-        for target in quotient.successors[block]
-        if colour[target] == colour[block]
-    ]
-    pairs.extend(_siblings(problem, order, colour))
-    merged = DynamicQuotient(quotient)
+    quotient = DynamicQuotient(problem.dag, partition)
     budget = _EFFORT * (len(problem.dag) + sum(map(len, problem.dag.successors)))
     for _ in range(2):
-        refused = [pair for pair in pairs if not _try(problem, merged, blocks, pair, budget)]
+        refused = [pair for pair in pairs if not _try(problem, quotient, pair, budget)]
         if len(refused) in (0, len(pairs)):
             break
         pairs = refused
     rank = {vertex: rank for rank, vertex in enumerate(problem.topological)}
-    groups = ([vertex for block in group for vertex in blocks[block]] for group in merged.groups())
-    return [sorted(group, key=rank.__getitem__) for group in groups if problem.colours[group[0]] is not None]
+    groups = (group for group in quotient.groups() if problem.colours[group[0]] is not None)
+    return [sorted(group, key=rank.__getitem__) for group in groups]
 
 
-def _worthwhile(problem: Problem, partition: Partition) -> bool:
-    """Whether any two groups could be joined at all, told without building the quotient graph."""
-    if _sibling_joins(problem):
-        return len(partition) > 1
+def _edges(problem: Problem, partition: Partition) -> list[tuple[int, int]]:
+    """The edges that join two groups of one colour, in topological order."""
     place = [-1] * len(problem.dag)
     for index, group in enumerate(partition):
         for vertex in group:
             place[vertex] = index
-    return any(
-        place[target] != place[vertex] and problem.colours[target] == problem.colours[vertex]
+    colours = problem.colours
+    return [
+        (vertex, target)
         for vertex in problem.coloured()
         for target in problem.dag.successors[vertex]
-    )
+        if colours[target] == colours[vertex] and place[target] != place[vertex]
+    ]
 
 
-def _sibling_joins(problem: Problem) -> bool:
-    """Whether groups without an edge between them may be joined, and are not as few as can be already."""
-    several = len(problem.limits) > 1 or problem.bounded
-    return several and not all(limits.connected for limits in problem.limits.values())
+def _siblings(problem: Problem, partition: Partition) -> Iterator[tuple[int, int]]:
+    """Pairs of groups that need no edge between them, each with the next few of its colour.
 
-
-def _siblings(problem: Problem, order: list[int], colour: list[int | None]) -> Iterable[tuple[int, int]]:
-    """Pairs of groups of one colour that need no edge between them: each with the next few of its colour."""
-    if not _sibling_joins(problem):
+    With one colour and no limits waves are as few as can be, so there is nothing to gain.
+    """
+    if len(problem.limits) == 1 and not problem.bounded:
         return
-    by_colour: dict[int, list[int]] = {}
-    for block in order:
-        kind = colour[block]
-        if kind is not None and not problem.limits[kind].connected:
-            by_colour.setdefault(kind, []).append(block)
-    for blocks in by_colour.values():
-        for position, block in enumerate(blocks):
-            for other in blocks[position + 1 : position + 1 + _REACH]:
-                yield block, other
+    by_colour: dict[int | None, list[int]] = {}
+    for group in partition:
+        if not problem.limits_of(group[0]).connected:
+            by_colour.setdefault(problem.colours[group[0]], []).append(group[0])
+    for vertices in by_colour.values():
+        for position, vertex in enumerate(vertices):
+            for other in vertices[position + 1 : position + 1 + _REACH]:
+                yield vertex, other
 
 
-def _try(
-    problem: Problem,
-    merged: DynamicQuotient,
-    blocks: list[tuple[int, ...]],
-    pair: tuple[int, int],
-    budget: int,
-) -> bool:
-    """Join the groups of two blocks if the limits and the graph allow it; whether they are one now."""
+def _try(problem: Problem, quotient: DynamicQuotient, pair: tuple[int, int], budget: int) -> bool:
+    """Join the groups of two vertices if the limits and the graph allow it; whether they are one now."""
     left, right = pair
-    if merged.same(left, right):
+    if quotient.same(left, right):
         return True
-    if merged.steps >= budget:
+    if quotient.steps >= budget:
         return False
-    if problem.limits_of(blocks[left][0]).bounded:
-        both = [*merged.members(left), *merged.members(right)]
-        if not problem.accepts([vertex for block in both for vertex in blocks[block]]):
+    if problem.limits_of(left).bounded:
+        both = [*quotient.members(left), *quotient.members(right)]
+        if not problem.accepts(both):
             return False
-    return merged.try_merge(left, right, budget - merged.steps)
+    return quotient.try_merge(left, right, budget - quotient.steps)

@@ -24,8 +24,8 @@ _SWEEPS = 6
 """How often every group is tried, at most."""
 
 _EFFORT = 60
-_EFFORT_AT_MOST = 400_000
-"""The work of one call is a fixed multiple of the size of the graph; large graphs get less for each vertex."""
+_EFFORT_AT_MOST = 100_000
+"""The work of one call is a fixed multiple of the size of the graph, and bounded: large graphs get less."""
 
 _PATIENCE = 2
 """Sweeps without a gain before giving up."""
@@ -62,7 +62,7 @@ def refine(problem: Problem, partition: Partition) -> Partition:
     arrangement = _Arrangement(problem, partition)
     idle = 0
     size = len(problem.dag) + sum(map(len, problem.dag.successors))
-    budget = min(_EFFORT * size, _EFFORT_AT_MOST + size)
+    budget = min(_EFFORT * size, _EFFORT_AT_MOST)
     for _ in range(_SWEEPS):
         gain = arrangement.sweep(budget)
         idle = 0 if gain else idle + 1
@@ -190,9 +190,13 @@ class _Arrangement:
 
     def _merge(self, quotient: DynamicQuotient, blocks: list[list[int]], left: int, right: int) -> None:
         """Join two blocks of the small graph if nothing speaks against it."""
-        both = [*quotient.members(left), *quotient.members(right)]
-        if not quotient.same(left, right) and self._allowed([v for index in both for v in blocks[index]]):
-            quotient.merge(left, right)
+        if quotient.same(left, right):
+            return
+        if self.problem.limits_of(blocks[left][0]).bounded:
+            both = [*quotient.members(left), *quotient.members(right)]
+            if not self.problem.accepts([vertex for index in both for vertex in blocks[index]]):
+                return
+        quotient.try_merge(left, right, _WINDOW * _WINDOW)
 
     def _allowed(self, group: list[int]) -> bool:
         """Whether a group that may be new is accepted."""
