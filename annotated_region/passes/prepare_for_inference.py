@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import tvm
 from tvm import relax
@@ -88,7 +89,12 @@ class PrepareForInference:
 
     fold_with_tvm: bool = False
 
-    def transform_module(self, mod: tvm.ir.IRModule, _context: tvm.transform.PassContext) -> tvm.ir.IRModule:
+    if TYPE_CHECKING:
+
+        def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
+            """What `module_pass` adds to the class."""
+
+    def transform_module(self, mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
         """The prepared module."""
         require_well_formed(mod)
         prepared = _settled(_tidied(mod))
@@ -108,7 +114,7 @@ def _table() -> RewriteTable:
 TABLE = _table()
 
 
-def _settled(mod: tvm.ir.IRModule) -> tvm.ir.IRModule:
+def _settled(mod: tvm.IRModule) -> tvm.IRModule:
     """`mod` after as many sweeps as find something to rewrite."""
     for _ in range(MAX_SWEEPS):
         swept = {name: sweep(function, TABLE) for name, function in functions_to_partition(mod)}
@@ -119,7 +125,7 @@ def _settled(mod: tvm.ir.IRModule) -> tvm.ir.IRModule:
     return mod
 
 
-def _tidied(mod: tvm.ir.IRModule) -> tvm.ir.IRModule:
+def _tidied(mod: tvm.IRModule) -> tvm.IRModule:
     """`mod` without aliases, tuples that are taken apart again, and dead code."""
     public = any(function.attrs.get("global_symbol") for _, function in mod.functions_items())
     # In a module of private functions alone nothing says which of them is dead.
@@ -127,7 +133,7 @@ def _tidied(mod: tvm.ir.IRModule) -> tvm.ir.IRModule:
     return _applied(mod, relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(entries))
 
 
-def _applied(mod: tvm.ir.IRModule, *passes: tvm.transform.Pass) -> tvm.ir.IRModule:
+def _applied(mod: tvm.IRModule, *passes: tvm.transform.Pass) -> tvm.IRModule:
     """`mod` after TVM's `passes`; functions that are not ours to change are put back as they were."""
     result = tvm.transform.Sequential(passes)(mod)
     ours = {name for name, _ in functions_to_partition(mod)}
@@ -136,7 +142,7 @@ def _applied(mod: tvm.ir.IRModule, *passes: tvm.transform.Pass) -> tvm.ir.IRModu
     return _updated(result, {name: mod[name] for name in foreign})
 
 
-def _updated(mod: tvm.ir.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Function]) -> tvm.ir.IRModule:
+def _updated(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Function]) -> tvm.IRModule:
     result = mod.clone()
     for name, function in functions.items():
         result.update_func(name, function)

@@ -11,6 +11,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from annotated_region.annotations import annotation_of
 from annotated_region.op_view import OpView
 from annotated_region.passes.preparation.tensors import NUMPY_DTYPES
 
@@ -40,6 +41,7 @@ class Editor:
         for variable, index in _reads(body):
             self._reads[variable] += 1
             self._fields.setdefault(variable, set()).add(index)
+        self._annotated = set(_annotated(body))
 
     def origin(self, expr: relax.Expr) -> relax.Expr:
         """The variable or constant that `expr` is another name of; `expr` itself if it is none."""
@@ -78,6 +80,15 @@ class Editor:
     def reads_first_field_only(self) -> bool:
         """Whether nothing reads another field of the tuple that is being rewritten, or all of it."""
         return self._fields.get(self.target, set()) <= {0}
+
+    def borders_annotation(self, binding: relax.VarBinding) -> bool:
+        """Whether a ``compiler_begin`` or ``compiler_end`` stands right before or behind a binding.
+
+        Such a binding is the border of a region that the user drew; without it, or with another one in
+        its place, the annotations would not describe the same region, or none at all.
+        """
+        near = {binding.var, *(variable for variable, _ in _reads(binding.value))}
+        return not self._annotated.isdisjoint(near)
 
     def emit(self, value: relax.Expr, name: str) -> relax.Var:
         """Bind `value` to a new variable that stands before the binding being rewritten."""
@@ -147,6 +158,20 @@ def _reads(expr: relax.Expr) -> Iterator[tuple[relax.Var, int]]:
         case _:
             for part in _parts(expr):
                 yield from _reads(part)
+
+
+def _annotated(expr: relax.Expr) -> Iterator[relax.Var]:
+    """What annotations read, and what they give."""
+    if not isinstance(expr, relax.SeqExpr):
+        for part in _parts(expr):
+            yield from _annotated(part)
+        return
+    for binding in (binding for block in expr.blocks for binding in block.bindings):
+        if annotation_of(binding.value) is None:
+            yield from _annotated(binding.value)
+        else:
+            yield binding.var
+            yield from (variable for variable, _ in _reads(binding.value))
 
 
 def _parts(expr: relax.Expr) -> Iterator[relax.Expr]:

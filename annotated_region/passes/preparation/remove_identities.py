@@ -30,9 +30,23 @@ BROADCASTING = tuple(
 
 def keep_shape(view: OpView, _editor: Editor) -> relax.Expr | None:
     """Case 1, for what moves no element: an equal shape makes it an identity."""
-    source, target = view.arg_types[0], view.out_type
-    known = isinstance(source, relax.TensorType) and isinstance(source.shape, relax.ShapeExpr)
-    return view.args[0] if known and tvm_ffi.structural_equal(source, target) else None
+    return view.args[0] if _same_type(view.args[0], view) else None
+
+
+def restore_shape(view: OpView, editor: Editor) -> relax.Expr | None:
+    """Case 1, for what only reshapes: whatever stands between, the shape is back to what it was."""
+    source: relax.Expr = view.args[0]
+    while not _same_type(source, view):
+        inner = editor.view_of(source)
+        if inner is None or inner.name not in RESHAPES:
+            return None
+        source = inner.args[0]
+    return source
+
+
+def _same_type(source: relax.Expr, view: OpView) -> bool:
+    known = isinstance(source.ty, relax.TensorType) and isinstance(source.ty.shape, relax.ShapeExpr)
+    return known and tvm_ffi.structural_equal(source.ty, view.out_type)
 
 
 def keep_dtype(view: OpView, _editor: Editor) -> relax.Expr | None:
@@ -138,7 +152,8 @@ def constant_on_the_right(view: OpView, editor: Editor) -> relax.Expr | None:
 
 
 REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [
-    (("relax.broadcast_to", *RESHAPES), keep_shape),
+    (("relax.broadcast_to",), keep_shape),
+    (RESHAPES, restore_shape),
     (("relax.astype",), keep_dtype),
     (("relax.add", "relax.multiply"), constant_on_the_right),
     (("relax.add", "relax.subtract", "relax.multiply", "relax.divide"), apply_neutral),

@@ -77,8 +77,9 @@ def _settle(binding: relax.Binding, table: RewriteTable, editor: Editor) -> rela
     value = binding.value
     if isinstance(value, relax.If):
         value = _conditional(value, table, editor)
-    while (rewritten := _rewritten(value, binding.var, table, editor)) is not None:
-        value = rewritten
+    elif not editor.borders_annotation(binding):
+        while (rewritten := _rewritten(value, binding.var, table, editor)) is not None:
+            value = rewritten
     return binding if value.same_as(binding.value) else relax.VarBinding(binding.var, value, binding.span)
 
 
