@@ -28,12 +28,13 @@ def beam(problem: Problem, width: int) -> Positions:
     -----
     A state is the set of vertices that have run. A step runs one more colour as far as it goes, in every
     state kept, and keeps the states with the smallest bound on what is left, the sum over the colours of the
-    longest path counted in groups of that colour; among equals, those that have done more. With the bound as the
-    only merit this is the look-ahead majority merge of the shortest common supersequence; see Blum, Cotta,
-    Fernandez, Gallardo and Mastrolilli, "Hybridizations of metaheuristics with branch & bound derivates" (2008).
+    longest path counted in groups of that colour; among equals, those that have done more. With the bound as
+    the only merit this is the look-ahead majority merge of the shortest common supersequence; see Blum,
+    Cotta, Fernandez, Gallardo and Mastrolilli, "Hybridizations of metaheuristics with branch & bound
+    derivates" (2008).
 
-    O(width k (n + m)) steps of running vertices for k colours, and O(width k n / 64) machine words a run for the
-    sets: quadratic in principle, so callers keep n small.
+    O(width k (n + m)) steps of running vertices for k colours, and O(width k n / 64) machine words a run for
+    the sets: quadratic in principle, so callers keep n small.
     """
     board = _Board.of(problem)
     states = [board.start()]

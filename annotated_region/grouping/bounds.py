@@ -14,9 +14,9 @@ _HANDED_ON = 8
 def lower_bound(problem: Problem) -> int:
     """A number of groups that no valid grouping of all coloured vertices can go below.
 
-    Each colour needs groups of its own, so the bounds of the colours add up. One colour needs as many groups as
-    its longest path has levels, and enough to hold its weight. If its groups have to be connected, each lies in
-    one weakly connected part of the colour, so the parts' own levels add up too.
+    Each colour needs groups of its own, so the bounds of the colours add up. One colour needs as many groups
+    as its longest path has levels, and enough to hold its weight. If its groups have to be connected, each
+    lies in one weakly connected part of the colour, so the parts' own levels add up too.
 
     Notes
     -----
@@ -31,7 +31,7 @@ def _bound_of(problem: Problem, colour: int) -> int:
     own = [vertex for vertex in problem.topological if problem.colours[vertex] == colour]
     bound = max(levels(problem, colour), default=0)
     if limits.connected:
-        bound = max(bound, sum(part_levels(problem, colour, own)))
+        bound = max(bound, sum(part_levels(problem, own)))
     if limits.max_weight is not None:
         weights = [problem.weights[vertex] for vertex in own]
         alone = sum(weight >= limits.max_weight for weight in weights)
@@ -56,29 +56,27 @@ def levels(problem: Problem, colour: int) -> list[int]:
     return level
 
 
-def part_levels(problem: Problem, colour: int, own: list[int]) -> list[int]:
+def part_levels(problem: Problem, own: list[int]) -> list[int]:
     """For each weakly connected part of a colour the most groups that a path has to touch inside it.
 
     Parameters
     ----------
     problem
         The graph.
-    colour
-        The colour.
     own
-        Its vertices, in topological order.
+        The vertices of the colour, in topological order.
 
     Notes
     -----
-    A path touches a new group of a part each time that it comes back to the part from elsewhere. Going through the
-    graph in topological order, each vertex hands on the levels of the parts that paths to it have touched and
-    that have vertices still to come; it hands on a few of them only, which keeps the whole O(n + m) and can
-    only make the numbers smaller.
+    A path touches a new group of a part each time that it comes back to the part from elsewhere. Going
+    through the graph in topological order, each vertex hands on the levels of the parts that paths to it have
+    touched and that have vertices still to come; it hands on a few of them only, which keeps the whole O(n +
+    m) and can only make the numbers smaller.
     """
     key = [kind if kind is not None else -1 for kind in problem.colours]
     part_of = [-1] * len(problem.dag)
-    for index, part in enumerate(components(problem.dag, own, key)):
-        for vertex in part:
+    for index, members in enumerate(components(problem.dag, own, key)):
+        for vertex in members:
             part_of[vertex] = index
     last = {part_of[vertex]: rank for rank, vertex in enumerate(problem.topological) if part_of[vertex] >= 0}
     found = [1] * len(last)

@@ -79,7 +79,8 @@ class Dag:
         return turned
 
     def topological(self) -> list[int]:
-        """A topological order, the same in every process (Kahn, "Topological sorting of large networks", 1962).
+        """A topological order, the same in every process (Kahn, "Topological sorting of large networks",
+        1962).
 
         Raises
         ------

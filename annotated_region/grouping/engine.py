@@ -52,8 +52,8 @@ def group(
     fixed
         Disjoint sets of vertices of one colour each that have to stay together.
     effort
-        0: constructive strategies only; 1: their answer is refined as well; 2: and small graphs are searched for
-        the true optimum.
+        0: constructive strategies only; 1: their answer is refined as well; 2: and small graphs are searched
+        for the true optimum.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def _positions(problem: Problem, size: int) -> Iterator[Positions]:
     tail, liat = tails(problem), tails(backwards)
     for policy in POLICIES if several and size <= _SMALL else POLICIES[:1]:
         yield turned(waves(backwards, liat, policy))
-        if size <= _SMALL or several:
+        if size <= _SMALL:
             yield waves(problem, tail, policy)
     if several and size <= _BEAM_SMALL:
         width = max(1, 16 * _SMALL // (_SMALL + 100 * size))

@@ -11,6 +11,9 @@ from annotated_region.grouping.problem import Partition, Problem
 __all__ = ["improve"]
 
 _MOST_VERTICES = 64
+_MOST_COLOURED = 16
+"""Beyond this the subsets that could be groups are too many to finish with."""
+
 _MOST_MOVES = 6000
 
 
@@ -31,16 +34,18 @@ def improve(problem: Problem, partition: Partition) -> tuple[Partition, bool]:
 
     Notes
     -----
-    A valid grouping is a sequence of groups in which everything that a group needs ran before. So a state is the
-    set of vertices that have run (hosts run as soon as they can), a move runs one more group, and the search is
-    for the shortest way from nothing to everything: depth first, pruned where the groups so far and a lower
-    bound on the rest reach the best known, and where the same state was reached with as few groups. For a
-    colour without limits that need not be connected the only move worth trying is everything that is ready,
-    because whatever else could run there instead can run after it as well; for the others every subset closed
-    under predecessors is a move. Exponential; stops after a fixed number of moves, so the time is bounded and
-    the answer the same everywhere.
+    A valid grouping is a sequence of groups in which everything that a group needs ran before. So a state is
+    the set of vertices that have run (hosts run as soon as they can), a move runs one more group, and the
+    search is for the shortest way from nothing to everything: depth first, pruned where the groups so far and
+    a lower bound on the rest reach the best known, and where the same state was reached with as few groups.
+    For a colour without limits that need not be connected the only move worth trying is everything that is
+    ready, because whatever else could run there instead can run after it as well; for the others every subset
+    closed under predecessors is a move. Exponential; stops after a fixed number of moves, so the time is
+    bounded and the answer the same everywhere.
     """
-    if not problem.coloured() or len(problem.dag) > _MOST_VERTICES:
+    coloured = len(problem.coloured())
+    subsets = problem.connected or problem.bounded
+    if not coloured or len(problem.dag) > _MOST_VERTICES or (subsets and coloured > _MOST_COLOURED):
         return partition, False
     search = _Search.of(problem, len(partition))
     search.run(search.settled(0), ())

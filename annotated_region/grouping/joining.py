@@ -53,18 +53,18 @@ def join(problem: Problem, partition: Partition) -> Partition:
 
 
 def _edges(problem: Problem, partition: Partition) -> list[tuple[int, int]]:
-    """The edges that join two groups of one colour, in topological order."""
+    """An edge for every two groups of one colour that any edge joins, in topological order."""
     place = [-1] * len(problem.dag)
     for index, group in enumerate(partition):
         for vertex in group:
             place[vertex] = index
     colours = problem.colours
-    return [
-        (vertex, target)
-        for vertex in problem.coloured()
-        for target in problem.dag.successors[vertex]
-        if colours[target] == colours[vertex] and place[target] != place[vertex]
-    ]
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for vertex in problem.coloured():
+        for target in problem.dag.successors[vertex]:
+            if colours[target] == colours[vertex] and place[target] != place[vertex]:
+                found.setdefault((place[vertex], place[target]), (vertex, target))
+    return list(found.values())
 
 
 def _siblings(problem: Problem, partition: Partition) -> Iterator[tuple[int, int]]:

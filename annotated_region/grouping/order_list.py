@@ -14,10 +14,10 @@ _OVERFLOW = 1.4
 class OrderList:
     """Items 0..n-1 in a linear order with integer labels that increase along it.
 
-    ``label[x] < label[y]`` exactly when x stands before y. This is the list-labelling structure of Bender, Cole,
-    Demaine, Farach-Colton and Zito, "Two simplified algorithms for maintaining order in a list" (2002): an
-    item that finds no free label between its neighbours spreads out the smallest enclosing range of labels that is
-    sparse enough. Inserting costs O(log n) amortised.
+    ``label[x] < label[y]`` exactly when x stands before y. This is the list-labelling structure of Bender,
+    Cole, Demaine, Farach-Colton and Zito, "Two simplified algorithms for maintaining order in a list" (2002):
+    an item that finds no free label between its neighbours spreads out the smallest enclosing range of labels
+    that is sparse enough. Inserting costs O(log n) amortised.
     """
 
     __slots__ = ("_end", "_next", "_previous", "label")

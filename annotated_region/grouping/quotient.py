@@ -1,11 +1,11 @@
-"""The quotient graph under merges: each merge is checked for cycles, and refused with a witness.
+r"""The quotient graph under merges: each merge is checked for cycles, and refused with a witness.
 
 The picture that makes the check necessary::
 
       a        a and c have one colour, h has not. The edge a -> c invites a merge, but {a, c} would
-     / \\       need h while h needs {a, c}. The path a -> h -> c is the witness.
+     / \       need h while h needs {a, c}. The path a -> h -> c is the witness.
     h   |
-     \\ /
+     \ /
       c
 """
 
@@ -43,19 +43,20 @@ class DynamicQuotient:
 
     Notes
     -----
-    A topological order of the groups is maintained. Merging a and b, a before b, is safe when no path of two or
-    more edges leads from a to b. Only groups between the two in the order can lie on one, so a search from a
-    forwards and a search from b backwards run in turns inside that window. They meet: the path is the witness.
-    Or one of them runs out first, say the one from a, having found the set F: no member of F reaches b, and moving
-    F right behind b makes room for the merged group at b's place. Everything that F feeds inside the window is in
-    F, so the order stays topological; the other case is the mirror image.
+    A topological order of the groups is maintained. Merging a and b, a before b, is safe when no path of two
+    or more edges leads from a to b. Only groups between the two in the order can lie on one, so a search from
+    a forwards and a search from b backwards run in turns inside that window. They meet: the path is the
+    witness. Or one of them runs out first, say the one from a, having found the set F: no member of F reaches
+    b, and moving F right behind b makes room for the merged group at b's place. Everything that F feeds
+    inside the window is in F, so the order stays topological; the other case is the mirror image.
 
     The side whose next vertex keeps its count of edges lower moves next, so a check looks at no more than
     2 min(f, b) edges for the f and b that the two searches would see alone. Joining the adjacency lists costs
     O(log n) amortised for each edge, for the shorter list always moves. The two-way search is that of Bender,
-    Fineman, Gilbert and Tarjan, "A new approach to incremental cycle detection and related problems" (2016), the
-    moving of the affected region that of Pearce and Kelly, "A dynamic topological sort algorithm for directed
-    acyclic graphs" (2006), with an order list in place of their ranks so that one side's region is enough.
+    Fineman, Gilbert and Tarjan, "A new approach to incremental cycle detection and related problems" (2016),
+    the moving of the affected region that of Pearce and Kelly, "A dynamic topological sort algorithm for
+    directed acyclic graphs" (2006), with an order list in place of their ranks so that one side's region is
+    enough.
 
     Examples
     --------

@@ -20,15 +20,12 @@ _WINDOW = 400
 _VERTICES = 1200
 """Nor are groups with more vertices than this between the first and the last of them."""
 
-_SWEEPS = 6
+_SWEEPS = 4
 """How often every group is tried, at most."""
 
 _EFFORT = 60
 _EFFORT_AT_MOST = 100_000
 """The work of one call is a fixed multiple of the size of the graph, and bounded: large graphs get less."""
-
-_PATIENCE = 2
-"""Sweeps without a gain before giving up."""
 
 
 def refine(problem: Problem, partition: Partition) -> Partition:
@@ -48,25 +45,23 @@ def refine(problem: Problem, partition: Partition) -> Partition:
 
     Notes
     -----
-    Every group in turn is taken apart together with up to three neighbours of its colour, and the vertices are
-    joined along their edges in random order (from a fixed seed). The result replaces the old groups if it is not
-    worse, since a different answer of the same size is what later trials can improve on. This is large
-    neighbourhood search (Shaw, 1998).
+    Every group in turn is taken apart together with up to three neighbours of its colour, and the vertices
+    are joined along their edges in random order (from a fixed seed). The result replaces the old groups if it
+    is not worse, since a different answer of the same size is what later trials can improve on. This is large
+    neighbourhood search (Shaw, "Using constraint programming and local search methods to solve vehicle
+    routing problems", 1998).
 
     Only blocks between the groups in the topological order can lie on a path between them, so a trial
     looks at that window alone: those that are both after and before the groups form, with the vertices set
     free, a small graph of its own. The rest of the window goes in front of it or behind it, depending on
-    whether it is reached from the groups, so the order of all blocks stays topological. Windows are bounded, so a
-    sweep is O(n + m) up to the constant of the window.
+    whether it is reached from the groups, so the order of all blocks stays topological. Windows are bounded,
+    so a sweep is O(n + m) up to the constant of the window.
     """
     arrangement = _Arrangement(problem, partition)
-    idle = 0
     size = len(problem.dag) + sum(map(len, problem.dag.successors))
     budget = min(_EFFORT * size, _EFFORT_AT_MOST)
     for _ in range(_SWEEPS):
-        gain = arrangement.sweep(budget)
-        idle = 0 if gain else idle + 1
-        if idle >= _PATIENCE or arrangement.work > budget:
+        if not arrangement.sweep(budget) or arrangement.work > budget:
             break
     return arrangement.partition()
 

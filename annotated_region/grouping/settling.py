@@ -25,12 +25,13 @@ def settle(problem: Problem, positions: Positions) -> Positions:
 
     Notes
     -----
-    One pass from the sinks moves vertices to later runs, one from the sources moves vertices to earlier ones. In the
-    first, every consumer of a vertex is final when the vertex is looked at, so the latest run that it may move to
-    is known, and moving later never breaks what holds towards its producers; the second pass is the same on the
-    reversed graph. A vertex moves only where it strictly lowers the number of distinct (value, run) pairs that
-    cross. O(n + m), for at most 8 runs are tried for each vertex. This is the move-based refinement of Moreira,
-    Popp and Schulz, "Graph partitioning with acyclicity constraints" (2017), with the exact range for each move.
+    One pass from the sinks moves vertices to later runs, one from the sources moves vertices to earlier ones.
+    In the first, every consumer of a vertex is final when the vertex is looked at, so the latest run that it
+    may move to is known, and moving later never breaks what holds towards its producers; the second pass is
+    the same on the reversed graph. A vertex moves only where it strictly lowers the number of distinct
+    (value, run) pairs that cross. O(n + m), for at most 8 runs are tried for each vertex. This is the
+    move-based refinement of Moreira, Popp and Schulz, "Graph partitioning with acyclicity constraints"
+    (2017), with the exact range for each move.
     """
     later = _pull(problem, positions)
     return _compact(turned(_pull(problem.reversed(), turned(later))))
@@ -55,87 +56,74 @@ def crossings(problem: Problem, place: Sequence[int | None]) -> int:
 def _pull(problem: Problem, positions: Positions) -> Positions:
     """Move vertices to later runs, consumers first."""
     dag, colours = problem.dag, problem.colours
-    backwards = problem.topological[::-1]
-    positions = list(positions)
-    colour_of = {positions[vertex]: colours[vertex] for vertex in backwards if colours[vertex] is not None}
-    users = _users(dag, positions)
+    books = _Books(dag, list(positions))
+    colour_of = {run: colour for run, colour in zip(positions, colours, strict=True) if colour is not None}
     end = len(dag)
     latest = [end] * len(dag)  # of a host: the last run that may feed it
-    for vertex in backwards:
+    for vertex in reversed(problem.topological):
+        colour = colours[vertex]
         bound = end
         for target in dag.successors[vertex]:
-            if colours[target] is None:
+            kind = colours[target]
+            if kind is None:
                 bound = min(bound, latest[target])
             else:
-                same = colours[target] == colours[vertex]
-                bound = min(bound, positions[target] - (not same))
+                bound = min(bound, books.positions[target] - (kind != colour))
         latest[vertex] = bound
-        if colours[vertex] is not None and bound > positions[vertex]:
-            choices = _choices(dag, vertex, positions, users, bound, colour_of)
-            _move(dag, vertex, _best(dag, vertex, choices, positions, users), positions, users)
-    return positions
+        if colour is not None and bound > books.positions[vertex]:
+            near = [run for run in books.near(vertex) if run <= bound and colour_of.get(run) == colour]
+            books.move(vertex, near[:_CANDIDATES])
+    return books.positions
 
 
-def _users(dag: Dag, positions: Positions) -> list[dict[int, int]]:
-    """For each vertex the runs that use its value, with the number of users there; -1 is the host."""
-    users: list[dict[int, int]] = []
-    for targets in dag.successors:
-        count: dict[int, int] = {}
-        for target in targets:
-            run = positions[target]
-            count[run] = count.get(run, 0) + 1
-        users.append(count)
-    return users
+class _Books:
+    """Positions, and how often each value is used in each run."""
 
+    __slots__ = ("_dag", "_users", "positions")
 
-def _choices(
-    dag: Dag,
-    vertex: int,
-    positions: Positions,
-    users: list[dict[int, int]],
-    bound: int,
-    colour_of: dict[int, int | None],
-) -> list[int]:
-    """The vertex's own run, then runs of its colour up to `bound` that hold a neighbour or a sibling."""
-    own = positions[vertex]
-    near = list(users[vertex])
-    for source in dag.predecessors[vertex][:_CANDIDATES]:
-        near.append(positions[source])
-        if len(users[source]) <= _CANDIDATES:
-            near.extend(users[source])
-    colour = colour_of[own]
-    fit = [run for run in dict.fromkeys(near) if own < run <= bound and colour_of.get(run) == colour]
-    return [own, *fit[: _CANDIDATES - 1]]
+    def __init__(self, dag: Dag, positions: Positions) -> None:
+        self._dag = dag
+        self.positions = positions
+        self._users: list[dict[int, int]] = []  # for each vertex, run -> users there; run -1 is the host
+        for targets in dag.successors:
+            count: dict[int, int] = {}
+            for target in targets:
+                run = positions[target]
+                count[run] = count.get(run, 0) + 1
+            self._users.append(count)
 
+    def near(self, vertex: int) -> list[int]:
+        """The runs later than the vertex's own that hold a neighbour or a sibling, each once."""
+        runs = list(self._users[vertex])
+        for source in self._dag.predecessors[vertex][:_CANDIDATES]:
+            runs.append(self.positions[source])
+            if len(self._users[source]) <= _CANDIDATES:
+                runs.extend(self._users[source])
+        own = self.positions[vertex]
+        return [run for run in dict.fromkeys(runs) if run > own]
 
-def _best(
-    dag: Dag, vertex: int, choices: list[int], positions: Positions, users: list[dict[int, int]]
-) -> int:
-    """The choice that saves the most crossing pairs; the first among equals, so nothing moves for nothing."""
-    own = positions[vertex]
+    def move(self, vertex: int, runs: list[int]) -> None:
+        """Put a vertex into the run that saves most crossing pairs, if any saves more than its own."""
+        own = self.positions[vertex]
+        best = max((own, *runs), key=lambda run: self._saved(vertex, run)) if runs else own
+        if best == own:
+            return
+        self.positions[vertex] = best
+        for source in self._dag.predecessors[vertex]:
+            count = self._users[source]
+            count[own] -= 1
+            if not count[own]:
+                del count[own]
+            count[best] = count.get(best, 0) + 1
 
-    def saved(run: int) -> int:
-        score = int(run in users[vertex])
-        for source in dag.predecessors[vertex]:
-            others = users[source].get(run, 0) - (run == own)
-            score += positions[source] == run or others > 0
+    def _saved(self, vertex: int, run: int) -> int:
+        """The (value, run) pairs that do not cross, or cross anyway, with the vertex in this run."""
+        own = self.positions[vertex]
+        score = int(run in self._users[vertex])
+        for source in self._dag.predecessors[vertex]:
+            others = self._users[source].get(run, 0) - (run == own)
+            score += self.positions[source] == run or others > 0
         return score
-
-    return max(choices, key=saved) if len(choices) > 1 else own
-
-
-def _move(dag: Dag, vertex: int, run: int, positions: Positions, users: list[dict[int, int]]) -> None:
-    """Put a vertex into another run and keep the books."""
-    own = positions[vertex]
-    if run == own:
-        return
-    positions[vertex] = run
-    for source in dag.predecessors[vertex]:
-        count = users[source]
-        count[own] -= 1
-        if not count[own]:
-            del count[own]
-        count[run] = count.get(run, 0) + 1
 
 
 def _compact(positions: Positions) -> Positions:

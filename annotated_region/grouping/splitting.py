@@ -23,11 +23,12 @@ def split(problem: Problem, partition: Partition) -> Partition:
 
     Notes
     -----
-    A refused group is laid out in a topological order that follows its edges, and cut into the longest accepted
-    stretches, found by doubling and bisection, so the predicate sees O(size log size) vertices in all. A stretch
-    comes before the rest of its group, hence cutting keeps the quotient acyclic; where a stretch is not connected
-    and has to be, its connected parts take its place. That a smaller group is accepted more easily is
-    assumed for speed only: each group returned was asked for as it is, or is a single vertex.
+    A refused group is laid out in a topological order that follows its edges, and cut into the longest
+    accepted stretches, found by doubling and bisection, so the predicate sees O(size log size) vertices in
+    all. A stretch comes before the rest of its group, hence cutting keeps the quotient acyclic; where a
+    stretch is not connected and has to be, its connected parts take its place. That a smaller group is
+    accepted more easily is assumed for speed only: each group returned was asked for as it is, or is a single
+    vertex.
     """
     done: Partition = []
     todo = partition[::-1]

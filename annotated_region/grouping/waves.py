@@ -17,7 +17,8 @@ Positions = list[int]
 """For each coloured vertex the number of its run; all vertices of one run have one colour. -1 for host."""
 
 Policy = Callable[[int, int, int], tuple[int, int]]
-"""The merit of a colour from what is ready of it: how many vertices, the sum and the largest of their tails."""
+"""The merit of a colour from what is ready of it: how many vertices, the sum and the largest of their
+tails."""
 
 POLICIES: tuple[Policy, ...] = (
     lambda _count, total, longest: (longest, total),
@@ -42,17 +43,17 @@ def waves(problem: Problem, tail: list[int], policy: Policy) -> Positions:
     -----
     O(n + m), and O(k) a run to choose among k colours.
 
-    With one colour there is nothing to choose and the run of a vertex is its level: 0 without predecessors, the
-    level of a coloured predecessor, one more than the level of a host predecessor, whichever is largest, where a
-    host has the largest level before it. The number of runs is then the least possible: on the path that gives
-    the last level its number, the levels are separated by host vertices, and no group may hold two vertices of
-    a path with a host in between.
+    With one colour there is nothing to choose and the run of a vertex is its level: 0 without predecessors,
+    the level of a coloured predecessor, one more than the level of a host predecessor, whichever is largest,
+    where a host has the largest level before it. The number of runs is then the least possible: on the path
+    that gives the last level its number, the levels are separated by host vertices, and no group may hold two
+    vertices of a path with a host in between.
 
     With several colours the fewest runs are the shortest common supersequence of the colours along all paths,
-    which is NP-hard for two colours already (Räihä and Ukkonen, "The shortest common supersequence problem over
-    binary alphabet is NP-complete", 1981). Choosing by the longest remaining path is the majority merge of
-    Branke, Middendorf and Schneider, "Improved heuristics and a genetic algorithm for finding short supersequences"
-    (1998).
+    which is NP-hard for two colours already (Räihä and Ukkonen, "The shortest common supersequence problem
+    over binary alphabet is NP-complete", 1981). Choosing by the longest remaining path is the majority merge
+    of Branke, Middendorf and Schneider, "Improved heuristics and a genetic algorithm for finding short
+    supersequences" (1998).
     """
     dag, colours = problem.dag, problem.colours
     missing = [len(sources) for sources in dag.predecessors]
