@@ -68,6 +68,10 @@ class Backend:
     accepts_region
         A predicate on an `AnnotatedRegion`: True, or the reason why the code generator cannot take
         it (an operand or size limit).
+    min_work
+        The least work that is worth a region; see `ResolveConflicts`.
+    package
+        The distribution on PyPI that holds its library, whose version tells measured times apart.
     codegen_options
         Options for the code generator, handed to ``relax.ext.<name>``.
     """
@@ -79,6 +83,8 @@ class Backend:
     connected_regions: bool = False
     share_equal_regions: bool = True
     accepts_region: Callable[[Any], bool | str] | None = None
+    min_work: float = 0.0
+    package: str | None = None
     codegen_options: Mapping[str, Any] = field(default_factory=dict)
 
 

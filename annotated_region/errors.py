@@ -50,7 +50,7 @@ class InvalidModuleError(AnnotatedRegionError):
 
 
 class ModelError(AnnotatedRegionError):
-    """A model file cannot be read or is not what it should be."""
+    """A file that was handed in (a model, a cost database) cannot be read or is not what it should be."""
 
 
 class UnknownTargetError(AnnotatedRegionError):

@@ -12,13 +12,19 @@ are whole. What decides is the policy: `Priority` or `LeastCost`.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
 import tvm
 from tvm import relax
 
 from annotated_region.backend import backend_of
+from annotated_region.claims import without
+from annotated_region.dataflow import DataflowGraph, NodeKind
 from annotated_region.members import Members
 from annotated_region.modules import replace_functions
-from annotated_region.policies import Policy
+from annotated_region.networks import op_name_of
+from annotated_region.pins import Pins
+from annotated_region.policies import Policy, Resolution
 from annotated_region.record import note
 from annotated_region.region_set import AnnotatedRegionSet
 
@@ -29,6 +35,10 @@ __all__ = ["ResolveConflicts"]
 class ResolveConflicts:
     """Settle the conflicts between the targets of an annotated module.
 
+    Regions whose work is below their target's minimum dissolve: their nodes are offered to the other
+    targets again, and go to the host only if none takes them. A function that one target takes whole
+    is exempt.
+
     Parameters
     ----------
     policy
@@ -36,6 +46,11 @@ class ResolveConflicts:
     cross_compile
         Whether targets that cannot run on this machine may win. By default they do not, because the
         result could not run; the report shows what they would take.
+    pins, bans
+        Where ops have to go or must not go, by the name of a binding or of an op (see `Pins`).
+    min_work
+        By target, the least work of a region; what a backend says (`Backend.min_work`) where it is not
+        given. An op's work is 1, that of a convolution or a product 10.
 
     Raises
     ------
@@ -43,13 +58,25 @@ class ResolveConflicts:
         The annotations do not describe regions.
     RegionCycleError
         Regions that were handed in whole need each other's results.
+    PinError
+        A pin names nothing, or asks for a target that declines the op.
     UnknownTargetError
         A region is annotated for a target that nobody registered.
     """
 
-    def __init__(self, policy: Policy, cross_compile: bool = False) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        cross_compile: bool = False,
+        *,
+        pins: Mapping[str, str] | None = None,
+        bans: Mapping[str, Sequence[str]] | None = None,
+        min_work: Mapping[str, float] | None = None,
+    ) -> None:
         self.policy = policy
         self.cross_compile = cross_compile
+        self.pins = Pins(pins or {}, bans or {})
+        self.min_work = dict(min_work or {})
 
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
         """Called by TVM's pass manager."""
@@ -59,8 +86,8 @@ class ResolveConflicts:
         regions = AnnotatedRegionSet(func, name)
         if not len(regions):
             return func
-        runnable = self._runnable(regions)
-        resolution = self.policy.resolve(regions.replaced_by(runnable))
+        offered, pinned = self.pins.apply(regions.dataflow, self._runnable(regions))
+        resolution = self._resolve_above_minimum(regions.replaced_by(offered), pinned)
         resolved = regions.replaced_by(resolution.regions)
         resolved.require_disjoint()
         resolved.verify()
@@ -78,3 +105,49 @@ class ResolveConflicts:
         if self.cross_compile:
             return list(regions.members.values())
         return [member for member in regions.members.values() if member.target not in unavailable]
+
+    def _resolve_above_minimum(self, offered: AnnotatedRegionSet, pinned: Collection[int]) -> Resolution:
+        """Resolve, take back the claims behind regions with too little work, and resolve what is left.
+
+        Every round takes claims back, so this ends.
+        """
+        while True:
+            resolution = self.policy.resolve(offered, pinned)
+            small = [region for region in resolution.regions if self._is_small(offered, region, pinned)]
+            if not small:
+                return resolution
+            offered = offered.replaced_by(_taken_back(offered.members.values(), small))
+            for region in small:
+                names = tuple(offered.dataflow.nodes[node].var.name for node in region.nodes)
+                reason = f"less work than the minimum of {self._minimum(region.target):g}"
+                note(offered.dataflow.name).dissolved.append((region.target, names, reason))
+
+    def _minimum(self, target: str) -> float:
+        return self.min_work.get(target, backend_of(target).min_work)
+
+    def _is_small(self, offered: AnnotatedRegionSet, region: Members, pinned: Collection[int]) -> bool:
+        graph = offered.dataflow
+        if any(node in pinned for node in region.nodes):
+            return False
+        operations = sum(node.kind is NodeKind.OPERATION for node in graph.nodes)
+        held = [node for node in region.nodes if graph.nodes[node].kind is NodeKind.OPERATION]
+        if len(held) == operations:
+            return False
+        return sum(_work(graph, node) for node in held) < self._minimum(region.target)
+
+
+_HEAVY = ("conv", "matmul", "attention")
+
+
+def _work(graph: DataflowGraph, node: int) -> float:
+    name = op_name_of(graph.nodes[node].value)
+    return 10.0 if any(word in name for word in _HEAVY) else 1.0
+
+
+def _taken_back(offered: Iterable[Members], small: Sequence[Members]) -> list[Members]:
+    """The offers without those nodes of each small region that its target claimed."""
+    lost: dict[str, set[int]] = {}
+    for region in small:
+        lost.setdefault(region.target, set()).update(region.nodes)
+    kept = (without(member, lost.get(member.target, set())) for member in offered)
+    return [member for member in kept if member is not None]

@@ -1,0 +1,213 @@
+"""MeasuredCost: each distinct unit is built and run on its target once, and the time is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+import tvm
+import tvm_ffi
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from tvm import relax
+
+from annotated_region.backend import backend_of
+from annotated_region.costs.model import HOST, CostUnit
+from annotated_region.costs.store import CostStore, default_path
+from annotated_region.costs.timing import Timed, time_copy, time_units
+from annotated_region.costs.work import size_of
+from annotated_region.errors import AnnotatedRegionError
+
+__all__ = ["MeasuredCost"]
+
+_BATCH = 48
+_COPY_SIZES = (1 << 14, 1 << 22)
+# What stays of a unit's time at least, however much of it entering and leaving its region seems to cost.
+_LEAST_SHARE = 0.05
+
+
+class MeasuredCost:
+    """Costs as measured on this machine.
+
+    A unit's time is the median of interleaved runs of a module that holds nothing else, less what
+    entering a region costs and less the crossings of its own values: those are charged by the
+    objective wherever they really happen. Times are kept in an SQLite file under the structural hash
+    of the unit, the content of its constants, the target, the versions of TVM and of the target's
+    library, the processor and the number of threads. An interrupted measurement resumes where it was;
+    several processes may share the file.
+
+    Parameters
+    ----------
+    path
+        The file; by default one in the user's own cache folder.
+    rounds
+        How many interleaved rounds of runs the median is taken of.
+    progress
+        Whether to show a progress bar with the remaining time while measuring.
+
+    Raises
+    ------
+    ModelError
+        The file is no cost database.
+    """
+
+    def __init__(self, path: str | Path | None = None, rounds: int = 5, progress: bool = True) -> None:
+        self.store = CostStore(Path(path) if path is not None else default_path())
+        self.rounds = rounds
+        self.progress = progress
+        self._known: dict[str, float] = {}
+
+    # -- the three questions ----------------------------------------------------------------------
+
+    def launch(self, target: str) -> float:
+        """See `CostModel`: the time of a region with one op on one number."""
+        if target == HOST:
+            return 0.0
+        return self._remembered(f"launch {_surroundings(target)}", lambda: self._time(target, _smallest()))
+
+    def compute(self, target: str, unit: CostUnit) -> float:
+        """See `CostModel`; infinite if the target refuses to build the unit."""
+        func = _function_of(target, unit)
+        if func is None:
+            return 0.0
+        seconds = self._remembered(_key(target, func), lambda: self._time(target, func))
+        if target == HOST or math.isinf(seconds):
+            return seconds
+        entering = sum(self.transfer(size_of(param.ty), HOST, target) for param in func.params)
+        leaving = self.transfer(size_of(func.ret_ty), target, HOST)
+        return max(seconds - self.launch(target) - entering - leaving, _LEAST_SHARE * seconds)
+
+    def transfer(self, size: int, source: str, destination: str) -> float:
+        """See `CostModel`: targets on this processor share its memory, so a crossing is one copy."""
+        if source == destination == HOST:
+            return 0.0
+        small, large = (
+            self._remembered(f"copy {count} {_surroundings(HOST)}", partial(time_copy, count))
+            for count in _COPY_SIZES
+        )
+        per_byte = max(large - small, 0.0) / (_COPY_SIZES[1] - _COPY_SIZES[0])
+        return max(small - per_byte * _COPY_SIZES[0], 0.0) + per_byte * size
+
+    # -- measuring --------------------------------------------------------------------------------
+
+    def prepare(self, questions: Sequence[tuple[str, CostUnit]]) -> None:
+        """Measure all units that are not known yet, in batches, with a progress bar."""
+        missing: dict[str, dict[str, relax.Function]] = {}
+        for target, unit in questions:
+            func = _function_of(target, unit)
+            key = None if func is None else _key(target, func)
+            if key is not None and self._look_up(key) is None:
+                missing.setdefault(target, {})[key] = func
+        with self._progress(sum(map(len, missing.values()))) as advance:
+            for target, functions in missing.items():
+                items = list(functions.items())
+                for first in range(0, len(items), _BATCH):
+                    self._measure_batch(target, items[first : first + _BATCH])
+                    advance(len(items[first : first + _BATCH]))
+
+    def _measure_batch(self, target: str, items: Sequence[tuple[str, relax.Function]]) -> None:
+        units = [Timed(number, func) for number, (_key, func) in enumerate(items)]
+        try:
+            times = time_units(target, units, self.rounds)
+        except AnnotatedRegionError:
+            # One unit that the target refuses spoils the batch: find out which.
+            times = {unit.number: self._time(target, unit.func) for unit in units}
+        self._keep({items[number][0]: seconds for number, seconds in times.items()}, target)
+
+    def _time(self, target: str, func: relax.Function) -> float:
+        try:
+            return time_units(target, [Timed(0, func)], self.rounds)[0]
+        except AnnotatedRegionError:
+            return math.inf
+
+    def _remembered(self, key: str, measure: Callable[[], float]) -> float:
+        known = self._look_up(key)
+        if known is None:
+            self._keep({key: measure()}, key.partition(" ")[0])
+            known = self._known[key]
+        return known
+
+    def _look_up(self, key: str) -> float | None:
+        if key not in self._known:
+            stored = self.store.get(key)
+            if stored is None:
+                return None
+            self._known[key] = stored
+        return self._known[key]
+
+    def _keep(self, measured: dict[str, float], what: str) -> None:
+        self._known |= measured
+        self.store.put({key: (seconds, what) for key, seconds in measured.items()})
+
+    @contextmanager
+    def _progress(self, total: int) -> Iterator[Callable[[int], None]]:
+        """A progress bar over `total` units; none when there is nothing to do."""
+        if not total or not self.progress:
+            yield lambda _done: None
+            return
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, transient=True) as bar:
+            task = bar.add_task("measuring units", total=total)
+            yield lambda done: bar.advance(task, done)
+
+
+def _function_of(target: str, unit: CostUnit) -> relax.Function | None:
+    attributes = {} if target == HOST else {"Codegen": target}
+    return unit.function(attributes, target == HOST or backend_of(target).bind_constants)
+
+
+def _key(target: str, func: relax.Function) -> str:
+    """What identifies a measurement; nothing in it depends on addresses or names."""
+    digest = hashlib.sha256()
+    structure = int(tvm_ffi.structural_hash(func, skip_tensor_content=True))
+    digest.update(structure.to_bytes(8, "little", signed=structure < 0))
+
+    def visit(expr: relax.Expr) -> None:
+        if isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.value, tvm.runtime.Tensor):
+            digest.update(np.ascontiguousarray(expr.value.numpy()).view(np.uint8).data)
+
+    relax.analysis.post_order_visit(func, visit)
+    return f"unit {digest.hexdigest()} {_surroundings(target)}"
+
+
+def _surroundings(target: str) -> str:
+    """Target, versions, processor and threads: what a time depends on besides the unit."""
+    threads = os.environ.get("TVM_NUM_THREADS", str(os.cpu_count()))
+    return f"{target} {_library_version(target)} tvm-{tvm.__version__} {_processor()} {threads}"
+
+
+def _library_version(target: str) -> str:
+    package = None if target == HOST else backend_of(target).package
+    if package is None:
+        return "-"
+    try:
+        return f"{package}-{version(package)}"
+    except PackageNotFoundError:
+        return f"{package}-none"
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip().replace(" ", "_")
+    return platform.processor() or platform.machine()
+
+
+def _smallest() -> relax.Function:
+    """A region with next to nothing to do."""
+    x = relax.Var("x", relax.TensorType((1, 1), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("smallest", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(builder.emit(relax.op.nn.relu(x)))
+        builder.emit_func_output(out)
+    return builder.get()["smallest"]

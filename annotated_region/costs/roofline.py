@@ -1,0 +1,89 @@
+"""RooflineCost: time from work and a description of the device (Williams, Waterman, Patterson 2009)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+
+from annotated_region.costs.model import HOST, CostUnit
+from annotated_region.costs.work import Work, size_of, work_of
+
+__all__ = ["CPU", "PCIE_GPU", "UNTUNED_HOST", "Device", "RooflineCost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What a target can do.
+
+    Attributes
+    ----------
+    flops
+        Floating point operations a second that its kernels reach.
+    bandwidth
+        Bytes a second between its processor and its memory.
+    launch
+        Seconds to enter a region.
+    link
+        Bytes a second between its memory and the host's; infinite if they share one.
+    latency
+        Seconds before the first byte of a transfer moves.
+    """
+
+    flops: float
+    bandwidth: float
+    launch: float = 2e-6
+    link: float = float("inf")
+    latency: float = 0.0
+
+
+CPU = Device(flops=1.5e11, bandwidth=1.5e10, launch=3e-6)
+"""Two server cores with AVX-512 and a library's kernels."""
+
+UNTUNED_HOST = Device(flops=2e9, bandwidth=4e9)
+"""The same cores with TVM's kernels as they are without tuning."""
+
+PCIE_GPU = Device(flops=1e13, bandwidth=6e11, launch=2e-5, link=1.2e10, latency=1e-5)
+"""A GPU behind PCI Express 3."""
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineCost:
+    """The longer of computing and moving, for each op; composites keep their intermediate values inside.
+
+    Parameters
+    ----------
+    devices
+        The device behind each target; the host is "host". Targets that are not named count as `CPU`,
+        except the tensorrt target, which counts as `PCIE_GPU`.
+    """
+
+    devices: Mapping[str, Device] = field(default_factory=dict)
+
+    def device(self, target: str) -> Device:
+        """The device behind a target."""
+        known = {HOST: UNTUNED_HOST, "tensorrt": PCIE_GPU, **self.devices}
+        return known.get(target, CPU)
+
+    def launch(self, target: str) -> float:
+        """See `CostModel`."""
+        return self.device(target).launch
+
+    def compute(self, target: str, unit: CostUnit) -> float:
+        """See `CostModel`."""
+        device = self.device(target)
+        work = reduce(Work.__add__, map(work_of, unit.ops), Work(0.0, 0.0))
+        moved = work.bytes
+        if unit.composite is not None:
+            # An intermediate value is written by one op and read by the next: neither happens here.
+            moved -= 2.0 * sum(size_of(op.out_type) for op in unit.ops[:-1])
+        return max(work.flops / device.flops, max(moved, 0.0) / device.bandwidth)
+
+    def transfer(self, size: int, source: str, destination: str) -> float:
+        """See `CostModel`: over the slower link; between memories that are one, a reorder."""
+        if source == destination and source != HOST:
+            return size / self.device(source).bandwidth
+        ends = [self.device(source), self.device(destination)]
+        slowest = min(end.link for end in ends)
+        bandwidth = min(end.bandwidth for end in ends)
+        return max(end.latency for end in ends) + size / min(slowest, bandwidth)

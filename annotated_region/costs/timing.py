@@ -1,0 +1,109 @@
+"""Times units: builds many of them as one module, and runs them in turn."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax.expr import _update_type
+
+from annotated_region.build import build
+from annotated_region.costs.model import HOST
+from annotated_region.costs.work import extents
+
+__all__ = ["Timed", "time_copy", "time_units"]
+
+# One sample runs a unit until this much time has passed, so that short units are above the clock's noise.
+_SAMPLE_SECONDS = 2e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A unit to be timed: its number, and the function that computes just it."""
+
+    number: int
+    func: relax.Function
+
+
+def time_units(target: str, units: Sequence[Timed], rounds: int) -> dict[int, float]:
+    """Median seconds of each unit on `target`, by number.
+
+    The units are built together, then run in `rounds` interleaved rounds, so that a change of the
+    machine's speed falls on all of them.
+    """
+    machine = relax.VirtualMachine(build(_module(target, units)), tvm.cpu())
+    runs = {unit.number: _runner(machine, unit) for unit in units}
+    for run in runs.values():
+        run()
+    samples: dict[int, list[float]] = {number: [] for number in runs}
+    for _round in range(rounds):
+        for number, run in runs.items():
+            samples[number].append(_sample(run))
+    return {number: statistics.median(times) for number, times in samples.items()}
+
+
+def time_copy(size: int, rounds: int = 9) -> float:
+    """Median seconds to copy `size` bytes within this machine's memory."""
+    source = np.zeros(size, np.uint8)
+    target = np.ones(size, np.uint8)
+    return statistics.median(_sample(lambda: np.copyto(target, source)) for _round in range(rounds))
+
+
+def _sample(run: Callable[[], object]) -> float:
+    count = 0
+    start = time.perf_counter()
+    while True:
+        run()
+        count += 1
+        elapsed = time.perf_counter() - start
+        if elapsed >= _SAMPLE_SECONDS:
+            return elapsed / count
+
+
+def _module(target: str, units: Sequence[Timed]) -> tvm.IRModule:
+    """A module with one entry ``unit_<number>`` a unit, which calls it if it is an external function."""
+    functions: dict[tvm.ir.GlobalVar, relax.Function] = {}
+    for unit in units:
+        entry = f"unit_{unit.number}"
+        if target == HOST:
+            functions[tvm.ir.GlobalVar(entry)] = unit.func.with_attr("global_symbol", entry)
+            continue
+        callee = tvm.ir.GlobalVar(f"{entry}_on_{target}")
+        external = unit.func.with_attr("global_symbol", callee.name_hint).with_attr("Codegen", target)
+        _update_type(callee, external.ty)
+        functions[callee] = external
+        functions[tvm.ir.GlobalVar(entry)] = _caller(entry, callee, unit.func)
+    mod = tvm.IRModule()
+    for name, func in functions.items():
+        mod.update_func(name, func)
+    return mod
+
+
+def _caller(entry: str, callee: tvm.ir.GlobalVar, func: relax.Function) -> relax.Function:
+    params = [relax.Var(param.name, param.ty) for param in func.params]
+    out = relax.Var("out", func.ret_ty)
+    binding = relax.VarBinding(out, relax.Call(callee, params, ret_ty=func.ret_ty))
+    body = relax.SeqExpr([relax.DataflowBlock([binding])], out)
+    _update_type(body, func.ret_ty)
+    return relax.Function(params, body, func.ret_ty).with_attr("global_symbol", entry)
+
+
+def _runner(machine: relax.VirtualMachine, unit: Timed) -> Callable[[], object]:
+    generator = np.random.default_rng(unit.number)
+    arguments = [_argument(param.ty, generator) for param in unit.func.params]
+    entry = machine[f"unit_{unit.number}"]
+    return lambda: entry(*arguments)
+
+
+def _argument(ty: tvm.ir.Type, generator: np.random.Generator) -> object:
+    """Seeded input: numbers around one, so that no op meets a denormal or a division by zero."""
+    if isinstance(ty, relax.ShapeType):
+        return tvm.runtime.ShapeTuple([int(extent) for extent in ty.values])
+    shape, dtype = extents(ty), str(ty.dtype)
+    values = generator.uniform(0.5, 1.5, shape)
+    return tvm.runtime.tensor(np.asarray(values).astype(dtype))
