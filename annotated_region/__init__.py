@@ -6,6 +6,7 @@ from annotated_region.annotations import compiler_begin, compiler_end
 from annotated_region.backend import Backend, BuildOptions, known_targets, register_backend
 from annotated_region.build import LinkedExecutable, build
 from annotated_region.certificate import Certificate, check_certificate
+from annotated_region.costs import CostModel, CostUnit, Device, MeasuredCost, RooflineCost, UnitCost
 from annotated_region.errors import (
     AnnotatedRegionError,
     BackendUnavailableError,
@@ -22,6 +23,7 @@ from annotated_region.errors import (
     RuleError,
     UnknownTargetError,
 )
+from annotated_region.least_cost import LeastCost
 from annotated_region.op_view import OpView
 from annotated_region.passes.pipeline import explain, partition
 from annotated_region.policies import Priority
@@ -41,10 +43,15 @@ __all__ = [
     "Certificate",
     "CodegenError",
     "Composite",
+    "CostModel",
+    "CostUnit",
+    "Device",
     "InvalidClaimError",
     "InvalidModuleError",
+    "LeastCost",
     "LinkedExecutable",
     "MalformedAnnotationError",
+    "MeasuredCost",
     "ModelError",
     "OpView",
     "OverlappingRegionsError",
@@ -53,7 +60,9 @@ __all__ = [
     "RegionCycleError",
     "RegionRejectedError",
     "Report",
+    "RooflineCost",
     "RuleError",
+    "UnitCost",
     "UnknownTargetError",
     "__version__",
     "backends",

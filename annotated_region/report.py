@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -136,7 +137,18 @@ class Report:
 
     def to_json(self, indent: int | None = None) -> str:
         """The same as JSON."""
-        return json.dumps({"functions": [_plain(function) for function in self.functions]}, indent=indent)
+        plain = {**self._totals(), "functions": [_plain(function) for function in self.functions]}
+        return json.dumps(plain, indent=indent)
+
+    def _totals(self) -> dict[str, float]:
+        """Cost, lower bound and gap over all functions, where a policy says them."""
+        priced = [function.resolution for function in self.functions if "cost" in function.resolution]
+        if not priced:
+            return {}
+        cost = math.fsum(each["cost"] for each in priced)
+        bound = math.fsum(each["lower_bound"] for each in priced)
+        gap = 0.0 if cost <= 0 else max(0.0, (cost - bound) / cost)
+        return {"cost": cost, "lower_bound": bound, "gap": gap}
 
 
 def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> FunctionReport:

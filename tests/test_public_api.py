@@ -5,6 +5,13 @@ import pytest
 import annotated_region as ar
 
 NAMES = [
+    "LeastCost",
+    "CostModel",
+    "CostUnit",
+    "Device",
+    "MeasuredCost",
+    "RooflineCost",
+    "UnitCost",
     "AnnotatedRegion",
     "AnnotatedRegionSet",
     "Backend",

@@ -86,6 +86,8 @@ class ResolveConflicts:
         regions = AnnotatedRegionSet(func, name)
         if not len(regions):
             return func
+        # Policies look at operands, so they want the function as it is without annotations.
+        regions = regions.plain()
         offered, pinned = self.pins.apply(regions.dataflow, self._runnable(regions))
         resolution = self._resolve_above_minimum(regions.replaced_by(offered), pinned)
         resolved = regions.replaced_by(resolution.regions)
