@@ -35,11 +35,6 @@ class Affine:
     shift: np.ndarray
     steps: tuple[str, ...]
 
-    @property
-    def is_finite(self) -> bool:
-        """Whether all numbers are; otherwise the order of the steps decides what is NaN, and has to stay."""
-        return bool(np.isfinite(self.scale).all() and np.isfinite(self.shift).all())
-
     def after(self, inner: Affine) -> Affine | None:
         """This, applied to the result of `inner`; None if the two vary along different axes."""
         arrays = (self.scale, self.shift, inner.scale, inner.shift)
@@ -68,9 +63,8 @@ def step_of(view: OpView, editor: Editor) -> Affine | None:
     numbers = _operand(operand, view.out_type.ndim, editor)
     if numbers is None or not tvm_ffi.structural_equal(source.ty, view.out_type):
         return None
-    with np.errstate(all="ignore"):
-        step = Affine(source, *ARITHMETIC[view.name](numbers), (view.name,))
-    return step if step.is_finite else None
+    with np.errstate(all="ignore"):  # whoever uses the step looks at what is not finite
+        return Affine(source, *ARITHMETIC[view.name](numbers), (view.name,))
 
 
 def _operand(expr: relax.Expr, rank: int, editor: Editor) -> np.ndarray | None:
@@ -93,5 +87,4 @@ def chain_of(step: Affine, editor: Editor) -> Affine:
 def _joined(step: Affine, editor: Editor) -> Affine | None:
     view = editor.view_of(step.source) if editor.is_read_once(step.source) else None
     inner = step_of(view, editor) if view is not None else None
-    joined = step.after(inner) if inner is not None else None
-    return joined if joined is not None and joined.is_finite else None
+    return step.after(inner) if inner is not None else None

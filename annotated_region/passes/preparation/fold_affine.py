@@ -12,7 +12,7 @@
 3.  A number that multiplies the input of such a layer (ONNX Gemm's alpha) goes into the weight as well.
 
 Nothing is folded across a value that something else reads: the work would be done twice. Scale and shift
-are computed in double precision and rounded once, and stay unfolded if that overflows.
+are computed in double precision, and stay as they are if they overflow in the dtype of the tensors.
 
 Case 1 folds a batch norm as Jacob et al. do (2018, "Quantization and Training of Neural Networks for
 Efficient Integer-Arithmetic-Only Inference", section 3.2), and any other affine layer with it.

@@ -32,9 +32,7 @@ def fold_batch_norm(view: OpView, editor: Editor) -> relax.Expr | None:
     if view.attrs["training"] or not editor.reads_first_field_only():
         return None
     step = _step_of(view, editor)
-    if step is None or not step.is_finite:
-        return None
-    result = collapsed(chain_of(step, editor), editor)
+    result = collapsed(chain_of(step, editor), editor) if step is not None else None
     if result is None:
         return None
     normalized = result if isinstance(result, relax.Var) else editor.emit(result, "normalized")

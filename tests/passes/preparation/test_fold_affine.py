@@ -101,6 +101,15 @@ def test_a_value_read_twice_is_not_computed_twice() -> None:
     stays(module(body, x=(1, 3, 6, 6)))
 
 
+def test_a_step_read_twice_is_not_computed_twice() -> None:
+    def body(builder: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        biased = builder.emit(op.add(conv(x), constant(*CHANNELS)))
+        scaled = builder.emit(op.multiply(biased, constant(*CHANNELS, seed=1)))
+        return op.add(scaled, builder.emit(op.nn.relu(biased)))
+
+    stays(module(body, x=(1, 3, 6, 6)))
+
+
 def test_the_readers_of_another_name_count() -> None:
     def body(builder: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
         convolved = builder.emit(conv(x))

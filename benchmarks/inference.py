@@ -1,0 +1,54 @@
+"""The nine light models side by side: annotated-region on oneDNN, ONNX Runtime, OpenVINO, TVM alone.
+
+    python benchmarks/inference.py --models resnet50 vgg19 --rounds 20 --tvm --json result.json
+
+All engines get the same weights, the same image and the same number of threads. The rounds are interleaved,
+so a busy machine slows all of them alike; read the ratios to ONNX Runtime, not the milliseconds. In each
+round an engine first runs once without being timed, while the idle threads of the one before it, which
+spin for a moment in hope of work, go to sleep. Answers are compared with ONNX Runtime's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def main() -> int:
+    """Measure what the command line asks for; the exit status tells whether all went well and agreed."""
+    options = parsed()
+    # These are read when the libraries are loaded, so they come before anything imports them.
+    for variable in ("TVM_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ[variable] = str(options.threads)
+    side_by_side = importlib.import_module("side_by_side")
+    report: dict[str, Any] = {"environment": side_by_side.environment(options.threads), "models": []}
+    for name in options.models or side_by_side.LIGHT_MODELS:
+        result = side_by_side.measured(
+            name, options.rounds, options.tvm_rounds if options.tvm else 0, options.target, options.threads
+        )
+        report["models"].append(result)
+    print(side_by_side.table(report))
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    return 0 if side_by_side.all_well(report) else 1
+
+
+def parsed() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--models", nargs="+", metavar="NAME", help="some of the nine; all if left out")
+    parser.add_argument("--rounds", type=int, default=20, help="interleaved rounds of the fast engines")
+    parser.add_argument("--threads", type=int, default=2, help="threads of every engine")
+    parser.add_argument("--target", default="llvm", help="TVM's target for what it compiles itself")
+    parser.add_argument("--tvm", action="store_true", help="measure TVM alone as well; it is slow")
+    parser.add_argument("--tvm-rounds", type=int, default=3, help="rounds of TVM alone")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

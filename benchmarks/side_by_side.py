@@ -1,0 +1,171 @@
+"""Runs the engines in interleaved rounds on one model, and says how they compare."""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from engines import FAST_ENGINES, Engine, Setting, tvm_alone
+
+from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model
+
+__all__ = ["LIGHT_MODELS", "all_well", "environment", "measured", "table"]
+
+REFERENCE = "onnxruntime"
+RELATIVE, ABSOLUTE = 1e-3, 1e-4  # how far an answer may be from the reference's
+RUNS = 3  # timed runs of an engine in a round, after one that is not timed
+PACKAGES = ("apache-tvm", "onnxruntime", "onednn-cpu-gomp", "openvino", "numpy", "onnx")
+
+Figures = dict[str, Any]
+Samples = dict[str, list[list[float]]]  # engine -> for each round, the milliseconds of its runs
+
+
+def measured(name: str, rounds: int, tvm_rounds: int, target: str, threads: int) -> Figures:
+    """The figures of every engine on one model, in milliseconds; what fails has its error in their place."""
+    model = light_model(name)
+    setting = Setting(model, input_of(model), threads, target)
+    makers = {**FAST_ENGINES, **({"tvm": tvm_alone} if tvm_rounds else {})}
+    ready = {maker: _ready(maker, makers[maker], setting) for maker in makers}
+    engines = {maker: engine for maker, engine in ready.items() if isinstance(engine, Engine)}
+    samples: Samples = {maker: [] for maker in engines}
+    for number in range(rounds):
+        _say(f"{name}: round {number + 1} of {rounds}")
+        for maker in _order(list(engines), number, tvm_rounds):
+            samples[maker].append(_timed(engines[maker], slow=maker == "tvm"))
+    results = {
+        maker: _figures(maker, engine, samples, engines) if isinstance(engine, Engine) else {"error": engine}
+        for maker, engine in ready.items()
+    }
+    return {"model": name, "engines": results}
+
+
+def _ready(name: str, make: Callable[[Setting], Engine], setting: Setting) -> Engine | str:
+    """The engine with its model loaded and warm, or what went wrong."""
+    _say(f"preparing {name}")
+    try:
+        engine = make(setting)
+        engine.run()
+    except Exception as error:  # whatever one engine does, the others are still worth measuring
+        return f"{type(error).__name__}: {error}"
+    return engine
+
+
+def _order(engines: list[str], number: int, tvm_rounds: int) -> list[str]:
+    """Who runs in a round: each is the first in turn; TVM alone takes part in a few rounds only."""
+    present = [engine for engine in engines if engine != "tvm" or number < tvm_rounds]
+    start = number % len(present) if present else 0
+    return present[start:] + present[:start]
+
+
+def _timed(engine: Engine, slow: bool) -> list[float]:
+    """Milliseconds of a few runs in a row; of an engine that takes seconds, one run has to do."""
+    if not slow:
+        engine.run()
+    times = []
+    gc.disable()
+    for _ in range(1 if slow else RUNS):
+        began = time.perf_counter()
+        engine.run()
+        times.append((time.perf_counter() - began) * 1e3)
+    gc.enable()
+    return times
+
+
+def _figures(name: str, engine: Engine, samples: Samples, engines: Mapping[str, Engine]) -> Figures:
+    times = [time for in_round in samples[name] for time in in_round]
+    figures: Figures = {
+        "median_ms": statistics.median(times),
+        "min_ms": min(times),
+        "max_ms": max(times),
+        "runs": len(times),
+        "ready_s": engine.seconds,
+        **engine.notes,
+    }
+    if REFERENCE in engines:
+        # Round by round, so that what disturbs a round disturbs both sides of its ratio.
+        pairs = zip(samples[name], samples[REFERENCE], strict=False)
+        ratios = [statistics.median(own) / statistics.median(reference) for own, reference in pairs]
+        answer, expected = engine.run(), engines[REFERENCE].run()
+        figures["ratio"] = statistics.median(ratios)
+        figures["largest_difference"] = float(np.abs(answer - expected).max())
+        figures["agrees"] = bool(np.allclose(answer, expected, rtol=RELATIVE, atol=ABSOLUTE))
+    return figures
+
+
+def environment(threads: int) -> Figures:
+    """Where the figures come from."""
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "threads": threads,
+        "python": platform.python_version(),
+        **{package: found for package in PACKAGES if (found := _version(package))},
+    }
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def table(report: Figures) -> str:
+    """The report as text: a line for each engine on each model, and the mean of the ratios."""
+    surroundings = ", ".join(f"{key} {value}" for key, value in report["environment"].items())
+    head = f"{'model':<13} {'engine':<17} {'median ms':>10} {'min':>9} {'max':>9} {'ratio':>7}  answer"
+    lines = [surroundings, "", head]
+    for result in report["models"]:
+        for name, figures in result["engines"].items():
+            lines.append(f"{result['model']:<13} {name:<17} {_columns(figures)}")
+    return "\n".join([*lines, "", *_means(report)])
+
+
+def _columns(figures: Figures) -> str:
+    if "error" in figures:
+        return str(figures["error"]).splitlines()[0]
+    times = f"{figures['median_ms']:>10.2f} {figures['min_ms']:>9.2f} {figures['max_ms']:>9.2f}"
+    answer = {True: "agrees", False: "DIFFERS", None: "-"}[figures.get("agrees")]
+    regions = f", {figures['regions']} regions" if "regions" in figures else ""
+    host = ", ".join(f"{count} {name}" for name, count in figures.get("host", {}).items())
+    return (
+        f"{times} {figures.get('ratio', float('nan')):>7.2f}  {answer}{regions}{host and f', host: {host}'}"
+    )
+
+
+def _means(report: Figures) -> Iterator[str]:
+    ratios: dict[str, list[float]] = {}
+    for result in report["models"]:
+        for name, figures in result["engines"].items():
+            if "ratio" in figures:
+                ratios.setdefault(name, []).append(figures["ratio"])
+    for name, values in ratios.items():
+        mean = statistics.geometric_mean(values)
+        yield f"{name}: {mean:.2f} times {REFERENCE}'s time (geometric mean of {len(values)} models)"
+
+
+def all_well(report: Figures) -> bool:
+    """Whether every engine ran and agreed with the reference."""
+    return all(
+        figures.get("agrees", False) for result in report["models"] for figures in result["engines"].values()
+    )
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
