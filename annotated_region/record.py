@@ -15,17 +15,22 @@ from tvm import relax
 
 from annotated_region.region_set import AnnotatedRegionSet
 
-__all__ = ["Apart", "FunctionRecord", "Record", "note", "recording"]
+__all__ = ["Apart", "FunctionRecord", "Record", "is_recording", "note", "recording"]
 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Two regions of one target that touch and could not be joined, and the node that stands between."""
+    """Two neighbouring regions of one target, and the node that stands between them, if one does.
+
+    Neighbours are regions that an edge joins, and regions that follow each other. The node runs behind
+    the one and before the other, so the two cannot be one; without such a node it is the limits on
+    regions (their size, their connectedness, what the backend accepts) that keep them apart.
+    """
 
     target: str
     left: str
     right: str
-    between: str
+    between: str | None
 
 
 @dataclass(slots=True)
@@ -90,6 +95,11 @@ def recording() -> Iterator[Record]:
         yield record
     finally:
         _current.reset(token)
+
+
+def is_recording() -> bool:
+    """Whether anybody will read what is noted: what costs time to find out is noted only then."""
+    return _current.get() is not None
 
 
 def note(function: str) -> FunctionRecord:

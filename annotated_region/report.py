@@ -86,6 +86,13 @@ class FunctionReport:
                 line += f" (claims {claimed[target]}, but cannot run here: {self.unavailable[target]})"
             yield line
         yield f"{HOST}: {self._host_line()}"
+        for each in self.apart:
+            why = (
+                f"{each.between} stands between them"
+                if each.between
+                else "the limits on regions keep them apart"
+            )
+            yield f"{each.target}: the regions of {each.left} and {each.right} are two, because {why}"
 
     def _host_line(self) -> str:
         reasons: dict[tuple[str, str], int] = {}

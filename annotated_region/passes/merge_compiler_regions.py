@@ -16,18 +16,19 @@ its own, everything else counting as host; once they are disjoint, all targets a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import tvm
 from tvm import relax
 
 from annotated_region.backend import Backend, backend_of
-from annotated_region.grouping import ColourLimits
+from annotated_region.dataflow import DataflowGraph
+from annotated_region.grouping import Blockers, ColourLimits, Dag, Grouping
 from annotated_region.members import Members
 from annotated_region.modules import replace_functions
-from annotated_region.record import note
+from annotated_region.record import Apart, is_recording, note
 from annotated_region.region_set import AnnotatedRegionSet
-from annotated_region.regrouping import regroup
+from annotated_region.regrouping import Regrouped, regroup
 
 __all__ = ["MergeCompilerRegions"]
 
@@ -93,11 +94,14 @@ class MergeCompilerRegions:
             else [[member for member in members if member.target == target] for target in targets]
         )
         kept: list[Members] = []
+        note(regions.dataflow.name).apart.clear()
         for family in families:
             colours = [targets[member.target] for member in family]
             result = regroup(regions.dataflow, family, colours, limits)
             # What was left out stays a candidate of its own, for ResolveConflicts to choose or drop.
             kept += [*result.regions, *result.left_out]
+            if is_recording():
+                note(regions.dataflow.name).apart += _apart(regions.dataflow, result)
             for member in result.given_back:
                 names = tuple(regions.dataflow.nodes[node].var.name for node in member.nodes)
                 note(regions.dataflow.name).dissolved.append((member.target, names, "max_regions"))
@@ -107,6 +111,40 @@ class MergeCompilerRegions:
         backend = backend_of(target)
         siblings = not backend.connected_regions if self.siblings is None else self.siblings
         return ColourLimits(not siblings, self.max_nodes, self.max_regions, _predicate(regions, backend))
+
+
+def _apart(graph: DataflowGraph, result: Regrouped) -> Iterator[Apart]:
+    """What stands between neighbouring regions of one target."""
+    target_of = {node: member.target for member in result.regions for node in member.nodes}
+    for nodes, dag, grouping in result.groupings:
+        blockers = Blockers(dag, grouping.groups)
+        for left, right in _neighbours(
+            dag, grouping, [target_of[nodes[group[0]]] for group in grouping.groups]
+        ):
+            between = blockers.between(left, right)
+            first, second = (nodes[grouping.groups[group][0]] for group in (left, right))
+            yield Apart(
+                target_of[first],
+                graph.nodes[first].var.name,
+                graph.nodes[second].var.name,
+                None if between is None else graph.nodes[nodes[between]].var.name,
+            )
+
+
+def _neighbours(dag: Dag, grouping: Grouping, targets: Sequence[str]) -> list[tuple[int, int]]:
+    """Pairs of groups of one target that an edge joins, or that follow each other in program order."""
+    pairs: dict[tuple[int, int], None] = {}
+    latest: dict[str, int] = {}
+    for group, members in enumerate(grouping.groups):
+        if targets[group] in latest:
+            pairs[latest[targets[group]], group] = None
+        latest[targets[group]] = group
+        for vertex in members:
+            for successor in dag.successors[vertex]:
+                other = grouping.group_of[successor]
+                if other is not None and other != group and targets[other] == targets[group]:
+                    pairs[min(group, other), max(group, other)] = None
+    return sorted(pairs)
 
 
 def _predicate(regions: AnnotatedRegionSet, backend: Backend) -> Callable[[list[int]], bool | str] | None:
