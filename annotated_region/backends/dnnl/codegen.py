@@ -9,6 +9,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from annotated_region.backends.dnnl.affine import gather_affine_functions
 from annotated_region.backends.dnnl.conversions import CONVERTERS
 from annotated_region.backends.dnnl.emission import constants_of, emit_module
 from annotated_region.backends.dnnl.fusion import fuse
@@ -29,6 +30,7 @@ def region_graph(function: relax.Function, constant_names: Mapping[Any, str]) ->
     graph.remove_dead_nodes()
     join_linear_functions(graph)
     rebuild_lrn(graph)
+    gather_affine_functions(graph)
     fuse(graph)
     graph.remove_dead_nodes()
     graph.compact()

@@ -12,10 +12,12 @@ from tvm import tirx
 from annotated_region.backends.dnnl.graph import Dim, Graph, Node, PostOp, Tensor
 from annotated_region.errors import CodegenError
 
-__all__ = ["emit_module", "emit_region"]
+__all__ = ["PREBUILT", "constants_of", "emit_module", "emit_region", "runtime_text"]
+
+INTERFACE_FILES = ("tables.h", "entry.h")
+"""The part of the runtime that every generated unit needs."""
 
 RUNTIME_FILES = (
-    "tables.h",
     "storage.h",
     "layouts.h",
     "memory_plan.h",
@@ -26,7 +28,10 @@ RUNTIME_FILES = (
     "concat.h",
     "region.h",
 )
-"""The runtime, in an order in which everything is declared before use."""
+"""The rest, in an order in which everything is declared before use."""
+
+PREBUILT = "ANNOTATED_REGION_PREBUILT_RUNTIME"
+"""Defined when the runtime is linked as an object file; otherwise the unit holds all that it needs."""
 
 OPERATORS = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*"}
 FUNCTIONS = {tirx.Max: "std::max", tirx.Min: "std::min"}
@@ -42,10 +47,15 @@ def emit_module(graphs: Sequence[Graph], fpmath: str) -> str:
     fpmath
         The precision that oneDNN may compute float32 with: ``"strict"`` or ``"bf16"``.
     """
-    runtime = files("annotated_region.backends.dnnl") / "runtime"
-    parts = [(runtime / name).read_text(encoding="utf-8") for name in RUNTIME_FILES]
+    parts = [runtime_text(INTERFACE_FILES), f"#ifndef {PREBUILT}", runtime_text(RUNTIME_FILES), "#endif"]
     parts += [emit_region(graph, fpmath) for graph in graphs]
     return "\n".join(parts)
+
+
+def runtime_text(names: Sequence[str] = INTERFACE_FILES + RUNTIME_FILES) -> str:
+    """The text of files of the C++ runtime, one after the other."""
+    folder = files("annotated_region.backends.dnnl") / "runtime"
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
 
 
 def emit_region(graph: Graph, fpmath: str) -> str:
@@ -55,7 +65,7 @@ def emit_region(graph: Graph, fpmath: str) -> str:
     nodes = [_node(index, node) for index, node in enumerate(graph.nodes)]
     name = f"{graph.symbol}_tables"
     lines = [
-        f"namespace {{ namespace {name} {{",
+        f"namespace annotated_region_dnnl {{ namespace {{ namespace {name} {{",
         *(line for table, _ in tensors for line in table),
         _table("TensorRow", "tensors", [row for _, row in tensors], one_a_line=True),
         *(line for table, _ in nodes for line in table),
@@ -67,9 +77,9 @@ def emit_region(graph: Graph, fpmath: str) -> str:
         "const GraphTable graph = {",
         f'    "{graph.symbol}",',
         "    " + ", ".join(_list(table, count) for table, count in _tables(graph, variables)) + ",",
-        f"    {len(variables.expressions)}, evaluate, {len(constants_of(graph))}, dnnl::fpmath_mode::{fpmath}}};",
-        "}}",
-        f"ANNOTATED_REGION_EXPORT({graph.symbol}, {name}::graph)",
+        f"    {len(variables.expressions)}, evaluate, {len(constants_of(graph))}, dnnl_fpmath_mode_{fpmath}}};",
+        "}}}",
+        f"ANNOTATED_REGION_EXPORT({graph.symbol}, annotated_region_dnnl::{name}::graph)",
         "",
     ]
     return "\n".join(line for line in lines if line is not None)
@@ -177,7 +187,7 @@ def _node(index: int, node: Node) -> tuple[list[str], str]:
     tables = [_table(type_, f"{name}_{index}", rows) for type_, name, rows in columns]
     operands, ints, floats, chain = (_list(f"{name}_{index}", len(rows)) for _, name, rows in columns)
     row = (
-        f"{{Kind::{node.kind.value}, dnnl::algorithm::{node.algorithm}, {operands}, {node.output}, "
+        f"{{Kind::{node.kind.value}, dnnl_{node.algorithm}, {operands}, {node.output}, "
         f"{ints}, {floats}, {chain}}}"
     )
     return [table for table in tables if table is not None], row
@@ -185,7 +195,7 @@ def _node(index: int, node: Node) -> tuple[list[str], str]:
 
 def _post_op(post: PostOp) -> str:
     operand = -1 if post.operand is None else post.operand
-    return f"{{dnnl::algorithm::{post.algorithm}, {_float(post.alpha)}, {_float(post.beta)}, {operand}}}"
+    return f"{{dnnl_{post.algorithm}, {_float(post.alpha)}, {_float(post.beta)}, {operand}}}"
 
 
 def _float(value: float) -> str:

@@ -110,7 +110,7 @@ class Node:
     kind: Kind
     inputs: tuple[TensorId, ...]
     output: TensorId
-    algorithm: str = "undef"
+    algorithm: str = "alg_kind_undef"
     ints: tuple[int, ...] = ()
     floats: tuple[float, ...] = ()
     post_ops: tuple[PostOp, ...] = ()
@@ -141,7 +141,7 @@ class Graph:
         kind: Kind,
         inputs: Sequence[TensorId],
         shape: Iterable[Dim],
-        algorithm: str = "undef",
+        algorithm: str = "alg_kind_undef",
         ints: Sequence[int] = (),
         floats: Sequence[float] = (),
     ) -> TensorId:

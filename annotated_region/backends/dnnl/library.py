@@ -8,6 +8,8 @@ from pathlib import Path
 import tvm_ffi
 
 from annotated_region.backend import BuildOptions
+from annotated_region.backends.dnnl.emission import PREBUILT
+from annotated_region.backends.dnnl.prebuilt import runtime_object
 from annotated_region.errors import BackendUnavailableError
 
 __all__ = ["REMEDY", "build_options", "unavailable"]
@@ -70,14 +72,16 @@ def build_options() -> BuildOptions:
             str(header.parents[2]),
         )
     )
-    return BuildOptions(
-        compile_options=("-std=c++17", "-O2", "-fopenmp", *(f"-I{folder}" for folder in folders)),
-        # The library stands before the objects on TVM's command line; some linkers would drop it there.
-        link_options=(
-            "-fopenmp",
-            "-Wl,--no-as-needed",
-            f"-L{library.parent}",
-            "-ldnnl",
-            f"-Wl,-rpath,{library.parent}",
-        ),
+    compile_options = ("-std=c++17", "-O2", "-fopenmp", *(f"-I{folder}" for folder in folders))
+    # The library stands before the objects on TVM's command line; some linkers would drop it there.
+    link_options = (
+        "-fopenmp",
+        "-Wl,--no-as-needed",
+        f"-L{library.parent}",
+        "-ldnnl",
+        f"-Wl,-rpath,{library.parent}",
     )
+    runtime = runtime_object(compile_options)
+    if runtime is None:
+        return BuildOptions(compile_options, link_options)
+    return BuildOptions((*compile_options, f"-D{PREBUILT}"), (str(runtime), *link_options))

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace {
+namespace annotated_region_dnnl {
 
 // A tensor in one layout. A tensor may exist in several: its first value is the one it was made in.
 struct Value {
@@ -276,4 +276,4 @@ class Builder {
   bool folding_ = false;
 };
 
-}  // namespace
+}  // namespace annotated_region_dnnl

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-namespace {
+namespace annotated_region_dnnl {
 
 // The layout of the largest operand, if it has a name and suits the others; the plain one otherwise.
 inline NamedTag common_layout(Builder& builder, const NodeRow& node, int axis) {
@@ -94,4 +94,4 @@ inline std::shared_ptr<Plan> build_plan(const GraphTable& graph, const std::vect
   return builder.finish();
 }
 
-}  // namespace
+}  // namespace annotated_region_dnnl

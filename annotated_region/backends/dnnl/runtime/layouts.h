@@ -6,11 +6,13 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-namespace {
+namespace annotated_region_dnnl {
 
 using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 using Tag = dnnl::memory::format_tag;
+
+inline dnnl::algorithm algorithm_of(dnnl_alg_kind_t kind) { return static_cast<dnnl::algorithm>(kind); }
 
 constexpr auto kFloat = dnnl::memory::data_type::f32;
 
@@ -155,4 +157,4 @@ inline std::string layout_name(const Desc& desc) {
   return name;
 }
 
-}  // namespace
+}  // namespace annotated_region_dnnl

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-namespace {
+namespace annotated_region_dnnl {
 
 enum class Home { arena, constant, input, output };
 
@@ -91,4 +91,4 @@ class Buffers {
   std::vector<Buffer> list_;
 };
 
-}  // namespace
+}  // namespace annotated_region_dnnl

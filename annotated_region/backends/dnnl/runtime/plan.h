@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace {
+namespace annotated_region_dnnl {
 
 inline const dnnl::engine& cpu() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
@@ -130,4 +130,4 @@ class Instance {
   std::vector<External> externals_;
 };
 
-}  // namespace
+}  // namespace annotated_region_dnnl

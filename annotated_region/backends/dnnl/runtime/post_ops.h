@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-namespace {
+namespace annotated_region_dnnl {
 
 class PostOps {
  public:
@@ -28,10 +28,10 @@ class PostOps {
 
   // The whole chain for a result in layout `native`. The first full operand that nobody needs later
   // and that already has this layout is added in place: the result is written over it.
-  dnnl::primitive_attr settle(const Desc& native) {
+  dnnl::primitive_attr settle(const Desc& native, bool may_accumulate = true) {
     dnnl::post_ops chain;
     for (const PostOpRow& post : node_.post_ops) {
-      if (accumulates(post, native)) {
+      if (may_accumulate && accumulates(post, native)) {
         accumulator_ = post.operand;
         chain.append_sum(1.0f);
         note_ += " +sum";
@@ -67,7 +67,7 @@ class PostOps {
   }
 
   bool accumulates(const PostOpRow& post, const Desc& native) const {
-    return accumulator_ < 0 && is_full(post) && post.algorithm == dnnl::algorithm::binary_add &&
+    return accumulator_ < 0 && is_full(post) && post.algorithm == dnnl_binary_add &&
            builder_.may_overwrite(post.operand) && builder_.layout(post.operand) == native;
   }
 
@@ -77,16 +77,16 @@ class PostOps {
 
   static void append(dnnl::post_ops& chain, const PostOpRow& post, const Desc& operand) {
     if (post.operand < 0) {
-      chain.append_eltwise(post.algorithm, post.alpha, post.beta);
+      chain.append_eltwise(algorithm_of(post.algorithm), post.alpha, post.beta);
     } else {
-      chain.append_binary(post.algorithm, operand);
+      chain.append_binary(algorithm_of(post.algorithm), operand);
     }
   }
 
   dnnl::primitive_attr with(const dnnl::post_ops& chain) const {
     dnnl::primitive_attr attr = Builder::attributes();
     attr.set_post_ops(chain);
-    attr.set_fpmath_mode(builder_.graph().fpmath);
+    attr.set_fpmath_mode(static_cast<dnnl::fpmath_mode>(builder_.graph().fpmath));
     return attr;
   }
 
@@ -115,4 +115,4 @@ void add_fused(Builder& builder, const NodeRow& node, Desc result, Make make, Bi
   builder.define(node.output, native, place);
 }
 
-}  // namespace
+}  // namespace annotated_region_dnnl

@@ -5,12 +5,28 @@
 #include <utility>
 #include <vector>
 
-namespace {
+namespace annotated_region_dnnl {
 
 constexpr auto kInference = dnnl::prop_kind::forward_inference;
 
 inline Dims slice(const List<int64_t>& values, int from, int count) {
   return Dims(values.begin() + from, values.begin() + from + count);
+}
+
+// Whether there is an implementation, and one that was written for speed.
+template <typename PrimitiveDesc>
+bool is_fast(const PrimitiveDesc& pd) {
+  if (!pd) return false;
+  const std::string name = pd.impl_info_str();
+  return name.compare(0, 3, "ref") != 0 && name.find("gemm") == std::string::npos;
+}
+
+// Whether a convolution may as well keep the layout of its operand: oneDNN would often pick another one
+// that is as fast by itself, but every change of layout costs a reorder, and tensors that meet in a sum
+// or in a concatenation should agree.
+inline bool is_channel_layout(const Desc& desc) {
+  const NamedTag* tag = tag_of(desc);
+  return tag != nullptr && (tag->block > 1 || tag->channels_last);
 }
 
 // ints: strides, dilations less one, padding before, padding after.
@@ -25,10 +41,18 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
   const Dims before = slice(node.ints, 2 * rank, rank);
   const Dims after = slice(node.ints, 3 * rank, rank);
   const Desc bias_desc = bias < 0 ? Desc() : plain(builder.dims(bias));
+  const auto create = [&](const dnnl::primitive_attr& attr, const Desc& from, const Desc& dst) {
+    return typename Forward::primitive_desc(cpu(), kInference, algorithm, from, any(builder.dims(weights)), bias_desc,
+                                            dst, strides, dilation, before, after, attr, /*allow_empty=*/true);
+  };
   const auto make = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
-    return typename Forward::primitive_desc(
-        cpu(), kInference, algorithm, any(builder.dims(src)), any(builder.dims(weights)), bias_desc, dst, strides,
-        dilation, before, after, attr);
+    if (is_channel_layout(builder.layout(src))) {
+      auto pd = create(attr, builder.layout(src), dst);
+      if (is_fast(pd)) return pd;
+    }
+    auto pd = create(attr, any(builder.dims(src)), dst);
+    if (!pd) throw std::runtime_error("oneDNN has no convolution with these parameters");
+    return pd;
   };
   const auto bind = [&](const auto& pd) {
     std::vector<Argument> arguments = {
@@ -97,7 +121,7 @@ inline void pooling(Builder& builder, const NodeRow& node) {
     after[axis] = std::max(after[axis], reach - in[axis + 2] - before[axis]);
   }
   const auto create = [&](const Desc& from) {
-    return dnnl::pooling_forward::primitive_desc(cpu(), kInference, node.algorithm, from, any(out), strides, window,
+    return dnnl::pooling_forward::primitive_desc(cpu(), kInference, algorithm_of(node.algorithm), from, any(out), strides, window,
                                                  dilation, before, after, Builder::attributes(),
                                                  /*allow_empty=*/true);
   };
@@ -132,23 +156,39 @@ void add_pointwise(Builder& builder, const NodeRow& node, const PrimitiveDesc& p
 inline void eltwise(Builder& builder, const NodeRow& node) {
   const Desc desc = builder.layout(node.inputs[0]);
   PostOps chain(builder, node);
-  const dnnl::eltwise_forward::primitive_desc pd(cpu(), kInference, node.algorithm, desc, desc, node.floats[0],
-                                                 node.floats[1], chain.settle(desc));
+  const dnnl::eltwise_forward::primitive_desc pd(cpu(), kInference, algorithm_of(node.algorithm), desc, desc, node.floats[0],
+                                                 node.floats[1], chain.settle(desc, /*may_accumulate=*/false));
   std::vector<Argument> arguments;
   chain.add_arguments(arguments, desc);
   add_pointwise(builder, node, pd, desc, std::move(arguments), chain.note());
 }
 
-// The first operand has the extents of the result; the second may be smaller.
+// The first operand has the extents of the result; the second may be smaller. oneDNN is fast for some
+// combinations of layouts only, so the candidates are tried in the order of what they would cost.
 inline void binary(Builder& builder, const NodeRow& node) {
-  const Desc desc = builder.layout(node.inputs[0]);
-  const bool equal = builder.dims(node.inputs[0]) == builder.dims(node.inputs[1]);
-  const Desc other = equal ? desc : plain(builder.dims(node.inputs[1]));
-  PostOps chain(builder, node);
-  const dnnl::binary::primitive_desc pd(cpu(), node.algorithm, desc, other, desc, chain.settle(desc));
-  std::vector<Argument> arguments = {{DNNL_ARG_SRC_1, other, builder.fetch(node.inputs[1], other)}};
-  chain.add_arguments(arguments, desc);
-  add_pointwise(builder, node, pd, desc, std::move(arguments), chain.note());
+  const int left = node.inputs[0];
+  const int right = node.inputs[1];
+  const Desc desc = builder.layout(left);
+  std::vector<std::pair<Desc, Desc>> candidates;
+  if (builder.dims(left) == builder.dims(right)) {
+    candidates.emplace_back(desc, desc);
+  } else {
+    candidates.emplace_back(desc, plain(builder.dims(right)));
+    const NamedTag* tag = tag_of(desc);
+    if (tag != nullptr) candidates.emplace_back(desc, Desc(builder.dims(right), kFloat, tag->tag));
+  }
+  candidates.emplace_back(plain(builder.dims(left)), plain(builder.dims(right)));
+  candidates.push_back(candidates.front());  // slow, but always there
+  for (const auto& [from, other] : candidates) {
+    PostOps chain(builder, node);
+    const dnnl::binary::primitive_desc pd(cpu(), algorithm_of(node.algorithm), from, other, from,
+                                          chain.settle(from, /*may_accumulate=*/false), /*allow_empty=*/true);
+    if (!is_fast(pd) && &other != &candidates.back().second) continue;
+    if (!pd) throw std::runtime_error("oneDNN has no arithmetic for these operands");
+    std::vector<Argument> arguments = {{DNNL_ARG_SRC_1, other, builder.fetch(right, other)}};
+    chain.add_arguments(arguments, from);
+    return add_pointwise(builder, node, pd, from, std::move(arguments), chain.note());
+  }
 }
 
 // inputs: data, scale, shift, mean, variance; ints: whether relu follows; floats: epsilon.
@@ -185,7 +225,7 @@ inline void layer_norm(Builder& builder, const NodeRow& node) {
 // ints: axis.
 inline void softmax(Builder& builder, const NodeRow& node) {
   const Desc desc = builder.layout(node.inputs[0]);
-  const dnnl::softmax_forward::primitive_desc pd(cpu(), kInference, node.algorithm, desc, desc,
+  const dnnl::softmax_forward::primitive_desc pd(cpu(), kInference, algorithm_of(node.algorithm), desc, desc,
                                                  static_cast<int>(node.ints[0]), Builder::attributes());
   add_pointwise(builder, node, pd, desc, {}, "");
 }
@@ -208,7 +248,7 @@ inline void reduction(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
   const Desc from = plain(builder.dims(src));
   const Desc to = plain(builder.dims(node.output));
-  const dnnl::reduction::primitive_desc pd(cpu(), node.algorithm, from, to, 0.0f, 0.0f, Builder::attributes());
+  const dnnl::reduction::primitive_desc pd(cpu(), algorithm_of(node.algorithm), from, to, 0.0f, 0.0f, Builder::attributes());
   const Place place = builder.fresh(to);
   builder.add_step(pd, {{DNNL_ARG_SRC, from, builder.fetch(src, from)}, {DNNL_ARG_DST, to, place}}, layout_name(to));
   builder.define(node.output, to, place);
@@ -262,4 +302,4 @@ inline void expand(Builder& builder, const NodeRow& node) {
   builder.define(node.output, plain(out), place);
 }
 
-}  // namespace
+}  // namespace annotated_region_dnnl

@@ -15,7 +15,7 @@
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
 
-namespace {
+namespace annotated_region_dnnl {
 
 constexpr size_t kPlansKept = 16;     // input shapes whose primitives are kept
 constexpr size_t kInstancesKept = 4;  // arenas kept for concurrent calls of one shape
@@ -64,9 +64,11 @@ class Region {
     }
   }
 
-  void call(const TVMFFIAny* arguments, int count) {
+  // Runs `action` so that whatever goes wrong names the function.
+  template <typename Action>
+  void guarded(Action action) {
     try {
-      run(arguments, count);
+      action();
     } catch (const tvm::ffi::Error&) {
       throw;
     } catch (const dnnl::error& error) {
@@ -75,6 +77,10 @@ class Region {
     } catch (const std::exception& error) {
       TVM_FFI_THROW(RuntimeError) << graph_.symbol << ": " << error.what();
     }
+  }
+
+  void call(const TVMFFIAny* arguments, int count) {
+    guarded([&] { run(arguments, count); });
   }
 
   // The steps of the plan that ran last, one a line; empty before the first call.
@@ -209,26 +215,43 @@ class Region {
   std::list<std::pair<Key, std::shared_ptr<Plan>>> plans_;  // the last used first
 };
 
-}  // namespace
+}  // namespace annotated_region_dnnl
 
-// Exports the function, what TVM calls to hand over its constants, and the description of its plan.
-#define ANNOTATED_REGION_EXPORT(symbol, table)                                                            \
-  static Region& region_of_##symbol() {                                                                   \
-    static Region region(table);                                                                          \
-    return region;                                                                                        \
-  }                                                                                                       \
-  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_##symbol(void*, const TVMFFIAny* arguments, int32_t count,  \
-                                                       TVMFFIAny*) {                                      \
-    TVM_FFI_SAFE_CALL_BEGIN();                                                                            \
-    region_of_##symbol().call(arguments, count);                                                          \
-    TVM_FFI_SAFE_CALL_END();                                                                              \
-  }                                                                                                       \
-  static int init_of_##symbol(tvm::ffi::Array<tvm::ffi::Tensor> constants) {                              \
-    region_of_##symbol().set_constants(constants);                                                        \
-    return 0;                                                                                             \
-  }                                                                                                       \
-  TVM_FFI_DLL_EXPORT_TYPED_FUNC(__init_##symbol, init_of_##symbol)                                        \
-  static tvm::ffi::String plan_of_##symbol() { return region_of_##symbol().describe(); }                  \
-  TVM_FFI_DLL_EXPORT_TYPED_FUNC(symbol##__plan, plan_of_##symbol)                                         \
-  static int64_t count_of_##symbol() { return region_of_##symbol().plan_count(); }                        \
-  TVM_FFI_DLL_EXPORT_TYPED_FUNC(symbol##__plan_count, count_of_##symbol)
+
+namespace annotated_region_dnnl {
+
+// Used: the unit that holds the tables may have been compiled without these definitions.
+#define ANNOTATED_REGION_DEFINE __attribute__((used)) inline
+
+ANNOTATED_REGION_DEFINE RegionHandle::RegionHandle(const GraphTable& graph) : region_(new Region(graph)) {}
+
+ANNOTATED_REGION_DEFINE RegionHandle::~RegionHandle() { delete region_; }
+
+ANNOTATED_REGION_DEFINE int RegionHandle::call(const TVMFFIAny* arguments, int32_t count) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  region_->call(arguments, count);
+  TVM_FFI_SAFE_CALL_END();
+}
+
+ANNOTATED_REGION_DEFINE int RegionHandle::set_constants(const TVMFFIAny* arguments, int32_t count, TVMFFIAny* result) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  if (count != 1) TVM_FFI_THROW(TypeError) << "expected one array of constants, got " << count << " arguments";
+  const auto constants = tvm::ffi::AnyView::CopyFromTVMFFIAny(arguments[0]).cast<tvm::ffi::Array<tvm::ffi::Tensor>>();
+  region_->set_constants(constants);
+  *reinterpret_cast<tvm::ffi::Any*>(result) = 0;
+  TVM_FFI_SAFE_CALL_END();
+}
+
+ANNOTATED_REGION_DEFINE int RegionHandle::describe(TVMFFIAny* result) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  *reinterpret_cast<tvm::ffi::Any*>(result) = tvm::ffi::String(region_->describe());
+  TVM_FFI_SAFE_CALL_END();
+}
+
+ANNOTATED_REGION_DEFINE int RegionHandle::count_plans(TVMFFIAny* result) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  *reinterpret_cast<tvm::ffi::Any*>(result) = region_->plan_count();
+  TVM_FFI_SAFE_CALL_END();
+}
+
+}  // namespace annotated_region_dnnl

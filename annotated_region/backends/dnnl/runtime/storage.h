@@ -5,7 +5,7 @@
 
 #include <sys/mman.h>
 
-namespace {
+namespace annotated_region_dnnl {
 
 constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -34,4 +34,4 @@ class Storage {
   size_t bytes_;
 };
 
-}  // namespace
+}  // namespace annotated_region_dnnl

@@ -1,9 +1,10 @@
 // The form in which the code generator writes a region down: constant tables, nothing computed.
 #include <cstdint>
 
-#include <oneapi/dnnl/dnnl.hpp>
+#include <oneapi/dnnl/dnnl_types.h>
 
-namespace {
+// Hidden: several libraries with a runtime of their own may live in one process.
+namespace annotated_region_dnnl __attribute__((visibility("hidden"))) {
 
 template <typename T>
 struct List {
@@ -29,7 +30,7 @@ struct TensorRow {
 };
 
 struct PostOpRow {
-  dnnl::algorithm algorithm;
+  dnnl_alg_kind_t algorithm;
   float alpha;
   float beta;
   int operand;  // a tensor, or -1
@@ -37,7 +38,7 @@ struct PostOpRow {
 
 struct NodeRow {
   Kind kind;
-  dnnl::algorithm algorithm;
+  dnnl_alg_kind_t algorithm;
   List<int> inputs;
   int output;
   List<int64_t> ints;
@@ -61,7 +62,7 @@ struct GraphTable {
   int expressions;
   void (*evaluate)(const int64_t* variables, int64_t* expressions);
   int constants;
-  dnnl::fpmath_mode fpmath;
+  dnnl_fpmath_mode_t fpmath;
 };
 
-}  // namespace
+}  // namespace annotated_region_dnnl

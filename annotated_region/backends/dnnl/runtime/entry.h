@@ -1,0 +1,44 @@
+// What a generated unit sees of the runtime, and how it exports a function.
+#include <tvm/ffi/c_api.h>
+
+namespace annotated_region_dnnl {
+
+class Region;
+
+// Owns what a function keeps between calls. The methods follow TVM's calling convention: they return
+// zero, or leave an error with TVM and return something else.
+class RegionHandle {
+ public:
+  explicit RegionHandle(const GraphTable& graph);
+  ~RegionHandle();
+  int call(const TVMFFIAny* arguments, int32_t count);
+  int set_constants(const TVMFFIAny* arguments, int32_t count, TVMFFIAny* result);
+  int describe(TVMFFIAny* result);
+  int count_plans(TVMFFIAny* result);
+
+ private:
+  Region* region_;
+};
+
+}  // namespace annotated_region_dnnl
+
+#define ANNOTATED_REGION_SYMBOL(name) \
+  extern "C" __attribute__((visibility("default"))) int __tvm_ffi_##name
+
+// Exports four functions: `symbol` itself; `__init_symbol`, which TVM calls with the constants;
+// `symbol__plan`, the primitives of the plan that ran last; `symbol__plan_count`, how many plans are kept.
+#define ANNOTATED_REGION_EXPORT(symbol, table)                                                            \
+  static annotated_region_dnnl::RegionHandle region_of_##symbol(table);                                   \
+  ANNOTATED_REGION_SYMBOL(symbol)(void*, const TVMFFIAny* arguments, int32_t count, TVMFFIAny*) {         \
+    return region_of_##symbol.call(arguments, count);                                                     \
+  }                                                                                                       \
+  ANNOTATED_REGION_SYMBOL(__init_##symbol)                                                                \
+  (void*, const TVMFFIAny* arguments, int32_t count, TVMFFIAny* result) {                                 \
+    return region_of_##symbol.set_constants(arguments, count, result);                                    \
+  }                                                                                                       \
+  ANNOTATED_REGION_SYMBOL(symbol##__plan)(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {          \
+    return region_of_##symbol.describe(result);                                                           \
+  }                                                                                                       \
+  ANNOTATED_REGION_SYMBOL(symbol##__plan_count)(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {    \
+    return region_of_##symbol.count_plans(result);                                                        \
+  }
