@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from annotated_region.grouping.components import components
-from annotated_region.grouping.problem import Problem
+from annotated_region.grouping.problem import Partition, Problem
 
 __all__ = ["levels", "lower_bound", "part_levels"]
 
@@ -31,13 +31,19 @@ def _bound_of(problem: Problem, colour: int) -> int:
     own = [vertex for vertex in problem.topological if problem.colours[vertex] == colour]
     bound = max(levels(problem, colour), default=0)
     if limits.connected:
-        bound = max(bound, sum(part_levels(problem, own)))
-    if limits.max_weight is not None:
-        weights = [problem.weights[vertex] for vertex in own]
-        alone = sum(weight >= limits.max_weight for weight in weights)
-        shared = sum(weight for weight in weights if weight < limits.max_weight)
-        bound = max(bound, alone + -(-shared // max(limits.max_weight, 1)))
-    return bound
+        parts = components(problem.dag, own, [-1 if kind is None else kind for kind in problem.colours])
+        filled = (_filled(problem, part, limits.max_weight) for part in parts)
+        return max(bound, sum(map(max, part_levels(problem, parts), filled)))
+    return max(bound, _filled(problem, own, limits.max_weight))
+
+
+def _filled(problem: Problem, vertices: list[int], most: int | None) -> int:
+    """The number of groups that some vertices fill by their weight alone."""
+    if most is None:
+        return 0
+    weights = [problem.weights[vertex] for vertex in vertices]
+    alone = sum(weight >= most for weight in weights)
+    return alone - sum(weight for weight in weights if weight < most) // -most
 
 
 def levels(problem: Problem, colour: int) -> list[int]:
@@ -56,15 +62,15 @@ def levels(problem: Problem, colour: int) -> list[int]:
     return level
 
 
-def part_levels(problem: Problem, own: list[int]) -> list[int]:
+def part_levels(problem: Problem, parts: Partition) -> list[int]:
     """For each weakly connected part of a colour the most groups that a path has to touch inside it.
 
     Parameters
     ----------
     problem
         The graph.
-    own
-        The vertices of the colour, in topological order.
+    parts
+        The parts, each in topological order.
 
     Notes
     -----
@@ -73,9 +79,8 @@ def part_levels(problem: Problem, own: list[int]) -> list[int]:
     touched and that have vertices still to come; it hands on a few of them only, which keeps the whole O(n +
     m) and can only make the numbers smaller.
     """
-    key = [kind if kind is not None else -1 for kind in problem.colours]
     part_of = [-1] * len(problem.dag)
-    for index, members in enumerate(components(problem.dag, own, key)):
+    for index, members in enumerate(parts):
         for vertex in members:
             part_of[vertex] = index
     last = {part_of[vertex]: rank for rank, vertex in enumerate(problem.topological) if part_of[vertex] >= 0}

@@ -36,6 +36,13 @@ class ColourLimits:
     max_groups: int | None = None
     accept: Callable[[list[int]], bool | str] | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse limits that make no sense."""
+        if self.max_weight is not None and self.max_weight < 1:
+            raise ValueError(f"max_weight is {self.max_weight}, but a group weighs 1 at least")
+        if self.max_groups is not None and self.max_groups < 0:
+            raise ValueError(f"max_groups is {self.max_groups}; it counts groups")
+
     @property
     def bounded(self) -> bool:
         """Whether a group may be refused for what it holds."""
@@ -101,8 +108,9 @@ class Problem:
         """Contract the fixed groups and check the arguments, in O(n log n + m)."""
         if len(colours) != len(dag) or (weights is not None and len(weights) != len(dag)):
             raise ValueError(f"{len(dag)} vertices need as many colours and weights")
-        if fixed:
-            quotient, blocks, _ = contract(dag, fixed)
+        several = [block for block in fixed if len(block) > 1]
+        if several:
+            quotient, blocks, _ = contract(dag, several)
         else:
             quotient, blocks = dag, [(vertex,) for vertex in range(len(dag))]
         for block in blocks:

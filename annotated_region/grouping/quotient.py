@@ -109,7 +109,8 @@ class DynamicQuotient:
         Returns
         -------
         list
-            One vertex of each group on the path, in path order; empty if the two can be merged.
+            One vertex of each group on the path, in path order from whichever of the two comes first; empty
+            if the two can be merged.
         """
         first, last = self._in_order(left, right)
         if first == last:
