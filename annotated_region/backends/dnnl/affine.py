@@ -53,7 +53,9 @@ class _Gathering:
             return self.is_constant(node.inputs[0])
         return self.graph.tensors[tensor].is_constant
 
-    def compute(self, kind: Kind, algorithm: str, *inputs: TensorId, floats: tuple[float, ...] = ()) -> TensorId:
+    def compute(
+        self, kind: Kind, algorithm: str, *inputs: TensorId, floats: tuple[float, ...] = ()
+    ) -> TensorId:
         """A node over vectors."""
         result = self.graph.add(kind, inputs, self.graph.shape(inputs[0]), algorithm, floats=floats)
         self.adopt_new_nodes()

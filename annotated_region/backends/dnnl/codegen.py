@@ -59,9 +59,12 @@ def generate(
     graphs = [region_graph(function, names) for function in functions]
     text = emit_module(graphs, _fpmath(options))
     create = tvm.get_global_func("runtime.CSourceModuleCreate")
-    texts = [text] + ["// The code of this function stands in the first unit of the module.\n"] * (len(graphs) - 1)
+    texts = [text] + ["// The code of this function stands in the first unit of the module.\n"] * (
+        len(graphs) - 1
+    )
     return [
-        create(text, "cc", [graph.symbol], constants_of(graph)) for text, graph in zip(texts, graphs, strict=True)
+        create(text, "cc", [graph.symbol], constants_of(graph))
+        for text, graph in zip(texts, graphs, strict=True)
     ]
 
 

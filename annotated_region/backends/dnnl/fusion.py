@@ -68,7 +68,9 @@ class _Fusion:
 
     def candidates(self, node: Node) -> list[TensorId]:
         """The operands that only `node` reads; results of convolutions and products first, then the latest."""
-        position = {tensor: index for index, tensor in enumerate(self.made)} if node.kind is Kind.BINARY else {}
+        position = (
+            {tensor: index for index, tensor in enumerate(self.made)} if node.kind is Kind.BINARY else {}
+        )
         single = [t for t in dict.fromkeys(node.inputs) if t in self.made and self.uses[t] == 1]
         return sorted(single, key=lambda t: (self.made[t].kind is Kind.BINARY, -position.get(t, 0)))
 
@@ -135,7 +137,9 @@ def _extended(producer: Node, consumer: Node, *chain: PostOp) -> Node:
 
 
 def _batch_norm_with_relu(producer: Node, consumer: Node) -> Node | None:
-    is_relu = consumer.kind is Kind.ELTWISE and consumer.algorithm == "eltwise_relu" and consumer.floats[0] == 0.0
+    is_relu = (
+        consumer.kind is Kind.ELTWISE and consumer.algorithm == "eltwise_relu" and consumer.floats[0] == 0.0
+    )
     if not is_relu or producer.ints != (0,):
         return None
     return replace(producer, output=consumer.output, ints=(1,))

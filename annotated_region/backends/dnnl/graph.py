@@ -131,7 +131,9 @@ class Graph:
     inputs: list[TensorId] = field(default_factory=list)
     outputs: list[TensorId] = field(default_factory=list)
 
-    def tensor(self, shape: Iterable[Dim], source: int | str | None = None, scalar: float | None = None) -> TensorId:
+    def tensor(
+        self, shape: Iterable[Dim], source: int | str | None = None, scalar: float | None = None
+    ) -> TensorId:
         """A new tensor."""
         self.tensors.append(Tensor(tuple(shape), source, scalar))
         return len(self.tensors) - 1
@@ -177,7 +179,11 @@ class Graph:
 
     def compact(self) -> None:
         """Renumber the tensors so that those nobody needs any more disappear."""
-        used = [*self.inputs, *self.outputs, *(t for node in self.nodes for t in (*node.operands, node.output))]
+        used = [
+            *self.inputs,
+            *self.outputs,
+            *(t for node in self.nodes for t in (*node.operands, node.output)),
+        ]
         renamed = {old: new for new, old in enumerate(sorted(set(used)))}
         self.tensors = [self.tensors[old] for old in renamed]
         self.nodes = [_renamed(node, renamed) for node in self.nodes]

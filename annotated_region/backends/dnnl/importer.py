@@ -41,7 +41,9 @@ class Importer:
         What has been translated so far.
     """
 
-    def __init__(self, symbol: str, converters: Mapping[str, Convert], constant_names: Mapping[object, str]) -> None:
+    def __init__(
+        self, symbol: str, converters: Mapping[str, Convert], constant_names: Mapping[object, str]
+    ) -> None:
         """Start an empty graph called `symbol`."""
         self.graph = Graph(symbol)
         self._converters = converters
@@ -56,7 +58,9 @@ class Importer:
             self.graph.inputs.append(tensor)
             scope[parameter] = tensor
         result = self._body(function, scope)
-        self.graph.outputs = [self._made(item) for item in (result if isinstance(result, tuple) else (result,))]
+        self.graph.outputs = [
+            self._made(item) for item in (result if isinstance(result, tuple) else (result,))
+        ]
         return self.graph
 
     def shape(self, expr: relax.Expr) -> tuple[Dim, ...]:
@@ -131,7 +135,9 @@ class Importer:
 
     def _made(self, value: object) -> TensorId:
         if not isinstance(value, int):
-            raise CodegenError(f"{self.graph.symbol}: target 'dnnl' does not compute a value that the region uses")
+            raise CodegenError(
+                f"{self.graph.symbol}: target 'dnnl' does not compute a value that the region uses"
+            )
         return value
 
 

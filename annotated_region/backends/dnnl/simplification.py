@@ -47,7 +47,9 @@ def _lrn_or_same(graph: Graph, node: Node, made: dict[TensorId, Node]) -> Node:
     if node.kind is not Kind.BINARY or node.algorithm != "binary_div":
         return node
     data, divisor = node.inputs
-    chain = _chain(made, divisor, (Kind.ELTWISE, Kind.ELTWISE, Kind.RESHAPE, Kind.POOLING, Kind.RESHAPE, Kind.BINARY))
+    chain = _chain(
+        made, divisor, (Kind.ELTWISE, Kind.ELTWISE, Kind.RESHAPE, Kind.POOLING, Kind.RESHAPE, Kind.BINARY)
+    )
     if chain is None or len(graph.shape(data)) != 4:
         return node
     power, linear, _, pool, view, square = chain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from annotated_region.backends.dnnl.checks import number_of
 from annotated_region.backends.dnnl.graph import Graph, Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.importer import Convert, Importer
 from annotated_region.backends.dnnl.views import align_rank, reshape
@@ -51,8 +52,8 @@ def _clip(importer: Importer, op: OpView) -> TensorId:
 
 
 def _number(argument: object) -> float:
-    value = getattr(argument, "value", argument)
-    number = float(getattr(value, "value", value))  # type: ignore[arg-type]
+    number = number_of(argument)
+    assert number is not None
     return math.copysign(LARGEST, number) if math.isinf(number) else number
 
 
@@ -102,7 +103,9 @@ def _binary(algorithm: str) -> Convert:
     return convert
 
 
-def _arithmetic(graph: Graph, algorithm: str, left: TensorId, right: TensorId, shape: tuple[object, ...]) -> TensorId:
+def _arithmetic(
+    graph: Graph, algorithm: str, left: TensorId, right: TensorId, shape: tuple[object, ...]
+) -> TensorId:
     """A binary node; oneDNN repeats the second operand only, so the first must be as large as the result."""
     if not same_shape(graph.shape(left), shape):  # type: ignore[arg-type]
         if algorithm in ("binary_add", "binary_mul", "binary_max", "binary_min"):

@@ -28,7 +28,9 @@ def _convolution(importer: Importer, op: OpView) -> TensorId:
     given = op.attrs["data_layout"]
     kernel_layout = "OI" + layout[2:]
     data = permute(graph, importer.operand(op.args[0]), axes_between(given, layout))
-    weights = permute(graph, importer.operand(op.args[1]), axes_between(op.attrs["kernel_layout"], kernel_layout))
+    weights = permute(
+        graph, importer.operand(op.args[1]), axes_between(op.attrs["kernel_layout"], kernel_layout)
+    )
     weights = _with_groups(graph, weights, op.attrs["groups"])
     out_layout = op.attrs["out_layout"] or given
     shape = permuted_shape(importer.shape(op.call), axes_between(out_layout, layout))

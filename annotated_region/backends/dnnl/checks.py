@@ -1,0 +1,87 @@
+"""What the rules have in common: tensors and attributes that the backend knows, reasons for the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import tvm
+from tvm import relax, tirx
+
+from annotated_region.backends.dnnl.importer import extents_of
+from annotated_region.op_view import OpView
+
+__all__ = [
+    "finite",
+    "first_problem",
+    "layout_problem",
+    "number_of",
+    "number_problem",
+    "result_problem",
+    "tensor_problem",
+]
+
+HIGHEST_RANK = 6
+FLOAT = "float32"
+COMPUTABLE = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Max, tirx.Min)
+
+
+def first_problem(problems: Iterable[str | None]) -> bool | str:
+    """The answer of a rule: True if there is no problem, else the first one."""
+    return next((problem for problem in problems if problem), True)
+
+
+def tensor_problem(type_: tvm.ir.Type, what: str) -> str | None:
+    """Why the backend cannot work with a tensor, or None."""
+    if not isinstance(type_, relax.TensorType):
+        return f"{what} is no tensor"
+    dtype = None if type_.dtype is None else str(type_.dtype)
+    if dtype != FLOAT:
+        return f"{what} is of type {dtype or 'unknown'}; only {FLOAT} is known"
+    extents = extents_of(type_)
+    if extents is None:
+        return f"{what} has no known shape"
+    if not 1 <= len(extents) <= HIGHEST_RANK:
+        return f"{what} has rank {len(extents)}; known are 1 to {HIGHEST_RANK}"
+    for extent in extents:
+        if isinstance(extent, int) and extent == 0:
+            return f"{what} is empty"
+        if not isinstance(extent, int) and not _is_computable(extent):
+            return f"{what} has the extent {extent}, which cannot be computed at run time"
+    return None
+
+
+def _is_computable(extent: tvm.ir.Expr) -> bool:
+    if isinstance(extent, tirx.IntImm | tvm.ir.Var):
+        return True
+    return isinstance(extent, COMPUTABLE) and _is_computable(extent.a) and _is_computable(extent.b)
+
+
+def result_problem(op: OpView) -> str | None:
+    """Why the backend cannot make the result of an op, or None."""
+    return tensor_problem(op.out_type, "the result")
+
+
+def number_of(argument: object) -> float | None:
+    """The value of an argument that is a number, or None."""
+    return float(argument.value) if isinstance(argument, tirx.IntImm | tirx.FloatImm) else None
+
+
+def number_problem(op: OpView, index: int, what: str) -> str | None:
+    """Why argument `index` is not one finite constant, or None."""
+    value = op.constant(index)
+    if value is None or value.size != 1:
+        return f"{what} is not one constant number"
+    return None if finite(float(value.reshape(-1)[0])) else f"{what} is not finite"
+
+
+def finite(value: float) -> bool:
+    """Whether a number is neither infinite nor undefined."""
+    return math.isfinite(value)
+
+
+def layout_problem(given: str, expected: str, what: str) -> str | None:
+    """Why a layout is not a plain permutation of `expected`, or None; an empty one stands for the default."""
+    if not given or sorted(given) == sorted(expected):
+        return None
+    return f"{what} {given} is no permutation of {expected}"

@@ -1,0 +1,71 @@
+"""Composites under TVM's names: what oneDNN computes as one primitive.
+
+The code generator finds the same fusions, and longer ones, in any region; the composites let cost models and
+reports see them, and a region that was partitioned by TVM's own passes is accepted as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tvm.relax.dpl import DFPattern, is_op, wildcard
+from tvm.relax.transform import PatternCheckContext
+
+from annotated_region.backends.dnnl.rules import TARGET
+from annotated_region.op_view import OpView
+from annotated_region.rules import register_pattern, rule_of
+
+__all__ = ["check"]
+
+ACTIVATIONS = {
+    "relu": "relax.nn.relu",
+    "sigmoid": "relax.sigmoid",
+    "tanh": "relax.tanh",
+    "clip": "relax.clip",
+}
+MATMUL_ACTIVATIONS = {**ACTIVATIONS, "gelu": "relax.nn.gelu"}
+PRODUCERS = {
+    "conv2d": "relax.nn.conv2d",
+    "conv2d_transpose": "relax.nn.conv2d_transpose",
+    "matmul": "relax.matmul",
+}
+
+
+def check(context: PatternCheckContext) -> bool | str:
+    """Each op of the match has to be one that its rule claims."""
+    for value in context.matched_bindings.values():
+        view = OpView.of(value)
+        rule = None if view is None else rule_of(TARGET, view.name)
+        answer = "an op without a rule" if rule is None else rule(view)
+        if answer is not True:
+            return answer
+    return True
+
+
+def _patterns() -> Iterator[tuple[str, DFPattern]]:
+    for name, op in PRODUCERS.items():
+        activations = MATMUL_ACTIVATIONS if name == "matmul" else ACTIVATIONS
+        plain = is_op(op)(wildcard(), wildcard())
+        biased = is_op("relax.add")(plain, wildcard())
+        yield f"{name}_bias", biased
+        yield from ((f"{name}_{short}", _applied(full, plain)) for short, full in activations.items())
+        yield from ((f"{name}_bias_{short}", _applied(full, biased)) for short, full in activations.items())
+    summed = is_op("relax.add")(is_op("relax.add")(_conv(), wildcard()), wildcard())
+    yield "conv2d_bias_sum", summed
+    yield "conv2d_bias_sum_relu", is_op("relax.nn.relu")(summed)
+    summed = is_op("relax.add")(wildcard(), is_op("relax.add")(_conv(), wildcard()))
+    yield "conv2d_bias_sum", summed
+    yield "conv2d_bias_sum_relu", is_op("relax.nn.relu")(summed)
+
+
+def _conv() -> DFPattern:
+    return is_op("relax.nn.conv2d")(wildcard(), wildcard())
+
+
+def _applied(op: str, pattern: DFPattern) -> DFPattern:
+    more = (wildcard(), wildcard()) if op == "relax.clip" else ()
+    return is_op(op)(pattern, *more)
+
+
+for _name, _pattern in _patterns():
+    register_pattern(TARGET, f"dnnl.{_name}", _pattern, check)
