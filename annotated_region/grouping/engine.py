@@ -12,6 +12,7 @@ from annotated_region.grouping.dag import Dag
 from annotated_region.grouping.exact import improve
 from annotated_region.grouping.joining import join
 from annotated_region.grouping.problem import ColourLimits, Grouping, Partition, Problem
+from annotated_region.grouping.program_order import greedy
 from annotated_region.grouping.refining import refine
 from annotated_region.grouping.settling import crossings, settle
 from annotated_region.grouping.splitting import split
@@ -24,8 +25,8 @@ _NO_LIMITS: Mapping[int, ColourLimits] = {}
 _SMALL = 20_000
 """Graphs with more vertices and edges get fewer strategies, so that large ones stay near one second."""
 
-_BEAM_SMALL = 3_000
-"""Beam search, whose sets have as many bits as the graph vertices, is for graphs up to this size."""
+_BITS_SMALL = 6_000
+"""Strategies whose sets have as many bits as the graph has vertices are for graphs up to this size."""
 
 
 def group(
@@ -95,6 +96,10 @@ def _constructed(problem: Problem, bound: int) -> Iterator[Partition]:
             return
     if problem.connected and size <= _SMALL:
         yield join(problem, [[vertex] for vertex in problem.coloured()])
+    if size <= _BITS_SMALL and (problem.connected or len(problem.limits) > 1):
+        merged = greedy(problem)
+        if merged is not None:
+            yield join(problem, split(problem, merged))
 
 
 def _positions(problem: Problem, size: int) -> Iterator[Positions]:
@@ -109,7 +114,7 @@ def _positions(problem: Problem, size: int) -> Iterator[Positions]:
         yield turned(waves(backwards, liat, policy))
         if size <= _SMALL:
             yield waves(problem, tail, policy)
-    if several and size <= _BEAM_SMALL:
+    if several and size <= _BITS_SMALL:
         width = max(1, 16 * _SMALL // (_SMALL + 100 * size))
         yield turned(beam(backwards, width))
         yield beam(problem, width)

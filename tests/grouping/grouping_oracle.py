@@ -163,10 +163,16 @@ def tvm_style(successors: Sequence[Sequence[int]], colours: Sequence[int | None]
 
     for vertex in range(size):
         behind = {root(other) for operand in operands[vertex] for other in depends[root(operand)]}
-        for operand in operands[vertex]:
-            left, own = root(operand), root(vertex)
-            same = colours[vertex] is not None and colours[operand] == colours[vertex]
-            if same and left not in behind and left != own:
+        joined = [
+            root(operand)
+            for operand in operands[vertex]
+            if colours[vertex] is not None
+            and colours[operand] == colours[vertex]
+            and root(operand) not in behind
+        ]
+        for group in joined:
+            left, own = root(group), root(vertex)
+            if left != own:
                 parent[own] = left
                 depends[left] |= depends[own]
         own = root(vertex)
