@@ -2,8 +2,8 @@
 
 A network that normalises before it activates (DenseNet) leaves normalisations that no convolution can take
 in, followed or replaced by products and sums with one constant per channel. oneDNN reads the tensor once for
-all of these if they are one batch normalisation; the relu behind it is free. The new constants are computed by
-nodes whose operands are constants: the runtime evaluates those once, when it builds a plan.
+all of these if they are one batch normalisation; the relu behind it is free. The new constants are computed
+by nodes whose operands are constants: the runtime evaluates those once, when it builds a plan.
 
 ::
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import tvm
 from tvm import relax, tirx
 
+from annotated_region.backends.dnnl.graph import Dim
 from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.op_view import OpView
 
@@ -43,12 +44,15 @@ def tensor_problem(type_: tvm.ir.Type, what: str) -> str | None:
         return f"{what} has no known shape"
     if not 1 <= len(extents) <= HIGHEST_RANK:
         return f"{what} has rank {len(extents)}; known are 1 to {HIGHEST_RANK}"
-    for extent in extents:
-        if isinstance(extent, int) and extent == 0:
-            return f"{what} is empty"
-        if not isinstance(extent, int) and not _is_computable(extent):
-            return f"{what} has the extent {extent}, which cannot be computed at run time"
-    return None
+    return next((problem for extent in extents if (problem := _extent_problem(extent, what))), None)
+
+
+def _extent_problem(extent: Dim, what: str) -> str | None:
+    if isinstance(extent, int):
+        return f"{what} is empty" if extent == 0 else None
+    if _is_computable(extent):
+        return None
+    return f"{what} has the extent {extent}, which cannot be computed at run time"
 
 
 def _is_computable(extent: tvm.ir.Expr) -> bool:

@@ -15,6 +15,7 @@ from annotated_region.backends.dnnl.emission import constants_of, emit_module
 from annotated_region.backends.dnnl.fusion import fuse
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.importer import import_function
+from annotated_region.backends.dnnl.library import wait_briefly
 from annotated_region.backends.dnnl.simplification import join_linear_functions, rebuild_lrn
 from annotated_region.errors import CodegenError
 
@@ -42,8 +43,8 @@ def generate(
 ) -> list[tvm.runtime.Module]:
     """What TVM's ``RunCodegen`` calls: one module a function, all of whose code stands in the first.
 
-    TVM hands constants over to the first function of a module only; therefore each function gets a module of its
-    own, and all but the first are empty texts that are linked with it.
+    TVM hands constants over to the first function of a module only; therefore each function gets a module of
+    its own, and all but the first are empty texts that are linked with it.
 
     Parameters
     ----------
@@ -55,6 +56,7 @@ def generate(
     constant_names
         TVM's names of the constants of the module.
     """
+    wait_briefly()
     names = dict(constant_names.items())
     graphs = [region_graph(function, names) for function in functions]
     text = emit_module(graphs, _fpmath(options))

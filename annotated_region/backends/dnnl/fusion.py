@@ -67,10 +67,8 @@ class _Fusion:
         return None
 
     def candidates(self, node: Node) -> list[TensorId]:
-        """The operands that only `node` reads; results of convolutions and products first, then the latest."""
-        position = (
-            {tensor: index for index, tensor in enumerate(self.made)} if node.kind is Kind.BINARY else {}
-        )
+        """The operands that only `node` reads: convolutions and products first, then the latest."""
+        position = {tensor: index for index, tensor in enumerate(self.made)} if len(node.inputs) > 1 else {}
         single = [t for t in dict.fromkeys(node.inputs) if t in self.made and self.uses[t] == 1]
         return sorted(single, key=lambda t: (self.made[t].kind is Kind.BINARY, -position.get(t, 0)))
 
@@ -102,7 +100,7 @@ class _Fusion:
         return None
 
     def is_operand(self, producer: Node, other: TensorId) -> bool:
-        """Whether a post-op of the producer can read `other`: as large as the result, per channel, or one number."""
+        """Whether a post-op can read `other`: as large as the result, one number a channel, or one number."""
         result, extents = self.graph.shape(producer.output), self.graph.shape(other)
         if same_shape(result, extents):
             return True

@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
 
 __all__ = ["Dim", "Graph", "Kind", "Node", "PostOp", "Tensor", "TensorId", "same_dim", "same_shape", "volume"]
 
-Dim = int | tvm.ir.Expr
+Dim: TypeAlias = "int | tvm.ir.Expr"
 """An extent: a number, or an expression over the symbolic extents of the inputs."""
 
-TensorId = int
+TensorId: TypeAlias = int
 """The index of a tensor in `Graph.tensors`."""
 
 
@@ -144,6 +145,7 @@ class Graph:
         inputs: Sequence[TensorId],
         shape: Iterable[Dim],
         algorithm: str = "alg_kind_undef",
+        *,
         ints: Sequence[int] = (),
         floats: Sequence[float] = (),
     ) -> TensorId:

@@ -49,6 +49,7 @@ class Importer:
         self._converters = converters
         self._constant_names = constant_names
         self._constants: dict[str, TensorId] = {}
+        self._scope: dict[relax.Var, object] = {}
 
     def run(self, function: relax.Function) -> Graph:
         """Translate `function`; its parameters are the inputs, its result the outputs."""
@@ -77,13 +78,12 @@ class Importer:
         return tuple(self._made(item) for item in (value if isinstance(value, tuple) else (value,)))
 
     def _body(self, function: relax.Function, scope: dict[relax.Var, object]) -> Imported:
-        outer, self._scope = getattr(self, "_scope", None), scope
+        outer, self._scope = self._scope, scope
         for block in function.body.blocks:
             for binding in block.bindings:
                 scope[binding.var] = self._bound(binding.value)
         result = self._value(function.body.body)
-        if outer is not None:
-            self._scope = outer
+        self._scope = outer
         return result
 
     def _bound(self, value: relax.Expr) -> object:

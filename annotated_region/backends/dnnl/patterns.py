@@ -36,7 +36,7 @@ def check(context: PatternCheckContext) -> bool | str:
     for value in context.matched_bindings.values():
         view = OpView.of(value)
         rule = None if view is None else rule_of(TARGET, view.name)
-        answer = "an op without a rule" if rule is None else rule(view)
+        answer = "an op without a rule" if view is None or rule is None else rule(view)
         if answer is not True:
             return answer
     return True

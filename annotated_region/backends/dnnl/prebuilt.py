@@ -40,21 +40,18 @@ def runtime_object(options: Sequence[str]) -> Path | None:
     compiler = cc.get_cc()
     if not compiler:
         return None
-    text = runtime_text()
-    path = cache_folder() / f"dnnl-runtime-{_fingerprint(text, compiler, options)}.o"
-    if path.exists() or _compile(text, compiler, options, path):
-        return path
-    return None
-
-
-def _fingerprint(text: str, compiler: str, options: Sequence[str]) -> str:
-    versions = [f"{name} {version(name)}" for name in ("apache-tvm-ffi", "onednn-devel-cpu-gomp")]
     try:
-        answer = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
+        identity = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    parts = (text, compiler, answer.stdout, *options, *versions)
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+        return None
+    text = runtime_text()
+    path = cache_folder() / f"dnnl-runtime-{_fingerprint(text, compiler, identity, *options)}.o"
+    return path if path.exists() or _compile(text, compiler, options, path) else None
+
+
+def _fingerprint(*parts: str) -> str:
+    versions = [f"{name} {version(name)}" for name in ("apache-tvm-ffi", "onednn-devel-cpu-gomp")]
+    return hashlib.sha256("\0".join((*parts, *versions)).encode()).hexdigest()[:24]
 
 
 def _compile(text: str, compiler: str, options: Sequence[str], path: Path) -> bool:

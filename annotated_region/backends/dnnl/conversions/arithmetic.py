@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from annotated_region.backends.dnnl.checks import number_of
-from annotated_region.backends.dnnl.graph import Graph, Kind, TensorId, same_shape
+from annotated_region.backends.dnnl.graph import Dim, Graph, Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.importer import Convert, Importer
 from annotated_region.backends.dnnl.views import align_rank, reshape
 from annotated_region.op_view import OpView
@@ -80,12 +80,12 @@ def _with_number_left(algorithm: str, number: float) -> tuple[str, float, float]
     return _with_number_right(algorithm, number)
 
 
-def broadcast_to(graph: Graph, tensor: TensorId, shape: tuple[object, ...]) -> TensorId:
+def broadcast_to(graph: Graph, tensor: TensorId, shape: tuple[Dim, ...]) -> TensorId:
     """The tensor repeated along the axes where its extent is one."""
     aligned = align_rank(graph, tensor, len(shape))
-    if same_shape(graph.shape(aligned), shape):  # type: ignore[arg-type]
+    if same_shape(graph.shape(aligned), shape):
         return aligned
-    return graph.add(Kind.EXPAND, (aligned,), shape)  # type: ignore[arg-type]
+    return graph.add(Kind.EXPAND, (aligned,), shape)
 
 
 def _binary(algorithm: str) -> Convert:
@@ -104,14 +104,14 @@ def _binary(algorithm: str) -> Convert:
 
 
 def _arithmetic(
-    graph: Graph, algorithm: str, left: TensorId, right: TensorId, shape: tuple[object, ...]
+    graph: Graph, algorithm: str, left: TensorId, right: TensorId, shape: tuple[Dim, ...]
 ) -> TensorId:
     """A binary node; oneDNN repeats the second operand only, so the first must be as large as the result."""
-    if not same_shape(graph.shape(left), shape):  # type: ignore[arg-type]
+    if not same_shape(graph.shape(left), shape):
         if algorithm in ("binary_add", "binary_mul", "binary_max", "binary_min"):
             left, right = right, left
         left = broadcast_to(graph, left, shape)
-    return graph.add(Kind.BINARY, (left, right), shape, algorithm)  # type: ignore[arg-type]
+    return graph.add(Kind.BINARY, (left, right), shape, algorithm)
 
 
 def _power(importer: Importer, op: OpView) -> TensorId:

@@ -77,9 +77,8 @@ def _matmul(importer: Importer, op: OpView) -> TensorId:
         left = reshape(graph, left, (volume(rows), depth))
     rank = max(len(graph.shape(left)), len(graph.shape(right)))
     left, right = align_rank(graph, left, rank), align_rank(graph, right, rank)
-    rows, columns = graph.shape(left)[-2], graph.shape(right)[-1]
-    stack = result[: rank - 2] if rank > 2 else ()
-    product = graph.add(Kind.MATMUL, (left, right), (*stack, rows, columns))
+    matrix = (graph.shape(left)[-2], graph.shape(right)[-1])
+    product = graph.add(Kind.MATMUL, (left, right), (*result[: rank - 2], *matrix))
     return reshape(graph, product, result)
 
 

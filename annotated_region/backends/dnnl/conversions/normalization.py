@@ -35,7 +35,7 @@ def _softmax(importer: Importer, op: OpView) -> TensorId:
     data = importer.operand(op.args[0])
     algorithm = "softmax_log" if op.name == "relax.nn.log_softmax" else "softmax_accurate"
     axis = op.attrs["axis"] % len(graph.shape(data))
-    return graph.add(Kind.SOFTMAX, (data,), graph.shape(data), algorithm, (axis,))
+    return graph.add(Kind.SOFTMAX, (data,), graph.shape(data), algorithm, ints=(axis,))
 
 
 def reduced_axes(op: OpView, rank: int) -> tuple[int, ...]:
@@ -55,7 +55,7 @@ def _reduction(importer: Importer, op: OpView) -> TensorId:
     if op.name == "relax.mean" and rank in (3, 4, 5) and axes == tuple(range(2, rank)):
         spatial = rank - 2
         window = (*(0,) * spatial, *(1,) * spatial, *(0,) * 3 * spatial)
-        result = graph.add(Kind.POOLING, (data,), kept, "pooling_avg_exclude_padding", window)
+        result = graph.add(Kind.POOLING, (data,), kept, "pooling_avg_exclude_padding", ints=window)
     else:
         result = graph.add(Kind.REDUCTION, (data,), kept, f"reduction_{op.name.removeprefix('relax.')}")
     return reshape(graph, result, importer.shape(op.call))

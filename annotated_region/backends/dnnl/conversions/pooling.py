@@ -15,13 +15,13 @@ WHOLE = 0
 
 
 def _pool(importer: Importer, op: OpView, algorithm: str, rank: int, window: tuple[int, ...]) -> TensorId:
-    """A pooling between the permutations from and to the layout of the op; `window` as the runtime wants it."""
+    """A pooling between permutations from and to the layout of the op; `window` as the runtime wants it."""
     graph = importer.graph
     layout, given = DATA_LAYOUTS[rank], op.attrs["layout"]
     out_layout = op.attrs["out_layout"] or given
     data = permute(graph, importer.operand(op.args[0]), axes_between(given, layout))
     shape = permuted_shape(importer.shape(op.call), axes_between(out_layout, layout))
-    result = graph.add(Kind.POOLING, (data,), shape, algorithm, window)
+    result = graph.add(Kind.POOLING, (data,), shape, algorithm, ints=window)
     return permute(graph, result, axes_between(layout, out_layout))
 
 
