@@ -1,4 +1,4 @@
-"""Tuples taken apart: which single values an expression stands for.
+"""Tuples taken apart: which single values each variable of a function stands for.
 
 An external function takes and returns single tensors only. A tuple that enters or leaves it is
 therefore passed field by field, each distinct field once, and put together again on the other side.
@@ -6,14 +6,16 @@ therefore passed field by field, each distinct field once, and put together agai
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import tvm
 from tvm import relax
 
-__all__ = ["Leaf", "Leaves", "flatten", "leaves_of"]
+from annotated_region.dataflow import DataflowGraph, NodeKind
+
+__all__ = ["Leaf", "LeafTable", "Leaves", "flatten", "leaves_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,45 @@ class Leaf:
 Leaves: TypeAlias = "Leaf | tuple[Leaves, ...]"
 """A leaf, or the leaves of each field of a tuple."""
 
-Definition = Callable[[relax.Expr], relax.Expr | None]
-"""The value that a variable is bound to, as far as it may be looked through; else None."""
+Definition: TypeAlias = "Callable[[relax.Expr], relax.Expr | Leaves | None]"
+"""For a variable: what it is bound to, or its leaves, as far as it may be looked through; else None."""
+
+
+class LeafTable:
+    """The leaves of every variable of a function.
+
+    Tuples, their fields and other names are looked through, except where that would name a dataflow
+    variable outside of its block.
+
+    Notes
+    -----
+    Filled in one pass over the structure nodes, in program order; O(sizes of their types).
+    """
+
+    def __init__(self, graph: DataflowGraph) -> None:
+        self._graph = graph
+        self._known: dict[int, Leaves] = {}
+        self._public: set[int] = set()
+        for number, node in enumerate(graph.nodes):
+            if node.kind is NodeKind.STRUCTURE:
+                leaves = self._of(node.value, node.scope)
+                self._known[number] = leaves
+                if not any(isinstance(leaf.root, relax.DataflowVar) for leaf in flatten(leaves)):
+                    self._public.add(number)
+
+    def of(self, var: relax.Var, scope: int) -> Leaves:
+        """The leaves of `var`, as they can be named in a scope where `var` is visible."""
+        return self._of(var, scope)
+
+    def _of(self, expr: relax.Expr, scope: int) -> Leaves:
+        def known(var: relax.Expr) -> Leaves | None:
+            number = self._graph.number_of(var)
+            if number is None or number not in self._known:
+                return None
+            visible = self._graph.nodes[number].scope == scope or number in self._public
+            return self._known[number] if visible else None
+
+        return leaves_of(expr, known)
 
 
 def leaves_of(expr: relax.Expr, definition: Definition) -> Leaves:
@@ -56,22 +95,24 @@ def leaves_of(expr: relax.Expr, definition: Definition) -> Leaves:
         assert isinstance(whole, tuple), "a field is taken of a tuple only"
         field: Leaves = whole[expr.index]
         return field
-    value = definition(expr)
-    if isinstance(value, relax.Tuple | tvm.ir.TupleGetItem | tvm.ir.Var):
-        return leaves_of(value, definition)
-    return _leaves_of_type(Leaf(expr), expr.ty)
+    found = definition(expr)
+    if isinstance(found, Leaf | tuple):
+        return found
+    if isinstance(found, relax.Tuple | tvm.ir.TupleGetItem | tvm.ir.Var):
+        return leaves_of(found, definition)
+    return _by_type(Leaf(expr), expr.ty)
 
 
-def _leaves_of_type(leaf: Leaf, ty: tvm.ir.Type) -> Leaves:
+def _by_type(leaf: Leaf, ty: tvm.ir.Type) -> Leaves:
     if not isinstance(ty, tvm.ir.TupleType):
         return leaf
-    return tuple(
-        _leaves_of_type(Leaf(leaf.root, (*leaf.path, index)), part) for index, part in enumerate(ty.fields)
-    )
+    return tuple(_by_type(Leaf(leaf.root, (*leaf.path, index)), part) for index, part in enumerate(ty.fields))
 
 
-def flatten(leaves: Leaves) -> list[Leaf]:
+def flatten(leaves: Leaves) -> Iterator[Leaf]:
     """All leaves, in order."""
     if isinstance(leaves, Leaf):
-        return [leaves]
-    return [leaf for part in leaves for leaf in flatten(part)]
+        yield leaves
+        return
+    for part in leaves:
+        yield from flatten(part)

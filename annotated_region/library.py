@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+import re
+
 import tvm
-import tvm_ffi
 from tvm import relax
 from tvm.relax.expr import _update_type
+
+from annotated_region.equal_functions import EqualFunctions
+from annotated_region.external import External
 
 __all__ = ["FunctionLibrary"]
 
@@ -18,35 +21,33 @@ class FunctionLibrary:
         self._mod = mod
         self._replaced: dict[tvm.ir.GlobalVar, relax.Function] = {}
         self._added: dict[tvm.ir.GlobalVar, relax.Function] = {}
-        self._equal: dict[tuple[str, int], list[tvm.ir.GlobalVar]] = {}
+        self._shared = EqualFunctions()
         self._counts: dict[str, int] = {}
-        self._names = {global_var.name_hint for global_var in mod.get_global_vars()}
-        for func in mod.functions.values():
-            if func.attrs and "global_symbol" in func.attrs:
-                self._names.add(str(func.attrs["global_symbol"]))
+        self._names = _names_in(mod)
+        attrs = mod.attrs or {}
+        self._compiled = list(attrs["external_mods"]) if "external_mods" in attrs else []
 
     def replace(self, global_var: tvm.ir.GlobalVar, func: relax.Function) -> None:
         """Put `func` in the place of the function called `global_var`."""
         if not func.same_as(self._mod[global_var]):
             self._replaced[global_var] = func
 
-    def add(self, func: relax.Function, target: str, caller: str, share: bool) -> tvm.ir.GlobalVar:
+    def add(self, external: External, target: str, caller: str, share: bool) -> tvm.ir.GlobalVar:
         """Add an external function, or find an equal one, and give what calls it.
 
-        Names are ``<target>_<caller>_<number>``, numbered in the order of the calls.
+        Names are ``<target>_<caller>_<number>``, numbered in the order of the calls of this method;
+        characters that a C identifier cannot have become underscores.
         """
-        key = (target, int(tvm_ffi.structural_hash(func, skip_tensor_content=True)))
+        stem = _identifier(f"{target}_{caller}")
+        global_var = tvm.ir.GlobalVar(self._fresh(stem))
         if share:
-            for known in self._equal.get(key, ()):
-                if _equal(func, self._added[known].without_attr("global_symbol")):
-                    return known
-        name = self._fresh(f"{target}_{caller}".replace(".", "_").replace("-", "_"))
-        global_var = tvm.ir.GlobalVar(name)
-        named = func.with_attr("global_symbol", name)
+            known = self._shared.name_of(external.func, external.constants, global_var)
+            if not known.same_as(global_var):
+                self._give_back(stem, global_var.name_hint)
+                return known
+        named = external.func.with_attr("global_symbol", global_var.name_hint)
         _update_type(global_var, named.ty)
         self._added[global_var] = named
-        if share:
-            self._equal.setdefault(key, []).append(global_var)
         return global_var
 
     def module(self) -> tvm.IRModule:
@@ -63,32 +64,25 @@ class FunctionLibrary:
             number = self._counts.get(stem, 0)
             self._counts[stem] = number + 1
             name = f"{stem}_{number}"
-            if name not in self._names:
+            if name not in self._names and not any(mod.implements_function(name) for mod in self._compiled):
                 self._names.add(name)
                 return name
 
-
-def _equal(func: relax.Function, other: relax.Function) -> bool:
-    """Structural equality; the contents of constants, which are slow to compare, are looked at last."""
-    if not tvm_ffi.structural_equal(func, other, skip_tensor_content=True):
-        return False
-    return all(
-        np.array_equal(_bytes_of(left), _bytes_of(right))
-        for left, right in zip(_constants(func), _constants(other), strict=True)
-    )
+    def _give_back(self, stem: str, name: str) -> None:
+        self._counts[stem] -= 1
+        self._names.remove(name)
 
 
-def _constants(func: relax.Function) -> list[tvm.ir.GenericConst]:
-    found: list[tvm.ir.GenericConst] = []
-
-    def visit(expr: relax.Expr) -> None:
-        if isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.value, tvm.runtime.Tensor):
-            found.append(expr)
-
-    relax.analysis.post_order_visit(func, visit)
-    return found
+def _names_in(mod: tvm.IRModule) -> set[str]:
+    """The names and symbols of the functions of a module."""
+    names = {global_var.name_hint for global_var in mod.get_global_vars()}
+    for func in mod.functions.values():
+        if func.attrs and "global_symbol" in func.attrs:
+            names.add(str(func.attrs["global_symbol"]))
+    return names
 
 
-def _bytes_of(constant: tvm.ir.GenericConst) -> np.ndarray:
-    """The content as bytes, so that not-a-number equals itself."""
-    return np.ascontiguousarray(constant.value.numpy()).view(np.uint8)
+def _identifier(text: str) -> str:
+    """The text as a C identifier."""
+    plain = re.sub(r"\W", "_", text, flags=re.ASCII)
+    return f"_{plain}" if plain[:1].isdigit() else plain

@@ -23,16 +23,18 @@ import tvm
 from tvm import relax
 
 from annotated_region.backend import backend_of
+from annotated_region.call_site import CallSites
 from annotated_region.dataflow import DataflowGraph
 from annotated_region.errors import OverlappingRegionsError
-from annotated_region.external import External, external_function, in_order
-from annotated_region.leaves import Leaf, Leaves
+from annotated_region.external import External, external_function
+from annotated_region.function_body import Surroundings
 from annotated_region.library import FunctionLibrary
 from annotated_region.members import Members, Unit
 from annotated_region.modules import functions_to_partition, require_well_formed
 from annotated_region.record import note
 from annotated_region.region_set import AnnotatedRegionSet
-from annotated_region.rewriting import FunctionRewriter
+from annotated_region.rewriting import FunctionRewriter, rebind
+from annotated_region.unit_order import in_order
 
 __all__ = ["PartitionGraph"]
 
@@ -86,116 +88,62 @@ class _Partitioner:
 
     def __init__(self, regions: AnnotatedRegionSet, library: FunctionLibrary) -> None:
         self.graph = regions.dataflow
+        self.source = Surroundings.of(self.graph)
         self.library = library
         self.scope_of_block = {hash(scope.block): scope for scope in self.graph.scopes}
-        self.member_at = {member.nodes[0]: member for member in regions.members.values()}
+        self.region_at: dict[int, Nodes] = {}
+        self.callee_of: dict[Nodes, tvm.ir.GlobalVar] = {}
+        self.external_of: dict[Nodes, External] = {}
+        # In the order of their first nodes, so that names do not depend on how calls are ordered.
+        for member in sorted(regions.members.values(), key=lambda member: member.sort_key):
+            self.make(member)
+
+    def make(self, member: Members) -> None:
+        """Make the external function of a region, unless it has nothing to compute."""
+        backend = backend_of(member.target)
+        composites = chosen_composites(self.graph, member)
+        external = external_function(
+            self.source, member.nodes, composites, {"Codegen": member.target}, backend.bind_constants
+        )
+        if external is None:
+            return
+        self.region_at[member.nodes[0]] = member.nodes
+        self.external_of[member.nodes] = external
+        self.callee_of[member.nodes] = self.library.add(
+            external, member.target, self.graph.name, backend.share_equal_regions
+        )
 
     def function(self) -> relax.Function:
+        """The function with calls in the places of its regions."""
         return FunctionRewriter(self.bindings, lambda var: var).function(self.graph.func)
 
     def bindings(self, block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
+        """The new bindings of a block."""
         scope = self.scope_of_block[hash(block)]
-        members = [self.member_at[node] for node in scope.nodes if node in self.member_at]
-        if not members:
-            yield from self.host(scope.nodes, rewriter)
-            return
-        held = {node for member in members for node in member.nodes}
-        alone = [(node,) for node in scope.nodes if node not in held]
-        for unit in in_order(self.graph, [*(member.nodes for member in members), *alone]):
-            member = self.member_at.get(unit[0])
-            call = self.call(member, scope.is_dataflow) if member is not None else None
-            yield from self.host(unit, rewriter) if call is None else call
+        call_sites = CallSites(scope.is_dataflow)
+        for unit in self.units(scope.nodes):
+            external = self.external_of.get(unit)
+            if external is None:
+                yield from self.host(unit, call_sites, rewriter)
+            else:
+                yield from call_sites.bindings(self.callee_of[unit], external)
 
-    def host(self, nodes: Sequence[int], rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
+    def units(self, nodes: Sequence[int]) -> list[Nodes]:
+        """The regions among the nodes of a block, and its other nodes one by one, in a valid order."""
+        regions = [self.region_at[node] for node in nodes if node in self.region_at]
+        if not regions:
+            return [(node,) for node in nodes]
+        held = {node for region in regions for node in region}
+        return in_order(self.graph, [*regions, *((node,) for node in nodes if node not in held)])
+
+    def host(
+        self, nodes: Sequence[int], call_sites: CallSites, rewriter: FunctionRewriter
+    ) -> Iterator[relax.Binding]:
         """Bindings that stay, with the bodies inside them rewritten."""
-        for node in nodes:
-            binding = self.graph.nodes[node].binding
-            value = rewriter.nested(binding.value)
-            yield binding if value.same_as(binding.value) else relax.VarBinding(binding.var, value)
-
-    def call(self, member: Members, in_dataflow: bool) -> list[relax.Binding] | None:
-        """The bindings that call the external function of a region; None if it has nothing to compute."""
-        backend = backend_of(member.target)
-        external = external_function(
-            self.graph,
-            member.nodes,
-            chosen_composites(self.graph, member),
-            {"Codegen": member.target},
-            backend.bind_constants,
-        )
-        if external is None:
-            return None
-        callee = self.library.add(external.func, member.target, self.graph.name, backend.share_equal_regions)
-        return _CallSite(callee, external, in_dataflow).bindings()
-
-
-class _CallSite:
-    """The bindings around one call: fields of tuples before it, results and tuples behind it."""
-
-    def __init__(self, callee: tvm.ir.GlobalVar, external: External, in_dataflow: bool) -> None:
-        self.callee = callee
-        self.external = external
-        self.kind = relax.DataflowVar if in_dataflow else relax.Var
-        self.made: list[relax.Binding] = []
-        self.value_of: dict[Leaf, relax.Expr] = {}
-
-    def bindings(self) -> list[relax.Binding]:
-        arguments = [
-            item if isinstance(item, relax.ShapeExpr) else self.read(item) for item in self.external.arguments
-        ]
-        call = relax.Call(self.callee, arguments, ret_ty=self.result_type())
-        self.bind_results(call)
-        for var, leaves in self.external.outputs.items():
-            value = self.value(leaves)
-            if not value.same_as(var):
-                self.made.append(relax.VarBinding(var, value))
-        return self.made
-
-    def result_type(self) -> tvm.ir.Type:
-        types = [leaf.ty for leaf in self.external.results]
-        return types[0] if len(types) == 1 else relax.TupleType(types)
-
-    def bind_results(self, call: relax.Call) -> None:
-        """Bind each result to the first variable that stands for it, or to a fresh one."""
-        owners = {
-            leaves: var
-            for var, leaves in reversed(list(self.external.outputs.items()))
-            if isinstance(leaves, Leaf)
-        }
-        results = self.external.results
-        if len(results) == 1:
-            self.take(results[0], owners.get(results[0]), call)
-            return
-        whole = self.bind(f"{self.callee.name_hint}_out", call)
-        for index, leaf in enumerate(results):
-            self.take(leaf, owners.get(leaf), relax.TupleGetItem(whole, index))
-
-    def take(self, leaf: Leaf, owner: relax.Var | None, value: relax.Expr) -> None:
-        if owner is None:
-            self.value_of[leaf] = self.bind(leaf.name, value)
-        else:
-            self.made.append(relax.VarBinding(owner, value))
-            self.value_of[leaf] = owner
-
-    def value(self, leaves: Leaves) -> relax.Expr:
-        """The expression that stands for leaves behind the call."""
-        if isinstance(leaves, Leaf):
-            return self.read(leaves)
-        return relax.Tuple([self.value(part) for part in leaves])
-
-    def read(self, leaf: Leaf) -> relax.Expr:
-        """The value of a leaf, bound once."""
-        if leaf not in self.value_of:
-            value = leaf.root
-            for index in leaf.path:
-                value = self.bind(leaf.name, relax.TupleGetItem(value, index))
-            self.value_of[leaf] = value
-        return self.value_of[leaf]
-
-    def bind(self, name: str, value: relax.Expr) -> relax.Var:
-        var = self.kind(name, value.ty)
-        self.made.append(relax.VarBinding(var, value))
-        return var
+        for number in nodes:
+            node = self.graph.nodes[number]
+            call_sites.note(node.var, self.source.leaves.of(node.var, node.scope))
+            yield rebind(node.binding, rewriter.nested(node.value))
 
 
 def chosen_composites(graph: DataflowGraph, member: Members) -> list[tuple[str, Nodes]]:

@@ -1,0 +1,104 @@
+"""The bindings around the call of an external function: fields read before it, tuples rebuilt behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tvm
+from tvm import relax
+
+from annotated_region.external import External
+from annotated_region.leaves import Leaf, Leaves
+
+__all__ = ["CallSites"]
+
+
+class CallSites:
+    """Writes the calls of one block; fields of tuples are read once a block.
+
+    Parameters
+    ----------
+    in_dataflow
+        Whether the block is a dataflow block.
+    """
+
+    def __init__(self, in_dataflow: bool) -> None:
+        self.kind = relax.DataflowVar if in_dataflow else relax.Var
+        self.made: list[relax.Binding] = []
+        self.value_of: dict[Leaf, relax.Expr] = {}
+
+    def note(self, var: relax.Var, leaves: Leaves) -> None:
+        """Remember that `var` of this block stands for a field of a tuple."""
+        if isinstance(leaves, Leaf) and leaves.path:
+            self.value_of.setdefault(leaves, var)
+
+    def bindings(self, callee: tvm.ir.GlobalVar, external: External) -> list[relax.Binding]:
+        """The bindings of one call."""
+        self.made = []
+        owners = _owners(external.outputs)
+        arguments = [
+            self.read(item, owners) if isinstance(item, Leaf) else item for item in external.arguments
+        ]
+        call = relax.Call(callee, arguments, ret_ty=_result_type(external))
+        self.bind_results(call, external.results, owners)
+        for var, leaves in external.outputs.items():
+            value = self.value(leaves)
+            if not value.same_as(var):
+                self.made.append(relax.VarBinding(var, value))
+        return self.made
+
+    def bind_results(
+        self, call: relax.Call, results: tuple[Leaf, ...], owners: Mapping[Leaf, relax.Var]
+    ) -> None:
+        """Bind each result to the first variable that stands for it, or to a fresh one."""
+        if len(results) == 1:
+            self.take(results[0], call, owners)
+            return
+        whole = self.bind(f"{call.op.name_hint}_out", call)
+        for index, leaf in enumerate(results):
+            self.take(leaf, relax.TupleGetItem(whole, index), owners)
+
+    def take(self, leaf: Leaf, value: relax.Expr, owners: Mapping[Leaf, relax.Var]) -> relax.Expr:
+        """Bind the value of a leaf."""
+        owner = owners.get(leaf)
+        if owner is None:
+            owner = self.bind(leaf.name, value)
+        else:
+            self.made.append(relax.VarBinding(owner, value))
+        return self.value_of.setdefault(leaf, owner)
+
+    def value(self, leaves: Leaves) -> relax.Expr:
+        """The expression that stands for leaves behind the call."""
+        if isinstance(leaves, Leaf):
+            return self.read(leaves, {})
+        return relax.Tuple([self.value(part) for part in leaves])
+
+    def read(self, leaf: Leaf, owners: Mapping[Leaf, relax.Var]) -> relax.Expr:
+        """The value of a leaf; a field is read from its tuple once."""
+        known = self.value_of.get(leaf)
+        if known is not None:
+            return known
+        if not leaf.path:
+            return leaf.root
+        parent = self.read(Leaf(leaf.root, leaf.path[:-1]), {})
+        return self.take(leaf, relax.TupleGetItem(parent, leaf.path[-1]), owners)
+
+    def bind(self, name: str, value: relax.Expr) -> relax.Var:
+        """Bind a value to a fresh variable."""
+        var = self.kind(name, value.ty)
+        self.made.append(relax.VarBinding(var, value))
+        return var
+
+
+def _owners(outputs: Mapping[relax.Var, Leaves]) -> dict[Leaf, relax.Var]:
+    """For each leaf that a variable of the region stands for, the first such variable."""
+    owners: dict[Leaf, relax.Var] = {}
+    for var, leaves in outputs.items():
+        if isinstance(leaves, Leaf):
+            owners.setdefault(leaves, var)
+    return owners
+
+
+def _result_type(external: External) -> tvm.ir.Type:
+    types = [leaf.ty for leaf in external.results]
+    return types[0] if len(types) == 1 else relax.TupleType(types)

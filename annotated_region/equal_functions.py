@@ -1,0 +1,102 @@
+"""Finds functions that are equal, constants included, without comparing every pair.
+
+TVM's structural hash is told to skip the content of constants, which would dominate its time;
+functions of one structure are then told apart by samples of their constants, and only those that
+agree in both are compared in full. A network whose blocks differ in weights alone therefore costs
+linear time, where one hash a structure would make it quadratic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax
+
+__all__ = ["EqualFunctions"]
+
+Constants = Sequence[tvm.ir.GenericConst]
+
+_SAMPLES = 1024
+
+
+@dataclass(slots=True)
+class _Structure:
+    """The functions of one structural hash; `by_content` is filled once there are two of them."""
+
+    first: _Entry | None
+    by_content: dict[tuple[bytes, ...], list[_Entry]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    func: relax.Function
+    constants: Constants
+    name: tvm.ir.GlobalVar
+
+
+class EqualFunctions:
+    """Functions without a name of their own, each with what it is called."""
+
+    def __init__(self) -> None:
+        self._structures: dict[int, _Structure] = {}
+        self._samples: dict[int, bytes] = {}
+
+    def name_of(
+        self, func: relax.Function, constants: Constants, otherwise: tvm.ir.GlobalVar
+    ) -> tvm.ir.GlobalVar:
+        """What an equal function is called; `otherwise`, from now on, if there is none.
+
+        Parameters
+        ----------
+        func
+            The function.
+        constants
+            The tensor constants in it, in the order of their uses.
+        otherwise
+            What to call it.
+        """
+        entry = _Entry(func, constants, otherwise)
+        structure = self._structures.get(key := _structural_hash(func))
+        if structure is None:
+            self._structures[key] = _Structure(entry)
+            return otherwise
+        if structure.first is not None:
+            self._file(structure.first, structure)
+            structure.first = None
+        return self._file(entry, structure).name
+
+    def _file(self, entry: _Entry, structure: _Structure) -> _Entry:
+        """The first entry that is equal to this one."""
+        alike = structure.by_content.setdefault(tuple(map(self._sample, entry.constants)), [])
+        for known in alike:
+            if _equal(known, entry):
+                return known
+        alike.append(entry)
+        return entry
+
+    def _sample(self, constant: tvm.ir.GenericConst) -> bytes:
+        known = self._samples.get(hash(constant))
+        if known is None:
+            content = _bytes_of(constant)
+            known = self._samples[hash(constant)] = content[:: 1 + content.size // _SAMPLES].tobytes()
+        return known
+
+
+def _structural_hash(func: relax.Function) -> int:
+    return int(tvm_ffi.structural_hash(func, skip_tensor_content=True))
+
+
+def _equal(left: _Entry, right: _Entry) -> bool:
+    return bool(tvm_ffi.structural_equal(left.func, right.func, skip_tensor_content=True)) and all(
+        a.same_as(b) or np.array_equal(_bytes_of(a), _bytes_of(b))
+        for a, b in zip(left.constants, right.constants, strict=True)
+    )
+
+
+def _bytes_of(constant: tvm.ir.GenericConst) -> np.ndarray:
+    """The content as bytes, so that not-a-number equals itself."""
+    return np.ascontiguousarray(constant.value.numpy()).view(np.uint8).reshape(-1)
