@@ -70,7 +70,7 @@ def compiler_begin(value: relax.Expr, compiler: str, region: str | None = None) 
     Raises
     ------
     MalformedAnnotationError
-        `compiler` or `region` is no text, or is empty.
+        `compiler` or `region` is no text, or is empty; `value` is a tuple written out.
     """
     return _annotate(BEGIN, value, compiler, region)
 
@@ -93,21 +93,28 @@ def annotation_of(value: relax.Expr, begin: str = BEGIN, end: str = END) -> Anno
     Raises
     ------
     MalformedAnnotationError
-        The call is an annotation without a target name.
+        The call is an annotation of no value or of several, without a target name, or with a label
+        that is no text.
     """
     if not isinstance(value, tvm.ir.Call) or not isinstance(value.op, tvm.ir.Op):
         return None
     name = value.op.name
     if name not in (begin, end):
         return None
-    attrs = value.attrs if isinstance(value.attrs, tvm.ir.DictAttrs) else {}
-    compiler = attrs.get("compiler", None)
-    if not isinstance(compiler, str) or not compiler:
+    short = name.rpartition(".")[2]
+    if len(value.args) != 1:
         raise MalformedAnnotationError(
-            f'{value} names no target; write {name.removeprefix("relax.")}(x, compiler="<target>")'
+            f'{short} takes one value, not {len(value.args)}; write {short}(x, compiler="<target>")'
         )
-    region = attrs.get("region", "")
-    return Annotation(name == begin, Key(str(compiler), str(region or "")))
+    attrs = value.attrs if isinstance(value.attrs, tvm.ir.DictAttrs) else {}
+    compiler, region = attrs.get("compiler", None), attrs.get("region", None)
+    if not isinstance(compiler, str) or not compiler:
+        raise MalformedAnnotationError(f'{short} names no target; write {short}(x, compiler="<target>")')
+    if region is not None and (not isinstance(region, str) or not region):
+        raise MalformedAnnotationError(
+            f'{short} for {str(compiler)!r} has the label {region!r}; write region="<label>", or leave it out'
+        )
+    return Annotation(name == begin, Key(str(compiler), "" if region is None else str(region)))
 
 
 def _annotate(op_name: str, value: relax.Expr, compiler: str, region: str | None) -> relax.Call:
@@ -116,6 +123,8 @@ def _annotate(op_name: str, value: relax.Expr, compiler: str, region: str | None
     if region is not None and (not isinstance(region, str) or not region):
         raise MalformedAnnotationError(f"the label of a region is a non-empty text, not {region!r}")
     attrs = {"compiler": compiler} if region is None else {"compiler": compiler, "region": region}
+    if isinstance(value, tuple | list | relax.Tuple):
+        raise MalformedAnnotationError("a tuple is annotated field by field; annotate each of its values")
     # Operands may be plain numbers in TVMScript, which makes constants of them elsewhere too.
     operand = value if isinstance(value, tvm.ir.Expr) else relax.const(value)
     return relax.Call(tvm.ir.Op.get(op_name), [operand], tvm.ir.make_node("ir.DictAttrs", **attrs))

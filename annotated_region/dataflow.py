@@ -145,8 +145,8 @@ class DataflowGraph:
     unused_begins
         The edges that end in a ``compiler_begin`` that nobody uses; their consumer is `DEAD`.
     annotation_values
-        For each annotation variable (by hash), the expression that it annotates in the end.
-
+        For each annotation variable (by hash), the expression that it annotates: another annotation
+        variable, where annotations stand one behind the other.
     """
 
     def __init__(self, func: relax.Function, name: str | None, begin: str, end: str) -> None:

@@ -23,8 +23,12 @@ from tvm import relax
 
 from annotated_region.annotations import BEGIN, END, Annotation, annotation_of
 from annotated_region.dataflow import DEAD, RESULT, DataflowGraph, Edge, Node, NodeKind, Scope
+from annotated_region.errors import InvalidModuleError, MalformedAnnotationError
 
 __all__ = ["read_dataflow"]
+
+# An expression over shapes may be a call too; that is a number, no operand.
+_NEVER_OPERANDS = (tvm.ir.Call, relax.If, relax.SeqExpr)
 
 Origin = tuple[int, int]
 """Where a value comes from: the number of its producer and that of the chain it came through."""
@@ -55,7 +59,9 @@ def read_dataflow(
     Raises
     ------
     MalformedAnnotationError
-        An annotation names no target.
+        An annotation names no target, or does not stand on one value.
+    InvalidModuleError
+        The function is not in TVM's normal form: an operand is itself a call or a conditional.
 
     Notes
     -----
@@ -129,29 +135,41 @@ class _Walker:
 
     def annotation(self, var: relax.Var, call: relax.Call) -> None:
         """Case 1."""
-        token = self.token_of(call)
+        token = self.token_of(var, call)
         argument = call.args[0]
-        if isinstance(argument, tvm.ir.Var):
+        if isinstance(argument, tvm.ir.Var) and not self.is_shape_var(argument):
             producer, chain = self.origin_of(argument)
-            root = self.graph.annotation_values.get(hash(argument), argument)
         else:
+            self.require_literal(var, argument)
             producer, chain = self.external(var)
             self.graph.bare_externals.add(producer)
-            root = argument
         origin = (producer, self.graph.chains.extend(chain, token))
         self.origin[hash(var)] = self.unused[hash(var)] = origin
-        self.graph.annotation_values[hash(var)] = root
+        self.graph.annotation_values[hash(var)] = argument
 
-    def token_of(self, call: relax.Call) -> Annotation:
+    def token_of(self, var: relax.Var, call: relax.Call) -> Annotation:
         # Annotations written by this package share one attribute object a key, so that reading
         # them costs one look-up instead of one conversion each. Begin and end differ by the op.
         identity = (hash(call.op), hash(call.attrs))
         token = self.tokens.get(identity)
-        if token is None:
+        if token is not None and len(call.args) == 1:
+            return token
+        try:
             token = annotation_of(call, self.graph.begin, self.graph.end)
-            assert token is not None, "only annotation calls come here"
-            self.tokens[identity] = token
+        except MalformedAnnotationError as error:
+            raise MalformedAnnotationError(f"{self.graph.name}: binding {var.name!r}: {error}") from error
+        assert token is not None, "only annotation calls come here"
+        self.tokens[identity] = token
         return token
+
+    def require_literal(self, var: relax.Var, argument: relax.Expr) -> None:
+        """What is annotated and no variable must be one value that belongs to its user."""
+        if isinstance(argument, relax.Tuple):
+            raise MalformedAnnotationError(
+                f"{self.graph.name}: binding {var.name!r} annotates a tuple as a whole; annotate its fields "
+                "one by one, or bind the tuple to a variable first"
+            )
+        self.leaves([argument])
 
     def node(
         self,
@@ -218,7 +236,16 @@ class _Walker:
 
     def match_cast(self, binding: relax.MatchCast, value: relax.Expr, scope: Scope) -> None:
         """Case 5."""
-        number = self.node(binding, value, NodeKind.BOUNDARY, scope, self.leaves([value]))
+        if isinstance(value, tvm.ir.Call):
+            if hash(value.op) in self.annotation_ops:
+                raise MalformedAnnotationError(
+                    f"{self.graph.name}: binding {binding.var.name!r}: an annotation stands inside a "
+                    "MatchCast; bind it to a variable of its own first"
+                )
+            operands = self.call_leaves(value, value.op)
+        else:
+            operands = self.leaves([value])
+        number = self.node(binding, value, NodeKind.BOUNDARY, scope, operands)
         for var in _shape_vars(binding.ty):
             if hash(var) not in self.shape_vars:
                 self.shape_vars.add(hash(var))
@@ -255,7 +282,24 @@ class _Walker:
 
     def leaves(self, exprs: Iterable[relax.Expr]) -> list[Origin]:
         """The origins of all variables in `exprs`, in order of use."""
-        return [self.origin_of(var) for var in _variables(exprs) if not self.is_shape_var(var)]
+        return [self.origin_of(var) for var in self.variables(exprs) if not self.is_shape_var(var)]
+
+    def variables(self, exprs: Iterable[relax.Expr]) -> Iterator[relax.Var]:
+        """The variables in leaf position, left to right."""
+        for expr in exprs:
+            if isinstance(expr, tvm.ir.Var):
+                yield expr
+            elif isinstance(expr, relax.Tuple):
+                yield from self.variables(expr.fields)
+            elif isinstance(expr, tvm.ir.TupleGetItem):
+                yield from self.variables([expr.tuple_value])
+            elif isinstance(expr, relax.Function):
+                yield from relax.analysis.free_vars(expr)
+            elif isinstance(expr, _NEVER_OPERANDS) and not isinstance(expr.ty, tvm.ir.PrimType):
+                raise InvalidModuleError(
+                    f"{self.graph.name} is not in normal form: {expr} is an operand; apply "
+                    "relax.transform.Normalize() first"
+                )
 
     def is_shape_var(self, var: relax.Var) -> bool:
         # A shape variable stands for a number that parameters and casts define; it is no value.
@@ -287,19 +331,6 @@ class _Walker:
                 graph.unused_begins.append(edge)
             else:
                 graph.leaving(producer).append(edge)
-
-
-def _variables(exprs: Iterable[relax.Expr]) -> Iterator[relax.Var]:
-    """The variables in leaf position, left to right; shape variables are not values."""
-    for expr in exprs:
-        if isinstance(expr, tvm.ir.Var):
-            yield expr
-        elif isinstance(expr, relax.Tuple):
-            yield from _variables(expr.fields)
-        elif isinstance(expr, tvm.ir.TupleGetItem):
-            yield from _variables([expr.tuple_value])
-        elif isinstance(expr, relax.Function):
-            yield from relax.analysis.free_vars(expr)
 
 
 def _shape_vars(ty: tvm.ir.Type) -> list[relax.Var]:

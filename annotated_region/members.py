@@ -1,24 +1,23 @@
 """The members of a region set as numbers: what is read or claimed, in canonical order.
 
-A label ``"<name>#<k>"`` marks a composite of the pattern `name`; one without a name, ``"#<k>"``,
-marks a node that its target also claims alone, next to the composites that hold it. A composite that
-lies inside a plain region of its target belongs to that region; otherwise it is a region itself.
+A label ``"<name>#<k>"``, `k` being a number, marks a composite of the pattern `name`; one without a
+name, ``"#<k>"``, marks a node that its target also claims alone, next to the composites that hold it.
+Which regions hold which composites is told by ``annotated_region.normal_form``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from tvm import relax
 
-from annotated_region.annotations import Key
 from annotated_region.dataflow import DataflowGraph, NodeKind
 from annotated_region.errors import InvalidClaimError
 from annotated_region.region import Composite
 
-__all__ = ["Claim", "Members", "Unit", "members_from_claims", "members_from_reading"]
+__all__ = ["Claim", "Members", "Unit", "members_from_claims"]
 
 Nodes = tuple[int, ...]
 Claim: TypeAlias = relax.Var | Sequence[relax.Var] | Composite
@@ -43,8 +42,20 @@ class Members:
 
     @property
     def is_composite(self) -> bool:
-        """Whether the region is nothing but one composite, or one node that is also claimed alone."""
-        return len(self.units) == 1 and self.units[0].nodes == self.nodes
+        """Whether the region is nothing but one composite."""
+        return len(self.units) == 1 and self.units[0].nodes == self.nodes and bool(self.units[0].name)
+
+    @property
+    def composites(self) -> list[Unit]:
+        """The composites inside."""
+        return [unit for unit in self.units if unit.name]
+
+    @property
+    def alone(self) -> list[int]:
+        """The nodes that the target claims without a composite, too or only."""
+        covered = {node for unit in self.composites for node in unit.nodes}
+        marked = {node for unit in self.units if not unit.name for node in unit.nodes}
+        return [node for node in self.nodes if node not in covered or node in marked]
 
     @property
     def sort_key(self) -> tuple[Nodes, str, tuple[Unit, ...]]:
@@ -61,62 +72,20 @@ class Members:
         return Members(self.target, moved(self.nodes), units, self.label)
 
     def joined(self, other: Members) -> Members:
-        """Both regions as one."""
+        """Both regions as one; what is claimed alone in one of them stays so."""
+        composites = {*self.composites, *other.composites}
+        covered = {node for unit in composites for node in unit.nodes}
+        marks = {Unit((node,), "") for node in (*self.alone, *other.alone) if node in covered}
         return Members(
             self.target,
             tuple(sorted({*self.nodes, *other.nodes})),
-            tuple(sorted({*self.units, *other.units})),
+            tuple(sorted(composites | marks)),
             self.label,
         )
 
 
-def members_from_reading(found: Iterable[tuple[Key, Nodes]]) -> list[Members]:
-    """The regions that reading found, composites put into the regions that hold them."""
-    members = []
-    for key, nodes in found:
-        name, mark, _count = key.label.rpartition("#")
-        units = (Unit(nodes, name),) if mark else ()
-        members.append(Members(key.target, nodes, units, "" if mark else key.label))
-    return list(absorb_composites(dict(enumerate(members))).values())
-
-
-def absorb_composites(members: Mapping[int, Members]) -> dict[int, Members]:
-    """Put each composite that stands alone into the plain regions of its target that hold all its nodes.
-
-    O(nodes of all regions, times the number of regions of one target that share a node).
-    """
-    composites = {index: member for index, member in members.items() if member.is_composite}
-    if not composites:
-        return dict(members)
-    holders = _holders((index, member) for index, member in members.items() if index not in composites)
-    units: dict[int, list[Unit]] = {}
-    absorbed = set()
-    for index, member in composites.items():
-        for holder in _holding(holders, member):
-            units.setdefault(holder, []).append(member.units[0])
-            absorbed.add(index)
-    return {
-        index: replace(member, units=tuple(sorted({*member.units, *units.get(index, ())})))
-        for index, member in members.items()
-        if index not in absorbed
-    }
-
-
-def _holders(regions: Iterable[tuple[int, Members]]) -> dict[tuple[str, int], list[int]]:
-    holders: dict[tuple[str, int], list[int]] = {}
-    for index, member in regions:
-        for node in member.nodes:
-            holders.setdefault((member.target, node), []).append(index)
-    return holders
-
-
-def _holding(holders: Mapping[tuple[str, int], list[int]], member: Members) -> list[int]:
-    first, *rest = (holders.get((member.target, node), []) for node in member.nodes)
-    return [index for index in first if all(index in other for other in rest)]
-
-
 def members_from_claims(graph: DataflowGraph, claims: Mapping[str, Iterable[Claim]]) -> list[Members]:
-    """One region a claim; equal claims are one.
+    """One region a claim.
 
     Raises
     ------
@@ -124,17 +93,16 @@ def members_from_claims(graph: DataflowGraph, claims: Mapping[str, Iterable[Clai
         A claim is empty, names a variable that the function does not bind, something that no region
         may hold, or nodes of two scopes.
     """
-    members = {_member(graph, target, claim): None for target, offered in claims.items() for claim in offered}
-    return in_canonical_order(members)
-
-
-def in_canonical_order(members: Iterable[Members]) -> list[Members]:
-    """Sorted, so that ids do not depend on where the regions came from."""
-    return sorted(members, key=lambda member: member.sort_key)
+    return [_member(graph, target, claim) for target, offered in claims.items() for claim in offered]
 
 
 def _member(graph: DataflowGraph, target: str, claim: Claim) -> Members:
     if isinstance(claim, Composite):
+        if not claim.name:
+            raise InvalidClaimError(
+                f"{graph.name}: a composite of target {target!r} has no name; give it one, or claim its "
+                "nodes as a tuple"
+            )
         nodes = _claimed_nodes(graph, target, claim.nodes)
         return Members(target, nodes, (Unit(nodes, claim.name),))
     variables = [claim] if isinstance(claim, relax.Var) else list(claim)

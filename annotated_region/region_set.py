@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -14,16 +14,11 @@ from annotated_region.certificate import Certificate
 from annotated_region.dataflow import DEAD, DataflowGraph
 from annotated_region.dataflow_walk import read_dataflow
 from annotated_region.errors import InvalidClaimError, OverlappingRegionsError, RegionCycleError
-from annotated_region.members import (
-    Claim,
-    Members,
-    absorb_composites,
-    in_canonical_order,
-    members_from_claims,
-    members_from_reading,
-)
+from annotated_region.families import FamilyCycleError, family_of, orders
+from annotated_region.members import Claim, Members, members_from_claims
 from annotated_region.networks import quotient_network, scope_network
-from annotated_region.quotient import contract, find_cycle, topological_order
+from annotated_region.normal_form import in_canonical_order, members_from_reading, normalized
+from annotated_region.quotient import contract, find_cycle
 from annotated_region.reading import read_regions
 from annotated_region.region import AnnotatedRegion, Composite
 from annotated_region.writing import strip_annotations, write_annotations
@@ -60,7 +55,7 @@ class AnnotatedRegionSet:
     ) -> None:
         self._graph = read_dataflow(func, name, begin, end)
         found = read_regions(self._graph) if self._graph.is_annotated else []
-        self._hold(dict(enumerate(in_canonical_order(members_from_reading(found)))))
+        self._hold(members_from_reading(found))
         self._written: relax.Function | None = func
 
     @classmethod
@@ -197,22 +192,23 @@ class AnnotatedRegionSet:
     def merge(self, a: AnnotatedRegion | int, b: AnnotatedRegion | int) -> AnnotatedRegion:
         """Join two regions of one target; the result keeps the smaller id. O(nodes + edges).
 
-        Composites of that target that lie inside the joined region become part of it.
+        What the joined region makes superfluous becomes part of it: composites of that target inside
+        it, and a region of that target that is equal to it.
 
         Raises
         ------
         InvalidClaimError
             They are no two regions of one target and one block.
         RegionCycleError
-            The joined region would have to run both before and after something else. The set is
-            unchanged.
+            The joined region would have to run both before and after something else, or the set has
+            an order no more for another reason. The set is unchanged.
         """
         left, right = sorted(region if isinstance(region, int) else region.id for region in (a, b))
         first, second = self._require_pair(left, right)
-        members = {region: held for region, held in self._members.items() if region != right}
-        members[left] = first.joined(second)
+        others = {region: held for region, held in self._members.items() if region not in (left, right)}
+        members = dict(sorted(normalized({left: first.joined(second), **others}).items()))
         self._require_joinable(left, right, members)
-        self._hold(absorb_composites(members))
+        self._hold(members)
         self._written = None
         return self[left]
 
@@ -225,37 +221,41 @@ class AnnotatedRegionSet:
         first, second = self._members[left], self._members[right]
         nodes = self._graph.nodes
         if left == right or first.target != second.target:
-            raise InvalidClaimError(f"{self[left]} and {self[right]} are not two regions of one target")
+            raise InvalidClaimError(
+                f"{self._graph.name}: {self[left]} and {self[right]} are not two regions of one target; only "
+                "such regions can be joined"
+            )
         if nodes[first.nodes[0]].scope != nodes[second.nodes[0]].scope:
             raise InvalidClaimError(
-                f"{self[left]} and {self[right]} lie in two blocks; a region stays in one"
+                f"{self._graph.name}: {self[left]} and {self[right]} lie in two blocks; a region stays in one"
             )
         return first, second
 
     def _require_joinable(self, left: int, right: int, members: dict[int, Members]) -> None:
-        for family in _families(members):
-            if left not in family:
-                continue
-            quotient = contract(self._graph, [members[region].nodes for region in family])
-            cycle = find_cycle(quotient)
-            if cycle:
-                names = ", ".join(
-                    repr(self._graph.nodes[vertex].var.name)
-                    for vertex in cycle
-                    if vertex != members[left].nodes[0]
-                )
-                raise RegionCycleError(
-                    f"{self._graph.name}: joining {self[left]} and {self[right]} would put {names} both "
-                    "before and after them; keep them apart, or let ResolveConflicts give some of these "
-                    "nodes to another target"
-                )
+        family = family_of(members, left)
+        cycle = find_cycle(contract(self._graph, [members[region].nodes for region in family]))
+        if not cycle:
+            return
+        joined = members[left].nodes[0]
+        where = f"{self._graph.name}: joining {self[left]} and {self[right]}"
+        if joined in cycle:
+            between = ", ".join(self._vertex_names([vertex for vertex in cycle if vertex != joined], family))
+            raise RegionCycleError(
+                f"{where} would put {between} both before and after them; keep them apart, or let "
+                "ResolveConflicts give some of these nodes to another target"
+            )
+        names = " -> ".join(self._vertex_names([*cycle, cycle[0]], family))
+        raise RegionCycleError(
+            f"{where} would leave regions that need each other's results: {names}; split one of these first"
+        )
 
     # -- writing and proving ----------------------------------------------------------------------
 
     def annotate(self) -> relax.Function:
-        """The function with the regions written into it as annotations. O(edges).
+        """The function with the regions written into it as annotations.
 
-        A set that was read and not changed gives the function that it was read from.
+        A set that was read and not changed gives the function that it was read from. Time is linear
+        in the edges, each times the number of regions and composites around its ends.
         """
         if self._written is None:
             plain = self.plain()
@@ -263,31 +263,39 @@ class AnnotatedRegionSet:
         return self._written
 
     def verify(self) -> Certificate:
-        """A certificate that the regions can run, one after the other. O(nodes + edges) an order.
+        """A certificate that the regions can run, one after the other.
+
+        A disjoint set has one order. Regions that overlap have several, see `Certificate`; each takes
+        O((nodes + edges) log nodes).
 
         Raises
         ------
         RegionCycleError
-            Two regions of an order need each other's results.
+            Two regions of an order need each other's results, or a path leaves one region and comes
+            back to it.
         """
-        return Certificate(tuple(self._order(family) for family in _families(self._members)))
-
-    def _order(self, family: Sequence[int]) -> tuple[int | relax.Var, ...]:
-        graph = self._graph
-        quotient = contract(graph, [self._members[region].nodes for region in family])
-        order = topological_order(quotient)
-        region_at = {self._members[region].nodes[0]: region for region in family}
-        if order is None:
-            cycle = find_cycle(quotient)
-            names = " -> ".join(
-                str(self[region_at[vertex]]) if vertex in region_at else repr(graph.nodes[vertex].var.name)
-                for vertex in (*cycle, cycle[0])
-            )
+        certified = []
+        try:
+            for family, order in orders(self._graph, self._members):
+                region_at = {self._members[region].nodes[0]: region for region in family}
+                certified.append(
+                    tuple(region_at.get(vertex, self._graph.nodes[vertex].var) for vertex in order)
+                )
+        except FamilyCycleError as error:
+            names = " -> ".join(self._vertex_names([*error.cycle, error.cycle[0]], error.family))
             raise RegionCycleError(
-                f"{graph.name}: these regions need each other's results: {names}; split one of them, or "
-                "build them with MergeCompilerRegions and ResolveConflicts"
-            )
-        return tuple(region_at.get(vertex, graph.nodes[vertex].var) for vertex in order)
+                f"{self._graph.name}: these regions need each other's results: {names}; split one of them, "
+                "or build them with MergeCompilerRegions and ResolveConflicts"
+            ) from error
+        return Certificate(tuple(certified))
+
+    def _vertex_names(self, vertices: Iterable[int], family: Iterable[int]) -> list[str]:
+        """Vertices of the quotient graph of a family in words."""
+        region_at = {self._members[region].nodes[0]: region for region in family if region in self._members}
+        return [
+            str(self[region_at[vertex]]) if vertex in region_at else repr(self._graph.nodes[vertex].var.name)
+            for vertex in vertices
+        ]
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -310,7 +318,7 @@ class AnnotatedRegionSet:
     def _changed_to(self, members: Iterable[Members]) -> AnnotatedRegionSet:
         other = AnnotatedRegionSet.__new__(AnnotatedRegionSet)
         other._graph = self._graph
-        kept = absorb_composites(dict(enumerate(dict.fromkeys(members))))
+        kept = normalized(dict(enumerate(members)))
         other._hold(dict(enumerate(in_canonical_order(kept.values()))))
         unchanged = list(other._members.values()) == list(self._members.values())
         other._written = self._written if unchanged else None
@@ -359,32 +367,3 @@ class AnnotatedRegionSet:
         return [
             (region.target, region.nodes, region.inputs, region.outputs, region.composites) for region in self
         ]
-
-
-def _families(members: Mapping[int, Members]) -> list[list[int]]:
-    """Sets of regions that have a common order, each region in at least one.
-
-    1. A disjoint set is one family.
-    2. Else the regions of one target that overlap none of its others are a family, and
-    3. each of the others is one alone.
-    """
-    if not _crowded(members, by_target=False):
-        return [list(members)]
-    crowded = _crowded(members, by_target=True)
-    families: dict[str, list[int]] = {}
-    for region, held in members.items():
-        if region not in crowded:
-            families.setdefault(held.target, []).append(region)
-    return [*families.values(), *([region] for region in crowded)]
-
-
-def _crowded(members: Mapping[int, Members], by_target: bool) -> dict[int, None]:
-    """The regions that share a node with another one (of their target)."""
-    first: dict[tuple[str, int], int] = {}
-    crowded: dict[int, None] = {}
-    for region, held in members.items():
-        for node in held.nodes:
-            other = first.setdefault((held.target if by_target else "", node), region)
-            if other != region:
-                crowded[other] = crowded[region] = None
-    return dict(sorted(crowded.items()))

@@ -28,31 +28,34 @@ Path = tuple[int, ...]
 
 def strip_annotations(graph: DataflowGraph) -> relax.Function:
     """The function without its annotations; the function itself if it has none. O(bindings)."""
-    values = graph.annotation_values
-    if not values:
+    annotated = graph.annotation_values
+    if not annotated:
         return graph.func
+    values: dict[int, relax.Expr] = {}
 
     def original(leaf: relax.Expr) -> relax.Expr:
         return values.get(hash(leaf), leaf)
 
     def bindings(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
         for binding in block.bindings:
-            annotated = values.get(hash(binding.var))
-            if annotated is None:
+            argument = annotated.get(hash(binding.var))
+            if argument is None:
                 yield rebind(binding, replace_operands(rewriter.nested(binding.value), original))
-            elif _carries_out(block, binding.var, annotated):
-                del values[hash(binding.var)]
-                yield relax.VarBinding(binding.var, annotated, binding.span)
+                continue
+            value = original(argument)
+            if _carries_out(block, binding.var, value):
+                yield relax.VarBinding(binding.var, value, binding.span)
+            else:
+                values[hash(binding.var)] = value
 
-    values = dict(values)
     return FunctionRewriter(bindings, original).function(graph.func)
 
 
-def _carries_out(block: relax.BindingBlock, var: relax.Var, annotated: relax.Expr) -> bool:
+def _carries_out(block: relax.BindingBlock, var: relax.Var, value: relax.Expr) -> bool:
     """Whether `var` is what carries a dataflow variable out of its block: then it stays, as another name."""
     return (
         isinstance(block, relax.DataflowBlock)
-        and isinstance(annotated, relax.DataflowVar)
+        and isinstance(value, relax.DataflowVar)
         and not isinstance(var, relax.DataflowVar)
     )
 
@@ -90,8 +93,10 @@ def _marks_of(graph: DataflowGraph, regions: Sequence[Members]) -> list[_Mark]:
     for index, region in enumerate(regions):
         if region.is_composite:
             label = labels.of_unit(region.target, region.units[0])
-        elif region.label or index in overlapping or len(list(_pieces(graph, region.nodes))) > 1:
-            label = region.label or labels.fresh(region.target)
+        elif region.label:
+            label = labels.given(region.target, region.label)
+        elif index in overlapping or len(list(_pieces(graph, region.nodes))) > 1:
+            label = labels.fresh(region.target)
         else:
             label = ""
         marks.append(_Mark(Key(region.target, label), region.nodes))
@@ -107,7 +112,15 @@ class _Labels:
 
     def __init__(self, regions: Iterable[Members]) -> None:
         self.taken = {(region.target, region.label) for region in regions if not region.is_composite}
+        self.handed_out: set[tuple[str, str]] = set()
         self.counts: dict[tuple[str, str], int] = {}
+
+    def given(self, target: str, label: str) -> str:
+        """The label that a region was read with; another one if two parts of that region have it now."""
+        if (target, label) in self.handed_out:
+            return self.fresh(target)
+        self.handed_out.add((target, label))
+        return label
 
     def fresh(self, target: str) -> str:
         return self._next(target, "r")

@@ -1,0 +1,16 @@
+"""Every Hypothesis strategy of the project in one place: functions, modules, claims, region sets."""
+
+from annotated_region.testing.claims import TARGETS, annotated_functions, claimable, claims, region_sets
+from annotated_region.testing.functions import IDENTITY, Ingredients, functions, modules
+
+__all__ = [
+    "IDENTITY",
+    "TARGETS",
+    "Ingredients",
+    "annotated_functions",
+    "claimable",
+    "claims",
+    "functions",
+    "modules",
+    "region_sets",
+]
