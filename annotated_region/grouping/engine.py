@@ -51,7 +51,7 @@ def group(
     limits
         By colour; a colour without an entry has no limits and need not be connected.
     fixed
-        Disjoint sets of vertices of one colour each that have to stay together.
+        Disjoint sets of vertices of one colour each that have to stay together; each counts as connected.
     effort
         0: constructive strategies only; 1: their answer is refined as well; 2: and small graphs are searched
         for the true optimum.
@@ -81,6 +81,8 @@ def group(
     if effort > 1 and len(best) > bound:
         best, proved = improve(problem, best)
         bound = len(best) if proved else bound
+    if len(problem.limits) > 1 and not problem.connected and not problem.bounded:
+        best = cut_runs(problem, settle(problem, _as_positions(problem, best)))
     return _answer(problem, best, bound)
 
 
@@ -107,26 +109,28 @@ def _positions(problem: Problem, size: int) -> Iterator[Positions]:
 
     From the sinks comes first: of the two it leaves fewer groups where groups have to be connected.
     """
-    backwards = problem.reversed()
     several = len(problem.limits) > 1
-    tail, liat = tails(problem), tails(backwards)
-    for policy in POLICIES if several and size <= _SMALL else POLICIES[:1]:
-        yield turned(waves(backwards, liat, policy))
-        if size <= _SMALL:
-            yield waves(problem, tail, policy)
-    if several and size <= _BITS_SMALL:
-        width = max(1, 16 * _SMALL // (_SMALL + 100 * size))
-        yield turned(beam(backwards, width))
-        yield beam(problem, width)
+    small = size <= _SMALL
+    policies = POLICIES if several and small else POLICIES[:1]
+    for side in (problem.reversed(), problem) if small else (problem.reversed(),):
+        found = [waves(side, tails(side), policy) for policy in policies]
+        if several and size <= _BITS_SMALL:
+            found.append(beam(side, max(1, 16 * _SMALL // (_SMALL + 100 * size))))
+        yield from found if side is problem else map(turned, found)
+
+
+def _as_positions(problem: Problem, partition: Partition) -> Positions:
+    """A partition in topological order as positions: joins and searches leave values to be settled again."""
+    positions = [-1] * len(problem.dag)
+    for run, members in enumerate(partition):
+        for vertex in members:
+            positions[vertex] = run
+    return positions
 
 
 def _cost(problem: Problem, partition: Partition) -> tuple[int, int]:
     """Groups first, values that cross second."""
-    place: list[int | None] = [None] * len(problem.dag)
-    for index, members in enumerate(partition):
-        for vertex in members:
-            place[vertex] = index
-    return len(partition), crossings(problem, place)
+    return len(partition), crossings(problem, _as_positions(problem, partition))
 
 
 def _answer(problem: Problem, partition: Partition, bound: int) -> Grouping:

@@ -50,7 +50,7 @@ def improve(problem: Problem, partition: Partition) -> tuple[Partition, bool]:
     search = _Search.of(problem, len(partition))
     search.run(search.settled(0), ())
     found = [_bits(group) for group in search.best] if search.best is not None else partition
-    return found, search.moves <= _MOST_MOVES
+    return found, search.moves <= _MOST_MOVES and not problem.exhausted
 
 
 def _bits(mask: int) -> list[int]:

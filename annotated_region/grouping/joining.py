@@ -40,16 +40,53 @@ def join(problem: Problem, partition: Partition) -> Partition:
     pairs = [*_edges(problem, partition), *_siblings(problem, partition)]
     if not pairs:
         return partition
-    quotient = DynamicQuotient(problem.dag, partition)
-    budget = _EFFORT * (len(problem.dag) + sum(map(len, problem.dag.successors)))
+    joining = _Joining(problem, partition)
     for _ in range(2):
-        refused = [pair for pair in pairs if not _try(problem, quotient, pair, budget)]
+        refused = [pair for pair in pairs if not joining.attempt(*pair)]
         if len(refused) in (0, len(pairs)):
             break
         pairs = refused
     rank = {vertex: rank for rank, vertex in enumerate(problem.topological)}
-    groups = (group for group in quotient.groups() if problem.colours[group[0]] is not None)
+    groups = (group for group in joining.quotient.groups() if problem.colours[group[0]] is not None)
     return [sorted(group, key=rank.__getitem__) for group in groups]
+
+
+class _Joining:
+    """The quotient graph, the weights of its groups, and what is left of the budget."""
+
+    __slots__ = ("_budget", "_problem", "_weight", "quotient")
+
+    def __init__(self, problem: Problem, partition: Partition) -> None:
+        self._problem = problem
+        self._budget = _EFFORT * (len(problem.dag) + sum(map(len, problem.dag.successors)))
+        self.quotient = DynamicQuotient(problem.dag, partition)
+        self._weight = {
+            self.quotient.name(group[0]): sum(problem.weights[vertex] for vertex in group)
+            for group in partition
+        }
+
+    def attempt(self, left: int, right: int) -> bool:
+        """Join the groups of two vertices if the limits and the graph allow it; whether they are one now."""
+        quotient = self.quotient
+        if quotient.same(left, right):
+            return True
+        weight = self._weight[quotient.name(left)] + self._weight[quotient.name(right)]
+        left_over = self._budget - quotient.steps
+        if left_over <= 0 or not self._allowed(left, right, weight):
+            return False
+        joined = quotient.try_merge(left, right, left_over)
+        if joined:
+            self._weight[quotient.name(left)] = weight
+        return joined
+
+    def _allowed(self, left: int, right: int, weight: int) -> bool:
+        """Whether the limits let the groups of two vertices be one."""
+        limits = self._problem.limits_of(left)
+        if limits.max_weight is not None and weight > limits.max_weight:
+            return False
+        if limits.accept is None:
+            return True
+        return self._problem.accepts([*self.quotient.members(left), *self.quotient.members(right)])
 
 
 def _edges(problem: Problem, partition: Partition) -> list[tuple[int, int]]:
@@ -82,17 +119,3 @@ def _siblings(problem: Problem, partition: Partition) -> Iterator[tuple[int, int
         for position, vertex in enumerate(vertices):
             for other in vertices[position + 1 : position + 1 + _REACH]:
                 yield vertex, other
-
-
-def _try(problem: Problem, quotient: DynamicQuotient, pair: tuple[int, int], budget: int) -> bool:
-    """Join the groups of two vertices if the limits and the graph allow it; whether they are one now."""
-    left, right = pair
-    if quotient.same(left, right):
-        return True
-    if quotient.steps >= budget:
-        return False
-    if problem.limits_of(left).bounded:
-        both = [*quotient.members(left), *quotient.members(right)]
-        if not problem.accepts(both):
-            return False
-    return quotient.try_merge(left, right, budget - quotient.steps)

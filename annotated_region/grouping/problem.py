@@ -12,6 +12,11 @@ __all__ = ["ColourLimits", "Grouping", "Partition", "Problem"]
 Partition = list[list[int]]
 """Groups under construction: each a list of vertices of one colour."""
 
+_ASKED_OF_EACH = 40
+_ASKED_ANYWAY = 20_000
+_ASKED_ONCE = 8
+"""A question to a predicate costs this much besides the vertices that it is about."""
+
 
 @dataclass(frozen=True, slots=True)
 class ColourLimits:
@@ -95,6 +100,7 @@ class Problem:
     blocks: list[tuple[int, ...]]
     topological: list[int]
     _answers: dict[tuple[int, ...], str] = field(default_factory=dict)
+    _asked: int = 0
 
     @classmethod
     def of(
@@ -157,21 +163,36 @@ class Problem:
     def accepts(self, group: Sequence[int]) -> bool:
         """Whether the limits on weight and the predicate allow this group; connectedness is not looked at.
 
-        A single vertex is within any weight.
+        A single vertex is within any weight. A predicate may be slow: once it has been asked about many
+        vertices in all, no group is accepted that it was not asked about already.
         """
         limits = self.limits_of(group[0])
-        return not limits.bounded or (self._fits(limits, group) and not self.refusal(group))
+        if not limits.bounded:
+            return True
+        if not self._fits(limits, group) or (self.exhausted and self._key(group) not in self._answers):
+            return False
+        return not self.refusal(group)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the predicates have been asked as much as they may be: some 40 times about each vertex."""
+        return self._asked > _ASKED_OF_EACH * len(self.dag) + _ASKED_ANYWAY
 
     def refusal(self, group: Sequence[int]) -> str:
         """The reason for which the predicate refuses a group, or nothing; each group is asked for once."""
         accept = self.limits_of(group[0]).accept
         if accept is None:
             return ""
-        vertices = tuple(sorted(vertex for block in group for vertex in self.blocks[block]))
+        vertices = self._key(group)
         if vertices not in self._answers:
+            self._asked += len(vertices) + _ASKED_ONCE
             answer = accept(list(vertices))
             self._answers[vertices] = "" if answer is True else str(answer) or "refused"
         return self._answers[vertices]
+
+    def _key(self, group: Sequence[int]) -> tuple[int, ...]:
+        """A group in the caller's vertices, ascending."""
+        return tuple(sorted(vertex for block in group for vertex in self.blocks[block]))
 
     def _fits(self, limits: ColourLimits, group: Sequence[int]) -> bool:
         """Whether a group is within the weight that its colour allows."""

@@ -86,6 +86,10 @@ class DynamicQuotient:
         """The group that holds `vertex`, ascending."""
         return tuple(sorted(self._members[self._root(vertex)]))
 
+    def name(self, vertex: int) -> int:
+        """A number that all vertices of one group have in common, until the group is merged again."""
+        return self._root(vertex)
+
     def size(self, vertex: int) -> int:
         """The number of vertices in the group that holds `vertex`, in O(1) amortised."""
         return len(self._members[self._root(vertex)])

@@ -8,8 +8,6 @@ its value crosses to the tenth, where its only consumer is; it may as well sit t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from annotated_region.grouping.dag import Dag
 from annotated_region.grouping.problem import Problem
 from annotated_region.grouping.waves import Positions, turned
@@ -37,19 +35,14 @@ def settle(problem: Problem, positions: Positions) -> Positions:
     return _compact(turned(_pull(problem.reversed(), turned(later))))
 
 
-def crossings(problem: Problem, place: Sequence[int | None]) -> int:
-    """The number of distinct (value, destination) pairs that cross.
+def crossings(problem: Problem, positions: Positions) -> int:
+    """The number of distinct (value, destination) pairs that cross between runs, and to and from the host.
 
-    Parameters
-    ----------
-    problem
-        The graph; each vertex makes one value.
-    place
-        The group of each vertex; hosts share the place None, and values between hosts do not count.
+    Each vertex makes one value; all of the host is one destination, and values inside it do not cross.
     """
     total = 0
     for vertex, targets in enumerate(problem.dag.successors):
-        total += len({place[target] for target in targets} - {place[vertex]})
+        total += len({positions[target] for target in targets} - {positions[vertex]})
     return total
 
 

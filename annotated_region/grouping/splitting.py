@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import heappop, heappush
 
 from annotated_region.grouping.components import parts
 from annotated_region.grouping.problem import Partition, Problem
@@ -56,23 +55,31 @@ def _pieces(problem: Problem, group: list[int]) -> Partition:
 
 
 def _layout(problem: Problem, group: Sequence[int]) -> list[int]:
-    """A topological order of the group that, where it can, goes on next to what it laid out last."""
-    inside = set(group)
-    missing = {
-        vertex: sum(source in inside for source in problem.dag.predecessors[vertex]) for vertex in group
-    }
-    rank = {vertex: index for index, vertex in enumerate(group)}
-    ready = [(0, rank[vertex], vertex) for vertex in group if not missing[vertex]]
-    layout: list[int] = []
-    while ready:
-        _, _, vertex = heappop(ready)
-        layout.append(vertex)
-        for target in problem.dag.successors[vertex]:
-            if target in inside:
-                missing[target] -= 1
-                if not missing[target]:
-                    heappush(ready, (-len(layout), rank[target], target))
-    return layout
+    """A topological order of the group in which a vertex follows closely on what it needs.
+
+    Depth-first from the shallowest last vertex on: each brings with it what is still missing before it, so
+    the front of the layout is connected as far as the group allows, and side branches do not stay behind.
+    """
+    depth: dict[int, int] = {}
+    inner: dict[int, list[int]] = {}
+    last = dict.fromkeys(group)
+    for vertex in group:  # topological
+        inner[vertex] = sources = [source for source in problem.dag.predecessors[vertex] if source in depth]
+        depth[vertex] = 1 + max((depth[source] for source in sources), default=0)
+        for source in sources:
+            last.pop(source, None)
+    layout: dict[int, None] = {}
+    entered: set[int] = set()
+    stack = sorted(last, key=depth.__getitem__, reverse=True)
+    while stack:
+        vertex = stack[-1]
+        if vertex in entered or vertex in layout:
+            layout[stack.pop()] = None
+        else:
+            entered.add(vertex)
+            missing = (source for source in inner[vertex] if source not in layout)
+            stack.extend(sorted(missing, key=depth.__getitem__))  # the deepest comes first
+    return list(layout)
 
 
 def _stretch(problem: Problem, layout: Sequence[int], start: int) -> int:

@@ -159,8 +159,13 @@ def test_never_more_groups_than_kahn_waves_of_several_colours(seed: int) -> None
 
 def test_weights_count_and_a_heavy_vertex_stands_alone() -> None:
     limits = {0: ColourLimits(max_weight=4)}
-    grouping = group(Dag([[], [], [], []]), [0, 0, 0, 0], [9, 2, 2, 1], limits)
-    assert grouping.groups == ((0,), (1, 2), (3,))
+    weights = [9, 2, 2, 1]
+    grouping = group(Dag([[], [], [], []]), [0, 0, 0, 0], weights, limits)
+    assert grouping.groups[0] == (0,)
+    assert [sum(weights[vertex] for vertex in members) <= 4 for members in grouping.groups[1:]] == [
+        True,
+        True,
+    ]
     assert grouping.lower_bound == 3
 
 
@@ -231,6 +236,39 @@ def test_a_group_may_be_accepted_although_its_parts_are_not() -> None:
     grouping = group(Dag([[1], [2], [], []]), [0, 0, 0, None], limits={0: ColourLimits(accept=accept)})
     assert grouping.groups == ((0, 1, 2),)
     assert not grouping.left_over
+
+
+def test_a_predicate_is_asked_about_each_vertex_a_bounded_number_of_times() -> None:
+    asked = 0
+
+    def accept(members: list[int]) -> bool | str:
+        nonlocal asked
+        asked += len(members)
+        return len(members) <= 100 or "too many"
+
+    def asked_for_each(size: int) -> float:
+        nonlocal asked
+        asked = 0
+        # a chain of `size` with a leaf at every vertex: every leaf would like to join the big groups
+        successors = [[vertex + 1, size + vertex] for vertex in range(size)] + [[] for _ in range(size)]
+        successors[size - 1] = [2 * size - 1]
+        graph: Graph = (successors, [0] * (2 * size))
+        limits = {0: ColourLimits(True, accept=accept)}
+        grouping = group(Dag(successors), graph[1], limits=limits)
+        check(graph, grouping, limits)
+        assert max(map(len, grouping.groups)) <= 100
+        assert len(grouping.groups) <= 1.1 * 2 * size / 100
+        return asked / size
+
+    assert asked_for_each(2000) < 100
+
+
+def test_several_colours_are_settled_after_joins() -> None:
+    # 0 is ready at once, but used by the last group only, which comes after one of the other colour
+    graph: Graph = ([[3], [2, 4], [3], [], [2]], [0, 0, None, 0, 1])
+    grouping = group(Dag(graph[0]), graph[1])
+    check(graph, grouping, {})
+    assert grouping.groups == ((0, 3), (1,), (4,))
 
 
 def test_nothing_to_group() -> None:
