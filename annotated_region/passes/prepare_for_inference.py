@@ -49,6 +49,7 @@ from annotated_region.passes.preparation import (
     unstack_reductions,
 )
 from annotated_region.passes.preparation.editor import Rewrite
+from annotated_region.passes.preparation.reads import without_dead_bindings
 from annotated_region.passes.preparation.sweep import RewriteTable, sweep
 
 __all__ = ["PrepareForInference"]
@@ -130,7 +131,9 @@ def _tidied(mod: tvm.IRModule) -> tvm.IRModule:
     public = any(function.attrs.get("global_symbol") for _, function in mod.functions_items())
     # In a module of private functions alone nothing says which of them is dead.
     entries = None if public else [name.name_hint for name in mod.get_global_vars()]
-    return _applied(mod, relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(entries))
+    mod = _applied(mod, relax.transform.CanonicalizeBindings())
+    alive = {name: without_dead_bindings(function) for name, function in functions_to_partition(mod)}
+    return _applied(_updated(mod, alive), relax.transform.DeadCodeElimination(entries))
 
 
 def _applied(mod: tvm.IRModule, *passes: tvm.transform.Pass) -> tvm.IRModule:

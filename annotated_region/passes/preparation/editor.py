@@ -11,13 +11,11 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from annotated_region.annotations import annotation_of
 from annotated_region.op_view import OpView
+from annotated_region.passes.preparation.reads import annotated_variables, reads_of
 from annotated_region.passes.preparation.tensors import NUMPY_DTYPES
 
 __all__ = ["Editor", "Rewrite"]
-
-WHOLE = -1  # in place of a field's index: the variable is read as such, not through TupleGetItem
 
 
 class Editor:
@@ -31,17 +29,17 @@ class Editor:
 
     target: relax.Var
 
-    def __init__(self, body: relax.Expr) -> None:
+    def __init__(self, body: relax.SeqExpr) -> None:
         self._builder = relax.BlockBuilder()
         self._definitions: dict[relax.Var, relax.Expr] = {}
         self._reads: Counter[relax.Var] = Counter()
         self._fields: dict[relax.Var, set[int]] = {}
         self._bindings: list[relax.Binding] = []
         self._new_variable: type[relax.Var] = relax.Var
-        for variable, index in _reads(body):
+        for variable, index in reads_of(body):
             self._reads[variable] += 1
             self._fields.setdefault(variable, set()).add(index)
-        self._annotated = set(_annotated(body))
+        self._annotated = set(annotated_variables(body))
 
     def origin(self, expr: relax.Expr) -> relax.Expr:
         """The variable or constant that `expr` is another name of; `expr` itself if it is none."""
@@ -87,7 +85,9 @@ class Editor:
         Such a binding is the border of a region that the user drew; without it, or with another one in
         its place, the annotations would not describe the same region, or none at all.
         """
-        near = {binding.var, *(variable for variable, _ in _reads(binding.value))}
+        if not self._annotated:
+            return False
+        near = {binding.var, *(variable for variable, _ in reads_of(binding.value))}
         return not self._annotated.isdisjoint(near)
 
     def emit(self, value: relax.Expr, name: str) -> relax.Var:
@@ -146,47 +146,3 @@ class Editor:
 
 
 Rewrite = Callable[[OpView, Editor], relax.Expr | None]
-
-
-def _reads(expr: relax.Expr) -> Iterator[tuple[relax.Var, int]]:
-    """Every place that reads a variable, with the index of the field that it reads."""
-    match expr:
-        case relax.Var():
-            yield expr, WHOLE
-        case relax.TupleGetItem(tuple_value=relax.Var()):
-            yield expr.tuple_value, expr.index
-        case _:
-            for part in _parts(expr):
-                yield from _reads(part)
-
-
-def _annotated(expr: relax.Expr) -> Iterator[relax.Var]:
-    """What annotations read, and what they give."""
-    if not isinstance(expr, relax.SeqExpr):
-        for part in _parts(expr):
-            yield from _annotated(part)
-        return
-    for binding in (binding for block in expr.blocks for binding in block.bindings):
-        if annotation_of(binding.value) is None:
-            yield from _annotated(binding.value)
-        else:
-            yield binding.var
-            yield from (variable for variable, _ in _reads(binding.value))
-
-
-def _parts(expr: relax.Expr) -> Iterator[relax.Expr]:
-    match expr:
-        case relax.Call():
-            yield expr.op
-            yield from expr.args
-        case relax.Tuple():
-            yield from expr.fields
-        case relax.TupleGetItem():
-            yield expr.tuple_value
-        case relax.If():
-            yield from (expr.cond, expr.true_branch, expr.false_branch)
-        case relax.Function():
-            yield expr.body
-        case relax.SeqExpr():
-            yield from (binding.value for block in expr.blocks for binding in block.bindings)
-            yield expr.body
