@@ -142,7 +142,7 @@ def _columns(figures: Figures) -> str:
         return str(figures["error"]).splitlines()[0]
     times = f"{figures['median_ms']:>10.2f} {figures['min_ms']:>9.2f} {figures['max_ms']:>9.2f}"
     answer = {True: "agrees", False: "DIFFERS", None: "-"}[figures.get("agrees")]
-    regions = f", {figures['regions']} regions" if "regions" in figures else ""
+    regions = f", regions: {figures['regions']}" if "regions" in figures else ""
     host = ", ".join(f"{count} {name}" for name, count in figures.get("host", {}).items())
     return (
         f"{times} {figures.get('ratio', float('nan')):>7.2f}  {answer}{regions}{host and f', host: {host}'}"

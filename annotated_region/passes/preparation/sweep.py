@@ -24,6 +24,8 @@ from annotated_region.passes.preparation.editor import Editor, Rewrite
 
 __all__ = ["RewriteTable", "sweep"]
 
+MAX_REWRITES = 100  # of one binding; each leaves less to do, so that a few are the most there ever are
+
 RewriteTable = Mapping[str, Sequence[Rewrite]]  # name of a Relax op -> what may rewrite a call to it
 
 
@@ -74,13 +76,23 @@ def _settle(binding: relax.Binding, table: RewriteTable, editor: Editor) -> rela
     """The binding after all rewrites that apply to it, one after the other."""
     if not isinstance(binding, relax.VarBinding):
         return binding
-    value = binding.value
-    if isinstance(value, relax.If):
-        value = _conditional(value, table, editor)
-    elif not editor.borders_annotation(binding):
-        while (rewritten := _rewritten(value, binding.var, table, editor)) is not None:
-            value = rewritten
+    if isinstance(binding.value, relax.If):
+        value: relax.Expr = _conditional(binding.value, table, editor)
+    else:
+        value = _settled(binding, table, editor)
     return binding if value.same_as(binding.value) else relax.VarBinding(binding.var, value, binding.span)
+
+
+def _settled(binding: relax.VarBinding, table: RewriteTable, editor: Editor) -> relax.Expr:
+    value = binding.value
+    if editor.borders_annotation(binding):
+        return value
+    for _ in range(MAX_REWRITES):
+        rewritten = _rewritten(value, binding.var, table, editor)
+        if rewritten is None:
+            return value
+        value = rewritten
+    raise AssertionError(f"the rewrites of {binding.var.name} undo each other; the last one made {value}")
 
 
 def _rewritten(
