@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -10,8 +10,10 @@ from annotated_region.claims import follow_the_data, units_of
 from annotated_region.dataflow import DataflowGraph, NodeKind
 from annotated_region.grouping import ColourLimits
 from annotated_region.members import Members, Unit
+from annotated_region.pieces import pieces
+from annotated_region.quotient import contract, topological_order
 from annotated_region.region_set import AnnotatedRegionSet
-from annotated_region.regrouping import regroup
+from annotated_region.regrouping import Regrouped, regroup
 
 __all__ = ["Policy", "Priority", "Resolution"]
 
@@ -53,7 +55,9 @@ class Priority:
     """The first target that claims a node gets it, as in ONNX Runtime.
 
     Of the composites of one target that share nodes, the largest wins, then the first. A region that
-    loses nodes to another target falls into as few parts as keep the quotient graph acyclic.
+    loses nodes to another target falls into its connected parts, which MergeCompilerRegions joins
+    again where that is valid. Where the parts would need each other's results, the block is grouped
+    anew from its units.
 
     Parameters
     ----------
@@ -69,40 +73,69 @@ class Priority:
 
     def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[int] = ()) -> Resolution:  # noqa: ARG002
         """See `Policy`. O(n log n) in the nodes and edges, for each composite that has to be dropped."""
+        graph = regions.dataflow
         rank = {target: place for place, target in enumerate(dict.fromkeys((*self.order, *regions.targets)))}
         members = sorted(regions.members.values(), key=lambda member: (rank[member.target], member.sort_key))
         dropped: set[tuple[str, Unit]] = set()
         while True:
-            atoms, colours = _assigned(regions.dataflow, members, dropped)
-            result = regroup(regions.dataflow, atoms, colours, dict.fromkeys(colours, ColourLimits()))
-            if not result.left_out:
-                return Resolution(result.regions)
-            dropped |= {(member.target, member.units[0]) for member in result.left_out}
+            winners = _Winners(graph, members, dropped)
+            parts = list(winners.parts())
+            quotient = contract(graph, [part.nodes for part in parts])
+            if topological_order(quotient) is not None:
+                return Resolution(parts)
+            anew = winners.grouped_anew()
+            if not anew.left_out:
+                return Resolution(anew.regions)
+            dropped |= {(member.target, member.units[0]) for member in anew.left_out}
 
 
-def _assigned(
-    graph: DataflowGraph, members: Sequence[Members], dropped: set[tuple[str, Unit]]
-) -> tuple[list[Members], list[int]]:
-    """The units that win, as regions, and for each the number of the region that it came from."""
-    owner: dict[int, int] = {}
-    composites: list[tuple[Unit, int]] = []
-    for index, member in enumerate(members):
-        for unit in units_of(member):
-            if (member.target, unit) in dropped or not owner.keys().isdisjoint(unit.nodes):
+class _Winners:
+    """Which region's claim wins each node, and which composites are taken."""
+
+    def __init__(
+        self, graph: DataflowGraph, members: Sequence[Members], dropped: Collection[tuple[str, Unit]]
+    ) -> None:
+        self.graph = graph
+        self.members = members
+        self.owner: dict[int, int] = {}
+        self.composites: dict[int, list[Unit]] = {}
+        for index, member in enumerate(members):
+            for unit in units_of(member):
+                if (member.target, unit) not in dropped and self.owner.keys().isdisjoint(unit.nodes):
+                    self.owner.update(dict.fromkeys(unit.nodes, index))
+                    if unit.name:
+                        self.composites.setdefault(index, []).append(unit)
+        _drop_orphans(graph, members, self.owner)
+        targets = {index: member.target for index, member in enumerate(members)}
+        follow_the_data(graph, members, self.owner, targets)
+
+    def parts(self) -> Iterator[Members]:
+        """What is left of each region: the region itself, or its connected parts."""
+        held: dict[int, list[int]] = {}
+        for node, index in sorted(self.owner.items()):
+            held.setdefault(index, []).append(node)
+        for index, nodes in held.items():
+            member = self.members[index]
+            composites = self.composites.get(index, [])
+            if tuple(nodes) == member.nodes:
+                yield Members(member.target, member.nodes, tuple(sorted(composites)), member.label)
                 continue
-            owner.update(dict.fromkeys(unit.nodes, index))
-            if unit.name:
-                composites.append((unit, index))
-    _drop_orphans(graph, members, owner)
-    follow_the_data(graph, members, owner, {index: member.target for index, member in enumerate(members)})
-    covered = {node for unit, _index in composites for node in unit.nodes}
-    atoms = [Members(members[index].target, unit.nodes, (unit,)) for unit, index in composites]
-    colours = [index for _unit, index in composites]
-    for node, index in sorted(owner.items()):
-        if node not in covered:
-            atoms.append(Members(members[index].target, (node,)))
-            colours.append(index)
-    return atoms, colours
+            for part in pieces(self.graph, nodes):
+                inside = set(part)
+                units = tuple(sorted(unit for unit in composites if unit.nodes[0] in inside))
+                yield Members(member.target, tuple(sorted(part)), units)
+
+    def grouped_anew(self) -> Regrouped:
+        """The winning units of all regions, grouped by target as if no region had been there before."""
+        units = [(index, unit) for index, chosen in self.composites.items() for unit in chosen]
+        covered = {node for _index, unit in units for node in unit.nodes}
+        atoms = [Members(self.members[index].target, unit.nodes, (unit,)) for index, unit in units]
+        for node, index in sorted(self.owner.items()):
+            if node not in covered:
+                atoms.append(Members(self.members[index].target, (node,)))
+        colour_of = {target: colour for colour, target in enumerate(dict.fromkeys(a.target for a in atoms))}
+        colours = [colour_of[atom.target] for atom in atoms]
+        return regroup(self.graph, atoms, colours, dict.fromkeys(colours, ColourLimits()))
 
 
 def _drop_orphans(graph: DataflowGraph, members: Sequence[Members], owner: dict[int, int]) -> None:

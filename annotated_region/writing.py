@@ -17,6 +17,7 @@ from tvm import relax
 from annotated_region.annotations import Key
 from annotated_region.dataflow import RESULT, DataflowGraph, Edge
 from annotated_region.members import Members, Unit
+from annotated_region.pieces import pieces
 from annotated_region.rewriting import FunctionRewriter, rebind, replace_operands
 
 __all__ = ["strip_annotations", "write_annotations"]
@@ -95,7 +96,7 @@ def _marks_of(graph: DataflowGraph, regions: Sequence[Members]) -> list[_Mark]:
             label = labels.of_unit(region.target, region.units[0])
         elif region.label:
             label = labels.given(region.target, region.label)
-        elif index in overlapping or len(list(_pieces(graph, region.nodes))) > 1:
+        elif index in overlapping or len(list(pieces(graph, region.nodes))) > 1:
             label = labels.fresh(region.target)
         else:
             label = ""
@@ -150,24 +151,6 @@ def _overlapping_plain_regions(regions: Sequence[Members]) -> set[int]:
     return overlapping
 
 
-def _pieces(graph: DataflowGraph, nodes: Nodes) -> Iterator[list[int]]:
-    """The connected pieces of a region. O(its nodes and the edges around them)."""
-    left = dict.fromkeys(nodes)
-    while left:
-        start = next(iter(left))
-        del left[start]
-        piece, stack = [], [start]
-        while stack:
-            node = stack.pop()
-            piece.append(node)
-            producers = [edge.producer for edge in graph.into[node]]
-            for other in producers + [edge.consumer for edge in graph.out_of[node]]:
-                if other in left:
-                    del left[other]
-                    stack.append(other)
-        yield piece
-
-
 @dataclass(slots=True)
 class _Stop:
     """A value at some point of its way: the variable it is bound to there, and the ways on."""
@@ -182,7 +165,8 @@ class _Writer:
         self.graph = graph
         self.marks = marks
         self.around: list[Path] = _marks_around(graph, marks)
-        self.attrs = [_attributes(mark.key) for mark in marks]
+        attributes = {mark.key: _attributes(mark.key) for mark in marks}
+        self.attrs = [attributes[mark.key] for mark in marks]
         self.ops = (tvm.ir.Op.get(graph.end), tvm.ir.Op.get(graph.begin))
         self.stops: dict[int, _Stop] = {}
         self.leaving: dict[int, dict[Path, bool]] = {}
@@ -225,7 +209,7 @@ class _Writer:
         """A node of each piece that no edge crosses into or out of: an end nobody uses must mark it."""
         for mark in self.marks:
             inside = set(mark.nodes)
-            for piece in _pieces(self.graph, mark.nodes):
+            for piece in pieces(self.graph, mark.nodes):
                 if not any(self.crosses(node, inside) for node in piece):
                     yield max(piece)
 

@@ -12,7 +12,7 @@ are whole. What decides is the policy: `Priority` or `LeastCost`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import tvm
 from tvm import relax
@@ -108,14 +108,20 @@ class ResolveConflicts:
             return list(regions.members.values())
         return [member for member in regions.members.values() if member.target not in unavailable]
 
-    def _resolve_above_minimum(self, offered: AnnotatedRegionSet, pinned: Collection[int]) -> Resolution:
+    def _resolve_above_minimum(self, offered: AnnotatedRegionSet, pinned: set[int]) -> Resolution:
         """Resolve, take back the claims behind regions with too little work, and resolve what is left.
 
         Every round takes claims back, so this ends.
         """
+        kinds = [node.kind for node in offered.dataflow.nodes]
+        whole = kinds.count(NodeKind.OPERATION)
         while True:
             resolution = self.policy.resolve(offered, pinned)
-            small = [region for region in resolution.regions if self._is_small(offered, region, pinned)]
+            small = [
+                region
+                for region in resolution.regions
+                if pinned.isdisjoint(region.nodes) and self._is_small(offered.dataflow, region, whole)
+            ]
             if not small:
                 return resolution
             offered = offered.replaced_by(_taken_back(offered.members.values(), small))
@@ -127,15 +133,13 @@ class ResolveConflicts:
     def _minimum(self, target: str) -> float:
         return self.min_work.get(target, backend_of(target).min_work)
 
-    def _is_small(self, offered: AnnotatedRegionSet, region: Members, pinned: Collection[int]) -> bool:
-        graph = offered.dataflow
-        if any(node in pinned for node in region.nodes):
+    def _is_small(self, graph: DataflowGraph, region: Members, whole: int) -> bool:
+        """Whether a region has too little work; not if it holds all `whole` operations of the function."""
+        minimum = self._minimum(region.target)
+        if minimum <= 0:
             return False
-        operations = sum(node.kind is NodeKind.OPERATION for node in graph.nodes)
         held = [node for node in region.nodes if graph.nodes[node].kind is NodeKind.OPERATION]
-        if len(held) == operations:
-            return False
-        return sum(_work(graph, node) for node in held) < self._minimum(region.target)
+        return len(held) < whole and sum(_work(graph, node) for node in held) < minimum
 
 
 _HEAVY = ("conv", "matmul", "attention")
