@@ -13,7 +13,7 @@ by nodes whose operands are constants: the runtime evaluates those once, when it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from annotated_region.backends.dnnl.graph import Graph, Kind, Node, TensorId, same_shape
 from annotated_region.backends.dnnl.views import reshape
@@ -21,7 +21,7 @@ from annotated_region.backends.dnnl.views import reshape
 __all__ = ["gather_affine_functions"]
 
 ABSORBING = (Kind.CONVOLUTION, Kind.DECONVOLUTION, Kind.MATMUL)
-"""Primitives that take scaling and shifting in as post-ops, which costs even less."""
+"""Primitives that take scaling, shifting and what surrounds them in as post-ops, which costs even less."""
 
 
 @dataclass(slots=True)
@@ -29,6 +29,7 @@ class _Gathering:
     graph: Graph
     uses: dict[TensorId, int]
     made: dict[TensorId, Node]
+    absorbed: set[TensorId] = field(default_factory=set)
 
     def operand(self, node: Node) -> tuple[TensorId, TensorId] | None:
         """The data and the constant of a product, a quotient, a sum or a difference per channel."""
@@ -74,19 +75,27 @@ class _Gathering:
 
     def merged(self, node: Node) -> Node:
         """The node itself, or the batch normalisation that it is a part of."""
+        if self.is_absorbed(node):
+            self.absorbed.add(node.output)
+            return node
         operands = self.operand(node)
         if operands is None:
             return node
         data, constant = operands
         producer = self.made.get(data)
-        if producer is not None and producer.kind in ABSORBING and self.uses[data] == 1:
-            return node
         if producer is not None and self.is_open(producer):
             del self.made[data]
             return self.followed(producer, node, constant)
         if node.algorithm not in ("binary_mul", "binary_div"):
             return node
         return self.followed(self.identity(data, constant), node, constant)
+
+    def is_absorbed(self, node: Node) -> bool:
+        """Whether a chain of post-ops leads from a convolution or a product to this node."""
+        if node.kind in ABSORBING:
+            return True
+        is_link = node.kind in (Kind.ELTWISE, Kind.BINARY)
+        return is_link and any(t in self.absorbed and self.uses[t] == 1 for t in node.inputs)
 
     def is_open(self, producer: Node) -> bool:
         return producer.kind is Kind.BATCH_NORM and producer.ints == (0,) and self.uses[producer.output] == 1

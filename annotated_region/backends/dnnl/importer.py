@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from annotated_region.backends.dnnl.graph import Dim, Graph, TensorId
 from annotated_region.errors import CodegenError
@@ -29,7 +29,7 @@ def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...] | None:
 
 
 def _extent(value: tvm.ir.Expr) -> Dim:
-    return int(value) if isinstance(value, tvm.tirx.IntImm) else value
+    return int(value) if isinstance(value, tirx.IntImm) else value
 
 
 class Importer:
@@ -101,7 +101,19 @@ class Importer:
         if not isinstance(callee, relax.Function):
             raise CodegenError(f"{self.graph.symbol}: target 'dnnl' cannot translate the call {call}")
         arguments = [self._value(argument) for argument in call.args]
+        callee = self._with_outer_extents(callee, arguments)
         return self._body(callee, dict(zip(callee.params, arguments, strict=True)))
+
+    def _with_outer_extents(self, callee: relax.Function, arguments: list[Imported]) -> relax.Function:
+        """An inner function in terms of the caller's symbolic extents; each function has its own."""
+        extents = {
+            inner: outer
+            for parameter, argument in zip(callee.params, arguments, strict=True)
+            if isinstance(argument, int)
+            for inner, outer in zip(self.shape(parameter), self.graph.shape(argument), strict=True)
+            if isinstance(inner, tvm.ir.Var)
+        }
+        return callee.bind_symbolic_vars(extents) if extents else callee
 
     def _convert(self, view: OpView) -> Imported:
         convert = self._converters.get(view.name)

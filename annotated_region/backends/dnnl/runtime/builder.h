@@ -51,6 +51,15 @@ class Builder {
   bool is_constant(int tensor) const { return home(value(tensor).place) == Home::constant; }
   bool is_folding() const { return folding_; }
 
+  // Whether the region concatenates the channels of single images, which blocked layouts do for nothing.
+  bool concatenates_channels() const {
+    for (const NodeRow& node : graph_.nodes) {
+      const bool channels = node.kind == Kind::concat && node.ints[0] == 1 && dims_[node.output].size() > 2;
+      if (channels && dims_[node.output][0] == 1) return true;
+    }
+    return false;
+  }
+
   // Whether the current node may write its result over `tensor`, one of its operands: nobody reads
   // the bytes later, and the node itself reads them through this operand alone.
   bool may_overwrite(int tensor) const {

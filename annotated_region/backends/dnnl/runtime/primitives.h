@@ -21,12 +21,21 @@ bool is_fast(const PrimitiveDesc& pd) {
   return name.compare(0, 3, "ref") != 0 && name.find("gemm") == std::string::npos;
 }
 
-// Whether a convolution may as well keep the layout of its operand: oneDNN would often pick another one
-// that is as fast by itself, but every change of layout costs a reorder, and tensors that meet in a sum
-// or in a concatenation should agree.
-inline bool is_channel_layout(const Desc& desc) {
-  const NamedTag* tag = tag_of(desc);
-  return tag != nullptr && (tag->block > 1 || tag->channels_last);
+// The layouts that a convolution should take its operand in, if an implementation for them is fast. oneDNN
+// would often pick another one that is as fast by itself, but every change of layout costs a reorder, and
+// tensors that meet in a sum or in a concatenation should agree: so the operand's own layout comes first,
+// and blocked channels are preferred where that lets concatenations be computed in place.
+inline std::vector<Desc> preferred_layouts(Builder& builder, int src) {
+  const Desc& current = builder.layout(src);
+  const NamedTag* tag = tag_of(current);
+  if (tag != nullptr && (tag->block > 1 || tag->channels_last)) return {current};
+  std::vector<Desc> layouts;
+  const Dims& dims = builder.dims(src);
+  for (const NamedTag& named : tags_of_rank(static_cast<int>(dims.size()))) {
+    const bool fits = named.block > 1 && dims[1] % named.block == 0;
+    if (fits && builder.concatenates_channels()) layouts.emplace_back(dims, kFloat, named.tag);
+  }
+  return layouts;
 }
 
 // ints: strides, dilations less one, padding before, padding after.
@@ -46,8 +55,8 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
                                             dst, strides, dilation, before, after, attr, /*allow_empty=*/true);
   };
   const auto make = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
-    if (is_channel_layout(builder.layout(src))) {
-      auto pd = create(attr, builder.layout(src), dst);
+    for (const Desc& layout : preferred_layouts(builder, src)) {
+      auto pd = create(attr, layout, dst);
       if (is_fast(pd)) return pd;
     }
     auto pd = create(attr, any(builder.dims(src)), dst);

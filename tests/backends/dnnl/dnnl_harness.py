@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+import pytest
 import tvm
+from dnnl_cases import CASES, module_of
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.backends.dnnl import library
 
-__all__ = ["Offloaded", "external_functions", "offload", "run", "single"]
+__all__ = [
+    "Offloaded",
+    "all_cases",
+    "all_cases_on_host",
+    "external_functions",
+    "needs_onednn",
+    "offload",
+    "run",
+    "single",
+]
+
+needs_onednn = pytest.mark.skipif(library.unavailable() is not None, reason=str(library.unavailable()))
+"""Skips one test where oneDNN is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +104,15 @@ def single(parameters: Sequence[relax.Var], result: relax.Expr, name: str = "mai
             output = builder.emit_output(result)
         builder.emit_func_output(output)
     return builder.finalize()
+
+
+@cache
+def all_cases() -> Offloaded:
+    """All cases on oneDNN, compiled once."""
+    return offload(module_of(CASES))
+
+
+@cache
+def all_cases_on_host() -> relax.VirtualMachine:
+    """All cases on TVM alone, compiled once."""
+    return relax.VirtualMachine(tvm.compile(module_of(CASES), "llvm"), tvm.cpu())

@@ -1,9 +1,10 @@
-"""Small graphs that cover what oneDNN claims: ops over shapes, strides, paddings, groups, layouts; fusions."""
+"""Small graphs that cover what oneDNN claims: ops over shapes, strides, paddings, layouts; fusions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import tvm
@@ -13,7 +14,7 @@ from tvm.relax import op
 __all__ = ["CASES", "Case", "module_of"]
 
 Shape = tuple[int, ...]
-Make = Callable[..., relax.Expr]
+Make = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,34 +103,34 @@ _conv("nhwc_hwio", (2, 9, 9, 16), (3, 3, 16, 32), padding=1, data_layout="NHWC",
 
 
 @case("conv2d_kernel_is_an_input", (1, 16, 8, 8), (16, 16, 3, 3))
-def _(x, w):
+def _(x: relax.Expr, w: relax.Expr) -> Any:
     return op.nn.conv2d(x, w, padding=1)
 
 
 @case("conv1d", (2, 16, 20))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.conv1d(x, const(8, 16, 5), strides=2, padding=2)
 
 
 @case("conv3d", (1, 8, 6, 7, 8))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.conv3d(x, const(8, 8, 3, 3, 3), padding=1)
 
 
 @case("conv2d_transpose", (1, 8, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.conv2d_transpose(x, const(8, 12, 3, 3), strides=(2, 2), padding=(1, 1))
 
 
 @case("conv2d_transpose_output_padding", (1, 8, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.conv2d_transpose(
         x, const(8, 12, 3, 3), strides=(2, 2), padding=(1, 1), output_padding=(1, 1)
     )
 
 
 @case("conv2d_transpose_grouped_bias_relu", (2, 8, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     y = op.nn.conv2d_transpose(x, const(8, 6, 3, 3), strides=(2, 2), groups=2)
     return op.nn.relu(op.add(y, const(1, 12, 1, 1)))
 
@@ -152,27 +153,27 @@ _matmul("vector_right", (2, 5, 7), (7,))
 
 
 @case("matmul_constant_bias_relu", (4, 32))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.relu(op.add(op.matmul(x, const(32, 10)), const(10)))
 
 
 @case("matmul_transposed_constant_gelu", (4, 32))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.gelu(op.add(op.matmul(x, op.permute_dims(const(10, 32))), const(10)))
 
 
 @case("matmul_transposed_inputs", (6, 4), (5, 6))
-def _(x, y):
+def _(x: relax.Expr, y: relax.Expr) -> Any:
     return op.matmul(op.permute_dims(x), op.permute_dims(y))
 
 
 @case("matmul_stack_bias_residual", (2, 5, 8), (2, 5, 6))
-def _(x, y):
+def _(x: relax.Expr, y: relax.Expr) -> Any:
     return op.add(op.add(op.matmul(x, const(8, 6)), const(6)), y)
 
 
 @case("attention", (2, 4, 8, 16), (2, 4, 8, 16), (2, 4, 8, 16))
-def _(q, k, v):
+def _(q: relax.Expr, k: relax.Expr, v: relax.Expr) -> Any:
     scores = op.matmul(q, op.permute_dims(k, [0, 1, 3, 2]))
     weights = op.nn.softmax(op.multiply(scores, relax.const(0.25, "float32")), axis=-1)
     return op.matmul(weights, v)
@@ -224,17 +225,17 @@ for _name, _exponent in (("half", 0.5), ("square", 2.0), ("inverse", -1.0), ("th
 
 
 @case("leaky_relu", (4, 5))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.leakyrelu(x, 0.2)
 
 
 @case("clip", (4, 5))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.clip(x, -0.5, 1)
 
 
 @case("clip_open", (4, 5))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.clip(x, 0.25, float("inf"))
 
 
@@ -259,12 +260,12 @@ for _name in ("add", "subtract", "multiply", "divide", "maximum", "minimum"):
 
 
 @case("square_by_multiply", (3, 4))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.multiply(x, x)
 
 
 @case("number_of_higher_rank", (3,))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.add(x, relax.const(np.full((1, 1, 1), 2.5, "float32")))
 
 
@@ -284,59 +285,59 @@ def _norm(x: relax.Expr, channels: int, axis: int = 1) -> relax.Expr:
 
 
 @case("batch_norm", (2, 6, 5, 5))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return _norm(x, 6)
 
 
 @case("batch_norm_last_axis", (2, 5, 5, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return _norm(x, 6, axis=3)
 
 
 @case("batch_norm_scaled_shifted_relu", (2, 6, 5, 5))
-def _(x):
+def _(x: relax.Expr) -> Any:
     y = op.add(op.multiply(_norm(x, 6), const(1, 6, 1, 1)), const(1, 6, 1, 1, seed=8))
     return op.nn.relu(y)
 
 
 @case("scale_shift_relu", (1, 16, 5, 5))
-def _(x):
+def _(x: relax.Expr) -> Any:
     pooled = op.nn.max_pool2d(x, (2, 2))
     return op.nn.relu(op.subtract(op.multiply(pooled, const(1, 16, 1, 1)), const(1, 16, 1, 1, seed=8)))
 
 
 @case("layer_norm", (2, 5, 12))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.layer_norm(x, const(12, shift=1.0), const(12, seed=8), axes=[-1])
 
 
 @case("softmax_last", (3, 10))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.softmax(x)
 
 
 @case("softmax_channels", (2, 5, 4, 4))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.softmax(x, axis=1)
 
 
 @case("log_softmax", (3, 10))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.log_softmax(x)
 
 
 @case("lrn", (1, 24, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return lrn(op.nn.relu(op.nn.conv2d(x, const(32, 24, 1, 1))), 1e-2, 0.75, 5)
 
 
 @case("lrn_other_exponent", (1, 8, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return lrn(x, 1e-1, 0.6, 3)
 
 
 @case("almost_lrn", (1, 8, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     """The sum divides something else than what was squared."""
     return op.divide(op.nn.relu(x), lrn_divisor(x, 1e-1, 0.75, 3))
 
@@ -362,39 +363,39 @@ def lrn(x: relax.Expr, alpha: float, beta: float, size: int) -> relax.Expr:
 
 
 @case("reshape", (2, 3, 4))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.reshape(x, (4, 6))
 
 
 @case("flatten_after_conv", (2, 3, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.flatten(op.nn.conv2d(x, const(16, 3, 3, 3)))
 
 
 @case("expand_and_squeeze", (2, 1, 4))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.expand_dims(op.squeeze(op.exp(x), [1]), [0, 3])
 
 
 @case("permute", (2, 3, 4))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.permute_dims(op.exp(x), [2, 0, 1])
 
 
 @case("permute_all", (2, 3, 4))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.permute_dims(x)
 
 
 @case("channel_shuffle", (1, 3, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     y = op.nn.conv2d(x, const(32, 3, 1, 1))
     y = op.reshape(op.permute_dims(op.reshape(y, (1, 4, 8, 6, 6)), [0, 2, 1, 3, 4]), (1, 32, 6, 6))
     return op.nn.conv2d(y, const(32, 1, 3, 3), groups=32)
 
 
 @case("broadcast_to", (3, 1))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.exp(op.broadcast_to(x, (2, 3, 4)))
 
 
@@ -404,40 +405,40 @@ def _branches(x: relax.Expr, widths: tuple[int, ...], channels: int) -> list[rel
 
 
 @case("concat_channels", (1, 16, 5, 5))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.relu(op.concat(_branches(x, (16, 32, 20), 16), axis=1))
 
 
 @case("concat_channels_odd", (1, 16, 5, 5))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.relu(op.concat(_branches(x, (3, 16, 5), 16), axis=1))
 
 
 @case("concat_channels_batch", (3, 16, 5, 5))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.relu(op.concat(_branches(x, (16, 32), 16), axis=1))
 
 
 @case("concat_of_input_and_computed", (1, 16, 5, 5))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.concat((x, *_branches(x, (16,), 16), x), axis=1)
 
 
 @case("concat_same_twice", (1, 16, 5, 5))
-def _(x):
+def _(x: relax.Expr) -> Any:
     (y,) = _branches(x, (16,), 16)
     return op.concat((y, y), axis=1)
 
 
 @case("concat_used_again", (1, 16, 5, 5))
-def _(x):
+def _(x: relax.Expr) -> Any:
     a, b = _branches(x, (16, 32), 16)
     joined = relax.BlockBuilder.current().emit(op.concat((a, b), axis=1))
     return op.add(op.nn.conv2d(joined, const(16, 48, 1, 1)), a)
 
 
 @case("dense_block", (1, 16, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     emit = relax.BlockBuilder.current().emit
     features = emit(op.nn.conv2d(x, const(16, 16, 1, 1)))
     for step in range(3):
@@ -448,12 +449,12 @@ def _(x):
 
 
 @case("concat_rows", (2, 3), (4, 3))
-def _(x, y):
+def _(x: relax.Expr, y: relax.Expr) -> Any:
     return op.concat((x, op.exp(y)), axis=0)
 
 
 @case("concat_last", (2, 3, 4), (2, 3, 2))
-def _(x, y):
+def _(x: relax.Expr, y: relax.Expr) -> Any:
     return op.concat((x, y), axis=-1)
 
 
@@ -466,38 +467,38 @@ def _convolved(x: relax.Expr, seed: int = 7) -> relax.Expr:
 
 
 @case("conv_bias_relu", (1, 16, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.nn.relu(_convolved(x))
 
 
 @case("conv_bias_chain", (1, 16, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     y = op.multiply(op.clip(_convolved(x), -1, 1), const(1, 16, 1, 1))
     return op.sigmoid(op.subtract(y, relax.const(0.5, "float32")))
 
 
 @case("conv_bias_added_first", (1, 16, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.add(const(1, 16, 1, 1), op.nn.conv2d(x, const(16, 16, 1, 1)))
 
 
 @case("conv_subtracted_from_input", (1, 16, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.subtract(x, _convolved(x))
 
 
 @case("conv_divided_by_input", (1, 16, 6, 6), positive=True)
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.divide(_convolved(x), x)
 
 
 @case("conv_divides_input", (1, 16, 6, 6), positive=True)
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.divide(x, op.add(op.abs(_convolved(x)), relax.const(1.0, "float32")))
 
 
 @case("residual_block", (1, 16, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     emit = relax.BlockBuilder.current().emit
     a = emit(op.nn.relu(_convolved(x)))
     b = emit(op.nn.relu(_convolved(a, 8)))
@@ -507,7 +508,7 @@ def _(x):
 
 
 @case("residual_used_later", (1, 16, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     emit = relax.BlockBuilder.current().emit
     a = emit(op.nn.relu(_convolved(x)))
     b = emit(op.add(_convolved(x, 8), a))
@@ -515,25 +516,25 @@ def _(x):
 
 
 @case("residual_is_the_operand", (1, 16, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     a = relax.BlockBuilder.current().emit(_convolved(x))
     return op.nn.relu(op.add(_convolved(a, 8), a))
 
 
 @case("residual_view_of_the_operand", (1, 16, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     a = relax.BlockBuilder.current().emit(_convolved(x))
     view = op.reshape(op.reshape(a, (16, 36)), (1, 16, 6, 6))
     return op.nn.relu(op.add(_convolved(a, 8), view))
 
 
 @case("conv_times_spatial_mask", (1, 16, 6, 6), (1, 1, 6, 6))
-def _(x, mask):
+def _(x: relax.Expr, mask: relax.Expr) -> Any:
     return op.multiply(_convolved(x), mask)
 
 
 @case("squeeze_and_excite", (1, 16, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     emit = relax.BlockBuilder.current().emit
     y = emit(_convolved(x))
     gate = op.sigmoid(op.nn.conv2d(op.mean(y, [2, 3], keepdims=True), const(16, 16, 1, 1)))
@@ -541,7 +542,7 @@ def _(x):
 
 
 @case("scalar_factor_twice", (1, 16, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     y = op.add(op.multiply(x, relax.const(3.0, "float32")), relax.const(1.0, "float32"))
     return op.multiply(y, relax.const(0.5, "float32"))
 
@@ -550,29 +551,29 @@ def _(x):
 
 
 @case("two_results", (1, 16, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     a = relax.BlockBuilder.current().emit(op.nn.relu(_convolved(x)))
     return a, op.nn.max_pool2d(a, (2, 2))
 
 
 @case("result_and_its_view", (2, 3, 4))
-def _(x):
+def _(x: relax.Expr) -> Any:
     a = relax.BlockBuilder.current().emit(op.exp(x))
     return a, op.reshape(a, (6, 4)), op.permute_dims(a)
 
 
 @case("part_of_a_concat_is_a_result", (1, 16, 5, 5))
-def _(x):
+def _(x: relax.Expr) -> Any:
     a, b = _branches(x, (16, 16), 16)
     return a, op.concat((a, b), axis=1)
 
 
 @case("result_is_added_to_later", (1, 16, 6, 6))
-def _(x):
+def _(x: relax.Expr) -> Any:
     a = relax.BlockBuilder.current().emit(_convolved(x))
     return a, op.nn.relu(op.add(_convolved(x, 8), a))
 
 
 @case("view_of_input", (2, 3, 4))
-def _(x):
+def _(x: relax.Expr) -> Any:
     return op.reshape(x, (3, 8)), op.exp(x)

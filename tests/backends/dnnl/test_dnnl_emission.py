@@ -1,0 +1,104 @@
+"""The C++ that is emitted: tables for one region, pinned; the parts of the unit."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+import tvm
+from tvm import tirx
+
+from annotated_region.backends.dnnl.emission import PREBUILT, emit_module, emit_region
+from annotated_region.backends.dnnl.fusion import fuse
+from annotated_region.backends.dnnl.graph import Dim, Graph, Kind
+from annotated_region.errors import CodegenError
+
+
+def small_graph(batch: Dim = 1) -> Graph:
+    graph = Graph("small")
+    data = graph.tensor((batch, 3, 8, 8), source=0)
+    graph.inputs = [data]
+    weights = graph.tensor((16, 3, 3, 3), source="const_0")
+    bias = graph.tensor((1, 16, 1, 1), source="const_1")
+    shape = (batch, 16, 8, 8)
+    result = graph.add(Kind.CONVOLUTION, (data, weights), shape, ints=(1, 1, 0, 0, 1, 1, 1, 1))
+    result = graph.add(Kind.BINARY, (result, bias), shape, "binary_add")
+    result = graph.add(Kind.ELTWISE, (result,), shape, "eltwise_relu", floats=(0.0, 0.0))
+    graph.outputs = [result]
+    fuse(graph)
+    graph.compact()
+    return graph
+
+
+GOLDEN = """\
+    namespace annotated_region_dnnl { namespace { namespace small_tables {
+    const int64_t shape_0[] = {1, 3, 8, 8};
+    const int64_t shape_1[] = {16, 3, 3, 3};
+    const int64_t shape_2[] = {1, 16, 1, 1};
+    const int64_t shape_3[] = {1, 16, 8, 8};
+    const int64_t shape_4[] = {16};
+    const TensorRow tensors[] = {
+        {{shape_0, 4}, Source::input, 0},
+        {{shape_1, 4}, Source::constant, 0},
+        {{shape_2, 4}, Source::constant, 1},
+        {{shape_3, 4}, Source::computed, 0},
+        {{shape_4, 1}, Source::computed, 0},
+    };
+    const int operands_0[] = {2};
+    const int operands_1[] = {0, 1, 4};
+    const int64_t ints_1[] = {1, 1, 0, 0, 1, 1, 1, 1};
+    const PostOpRow chain_1[] = {{dnnl_eltwise_relu, 0.0f, 0.0f, -1}};
+    const NodeRow nodes[] = {
+        {Kind::reshape, dnnl_alg_kind_undef, {operands_0, 1}, 4, {}, {}, {}},
+        {Kind::convolution, dnnl_alg_kind_undef, {operands_1, 3}, 3, {ints_1, 8}, {}, {chain_1, 1}},
+    };
+    const int inputs[] = {0};
+    const int outputs[] = {3};
+    void evaluate(const int64_t* , int64_t* ) {
+    }
+    const GraphTable graph = {
+        "small",
+        {tensors, 5}, {nodes, 2}, {inputs, 1}, {outputs, 1}, {},
+        0, evaluate,
+        2, dnnl_fpmath_mode_strict};
+    }}}
+    ANNOTATED_REGION_EXPORT(small, annotated_region_dnnl::small_tables::graph)
+"""
+
+
+def test_tables_of_a_convolution_with_relu() -> None:
+    assert emit_region(small_graph(), "strict") == dedent(GOLDEN)
+
+
+def test_symbolic_extents_are_read_from_the_inputs() -> None:
+    batch = tirx.Var("n", "int64")
+    text = emit_region(small_graph(batch), "strict")
+    assert "const VariableRow variables[] = {{0, 0}};" in text
+    assert "const int64_t shape_0[] = {-1, 3, 8, 8};" in text
+    assert "    e[0] = v[0];" in text
+
+
+def test_expressions_over_extents_are_computed() -> None:
+    rows = tirx.Var("n", "int64")
+    graph = Graph("flat")
+    data = graph.tensor((rows, 4), source=0)
+    graph.inputs = [data]
+    graph.outputs = [graph.add(Kind.RESHAPE, (data,), (rows * 2, tvm.tirx.floordiv(rows + 4, 2)))]
+    text = emit_region(graph, "strict")
+    assert "e[1] = (v[0] * int64_t{2});" in text
+    assert "e[2] = ((v[0] + int64_t{4}) / int64_t{2});" in text
+
+
+def test_extent_that_no_input_tells_is_refused() -> None:
+    graph = Graph("lost")
+    graph.outputs = [graph.tensor((tirx.Var("n", "int64"),), source="const_0")]
+    with pytest.raises(CodegenError, match="lost: target 'dnnl' cannot compute the extent n"):
+        emit_region(graph, "strict")
+
+
+def test_unit_holds_the_runtime_unless_it_is_linked() -> None:
+    text = emit_module([small_graph()], "bf16")
+    before, rest = text.split(f"#ifndef {PREBUILT}")
+    assert "struct GraphTable" in before
+    assert "class Region " in rest.split("#endif")[0]
+    assert "dnnl_fpmath_mode_bf16" in rest

@@ -1,0 +1,122 @@
+"""What the graph of a region becomes: which nodes are left, and which primitives run them."""
+
+from __future__ import annotations
+
+import pytest
+from dnnl_cases import CASES, module_of
+from dnnl_harness import all_cases, needs_onednn
+from tvm import relax
+
+from annotated_region.backends.dnnl.codegen import region_graph
+from annotated_region.backends.dnnl.graph import Graph
+
+
+class _Names(dict[object, str]):
+    """Names constants as TVM does, on the fly."""
+
+    def __missing__(self, constant: object) -> str:
+        self[constant] = f"const_{len(self)}"
+        return self[constant]
+
+
+def graph_of(name: str) -> Graph:
+    case = next(case for case in CASES if case.name == name)
+    function = module_of([case])[name]
+    assert isinstance(function, relax.Function)
+    return region_graph(function.with_attr("global_symbol", name), _Names())
+
+
+def summary(graph: Graph) -> list[str]:
+    """Kinds and post-ops, without views."""
+    views = ("reshape", "permute")
+    return [
+        " ".join([node.kind.value, *(post.algorithm for post in node.post_ops)])
+        for node in graph.nodes
+        if node.kind.value not in views
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes"),
+    [
+        ("conv_bias_relu", ["convolution eltwise_relu"]),
+        ("conv_bias_added_first", ["convolution"]),
+        ("conv_bias_chain", ["convolution eltwise_clip binary_mul eltwise_linear eltwise_logistic"]),
+        ("conv_subtracted_from_input", ["convolution eltwise_linear binary_add"]),
+        ("conv_divided_by_input", ["convolution binary_div"]),
+        ("conv_divides_input", ["convolution eltwise_abs eltwise_linear", "binary"]),
+        ("conv2d_transpose_grouped_bias_relu", ["deconvolution eltwise_relu"]),
+        ("matmul_constant_bias_relu", ["matmul eltwise_relu"]),
+        ("matmul_transposed_constant_gelu", ["matmul eltwise_gelu_erf"]),
+        ("matmul_stack_bias_residual", ["matmul", "binary binary_add"]),
+        ("lrn", ["convolution eltwise_relu", "lrn"]),
+        ("lrn_other_exponent", ["lrn"]),
+        ("scalar_factor_twice", ["eltwise"]),
+        ("batch_norm_scaled_shifted_relu", ["binary", "binary binary_add", "batch_norm"]),
+        ("mean_over_image", ["pooling"]),
+        (
+            "residual_block",
+            [
+                "convolution eltwise_relu",
+                "convolution eltwise_relu",
+                "convolution binary_add eltwise_relu",
+                "convolution",
+                "convolution binary_add eltwise_relu",
+                "convolution binary_add eltwise_relu",
+            ],
+        ),
+    ],
+)
+def test_graph_after_fusion(name: str, nodes: list[str]) -> None:
+    assert summary(graph_of(name)) == nodes
+
+
+def test_arithmetic_that_only_resembles_lrn_is_left_alone() -> None:
+    assert "lrn" not in [node.kind.value for node in graph_of("almost_lrn").nodes]
+
+
+def test_values_used_twice_are_not_fused_away() -> None:
+    assert summary(graph_of("residual_used_later")) == [
+        "convolution eltwise_relu",
+        "convolution binary_add",
+        "binary",
+    ] or summary(graph_of("residual_used_later")) == [
+        "convolution eltwise_relu",
+        "convolution binary_add binary_mul",
+    ]
+
+
+def kinds_run(name: str) -> list[str]:
+    """The first word of each primitive that ran."""
+    case = next(case for case in CASES if case.name == name)
+    all_cases().call(name, *case.inputs())
+    (symbol,) = all_cases().symbols_of(name)
+    return [line.split()[0] for line in all_cases().plan(symbol)]
+
+
+@needs_onednn
+def test_dense_block_is_computed_in_place() -> None:
+    kinds = kinds_run("dense_block")
+    assert "concat" not in kinds
+    assert kinds.count("convolution") == 4
+    assert kinds.count("batch_normalization") == 3
+
+
+@needs_onednn
+def test_constants_are_packed_once() -> None:
+    """After the first call nothing but the two convolutions, and the result's reorder, is left to run."""
+    assert kinds_run("residual_block").count("convolution") == 6
+    assert kinds_run("residual_block").count("reorder") <= 2  # of the input and of the result
+
+
+@needs_onednn
+def test_dead_residuals_are_added_in_place() -> None:
+    kinds_run("residual_block")
+    (symbol,) = all_cases().symbols_of("residual_block")
+    assert sum("+sum" in line for line in all_cases().plan(symbol)) >= 1
+
+
+@needs_onednn
+def test_views_cost_nothing() -> None:
+    assert kinds_run("expand_and_squeeze") == ["eltwise"]
+    assert kinds_run("matmul_transposed_inputs") == ["matmul"]

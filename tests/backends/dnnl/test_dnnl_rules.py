@@ -1,0 +1,130 @@
+"""What the rules decline, and the reason they give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, tirx
+from tvm.relax import op
+
+from annotated_region.backends.dnnl import library
+from annotated_region.backends.dnnl.conversions import CONVERTERS
+from annotated_region.errors import BackendUnavailableError
+from annotated_region.op_view import OpView
+from annotated_region.rules import rule_of, rules_of
+
+
+def var(*shape: object, dtype: str = "float32") -> relax.Var:
+    return relax.Var("x", relax.TensorType(shape, dtype))
+
+
+def const(*shape: int, dtype: str = "float32") -> relax.Expr:
+    return relax.const(np.ones(shape, dtype))
+
+
+def answer(call: relax.Expr) -> bool | str:
+    view = OpView.of(relax.BlockBuilder().normalize(call))
+    assert view is not None
+    rule = rule_of("dnnl", view.name)
+    assert rule is not None
+    return rule(view)
+
+
+X = var(1, 8, 6, 6)
+N = tirx.Var("n", "int64")
+V = const(8)
+
+
+def norm(**attrs: object) -> relax.Expr:
+    return op.nn.batch_norm(X, V, V, V, V, **{"axis": 1, "training": False, **attrs})
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (
+            lambda: op.nn.relu(var(2, 3, dtype="float16")),
+            "the data is of type float16; only float32 is known",
+        ),
+        (lambda: op.nn.relu(var(2, 3, dtype="int32")), "the data is of type int32"),
+        (lambda: op.nn.relu(relax.Var("x", relax.TensorType(ndim=2, dtype="float32"))), "has no known shape"),
+        (lambda: op.nn.relu(var(1, 1, 1, 1, 1, 1, 1)), "the data has rank 7; known are 1 to 6"),
+        (lambda: op.nn.relu(var()), "the data has rank 0"),
+        (lambda: op.nn.relu(var(2, 0)), "the data is empty"),
+        (lambda: op.nn.conv2d(X, const(8, 8, 3, 3), out_dtype="float16"), "the result is of type float16"),
+        (lambda: op.nn.conv2d(X, var(N, 8, 3, 3)), "the kernel has a symbolic extent"),
+        (
+            lambda: op.nn.conv2d_transpose(var(1, 6, 6, 8), const(8, 8, 3, 3), data_layout="NHWC"),
+            "is not NCHW",
+        ),
+        (
+            lambda: op.nn.conv2d_transpose(X, const(8, 8, 3, 3), strides=(2, 2), output_padding=(1, 1)),
+            "the padding of the result is larger",
+        ),
+        (lambda: op.nn.max_pool2d(X, (2, 2), padding=(2, 2)), "the padding is as wide as the window"),
+        (lambda: op.nn.avg_pool2d(X, (2, 2), dilation=(2, 2)), "an average over a dilated window"),
+        (lambda: op.nn.avg_pool2d(X, (3, 3), (2, 2), ceil_mode=True), "an average with ceil_mode"),
+        (lambda: op.nn.adaptive_avg_pool2d(X, (4, 4)), "windows of different sizes: 6 divided into 4"),
+        (lambda: op.clip(X, 2, 1), "the bounds are not two numbers in order"),
+        (lambda: op.nn.leakyrelu(X, float("nan")), "the slope is not finite"),
+        (lambda: op.power(X, X), "the exponent is not one constant number"),
+        (lambda: op.power(X, relax.const(np.inf, "float32")), "the exponent is not finite"),
+        (lambda: op.add(X, var(dtype="float32")), "the right operand is not one constant number"),
+        (lambda: op.add(X, relax.const(np.inf, "float32")), "the right operand is not finite"),
+        (lambda: norm(training=True), "it is in training mode"),
+        (lambda: norm(center=False), "it leaves out the scale or the shift"),
+        (lambda: op.nn.layer_norm(X, const(6, 6), const(6, 6), axes=[2, 3]), "only the last one is known"),
+        (lambda: op.sum(var(2, 3)), "the result has rank 0"),
+        (lambda: op.concat((var(2, 3, dtype="int32"), var(2, 3, dtype="int32"))), "is of type int32"),
+        (lambda: op.reshape(var(4, dtype="int64"), (2, 2)), "the data is of type int64"),
+    ],
+)
+def test_declined_with_a_reason(make: Callable[[], relax.Expr], reason: str) -> None:
+    given = answer(make())
+    assert isinstance(given, str)
+    assert reason in given
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: op.nn.relu(var(N, 3)),
+        lambda: op.nn.conv2d(var(N, 3, 8, 8), const(4, 3, 3, 3)),
+        lambda: op.add(X, relax.const(1.0, "float32")),
+        lambda: op.reshape(var(N, 4), (N * 2, 2)),
+        norm,
+    ],
+)
+def test_claimed(make: Callable[[], relax.Expr]) -> None:
+    assert answer(make()) is True
+
+
+def test_every_claimed_op_has_a_translation() -> None:
+    assert set(rules_of("dnnl")) == set(CONVERTERS)
+
+
+def test_missing_library_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "RUNTIME_WHEEL", "no-such-wheel")
+    remedy = "pip install onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0"
+    assert library.unavailable() == f"oneDNN's library is not installed; {remedy}"
+    with pytest.raises(
+        BackendUnavailableError, match="target 'dnnl': oneDNN's library is not installed; pip"
+    ):
+        library.build_options()
+
+
+def test_threads_wait_briefly_unless_the_user_says_how() -> None:
+    environment: dict[str, str] = {}
+    library.wait_briefly(environment)
+    assert environment == {"GOMP_SPINCOUNT": "2000"}
+    for own in ({"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": "7"}):
+        kept = dict(own)
+        library.wait_briefly(kept)
+        assert kept == own
+
+
+def test_tvm_knows_the_code_generator() -> None:
+    assert tvm.get_global_func("relax.ext.dnnl", allow_missing=True) is not None

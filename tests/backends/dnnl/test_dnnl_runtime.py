@@ -1,0 +1,193 @@
+"""How generated functions behave at run time: errors, threads, dynamic shapes, several results, export."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from dnnl_harness import Offloaded, needs_onednn, offload, run
+from tvm import relax, tirx
+from tvm.relax import op
+
+import annotated_region as ar
+
+
+def weights(*shape: int) -> np.ndarray:
+    return (np.random.default_rng(3).standard_normal(shape) * 0.1).astype("float32")
+
+
+def dynamic_module() -> tvm.IRModule:
+    """A small network over any number of images of any height, and a product of any number of rows."""
+    batch, height, rows = (tirx.Var(name, "int64") for name in ("n", "h", "m"))
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((batch, 3, height, 8), "float32"))
+    with builder.function("network", [x]):
+        with builder.dataflow():
+            y = builder.emit(op.nn.relu(op.nn.conv2d(x, relax.const(weights(16, 3, 3, 3)), padding=1)))
+            y = op.concat(
+                (builder.emit(y), builder.emit(op.nn.max_pool2d(y, (3, 3), padding=(1, 1)))), axis=1
+            )
+            y = builder.emit_output(op.mean(y, [2, 3]))
+        builder.emit_func_output(y)
+    z = relax.Var("z", relax.TensorType((rows, 5), "float32"))
+    with builder.function("product", [z]):
+        with builder.dataflow():
+            product = builder.emit(op.matmul(z, relax.const(weights(5, 4))))
+            result = builder.emit_output(op.reshape(product, (rows * 2, 2)))
+        builder.emit_func_output(result)
+    return builder.finalize()
+
+
+@cache
+def dynamic() -> Offloaded:
+    return offload(dynamic_module())
+
+
+@cache
+def dynamic_on_host() -> relax.VirtualMachine:
+    return relax.VirtualMachine(tvm.compile(dynamic_module(), "llvm"), tvm.cpu())
+
+
+def image(batch: int, height: int) -> np.ndarray:
+    return (
+        np.random.default_rng(batch * 100 + height).standard_normal((batch, 3, height, 8)).astype("float32")
+    )
+
+
+@needs_onednn
+@pytest.mark.parametrize(("batch", "height"), [(1, 8), (3, 8), (2, 5), (1, 1)])
+def test_symbolic_extents(batch: int, height: int) -> None:
+    data = image(batch, height)
+    (expected,) = run(dynamic_on_host(), "network", [data])
+    (result,) = dynamic().call("network", data)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@needs_onednn
+def test_shape_computed_from_an_extent() -> None:
+    data = np.random.default_rng(0).standard_normal((6, 5)).astype("float32")
+    (expected,) = run(dynamic_on_host(), "product", [data])
+    (result,) = dynamic().call("product", data)
+    assert result.shape == (12, 2)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@needs_onednn
+def test_number_of_plans_is_bounded() -> None:
+    (symbol,) = dynamic().symbols_of("product")
+    for rows in range(1, 60):
+        data = np.ones((rows, 5), "float32")
+        (result,) = dynamic().call("product", data)
+        np.testing.assert_allclose(result.reshape(rows, 4), data @ weights(5, 4), rtol=1e-4, atol=1e-5)
+    assert dynamic().query(symbol, "plan_count") == 16
+
+
+@needs_onednn
+def test_concurrent_calls_do_not_disturb_each_other() -> None:
+    inputs = [image(batch, height) for batch in (1, 2, 3) for height in (4, 8)]
+    expected = [run(dynamic_on_host(), "network", [data])[0] for data in inputs]
+    function = dynamic().library
+
+    def work(index: int) -> list[np.ndarray]:
+        machine = relax.VirtualMachine(function, tvm.cpu())  # a virtual machine serves one thread
+        return [run(machine, "network", [inputs[(index + step) % 6]])[0] for step in range(24)]
+
+    with ThreadPoolExecutor(4) as pool:
+        for index, results in enumerate(pool.map(work, range(4))):
+            for step, result in enumerate(results):
+                np.testing.assert_allclose(result, expected[(index + step) % 6], rtol=1e-4, atol=1e-5)
+
+
+def external(name: str) -> tvm.runtime.Object:
+    (symbol,) = dynamic().symbols_of(name)
+    return dynamic().library.get_function(symbol, query_imports=True)
+
+
+def tensor(*shape: int, dtype: str = "float32") -> tvm.runtime.Tensor:
+    return tvm.runtime.tensor(np.zeros(shape, dtype))
+
+
+@needs_onednn
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((tensor(2, 5),), "expected 1 inputs and 1 outputs, got 1 arguments"),
+        ((tensor(2, 5), 3), "argument 1 is not a tensor"),
+        ((tensor(2, 6), tensor(4, 2)), r"input 0 has shape \(2, 6\); expected \(2, 5\)"),
+        ((tensor(2, 5, 1), tensor(4, 2)), r"input 0 has shape \(2, 5, 1\); expected \(2, 5\)"),
+        ((tensor(2, 5), tensor(5, 2)), r"output 0 has shape \(5, 2\); expected \(4, 2\)"),
+        ((tensor(2, 5, dtype="float64"), tensor(4, 2)), "input 0 is not float32"),
+        ((tensor(2, 5), tensor(4, 2, dtype="int32")), "output 0 is not float32"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: tuple[object, ...], message: str) -> None:
+    (symbol,) = dynamic().symbols_of("product")
+    with pytest.raises((TypeError, ValueError), match=f"{symbol}: {message}"):
+        external("product")(*arguments)
+
+
+@needs_onednn
+def test_unknown_precision_is_refused() -> None:
+    with pytest.raises(ar.CodegenError, match="does not know the precision 'fp8'; known: 'fp32', 'bf16'"):
+        offload(dynamic_module(), precision="fp8")
+
+
+@needs_onednn
+def test_bf16_changes_the_result_a_little() -> None:
+    data = image(2, 8)
+    (exact,) = dynamic().call("network", data)
+    (rounded,) = offload(dynamic_module(), precision="bf16").call("network", data)
+    np.testing.assert_allclose(rounded, exact, rtol=0.05, atol=0.01)
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import tvm
+from tvm import relax
+
+library = tvm.runtime.load_module(sys.argv[1])
+machine = relax.VirtualMachine(library, tvm.cpu())
+np.save(sys.argv[3], machine["network"](tvm.runtime.tensor(np.load(sys.argv[2]))).numpy())
+assert "annotated_region" not in sys.modules
+"""
+
+
+@needs_onednn
+def test_exported_library_runs_in_a_fresh_process_on_onednn(tmp_path: Path) -> None:
+    path, data, result = (tmp_path / name for name in ("net.so", "data.npy", "result.npy"))
+    ar.build(ar.partition(dynamic_module(), ["dnnl"], prepare=False)).export_library(str(path))
+    np.save(data, image(2, 8))
+    environment = {**os.environ, "ONEDNN_VERBOSE": "1"}
+    process = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(path), str(data), str(result)],
+        env=environment, capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    log = process.stdout
+    (convolution,) = [line for line in log.splitlines() if "exec,cpu,convolution" in line]
+    assert "eltwise_relu" in convolution
+    assert "exec,cpu,pooling" in log
+    (expected,) = run(dynamic_on_host(), "network", [image(2, 8)])
+    np.testing.assert_allclose(np.load(result), expected, rtol=1e-4, atol=1e-5)
+
+
+@needs_onednn
+def test_unit_compiles_without_the_linked_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the cache folder cannot be written, the unit brings the runtime along."""
+    obstacle = tmp_path / "file"
+    obstacle.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(obstacle))
+    options = ar.backends.dnnl.library.build_options()
+    assert not [word for word in (*options.compile_options, *options.link_options) if word.endswith(".o")]
+    data = image(1, 4)
+    (result,) = offload(dynamic_module()).call("network", data)
+    (expected,) = run(dynamic_on_host(), "network", [data])
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
