@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import tvm
@@ -25,8 +25,8 @@ class Certificate:
     ----------
     orders
         A disjoint set of regions has one order, of all of them. Regions that overlap cannot stand
-        in one order; then there is one for each target, and one for each region that overlaps
-        another of its own target.
+        in one order; then there is one for each target, of its regions that overlap no other of its
+        regions, and further ones that hold the rest.
     """
 
     orders: tuple[Order, ...]
@@ -49,9 +49,21 @@ class Certificate:
 
 
 def check_certificate(
-    func: relax.Function, regions: Iterable[AnnotatedRegion], certificate: Certificate
+    func: relax.Function,
+    regions: Iterable[AnnotatedRegion],
+    certificate: Certificate,
+    annotations: Collection[str] = ("relax.annotation.compiler_begin", "relax.annotation.compiler_end"),
 ) -> None:
     """Check a certificate against the function alone, trusting nothing else.
+
+    Parameters
+    ----------
+    func
+        The function that the regions were read from, or the same without annotations.
+    regions, certificate
+        The regions, and what `AnnotatedRegionSet.verify` says of them.
+    annotations
+        The names of the annotation ops.
 
     Raises
     ------
@@ -61,16 +73,17 @@ def check_certificate(
     """
     by_id = {region.id: region for region in regions}
     named = {item for order in certificate.orders for item in order if isinstance(item, int)}
-    if missing := set(by_id) - named:
-        raise RegionCycleError(f"regions {sorted(missing)} stand in no order of the certificate")
+    if wrong := named.symmetric_difference(by_id):
+        raise RegionCycleError(
+            f"regions {sorted(wrong)} stand in no order, or in an order but not in the set"
+        )
     for order in certificate.orders:
-        place: dict[relax.Var, int] = {}
+        place = {extent: -1 for param in func.params for extent in relax.analysis.tir_vars_in_type(param.ty)}
         for position, item in enumerate(order):
             for var in by_id[item].nodes if isinstance(item, int) else (item,):
-                if var in place:
+                if place.setdefault(var, position) != position:
                     raise RegionCycleError(f"{var.name!r} stands twice in the certificate")
-                place[var] = position
-        for var, value in _definitions(func.body, place):
+        for var, value in _definitions(func.body, place, annotations):
             if var not in place:
                 raise RegionCycleError(f"{var.name!r} stands nowhere in the certificate")
             for used in relax.analysis.free_vars(value):
@@ -78,14 +91,17 @@ def check_certificate(
                     raise RegionCycleError(f"{var.name!r} uses {used.name!r}, which comes later")
 
 
-def _definitions(body: relax.Expr, place: dict[relax.Var, int]) -> Iterator[tuple[relax.Var, relax.Expr]]:
-    """All bindings; an annotation takes the place of its argument."""
+def _definitions(
+    body: relax.Expr, place: dict[relax.Var, int], annotations: Collection[str]
+) -> Iterator[tuple[relax.Var, relax.Expr]]:
+    """All bindings; an annotation takes the place of its argument, a new shape variable that of its cast."""
     for binding in (binding for block in getattr(body, "blocks", ()) for binding in block.bindings):
         value = binding.value
-        if isinstance(value, relax.If | relax.Function):
-            for part in ("true_branch", "false_branch", "body"):
-                yield from _definitions(getattr(value, part, None), place)
-        if isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "").startswith("relax.annotation."):
+        for part in ("true_branch", "false_branch", "body"):
+            yield from _definitions(getattr(value, part, None), place, annotations)
+        for extent in relax.analysis.tir_vars_in_type(binding.var.ty):
+            place.setdefault(extent, place.get(binding.var, -1))
+        if isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") in annotations:
             place[binding.var] = place.get(value.args[0], -1)
         else:
             yield binding.var, value

@@ -17,18 +17,50 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import cache
+from typing import Any
 
 import tvm
 from tvm import relax
 
 from annotated_region.annotations import BEGIN, END, Annotation, annotation_of
+from annotated_region.collector import paused_collector
 from annotated_region.dataflow import DEAD, RESULT, DataflowGraph, Edge, Node, NodeKind, Scope
 from annotated_region.errors import InvalidModuleError, MalformedAnnotationError
 
 __all__ = ["read_dataflow"]
 
-# An expression over shapes may be a call too; that is a number, no operand.
-_NEVER_OPERANDS = (tvm.ir.Call, relax.If, relax.SeqExpr)
+
+class _Form(Enum):
+    """What an expression looks like."""
+
+    VARIABLE = auto()
+    CALL = auto()
+    TUPLE = auto()
+    FIELD = auto()
+    CONDITIONAL = auto()
+    FUNCTION = auto()
+    BODY = auto()
+    OTHER = auto()
+
+
+_CLASSES = {
+    tvm.ir.Var: _Form.VARIABLE,
+    tvm.ir.Call: _Form.CALL,
+    relax.Tuple: _Form.TUPLE,
+    tvm.ir.TupleGetItem: _Form.FIELD,
+    relax.If: _Form.CONDITIONAL,
+    relax.Function: _Form.FUNCTION,
+    relax.SeqExpr: _Form.BODY,
+}
+
+
+@cache
+def _form_of(kind: Any) -> _Form:
+    # isinstance on a class of TVM's that does not match takes longer than all the rest of a binding.
+    return next((form for known, form in _CLASSES.items() if issubclass(kind, known)), _Form.OTHER)
+
 
 Origin = tuple[int, int]
 """Where a value comes from: the number of its producer and that of the chain it came through."""
@@ -68,12 +100,13 @@ def read_dataflow(
     Time and memory are linear in the number of bindings and operands.
     """
     graph = DataflowGraph(func, name, begin, end)
-    walker = _Walker(graph)
-    for param in graph.func.params:
-        walker.external(param)
-    results = walker.body(graph.func.body, graph.name)
-    graph.result_edges += walker.edges_to(RESULT, results)
-    walker.finish()
+    with paused_collector():
+        walker = _Walker(graph)
+        for param in graph.func.params:
+            walker.external(param)
+        results = walker.body(graph.func.body, graph.name)
+        graph.result_edges += walker.edges_to(RESULT, results)
+        walker.finish()
     graph.has_shape_vars = bool(walker.shape_vars)
     return graph
 
@@ -81,6 +114,7 @@ def read_dataflow(
 class _Walker:
     # Variables are looked up by hash, which is their address: equality of TVM variables is identity,
     # and a dict keyed by the variables themselves would call back into Python for each look-up.
+    # Arrays of TVM's are copied by slicing, which asks for their size once and not for each element.
 
     def __init__(self, graph: DataflowGraph) -> None:
         self.graph = graph
@@ -88,7 +122,7 @@ class _Walker:
         self.annotation_ops = {hash(tvm.ir.Op.get(name)) for name in (graph.begin, graph.end)}
         self.purity: dict[int, bool] = {}
         self.unused: dict[int, Origin] = {}
-        self.tokens: dict[tuple[int, int], Annotation] = {}
+        self.tokens: dict[tuple[int, int, int], Annotation] = {}
         self.frames: list[_Frame] = []
         self.shape_vars = {hash(var) for param in graph.func.params for var in _shape_vars(param.ty)}
         self.shape_makers: dict[int, int] = {}
@@ -110,49 +144,51 @@ class _Walker:
         for block in body.blocks:
             scope = Scope(len(self.graph.scopes), block, path)
             self.graph.scopes.append(scope)
-            for binding in block.bindings:
+            for binding in block.bindings[:]:
                 self.binding(binding, scope)
         return self.leaves([body.body])
 
     def binding(self, binding: relax.Binding, scope: Scope) -> None:
         value = binding.value
-        if isinstance(binding, relax.MatchCast):
+        form = _form_of(type(value))
+        if type(binding) is relax.MatchCast:
             self.match_cast(binding, value, scope)
-        elif isinstance(value, tvm.ir.Call):
+        elif form is _Form.CALL:
             op = value.op
             if hash(op) in self.annotation_ops:
                 self.annotation(binding.var, value)
             else:
                 self.call(binding, value, op, scope)
-        elif isinstance(value, relax.If):
+        elif form is _Form.CONDITIONAL:
             self.conditional(binding, value, scope)
-        elif isinstance(value, relax.Function):
+        elif form is _Form.FUNCTION:
             self.local_function(binding, value, scope)
-        elif isinstance(value, relax.Tuple | tvm.ir.TupleGetItem | tvm.ir.Var):
+        elif form in (_Form.TUPLE, _Form.FIELD, _Form.VARIABLE):
             self.node(binding, value, NodeKind.STRUCTURE, scope, self.leaves([value]))
         else:
             self.node(binding, value, NodeKind.LITERAL, scope, [])
 
     def annotation(self, var: relax.Var, call: relax.Call) -> None:
         """Case 1."""
-        token = self.token_of(var, call)
-        argument = call.args[0]
-        if isinstance(argument, tvm.ir.Var) and not self.is_shape_var(argument):
-            producer, chain = self.origin_of(argument)
-        else:
-            self.require_literal(var, argument)
-            producer, chain = self.external(var)
-            self.graph.bare_externals.add(producer)
-        origin = (producer, self.graph.chains.extend(chain, token))
-        self.origin[hash(var)] = self.unused[hash(var)] = origin
-        self.graph.annotation_values[hash(var)] = argument
+        args = call.args[:]
+        token = self.token_of(var, call, len(args))
+        argument = args[0]
+        origins = self.leaves(args)
+        if _form_of(type(argument)) is not _Form.VARIABLE or not origins:
+            self.refuse_tuple(var, argument)
+            origins = [self.external(var)]
+            self.graph.bare_externals.add(origins[0][0])
+        producer, chain = origins[0]
+        number = hash(var)
+        self.origin[number] = self.unused[number] = (producer, self.graph.chains.extend(chain, token))
+        self.graph.annotation_values[number] = argument
 
-    def token_of(self, var: relax.Var, call: relax.Call) -> Annotation:
+    def token_of(self, var: relax.Var, call: relax.Call, values: int) -> Annotation:
         # Annotations written by this package share one attribute object a key, so that reading
         # them costs one look-up instead of one conversion each. Begin and end differ by the op.
-        identity = (hash(call.op), hash(call.attrs))
+        identity = (hash(call.op), hash(call.attrs), values)
         token = self.tokens.get(identity)
-        if token is not None and len(call.args) == 1:
+        if token is not None:
             return token
         try:
             token = annotation_of(call, self.graph.begin, self.graph.end)
@@ -162,14 +198,12 @@ class _Walker:
         self.tokens[identity] = token
         return token
 
-    def require_literal(self, var: relax.Var, argument: relax.Expr) -> None:
-        """What is annotated and no variable must be one value that belongs to its user."""
+    def refuse_tuple(self, var: relax.Var, argument: relax.Expr) -> None:
         if isinstance(argument, relax.Tuple):
             raise MalformedAnnotationError(
                 f"{self.graph.name}: binding {var.name!r} annotates a tuple as a whole; annotate its fields "
                 "one by one, or bind the tuple to a variable first"
             )
-        self.leaves([argument])
 
     def node(
         self,
@@ -275,41 +309,47 @@ class _Walker:
         return NodeKind.BOUNDARY
 
     def call_leaves(self, call: relax.Call, op: relax.Expr) -> list[Origin]:
-        operands = list(call.args)
-        if not isinstance(op, tvm.ir.Op | tvm.ir.GlobalVar):
+        operands = call.args[:]
+        if type(op) is not tvm.ir.Op:
             operands.append(op)
         return self.leaves(operands)
 
     def leaves(self, exprs: Iterable[relax.Expr]) -> list[Origin]:
         """The origins of all variables in `exprs`, in order of use."""
-        return [self.origin_of(var) for var in self.variables(exprs) if not self.is_shape_var(var)]
-
-    def variables(self, exprs: Iterable[relax.Expr]) -> Iterator[relax.Var]:
-        """The variables in leaf position, left to right."""
+        found: list[Origin] = []
         for expr in exprs:
-            if isinstance(expr, tvm.ir.Var):
-                yield expr
-            elif isinstance(expr, relax.Tuple):
-                yield from self.variables(expr.fields)
-            elif isinstance(expr, tvm.ir.TupleGetItem):
-                yield from self.variables([expr.tuple_value])
-            elif isinstance(expr, relax.Function):
-                yield from relax.analysis.free_vars(expr)
-            elif isinstance(expr, _NEVER_OPERANDS) and not isinstance(expr.ty, tvm.ir.PrimType):
-                raise InvalidModuleError(
-                    f"{self.graph.name} is not in normal form: {expr} is an operand; apply "
-                    "relax.transform.Normalize() first"
-                )
+            form = _form_of(type(expr))
+            if form is _Form.VARIABLE:
+                found += self.origins_of(expr)
+            elif form is not _Form.OTHER:
+                found += self.inner_leaves(expr, form)
+        return found
 
-    def is_shape_var(self, var: relax.Var) -> bool:
-        # A shape variable stands for a number that parameters and casts define; it is no value.
-        return hash(var) not in self.origin and isinstance(var.ty, tvm.ir.PrimType)
-
-    def origin_of(self, var: relax.Var) -> Origin:
-        origin = self.origin.get(hash(var)) or self.external(var)
+    def origins_of(self, var: relax.Var) -> tuple[Origin, ...]:
+        """The origin of a variable; none for a shape variable."""
+        number = hash(var)
+        origin = self.origin.get(number)
+        if origin is None:
+            # A shape variable stands for a number that parameters and casts define; it is no value.
+            return () if isinstance(var.ty, tvm.ir.PrimType) else (self.external(var),)
         if origin[1]:
-            self.unused.pop(hash(var), None)
-        return origin
+            self.unused.pop(number, None)
+        return (origin,)
+
+    def inner_leaves(self, expr: relax.Expr, form: _Form) -> list[Origin]:
+        if form is _Form.TUPLE:
+            return self.leaves(expr.fields[:])
+        if form is _Form.FIELD:
+            return self.leaves([expr.tuple_value])
+        if form is _Form.FUNCTION:
+            return self.leaves(relax.analysis.free_vars(expr))
+        # An expression over shapes may be a call; that is a number, no operand.
+        if isinstance(expr.ty, tvm.ir.PrimType):
+            return []
+        raise InvalidModuleError(
+            f"{self.graph.name} is not in normal form: {expr} is an operand; apply "
+            "relax.transform.Normalize() first"
+        )
 
     def edges_to(self, consumer: int, operands: list[Origin]) -> list[Edge]:
         """One edge for each distinct operand, entered in the lists of its producer."""

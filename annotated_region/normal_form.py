@@ -86,7 +86,7 @@ def members_from_reading(found: Iterable[tuple[Key, Nodes]]) -> dict[int, Member
 
 def _filled(plain: list[Members], units: list[tuple[str, Unit]]) -> Iterator[Members]:
     """The plain regions with the units that stand inside them, and the units that stand in none."""
-    held_by = _holders(dict(enumerate(plain)))
+    held_by = _holders(dict(enumerate(plain)) if units else {})
     inside: list[list[Unit]] = [[] for _ in plain]
     for target, unit in units:
         homes = _homes(held_by, target, unit)

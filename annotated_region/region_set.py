@@ -11,6 +11,7 @@ from tvm import relax
 
 from annotated_region.annotations import BEGIN, END
 from annotated_region.certificate import Certificate
+from annotated_region.collector import paused_collector
 from annotated_region.dataflow import DEAD, DataflowGraph
 from annotated_region.dataflow_walk import read_dataflow
 from annotated_region.errors import InvalidClaimError, OverlappingRegionsError, RegionCycleError
@@ -50,6 +51,7 @@ class AnnotatedRegionSet:
     stays valid under every verb.
     """
 
+    @paused_collector()
     def __init__(
         self, func: relax.Function, name: str | None = None, *, begin: str = BEGIN, end: str = END
     ) -> None:
@@ -315,6 +317,7 @@ class AnnotatedRegionSet:
         """A set of other regions over the same function: how passes make their result."""
         return self._changed_to(members)
 
+    @paused_collector()
     def _changed_to(self, members: Iterable[Members]) -> AnnotatedRegionSet:
         other = AnnotatedRegionSet.__new__(AnnotatedRegionSet)
         other._graph = self._graph

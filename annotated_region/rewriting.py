@@ -6,7 +6,7 @@ means the same nodes before and after annotations are written or removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import tvm
@@ -46,7 +46,7 @@ class FunctionRewriter:
         """A rebuilt body."""
         if not isinstance(body, relax.SeqExpr):
             return replace_operands(body, self.result)
-        old = list(body.blocks)
+        old = body.blocks[:]
         new = [make_block(block, list(self.bindings(block, self))) for block in old]
         result = replace_operands(body.body, self.result)
         if result.same_as(body.body) and all(a.same_as(b) for a, b in zip(old, new, strict=True)):
@@ -67,7 +67,7 @@ class FunctionRewriter:
 
 def make_block(old: relax.BindingBlock, bindings: list[relax.Binding]) -> relax.BindingBlock:
     """A block of the kind of `old`; `old` itself when it has these bindings already."""
-    before = old.bindings
+    before = old.bindings[:]
     if len(before) == len(bindings) and all(a.same_as(b) for a, b in zip(before, bindings, strict=True)):
         return old
     kind = relax.DataflowBlock if isinstance(old, relax.DataflowBlock) else relax.BindingBlock
@@ -120,13 +120,12 @@ def _replace_in_call(call: relax.Call, substitute: Substitute) -> relax.Call:
     op = call.op if isinstance(call.op, tvm.ir.Op) else replace_operands(call.op, substitute)
     if args is None and op.same_as(call.op):
         return call
-    new_args = call.args if args is None else args
-    return relax.Call(op, new_args, call.attrs, call.ty_args, call.span, call.ty)
+    return relax.Call(op, call.args if args is None else args, call.attrs, call.ty_args, call.span, call.ty)
 
 
-def _replace_all(exprs: Iterable[relax.Expr], substitute: Substitute) -> list[relax.Expr] | None:
+def _replace_all(exprs: Sequence[relax.Expr], substitute: Substitute) -> list[relax.Expr] | None:
     """The replaced expressions; None when nothing changes."""
-    old = list(exprs)
+    old = exprs[:]
     new = [replace_operands(expr, substitute) for expr in old]
     return None if all(a.same_as(b) for a, b in zip(old, new, strict=True)) else new
 

@@ -15,6 +15,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.annotations import Key
+from annotated_region.collector import paused_collector
 from annotated_region.dataflow import RESULT, DataflowGraph, Edge
 from annotated_region.members import Members, Unit
 from annotated_region.pieces import pieces
@@ -27,6 +28,7 @@ Path = tuple[int, ...]
 """The marks that a value passes on its way, as tokens: ``2 * mark`` ends, ``2 * mark + 1`` begins."""
 
 
+@paused_collector()
 def strip_annotations(graph: DataflowGraph) -> relax.Function:
     """The function without its annotations; the function itself if it has none. O(bindings)."""
     annotated = graph.annotation_values
@@ -38,7 +40,7 @@ def strip_annotations(graph: DataflowGraph) -> relax.Function:
         return values.get(hash(leaf), leaf)
 
     def bindings(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
-        for binding in block.bindings:
+        for binding in block.bindings[:]:
             argument = annotated.get(hash(binding.var))
             if argument is None:
                 yield rebind(binding, replace_operands(rewriter.nested(binding.value), original))
@@ -61,6 +63,7 @@ def _carries_out(block: relax.BindingBlock, var: relax.Var, value: relax.Expr) -
     )
 
 
+@paused_collector()
 def write_annotations(graph: DataflowGraph, regions: Sequence[Members]) -> relax.Function:
     """The function with `regions` written into it.
 
@@ -221,7 +224,7 @@ class _Writer:
 
     def bindings(self, block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
         scope = self.scope_of_block[hash(block)]
-        for binding in block.bindings:
+        for binding in block.bindings[:]:
             number = self.graph.number_of(binding.var)
             assert number is not None, "the function has no annotations, so every binding is a node"
             value, begins = self.annotated(rewriter.nested(binding.value), number, scope)
