@@ -18,8 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from functools import cache
-from typing import Any
 
 import tvm
 from tvm import relax
@@ -45,7 +43,7 @@ class _Form(Enum):
     OTHER = auto()
 
 
-_CLASSES = {
+_FORMS: dict[type, _Form] = {
     tvm.ir.Var: _Form.VARIABLE,
     tvm.ir.Call: _Form.CALL,
     relax.Tuple: _Form.TUPLE,
@@ -56,10 +54,14 @@ _CLASSES = {
 }
 
 
-@cache
-def _form_of(kind: Any) -> _Form:
-    # isinstance on a class of TVM's that does not match takes longer than all the rest of a binding.
-    return next((form for known, form in _CLASSES.items() if issubclass(kind, known)), _Form.OTHER)
+def _form_of(kind: type) -> _Form:
+    # isinstance on a class of TVM's that does not match takes longer than all the rest of a binding,
+    # so each class is asked once.
+    form = _FORMS.get(kind)
+    if form is None:
+        form = next((form for known, form in _FORMS.items() if issubclass(kind, known)), _Form.OTHER)
+        _FORMS[kind] = form
+    return form
 
 
 Origin = tuple[int, int]

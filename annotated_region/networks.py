@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 import networkx
 import tvm
@@ -16,9 +16,8 @@ __all__ = ["bytes_of", "op_name_of", "quotient_network", "scope_network"]
 
 def bytes_of(ty: tvm.ir.Type) -> int | None:
     """The size of a value of this type in bytes; None if its shape is not known before it runs."""
-    if isinstance(ty, relax.TupleType | tvm.ir.TupleType):
-        sizes = [bytes_of(part) for part in ty.fields]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
+    if isinstance(ty, tvm.ir.TupleType):
+        return _total(bytes_of(part) for part in ty.fields)
     if not isinstance(ty, relax.TensorType) or ty.shape is None or not hasattr(ty.shape, "values"):
         return None
     count = 1
@@ -45,10 +44,12 @@ def op_name_of(value: relax.Expr) -> str:
 def scope_network(
     graph: DataflowGraph, holders: Mapping[int, Sequence[int]], regions: Mapping[int, Members]
 ) -> networkx.DiGraph:
-    """The graph of the nodes; vertices are variables.
+    """The graph of the nodes; vertices are variables. O(nodes + edges).
 
     Vertex attributes: ``op``, ``scope`` (number of the block), ``regions`` (ids), ``targets``.
-    Edge attribute: ``bytes`` (None when the shape is symbolic).
+    Edge attribute: ``bytes`` (None when the shape is symbolic). Edges of 0 bytes carry no value: they
+    say that effects keep their order, that a cast comes before the users of its shape variables, and
+    that an `If` or a local function needs what is used inside it.
     """
     network = networkx.DiGraph()
     for number, node in enumerate(graph.nodes):
@@ -60,50 +61,59 @@ def scope_network(
             regions=ids,
             targets=tuple(dict.fromkeys(regions[region].target for region in ids)),
         )
-    for consumer, edges in enumerate(graph.into):
-        for edge in edges:
-            if edge.producer >= 0:
-                source = graph.nodes[edge.producer].var
-                network.add_edge(source, graph.nodes[consumer].var, bytes=bytes_of(source.ty))
+    for before, after in graph.order_edges:
+        network.add_edge(graph.nodes[before].var, graph.nodes[after].var, bytes=0)
+    for producer, consumer in _value_edges(graph):
+        source = graph.nodes[producer].var
+        network.add_edge(source, graph.nodes[consumer].var, bytes=bytes_of(source.ty))
     return network
 
 
 def quotient_network(
     graph: DataflowGraph, holders: Mapping[int, Sequence[int]], regions: Mapping[int, Members]
 ) -> networkx.DiGraph:
-    """The quotient graph; vertices are region ids, and variables for what no region holds.
+    """The quotient graph; vertices are region ids, and variables for what no region holds. O(nodes + edges).
 
     Vertex attributes: ``target`` ("host" for host nodes), ``op`` (of host nodes), ``nodes``.
     Edge attributes: ``values`` (the distinct variables that cross) and ``bytes`` (their size
-    together; None when a shape is symbolic).
+    together; None when a shape is symbolic). An edge without values orders its ends, as in the graph.
     """
     network = networkx.DiGraph()
-    vertex: list[Hashable] = []
+    vertex: list[int] = []
+    labels: list[Hashable] = []
     for number, node in enumerate(graph.nodes):
-        ids = holders.get(number, ())
-        vertex.append(ids[0] if ids else node.var)
-        if ids and ids[0] not in network:
-            region = regions[ids[0]]
-            members = tuple(graph.nodes[member].var for member in region.nodes)
-            network.add_node(ids[0], target=region.target, nodes=members)
-        elif not ids:
+        region = next(iter(holders.get(number, ())), None)
+        vertex.append(number if region is None else regions[region].nodes[0])
+        labels.append(node.var if region is None else region)
+        if region is None:
             network.add_node(node.var, target="host", op=op_name_of(node.value), nodes=(node.var,))
-    for consumer, edges in enumerate(graph.into):
-        for edge in edges:
-            if edge.producer >= 0 and vertex[edge.producer] != vertex[consumer]:
-                _add_crossing(
-                    network, vertex[edge.producer], vertex[consumer], graph.nodes[edge.producer].var
-                )
+        elif vertex[number] == number:
+            members = tuple(graph.nodes[member].var for member in regions[region].nodes)
+            network.add_node(region, target=regions[region].target, nodes=members)
+    crossing: dict[tuple[int, int], dict[int, None]] = {}
+    for producer, consumer in _value_edges(graph):
+        crossing.setdefault((vertex[producer], vertex[consumer]), {})[producer] = None
+    for before, after in graph.order_edges:
+        crossing.setdefault((vertex[before], vertex[after]), {})
+    for (source, sink), producers in crossing.items():
+        if source != sink:
+            values = tuple(graph.nodes[producer].var for producer in producers)
+            size = _total(bytes_of(value.ty) for value in values)
+            network.add_edge(labels[source], labels[sink], values=values, bytes=size)
     return network
 
 
-def _add_crossing(network: networkx.DiGraph, source: Hashable, sink: Hashable, value: relax.Var) -> None:
-    if not network.has_edge(source, sink):
-        network.add_edge(source, sink, values=(), bytes=0)
-    crossing = network.edges[source, sink]
-    if value in crossing["values"]:
-        return
-    crossing["values"] = (*crossing["values"], value)
-    size = bytes_of(value.ty)
-    known = crossing["bytes"]
-    crossing["bytes"] = None if size is None or known is None else known + size
+def _value_edges(graph: DataflowGraph) -> Iterator[tuple[int, int]]:
+    for consumer, edges in enumerate(graph.into):
+        for edge in edges:
+            if edge.producer >= 0:
+                yield edge.producer, consumer
+
+
+def _total(sizes: Iterable[int | None]) -> int | None:
+    total = 0
+    for size in sizes:
+        if size is None:
+            return None
+        total += size
+    return total
