@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from annotated_region.dataflow import DataflowGraph
-from annotated_region.function_body import FunctionBody, Surroundings, composite_function
-from annotated_region.leaves import Leaf, Leaves, flatten
+from annotated_region.dataflow import DataflowGraph, NodeKind
+from annotated_region.function_body import Composite, FunctionBody, Surroundings, composite_function
+from annotated_region.leaves import Leaf, Leaves, flatten, with_paths
 from annotated_region.unit_order import in_order
 
 __all__ = ["External", "external_function"]
@@ -100,28 +100,35 @@ class _RegionBody(FunctionBody):
         self, results: Sequence[Leaf], composites: Sequence[tuple[str, Nodes]], attributes: Mapping[str, str]
     ) -> relax.Function:
         """Bind every unit, then return the results."""
-        carriers = self.carriers(results)
-        self.name_nodes(list(carriers.values()))
-        names = {nodes: name for name, nodes in composites}
+        names = {self.without_lead(nodes): name for name, nodes in composites}
+        names.pop((), None)
         covered = {node for nodes in names for node in nodes}
         alone = [(node,) for node in self.nodes if node not in covered]
+        made = {nodes: self.composite(name, nodes) for nodes, name in names.items()}
+        seen = sorted(node for nodes in (*alone, *(each.results for each in made.values())) for node in nodes)
+        places = self.places(results, seen)
+        self.name_nodes([node for node, path in places.values() if not path])
         for unit in in_order(self.graph, [*names, *alone]):
-            if unit in names:
-                self.bind_composite(names[unit], unit)
+            if unit in made:
+                self.bind_composite(made[unit])
             else:
                 self.bind_node(unit[0])
-        values = [self.here(carriers[leaf]) if leaf in carriers else self.projected(leaf) for leaf in results]
+        values = [self.projected(leaf, *places[leaf]) for leaf in results]
         return self.finish(values[0] if len(values) == 1 else relax.Tuple(values), attributes)
 
-    def carriers(self, results: Sequence[Leaf]) -> dict[Leaf, int]:
-        """For each result that a node is bound to, that node; the others are fields of tuples."""
+    def places(self, results: Sequence[Leaf], seen: Sequence[int]) -> dict[Leaf, tuple[int, tuple[int, ...]]]:
+        """Where each result is found: at a node, or at the end of a path into one.
+
+        `seen` are the nodes that no composite hides; a node that is the result itself comes first.
+        """
         wanted = set(results)
-        found: dict[Leaf, int] = {}
-        for node in self.nodes:
-            leaf = self.source.leaves.of(self.var_of(node), self.scope)
-            if isinstance(leaf, Leaf) and leaf in wanted:
-                found.setdefault(leaf, node)
-        return found
+        whole: dict[Leaf, tuple[int, tuple[int, ...]]] = {}
+        inner: dict[Leaf, tuple[int, tuple[int, ...]]] = {}
+        for node in seen:
+            for leaf, path in with_paths(self.source.leaves.of(self.var_of(node), self.scope)):
+                if leaf in wanted:
+                    (inner if path else whole).setdefault(leaf, (node, path))
+        return {**inner, **whole}
 
     def arguments(self) -> tuple[relax.Expr | Leaf, ...]:
         """What the function is called with."""
@@ -136,7 +143,9 @@ class _RegionBody(FunctionBody):
         if isinstance(leaves, Leaf):
             self.spelling.setdefault(leaves, expr)
             return self.passed(leaves)
-        whole = self.renamed[hash(expr)] = self.bind(expr.name, self.passed(leaves))
+        whole = relax.Var(expr.name, expr.ty)
+        self.entering.append(relax.VarBinding(whole, self.passed(leaves)))
+        self.renamed[hash(expr)] = whole
         return whole
 
     def passed(self, leaves: Leaves) -> relax.Expr:
@@ -161,10 +170,23 @@ class _RegionBody(FunctionBody):
     def comes_from_outside(self, expr: relax.Expr) -> bool:
         return isinstance(expr, tvm.ir.Var) and hash(expr) not in self.renamed
 
-    def bind_composite(self, name: str, nodes: Nodes) -> None:
-        """Bind a composite as a local function, and what a call of it returns."""
+    def without_lead(self, nodes: Nodes) -> Nodes:
+        """The nodes of a composite without those that only take apart, or put together, what enters it."""
+        kept: dict[int, None] = {}
+        for node in nodes:
+            needs = (edge.producer for edge in self.graph.into[node])
+            if self.graph.nodes[node].kind is not NodeKind.STRUCTURE or any(each in kept for each in needs):
+                kept[node] = None
+        return tuple(kept)
+
+    def composite(self, name: str, nodes: Nodes) -> Composite:
+        """Make a composite of some of the nodes."""
         composite = composite_function(self.source, nodes, name, self.bind_constants)
         self.constants += composite.constants
+        return composite
+
+    def bind_composite(self, composite: Composite) -> None:
+        """Bind a composite as a local function, and what a call of it returns."""
         callee = self.bind("local_func", composite.func)
         arguments = [
             item if isinstance(item, relax.ShapeExpr) else self.operand(item) for item in composite.arguments
@@ -179,9 +201,9 @@ class _RegionBody(FunctionBody):
         for index, var in enumerate(results):
             self.bindings.append(relax.VarBinding(var, relax.TupleGetItem(whole, index)))
 
-    def projected(self, leaf: Leaf) -> relax.Var:
-        """Bind a field of a tuple-valued node."""
-        whole = self.renamed[hash(leaf.root)]
-        for index in leaf.path[:-1]:
-            whole = self.bind(leaf.name, relax.TupleGetItem(whole, index))
-        return self.bind(leaf.name, relax.TupleGetItem(whole, leaf.path[-1]), leaves=True)
+    def projected(self, leaf: Leaf, node: int, path: tuple[int, ...]) -> relax.Var:
+        """The variable of a result, which is found at the end of a path into a node."""
+        whole = self.here(node)
+        for depth, index in enumerate(path, start=1):
+            whole = self.bind(leaf.name, relax.TupleGetItem(whole, index), leaves=depth == len(path))
+        return whole

@@ -70,6 +70,7 @@ class FunctionBody(ABC):
         self.inside = frozenset(nodes)
         self.bind_constants = bind_constants
         self.renamed: dict[int, relax.Var] = {}
+        self.entering: list[relax.Binding] = []
         self.bindings: list[relax.Binding] = []
         self.params: list[relax.Var] = []
         self.constants: list[tvm.ir.GenericConst] = []
@@ -162,7 +163,10 @@ class FunctionBody(ABC):
         return copy_with_new_vars(func)
 
     def _function(self, result: relax.Expr, attributes: Mapping[str, str]) -> relax.Function:
-        body = typed(relax.SeqExpr([relax.DataflowBlock(self.bindings)], result), result.ty)
+        blocks = [relax.DataflowBlock(self.bindings)]
+        if self.entering:
+            blocks.insert(0, relax.BindingBlock(self.entering))
+        body = typed(relax.SeqExpr(blocks, result), result.ty)
         attrs = tvm.ir.make_node("ir.DictAttrs", **attributes)
         return relax.Function(self.params, body, result.ty, True, attrs)
 
@@ -207,7 +211,7 @@ class Composite:
 
 
 def composite_function(source: Surroundings, nodes: Nodes, name: str, bind_constants: bool) -> Composite:
-    """Make a composite of nodes, given in an order in which they can be bound."""
+    """Make a composite of nodes, given in program order."""
     body = _CompositeBody(source, nodes, bind_constants)
     results = body.used_outside() or [nodes[-1]]
     body.name_nodes(results)

@@ -15,7 +15,7 @@ from tvm import relax
 
 from annotated_region.dataflow import DataflowGraph, NodeKind
 
-__all__ = ["Leaf", "LeafTable", "Leaves", "flatten", "leaves_of"]
+__all__ = ["Leaf", "LeafTable", "Leaves", "flatten", "leaves_of", "with_paths"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,13 @@ def _by_type(leaf: Leaf, ty: tvm.ir.Type) -> Leaves:
 
 def flatten(leaves: Leaves) -> Iterator[Leaf]:
     """All leaves, in order."""
+    return (leaf for leaf, _path in with_paths(leaves))
+
+
+def with_paths(leaves: Leaves, path: tuple[int, ...] = ()) -> Iterator[tuple[Leaf, tuple[int, ...]]]:
+    """All leaves, in order, each with the path that leads to it."""
     if isinstance(leaves, Leaf):
-        yield leaves
+        yield leaves, path
         return
-    for part in leaves:
-        yield from flatten(part)
+    for index, part in enumerate(leaves):
+        yield from with_paths(part, (*path, index))

@@ -1,6 +1,7 @@
 """The passes, each an IRModule -> IRModule transformation in a file of its own."""
 
 from annotated_region.passes.annotate_target import AnnotateTarget
+from annotated_region.passes.inline_partitions import InlinePartitions
 from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
 from annotated_region.passes.partition_graph import PartitionGraph
 from annotated_region.passes.prepare_for_inference import PrepareForInference
@@ -8,6 +9,7 @@ from annotated_region.passes.resolve_conflicts import ResolveConflicts
 
 __all__ = [
     "AnnotateTarget",
+    "InlinePartitions",
     "MergeCompilerRegions",
     "PartitionGraph",
     "PrepareForInference",

@@ -1,0 +1,103 @@
+r"""InlinePartitions: puts external functions back in the place of their calls.
+
+It is the inverse of PartitionGraph, for one target or for all, in whichever order they were made:
+
+    y, b = dnnl_main_0(x)   \         a = conv2d(x, w)
+    c = softmax(b)           |  ==>   b = relu(a)
+    d = add(c, y)           /         y = max_pool2d(b)
+                                      c = softmax(b)
+                                      d = add(c, y)
+
+Composites are inlined too. What results is the module as it was before it was annotated, up to the
+order of bindings and, where the program named one value twice, up to the names of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tvm
+from tvm import relax
+
+from annotated_region.backend import backend_of
+from annotated_region.inlining import Inliner, is_inlinable
+from annotated_region.modules import require_well_formed
+
+__all__ = ["InlinePartitions"]
+
+
+@tvm.ir.transform.module_pass(opt_level=0, name="InlinePartitions")
+class InlinePartitions:
+    """Inline the external functions of the given targets, whoever made them.
+
+    External functions that nobody calls any more are removed. One that is not straight code (it
+    holds an `If` or defines a function that is no composite) is left alone.
+
+    Parameters
+    ----------
+    targets
+        The names of the targets; all if None.
+
+    Raises
+    ------
+    UnknownTargetError
+        A target has no external function in the module, and nobody registered it.
+    InvalidModuleError
+        The module is not well formed.
+
+    Notes
+    -----
+    Linear in the size of the result.
+    """
+
+    def __init__(self, targets: Sequence[str] | None = None) -> None:
+        self.targets = [targets] if isinstance(targets, str) else targets
+
+    def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
+        """Called by TVM's pass manager."""
+        require_well_formed(mod)
+        chosen = self._chosen(mod)
+        if not chosen:
+            return mod
+        result = mod.clone()
+        for global_var, func in mod.functions_items():
+            if isinstance(func, relax.Function) and global_var not in chosen:
+                result.update_func(global_var, Inliner(chosen.get).inlined(func))
+        _remove_unused(result, chosen)
+        return result
+
+    def _chosen(self, mod: tvm.IRModule) -> dict[tvm.ir.GlobalVar, relax.Function]:
+        """The external functions to inline."""
+        external = {
+            global_var: (str(func.attrs["Codegen"]), func)
+            for global_var, func in mod.functions_items()
+            if isinstance(func, relax.Function) and func.attrs and "Codegen" in func.attrs
+        }
+        targets = dict.fromkeys(target for target, _func in external.values())
+        for target in self.targets or ():
+            if target not in targets:
+                backend_of(target)
+        return {
+            global_var: func
+            for global_var, (target, func) in external.items()
+            if (self.targets is None or target in self.targets) and is_inlinable(func)
+        }
+
+
+def _remove_unused(mod: tvm.IRModule, functions: dict[tvm.ir.GlobalVar, relax.Function]) -> None:
+    """Remove those of the functions that none of the others refers to."""
+    used = {
+        global_var
+        for caller, func in mod.functions_items()
+        if isinstance(func, relax.Function) and caller not in functions
+        for global_var in relax.analysis.all_global_vars(func)
+    }
+    waiting = [global_var for global_var in functions if global_var in used]
+    for caller in waiting:
+        for callee in relax.analysis.all_global_vars(functions[caller]):
+            if callee in functions and callee not in used:
+                used.add(callee)
+                waiting.append(callee)
+    for global_var in functions:
+        if global_var not in used:
+            del mod[global_var]
