@@ -10,7 +10,7 @@ from tvm.relax.expr import _update_type
 
 from annotated_region.op_view import OpView
 from annotated_region.passes.preparation.editor import Editor
-from annotated_region.passes.preparation.tensors import FLOATS, constant_of, dtype_of, static_shape
+from annotated_region.passes.preparation.tensors import constant_of, dtype_of, static_shape
 
 __all__ = ["CONVOLUTIONS", "LINEAR_OPS", "Linear", "linear_of"]
 
@@ -88,11 +88,10 @@ class Linear:
 
 
 def linear_of(view: OpView, editor: Editor) -> Linear | None:
-    """The call as a linear operation, if it is one, of floats, and its weight is constant."""
+    """The call as a linear operation, if it is one, in a single dtype, and its weight is constant."""
     if view.name not in LINEAR_OPS or not editor.is_constant(view.args[1]):
         return None
-    dtypes = {dtype_of(type_) for type_ in (*view.arg_types, view.out_type)}
-    if len(dtypes) != 1 or not dtypes <= FLOATS:
+    if len({dtype_of(type_) for type_ in (*view.arg_types, view.out_type)}) != 1:
         return None
     return _matrix_product(view) if view.name == "relax.matmul" else _convolution(view)
 

@@ -33,7 +33,10 @@ BINARY: dict[str, _Binary] = {
 
 
 def unstack(view: OpView, editor: Editor) -> relax.Expr | None:
-    """The chain for a reduction over the very axis along which its argument was stacked."""
+    """The chain for a reduction over the very axis along which its argument was stacked.
+
+    A reduction that keeps its axis has another type than the chain, so `Editor.attempt` refuses it.
+    """
     parts = _stacked(view, editor)
     if not parts:
         return None
@@ -47,7 +50,7 @@ def _stacked(view: OpView, editor: Editor) -> list[relax.Expr]:
     """The tensors whose stack is reduced again; empty if the call is none of this kind."""
     stack = editor.view_of(view.args[0])
     axes = view.attrs["axis"]
-    if stack is None or stack.name != "relax.stack" or axes is None or view.attrs["keepdims"]:
+    if stack is None or stack.name != "relax.stack" or axes is None:
         return []
     rank = stack.out_type.ndim
     if [axis % rank for axis in axes] != [(stack.attrs["axis"] or 0) % rank]:

@@ -167,6 +167,17 @@ def test_a_product_that_overflows_stays() -> None:
     stays(on_image(lambda x: op.multiply(op.nn.conv2d(x, weight), relax.const(100.0))))
 
 
+def test_a_sum_that_overflows_stays() -> None:
+    large = relax.const(np.full(4, 60000, "float16"))
+
+    def too_much(x: relax.Expr) -> relax.Expr:
+        return op.multiply(op.add(op.add(x, large), large), large)
+
+    stays(module(lambda _builder, x: too_much(x), "float16", x=(2, 4)))
+    weight = constant(3, 4, dtype="float16")
+    stays(module(lambda _builder, x: too_much(op.matmul(x, weight)), "float16", x=(2, 3)))
+
+
 def test_a_division_by_zero_stays() -> None:
     stays(on_image(lambda x: op.divide(conv(x), relax.const(np.zeros(CHANNELS, "float32")))))
 

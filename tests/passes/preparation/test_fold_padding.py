@@ -68,6 +68,7 @@ def test_other_paddings_stay() -> None:
     stays(padded([0, 0, 0, 0, 1, 1, 1, 1], value=1.0))
     stays(padded([0, 0, 0, 0, 1, 1, 1, 1], mode="reflect"))
     stays(padded([1, 0, 0, 0, 1, 1, 1, 1]))
+    stays(padded([0, 0, 0, 0, -1, 1, 0, 0]))
 
 
 def test_a_padding_of_the_channels_stays() -> None:

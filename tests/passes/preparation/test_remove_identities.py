@@ -81,6 +81,30 @@ def test_a_reshape_to_an_unknown_shape_stays() -> None:
     stays(builder.get())
 
 
+def test_a_squeeze_of_an_unknown_rank_stays() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(dtype="float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            output = builder.emit_output(op.nn.relu(op.squeeze(x)))
+        builder.emit_func_output(output)
+    stays(builder.get())
+
+
+def test_reshapes_to_an_extent_of_zero_stay_apart() -> None:
+    def body(builder: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        return op.reshape(builder.emit(op.flatten(x)), (0, 3))
+
+    stays(module(body, x=(2, 0)))  # a literal 0 means "as the input has it", and the inputs differ
+
+
+def test_a_broadcast_between_symbols_stays() -> None:
+    def body(builder: relax.BlockBuilder, x: relax.Var, y: relax.Var) -> relax.Expr:
+        return op.add(x, builder.emit(op.broadcast_to(y, x.ty.shape)))
+
+    stays(module(body, x=("n", 4), y=("m", 4)))
+
+
 def test_a_cast_of_an_unknown_shape_goes() -> None:
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType(ndim=2, dtype="float32"))
