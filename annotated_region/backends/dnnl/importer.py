@@ -166,5 +166,15 @@ def import_function(
         The translation of each op, by name.
     constant_names
         TVM's names of the constants of the module.
+
+    Raises
+    ------
+    CodegenError
+        The function's name is no C identifier, or an op or expression has no translation.
     """
-    return Importer(str(function.attrs["global_symbol"]), converters, constant_names).run(function)
+    symbol = str(function.attrs["global_symbol"])
+    if not (symbol.isidentifier() and symbol.isascii()):
+        raise CodegenError(
+            f"target 'dnnl': the function name {symbol!r} is no C identifier; rename the function"
+        )
+    return Importer(symbol, converters, constant_names).run(function)

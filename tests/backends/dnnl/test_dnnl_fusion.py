@@ -9,6 +9,7 @@ from tvm import relax
 
 from annotated_region.backends.dnnl.codegen import region_graph
 from annotated_region.backends.dnnl.graph import Graph
+from annotated_region.errors import CodegenError
 
 
 class _Names(dict[object, str]):
@@ -71,19 +72,20 @@ def test_graph_after_fusion(name: str, nodes: list[str]) -> None:
     assert summary(graph_of(name)) == nodes
 
 
+def test_name_that_is_no_c_identifier_is_refused() -> None:
+    function = module_of(CASES[:1])[CASES[0].name]
+    with pytest.raises(CodegenError, match=r"the function name 'a.b' is no C identifier"):
+        region_graph(function.with_attr("global_symbol", "a.b"), _Names())
+
+
 def test_arithmetic_that_only_resembles_lrn_is_left_alone() -> None:
     assert "lrn" not in [node.kind.value for node in graph_of("almost_lrn").nodes]
 
 
 def test_values_used_twice_are_not_fused_away() -> None:
-    assert summary(graph_of("residual_used_later")) == [
-        "convolution eltwise_relu",
-        "convolution binary_add",
-        "binary",
-    ] or summary(graph_of("residual_used_later")) == [
-        "convolution eltwise_relu",
-        "convolution binary_add binary_mul",
-    ]
+    kinds = [line.split()[0] for line in summary(graph_of("residual_used_later"))]
+    assert kinds.count("convolution") == 2
+    assert "convolution eltwise_relu" in summary(graph_of("residual_used_later"))
 
 
 def kinds_run(name: str) -> list[str]:
