@@ -63,7 +63,7 @@ def test_joining_single_vertices_keeps_every_limit(limits: ColourLimits) -> None
     holds()
 
 
-def test_joining_looks_twice_because_a_join_may_absorb_what_was_between() -> None:
+def test_joining_absorbs_what_stood_between() -> None:
     # 0 -> 2 is blocked by 1 until 1 has joined one of them
     problem = problem_of(([[2, 1], [2], []], [0, 0, 0]), ColourLimits(connected=True))
     assert join(problem, alone(problem)) == [[0, 1, 2]]

@@ -71,6 +71,19 @@ def test_a_beam_beats_waves_on_three_colours() -> None:
     assert max(beam(problem, 8)) < max(waves(problem, tails(problem), POLICIES[0]))
 
 
+@pytest.mark.parametrize(
+    ("graph", "bound"),
+    [
+        (([[1, 2], [2], []], [0, None, 0]), 2),  # one part that a path leaves and comes back to
+        (([[1], [2], []], [0, None, 0]), 2),  # two parts
+        (([[1, 2], [2], [3, 4], [4], []], [0, None, 0, None, 0]), 3),  # a part that is left twice
+        (([[1, 2], [2, 3], [], [4, 5], [5], []], [0, None, 0, 0, None, 0]), 4),  # the levels of two parts
+    ],
+)
+def test_the_bound_of_connected_groups_adds_up_over_parts(graph: Graph, bound: int) -> None:
+    assert lower_bound(problem_of(graph, connected=True)) == bound == fewest_groups(*graph, connected=True)
+
+
 @given(graphs(most=9, colours=2))
 def test_the_bound_of_connected_groups_is_a_bound(graph: Graph) -> None:
     assert lower_bound(problem_of(graph, connected=True)) <= fewest_groups(*graph, connected=True)
