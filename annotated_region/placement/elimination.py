@@ -36,10 +36,14 @@ class Step:
     live
         The values that are live afterwards, by slot.
     ready
-        For each way in which a later node may start, the slots (as they are afterwards) that it certainly
-        depends on; only minimal ones. A region can grow again only if one of these is not blocked for it.
+        For each way in which a later node may start from what is live, the slots (as they are afterwards)
+        that it certainly depends on; only minimal ones.
     later_places
-        The places that some later node can still have.
+        The places of all later nodes, as a bit set.
+    source_places
+        The places of later nodes that have no producer at all.
+    detached_places
+        The places of later nodes that have producers, all of them (and theirs) to come as well.
     """
 
     node: int
@@ -49,7 +53,9 @@ class Step:
     made: tuple[int, ...]
     live: tuple[int, ...]
     ready: tuple[tuple[int, ...], ...]
-    later_places: frozenset[int]
+    later_places: int
+    source_places: int
+    detached_places: int
 
 
 def narrow_order(problem: Problem) -> tuple[int, ...]:
@@ -96,8 +102,9 @@ def steps_of(problem: Problem, order: tuple[int, ...]) -> tuple[Step, ...]:
     O(sum over steps of the frontier and of the nodes that are ready).
     """
     left = [len(value.consumers) for value in problem.values]
-    later = _later_places(problem, order)
-    ready = _Ready(problem)
+    first = _first_visits(problem, order)
+    places = _LaterPlaces(problem, order, first)
+    ready = _Ready(problem, order, first)
     live: list[int] = []
     steps = []
     for index, node in enumerate(order):
@@ -111,52 +118,93 @@ def steps_of(problem: Problem, order: tuple[int, ...]) -> tuple[Step, ...]:
         made = tuple(value for value in problem.makes[node] if left[value])
         inputs = tuple((value, slot_of[value]) for value in problem.reads[node])
         live = [*(extended[slot] for slot in kept), *made]
-        ready.visit(node)
-        steps.append(Step(node, arrivals, inputs, kept, made, tuple(live), ready.minimal(live), later[index]))
+        ready.visit(index)
+        starts = ready.minimal(live)
+        steps.append(Step(node, arrivals, inputs, kept, made, tuple(live), starts, *places.after(index)))
     return tuple(steps)
 
 
+def _first_visits(problem: Problem, order: tuple[int, ...]) -> list[int]:
+    """For each node, the earliest step among its own and those of all that it depends on."""
+    first = [0] * problem.nodes
+    for index, node in enumerate(order):
+        first[node] = min([index, *(first[other] for other in problem.predecessors[node])])
+    return first
+
+
 class _Ready:
-    """The nodes all of whose producers are visited, and what they read."""
+    """The nodes that read something visited, and nothing that in turn depends on something visited."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, order: tuple[int, ...], first: list[int]) -> None:
         self._problem = problem
-        self._waiting = [len(before) for before in problem.predecessors]
-        self._ready: dict[int, tuple[int, ...]] = {}
-        self._free = {node for node, count in enumerate(self._waiting) if count == 0}
+        self._order = order
+        self._visited = [False] * problem.nodes
+        self._between = [0] * problem.nodes  # producers that are not visited, but depend on what is
+        self._candidates: dict[int, None] = {}
+        self._touched: list[list[int]] = [[] for _ in order]
+        for node in order:
+            self._touched[first[node]].append(node)
 
-    def visit(self, node: int) -> None:
-        """Take `node` out, and take in the nodes for which it was the last missing producer."""
-        self._ready.pop(node, None)
-        self._free.discard(node)
+    def visit(self, index: int) -> None:
+        """Visit the node of step `index`."""
+        for node in self._touched[index]:
+            for reader in self._problem.successors[node]:
+                self._between[reader] += 1
+        node = self._order[index]
+        self._visited[node] = True
+        self._candidates.pop(node, None)
         for reader in self._problem.successors[node]:
-            self._waiting[reader] -= 1
-            if self._waiting[reader] == 0:
-                values = self._problem.values
-                made = (value for value in self._problem.reads[reader] if values[value].producer is not None)
-                self._ready[reader] = tuple(made)
+            self._between[reader] -= 1
+            self._candidates[reader] = None
 
     def minimal(self, live: list[int]) -> tuple[tuple[int, ...], ...]:
-        """The minimal sets of slots that ready nodes depend on."""
-        if self._free:
-            return ((),)
-        slot_of = {value: slot for slot, value in enumerate(live)}
-        sets = {frozenset(slot_of[value] for value in reads): None for reads in self._ready.values()}
+        """The minimal sets of slots that such nodes read."""
+        slot_of = {value: slot for slot, value in enumerate(live) if self._is_made(value)}
+        sets: dict[frozenset[int], None] = {}
+        for node in self._candidates:
+            if self._between[node] == 0:
+                reads = self._problem.reads[node]
+                sets[frozenset(slot_of[value] for value in reads if value in slot_of)] = None
         found: list[frozenset[int]] = []
         for slots in sorted(sets, key=lambda slots: (len(slots), sorted(slots))):
             if not any(smaller <= slots for smaller in found):
                 found.append(slots)
         return tuple(tuple(sorted(slots)) for slots in found)
 
+    def _is_made(self, value: int) -> bool:
+        """Whether a visited node made the value."""
+        producer = self._problem.values[value].producer
+        return producer is not None and self._visited[producer]
 
-def _later_places(problem: Problem, order: tuple[int, ...]) -> list[frozenset[int]]:
-    """For each step, the places that the nodes after it can have."""
-    found: list[frozenset[int]] = []
-    places: frozenset[int] = frozenset()
-    for node in reversed(order):
-        found.append(places)
-        places |= {problem.units[unit].place for unit in problem.units_of[node]}
-    return found[::-1]
+
+class _LaterPlaces:
+    """The places that the nodes after each step can have, by how they hang on what came before."""
+
+    def __init__(self, problem: Problem, order: tuple[int, ...], first: list[int]) -> None:
+        everything, sources, detached = ([0] * (len(order) + 1) for _ in range(3))
+        for index, node in enumerate(order):
+            places = 0
+            for unit in problem.units_of[node]:
+                places |= 1 << problem.units[unit].place
+            everything[index] |= places
+            if problem.predecessors[node]:
+                detached[first[node]] |= places
+            else:
+                sources[index] |= places
+        self._columns = [_suffix_unions(column) for column in (everything, sources, detached)]
+
+    def after(self, index: int) -> tuple[int, int, int]:
+        """All later places, those of sources, and those of nodes that hang on later sources only."""
+        everything, sources, detached = (column[index + 1] for column in self._columns)
+        return everything, sources, detached
+
+
+def _suffix_unions(column: list[int]) -> list[int]:
+    """For each index, the union of the bit sets from there on."""
+    unions = list(column)
+    for index in range(len(unions) - 2, -1, -1):
+        unions[index] |= unions[index + 1]
+    return unions
 
 
 def _burden(problem: Problem, order: tuple[int, ...]) -> float:

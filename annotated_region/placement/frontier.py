@@ -3,10 +3,10 @@
 The nodes are visited in a topological order. After each step all that matters of the past is its shape
 (`annotated_region.placement.shapes`) and, for each live value, which destinations have been paid; of all
 pasts that agree on this, the cheapest is kept. That is the classical dynamic program over a path
-decomposition (Bodlaender 1988; Held and Karp 1962 for the idea), with the ancestors of open regions in
-the state so that every answer is acyclic. Labels that cannot beat a known placement are dropped
-(Morin and Marsten 1976, branch and bound inside dynamic programming); when a layer is wider than allowed
-only the most promising labels survive, and the bound of the dropped ones is remembered.
+decomposition (Held and Karp 1962; Bodlaender 1988), with the order of open regions in the state so that
+every answer is acyclic. Labels that cannot beat a known placement are dropped (Morin and Marsten 1976,
+branch and bound inside dynamic programming); when a layer is wider than allowed only the most promising
+labels survive, and the bound of the dropped ones is remembered.
 """
 
 from __future__ import annotations
@@ -15,12 +15,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from annotated_region.placement.elimination import Step
-from annotated_region.placement.potential import Potential
-from annotated_region.placement.problem import Placement, Problem
-from annotated_region.placement.shapes import EMPTY, HOST, Shape, advance, open_region, source_place
+from annotated_region.placement.dominance import Profile, beats, profile
+from annotated_region.placement.problem import Placement
+from annotated_region.placement.shapes import EMPTY, HOST, Shape
+from annotated_region.placement.transitions import Transitions
 
-__all__ = ["FrontierResult", "FrontierSearch"]
+__all__ = ["BEFORE", "FrontierResult", "FrontierSearch", "Label", "Layer"]
+
+BEFORE = -1
+"""Stands for the slot of the spine's value before the spine is reached."""
+
+RIVALS = 16
+"""How many of the cheapest labels each label is compared with."""
 
 Label = tuple[float, "Label | None", int, int]
 """Bound of the whole, the label before, the unit that covers the step's node, the region it joins."""
@@ -38,33 +44,27 @@ class FrontierResult:
     placement
         The best placement found, None if nothing beats the upper limit.
     bound
-        No placement is cheaper than this, provided that none below the upper limit was known.
+        Every placement costs at least this or the upper limit.
     labels
         How many labels were made: the work done.
     exact
         Whether nothing was dropped for lack of room.
-    widest
-        The labels of the widest layer.
     """
 
     placement: Placement | None
     bound: float
     labels: int
     exact: bool
-    widest: int
 
 
 class FrontierSearch:
     """The dynamic program for one problem, one order and one potential; run it with any width.
 
-    Parameters
+    Attributes
     ----------
-    problem
-        The problem.
-    steps
-        The order, as `annotated_region.placement.elimination.steps_of` prepares it.
-    potential
-        The bound on what follows.
+    ahead
+        For each step, what the bound of a label may be raised by, given the place of the value that
+        `annotated_region.placement.lookahead` watches there; nothing at first.
 
     Notes
     -----
@@ -72,33 +72,12 @@ class FrontierSearch:
     exponentially with the frontier, and with nothing else.
     """
 
-    def __init__(self, problem: Problem, steps: Sequence[Step], potential: Potential) -> None:
-        self._problem = problem
-        self._steps = steps
-        self._potential = potential
-        self._places = problem.host + 1
-        self._mask = (1 << self._places) - 1
-        position = {step.node: index for index, step in enumerate(steps)}
-        self._first: list[list[int]] = [[] for _ in steps]
-        self._last: dict[int, int] = {}
-        for index, unit in enumerate(problem.units):
-            if math.isfinite(unit.cost):
-                visits = [position[node] for node in unit.nodes]
-                self._first[min(visits)].append(index)
-                self._last[index] = max(visits)
-        self._readers_after = self._remaining_readers(position)
-        self._useful: dict[tuple[int, int, int], int] = {}
-
-    def _remaining_readers(self, position: dict[int, int]) -> dict[tuple[int, int], tuple[int, ...]]:
-        """For (value, step), the readers of the value that come after the step."""
-        found = {}
-        for index, value in enumerate(self._problem.values):
-            readers = sorted(value.consumers, key=position.__getitem__)
-            if value.producer is not None:
-                found[index, position[value.producer]] = tuple(readers)
-            for rank, reader in enumerate(readers):
-                found[index, position[reader]] = tuple(readers[rank + 1 :])
-        return found
+    def __init__(self, transitions: Transitions) -> None:
+        self.transitions = transitions
+        self._places = transitions.places
+        self._launch = transitions.problem.launch
+        self.spine_slots = self._slots_of_spine()
+        self.ahead: list[dict[int, float] | float] = [0.0] * len(transitions.steps)
 
     def run(self, upper: float = math.inf, width: int | None = None) -> FrontierResult:
         """Search for a placement cheaper than `upper`.
@@ -110,172 +89,151 @@ class FrontierSearch:
         width
             The most labels to keep after a step; None keeps all.
         """
-        layer: Layer = {EMPTY: {0: (self._potential.base, None, -1, HOST)}}
-        dropped, labels, widest = math.inf, 0, 1
-        for index in range(len(self._steps)):
-            layer, made = self._next_layer(index, layer, upper)
-            labels += made
-            size = sum(map(len, layer.values()))
-            widest = max(widest, size)
-            if width is not None and size > width:
-                layer, cut = _narrowed(layer, width)
-                dropped = min(dropped, cut)
+        start: Label = (self.transitions.potential.base, None, -1, HOST)
+        end = len(self.transitions.steps)
+        layer, dropped, labels = self.explore({EMPTY: {0: start}}, (0, end), upper, width)
         finals = [label for variants in layer.values() for label in variants.values()]
         best = min(finals, key=lambda label: label[0], default=None)
         bound = min(dropped, upper if best is None else best[0])
         placement = None if best is None else self._replay(best)
-        return FrontierResult(placement, bound, labels, dropped == math.inf, widest)
+        return FrontierResult(placement, bound, labels, dropped == math.inf)
+
+    def explore(
+        self, layer: Layer, steps: tuple[int, int], upper: float, width: int | None
+    ) -> tuple[Layer, float, int]:
+        """Carry `layer` over the steps from the first up to, without, the second.
+
+        Returns
+        -------
+        tuple
+            The labels that arrive, the least bound of those dropped for lack of room, the work done.
+        """
+        dropped, labels = math.inf, 0
+        for index in range(*steps):
+            layer, made = self._next_layer(index, layer, upper)
+            labels += made
+            layer = self._undominated(layer)
+            if width is not None and sum(map(len, layer.values())) > width:
+                layer, cut = self._narrowed(index, layer, width)
+                dropped = min(dropped, cut)
+        return layer, dropped, labels
+
+    def allowance(self, index: int, shape: Shape) -> float:
+        """What to take off the bound of a label after step `index` before it is compared with a cost.
+
+        The potential counts a launch for each run of the spine to come, but such a run may join a region
+        whose launch is paid already: an open one that does not come before the spine. What is known from
+        looking ahead counts against that.
+        """
+        ahead = self.ahead[index]
+        slot = self.spine_slots[index]
+        if slot is None:
+            return 0.0 if isinstance(ahead, dict) else -ahead
+        entries, regions, _ = shape
+        barred, place = 0, -1
+        if slot != BEFORE:
+            code = entries[slot]
+            if code > 0:
+                place = regions[code - 1] % self._places
+                barred = 1 << (code - 1) | regions[code - 1] // self._places
+            else:
+                place = (-1 - code) % self._places
+                barred = (-1 - code) // self._places
+        credit = 0.0
+        for rank, code in enumerate(regions):
+            if not barred >> rank & 1:
+                credit += self._launch[code % self._places]
+        return credit - (ahead[place] if isinstance(ahead, dict) else ahead)
+
+    def _slots_of_spine(self) -> list[int | None]:
+        """After each step, the slot of the value that the next node of the spine reads.
+
+        `BEFORE` while the spine is not reached, None when it has been left.
+        """
+        potential = self.transitions.potential
+        value: int | None = BEFORE
+        slots: list[int | None] = []
+        for step in self.transitions.steps:
+            if step.node == potential.spine[-1]:
+                value = None
+            elif step.node in potential.carriers:
+                value = potential.carriers[step.node]
+            slots.append(value if value is None or value == BEFORE else step.live.index(value))
+        return slots
 
     def _next_layer(self, index: int, layer: Layer, upper: float) -> tuple[Layer, int]:
         """All labels after step `index` that may still beat `upper`, and how many were made."""
-        step = self._steps[index]
         following: Layer = {}
         made = 0
-        tables: dict[tuple[int, int, int, bool], list[tuple[float, int]]] = {}
         for shape, variants in layer.items():
-            for unit, region in self._choices(index, shape):
-                moved = self._advance(index, shape, unit, region)
-                if moved is None:
-                    continue
+            for choice in self.transitions.choices(index, shape):
                 made += len(variants)
-                target = following.setdefault(moved[0], {})
-                self._relabel(index, step, shape, unit, region, variants, target, upper, tables)
-                if not target:
-                    del following[moved[0]]
+                self._follow(index, shape, choice, variants, following, upper)
         return following, made
 
-    def _choices(self, index: int, shape: Shape) -> list[tuple[int, int]]:
-        """The pairs (unit, region) that may cover the node of step `index`."""
-        node = self._steps[index].node
-        units = self._problem.units
-        for unit, region in shape[2]:
-            if node in units[unit].nodes:
-                return [(unit, region)]
-        choices = []
-        for unit in self._first[index]:
-            if any(not set(units[unit].nodes).isdisjoint(units[other].nodes) for other, _ in shape[2]):
-                continue
-            place = units[unit].place
-            if place == self._problem.host:
-                choices.append((unit, HOST))
-            else:
-                joined = [*open_region(shape, place, self._places), len(shape[1])]
-                choices.extend((unit, region) for region in joined)
-        return choices
-
-    def _advance(
-        self, index: int, shape: Shape, unit: int, region: int
-    ) -> tuple[Shape, tuple[int, ...]] | None:
-        """The shape after this choice, and where its regions come from; None for a cycle."""
-        pending = shape[2]
-        if self._last[unit] == index:
-            pending = tuple(entry for entry in pending if entry[0] != unit)
-        elif all(other != unit for other, _ in pending):
-            pending = (*pending, (unit, region))
-        place = self._problem.units[unit].place
-        return advance(self._steps[index], shape, region, place, pending, self._places)
-
-    def _relabel(
+    def _follow(
         self,
         index: int,
-        step: Step,
         shape: Shape,
-        unit: int,
-        region: int,
+        choice: tuple[int, int],
         variants: dict[int, Label],
-        target: dict[int, Label],
+        following: Layer,
         upper: float,
-        tables: dict[tuple[int, int, int, bool], list[tuple[float, int]]],
     ) -> None:
-        """Carry the labels of one shape over one choice into `target`."""
-        places, mask = self._places, self._mask
-        place = self._problem.units[unit].place
-        fixed = self._potential.node(step.node, unit)
-        if region == len(shape[1]):
-            fixed += self._problem.launch[place]
-        made_bits, made_cost = self._made(index, step, place)
-        fixed += made_cost
-        reads = []
-        old_live = len(shape[0])
-        new_slot = {slot: rank for rank, slot in enumerate(step.kept)}
-        for value, slot in step.inputs:
-            code = shape[0][slot] if slot < old_live else 0
-            source = source_place(code, shape[1], places)
-            key = (value, source, place, code > 0 and code - 1 == region)
-            table = tables.get(key)
-            if table is None:
-                table = tables[key] = self._table(index, *key)
-            reads.append((slot * places, table, new_slot.get(slot, 0) * places))
-        touched = {slot for _, slot in step.inputs}
-        moves = [(slot * places, rank * places) for slot, rank in new_slot.items() if slot not in touched]
+        """Carry the labels of one shape over one choice into the following layer."""
+        transitions = self.transitions
+        moved = transitions.shape_after(index, shape, choice)
+        if moved is None:
+            return
+        limit = upper + self.allowance(index, moved[0])
+        move = transitions.move(index, shape, choice)
+        mask = (1 << self._places) - 1
+        target = following.get(moved[0])
         for charged, label in variants.items():
-            bound = label[0] + fixed
-            after = made_bits
-            for shift, table, to in reads:
-                rise, bits = table[charged >> shift & mask]
+            bound = label[0] + move.rise
+            after = move.made_bits
+            for shift, rows, to in move.reads:
+                rise, paid = rows[charged >> shift & mask]
                 bound += rise
-                after |= bits << to
-            if bound >= upper:
+                after |= paid << to
+            if bound >= limit:
                 continue
-            for shift, to in moves:
-                after |= (charged >> shift & mask) << to
+            after |= transitions.paid_after(index, charged)
+            if target is None:
+                target = following[moved[0]] = {}
             known = target.get(after)
             if known is None or bound < known[0]:
-                target[after] = (bound, label, unit, region)
+                target[after] = (bound, label, *choice)
 
-    def _made(self, index: int, step: Step, place: int) -> tuple[int, float]:
-        """The paid destinations of the values made at this step, in their slots, and their cost."""
-        bits, cost = 0, 0.0
-        slot = len(step.kept)
-        for value in self._problem.makes[step.node]:
-            charged = 0
-            described = self._problem.values[value]
-            if described.host_reads and place != self._problem.host:
-                cost += described.transfer[place][self._problem.host]
-                charged = 1 << self._problem.host
-            readers = self._readers_after[value, index]
-            charged &= self._useful_bits(value, readers, place)
-            cost += self._potential.made(value, place)
-            cost += self._potential.rest(value, readers, place, charged)
-            if readers:
-                bits |= charged << slot * self._places
-                slot += 1
-        return bits, cost
+    def _undominated(self, layer: Layer) -> Layer:
+        """The layer without the labels that another label beats whatever follows."""
+        contests: dict[tuple[object, ...], list[tuple[float, Profile, Shape, int]]] = {}
+        for shape, variants in layer.items():
+            taken = profile(shape, self._places)
+            for charged, label in variants.items():
+                contests.setdefault((taken.stands, charged), []).append((label[0], taken, shape, charged))
+        kept: Layer = {}
+        for rivals in contests.values():
+            rivals.sort(key=lambda rival: (rival[0], len(rival[1].idle)))
+            best: list[tuple[float, Profile]] = []
+            for bound, taken, shape, charged in rivals:
+                if any(beats(other, taken, bound - low, self._launch) for low, other in best[:RIVALS]):
+                    continue
+                best.append((bound, taken))
+                kept.setdefault(shape, {})[charged] = layer[shape][charged]
+        return kept
 
-    def _table(
-        self, index: int, value: int, source: int, place: int, same_region: bool
-    ) -> list[tuple[float, int]]:
-        """For each set of paid destinations: what reading `value` at `place` adds, and what is paid then."""
-        host = self._problem.host
-        after = self._readers_after[value, index]
-        before = (self._steps[index].node, *after)
-        useful = self._useful_bits(value, after, source)
-        free = same_region or (source == host and place == host)
-        price = 0.0 if free else self._problem.values[value].transfer[source][place]
-        rows = []
-        for charged in range(1 << self._places):
-            paid = charged if free else charged | 1 << place
-            rise = price if paid != charged else 0.0
-            rise -= self._potential.rest(value, before, source, charged)
-            paid &= useful
-            rise += self._potential.rest(value, after, source, paid)
-            rows.append((rise, paid))
-        return rows
-
-    def _useful_bits(self, value: int, readers: tuple[int, ...], source: int) -> int:
-        """The destinations worth remembering: those that cost something and that a reader can have."""
-        if not readers:
-            return 0
-        key = (value, len(readers), source)
-        if key not in self._useful:
-            row = self._problem.values[value].transfer[source]
-            units = self._problem.units
-            bits = 0
-            for reader in readers:
-                for unit in self._problem.units_of[reader]:
-                    bits |= (row[units[unit].place] > 0) << units[unit].place
-            self._useful[key] = bits & ~(1 << source) if source == self._problem.host else bits
-        return self._useful[key]
+    def _narrowed(self, index: int, layer: Layer, width: int) -> tuple[Layer, float]:
+        """The `width` most promising labels, and the least bound among the others."""
+        ranked = []
+        for shape, variants in layer.items():
+            allowance = self.allowance(index, shape)
+            ranked += [(label[0] - allowance, shape, charged) for charged, label in variants.items()]
+        ranked.sort(key=lambda item: item[0])
+        kept: Layer = {}
+        for _, shape, charged in ranked[:width]:
+            kept.setdefault(shape, {})[charged] = layer[shape][charged]
+        return kept, ranked[width][0]
 
     def _replay(self, label: Label) -> Placement:
         """Walk the labels back and give each region of each step its identity."""
@@ -292,25 +250,8 @@ class FrontierSearch:
                 groups.append({})
             identities = [*known, len(groups) - 1]
             groups[identities[region]][unit] = None
-            moved = self._advance(index, shape, unit, region)
-            if moved is None:
-                raise AssertionError("a label was made by a step that closes a cycle")
+            moved = self.transitions.shape_after(index, shape, (unit, region))
+            assert moved is not None, "a label was made by a step that closes a cycle"
             shape, origin = moved
             known = [identities[old] for old in origin]
-        return Placement.of(self._problem, [list(group) for group in groups])
-
-
-def _narrowed(layer: Layer, width: int) -> tuple[Layer, float]:
-    """The `width` most promising labels, and the least bound among the others."""
-    ranked = sorted(
-        (
-            (label[0], shape, charged)
-            for shape, variants in layer.items()
-            for charged, label in variants.items()
-        ),
-        key=lambda item: item[0],
-    )
-    kept: Layer = {}
-    for _, shape, charged in ranked[:width]:
-        kept.setdefault(shape, {})[charged] = layer[shape][charged]
-    return kept, ranked[width][0]
+        return Placement.of(self.transitions.problem, [list(group) for group in groups])

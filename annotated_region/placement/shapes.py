@@ -24,9 +24,10 @@ from __future__ import annotations
 
 from annotated_region.placement.elimination import Step
 
-__all__ = ["EMPTY", "HOST", "Shape", "advance", "open_region", "source_place"]
+__all__ = ["EMPTY", "HOST", "Pending", "Shape", "advance", "open_regions", "source_place"]
 
-Shape = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, int], ...]]
+Pending = tuple[tuple[int, int], ...]
+Shape = tuple[tuple[int, ...], tuple[int, ...], Pending]
 
 EMPTY: Shape = ((), (), ())
 """Nothing is live, no region is open."""
@@ -42,18 +43,13 @@ def source_place(code: int, regions: tuple[int, ...], places: int) -> int:
     return (-1 - code) % places if code < 0 else places - 1
 
 
-def open_region(shape: Shape, place: int, places: int) -> list[int]:
+def open_regions(shape: Shape, place: int, places: int) -> list[int]:
     """The open regions of `place`."""
     return [index for index, code in enumerate(shape[1]) if code % places == place]
 
 
 def advance(
-    step: Step,
-    shape: Shape,
-    region: int,
-    place: int,
-    pending: tuple[tuple[int, int], ...],
-    places: int,
+    step: Step, shape: Shape, region: int, place: int, pending: Pending, places: int
 ) -> tuple[Shape, tuple[int, ...]] | None:
     """The shape after the node of `step` joins `region`, and the old indices of the regions it keeps.
 
@@ -127,21 +123,32 @@ def _grow(entries: list[int], ancestors: list[int], region: int, above: int, pla
 def _still_open(
     step: Step, entries: list[int], ancestors: list[int], region_places: list[int], places: int
 ) -> int:
-    """The regions that some later node may join, as a bit set."""
-    wanted = 0
-    for index, place in enumerate(region_places):
-        if place in step.later_places:
-            wanted |= 1 << index
-    free = 0
+    """The regions that some later node may have to join, as a bit set.
+
+    A later node that depends on live values is kept out of the regions that come before one of them
+    (case 1). A node that depends on nothing may join anything; but if it is not to share a region with
+    its readers, then any region of its target that is not after them will do as well, in particular one
+    before which there is no other of that target: only those stay open for it (case 2). For nodes that
+    depend on such nodes alone that argument does not hold, and all regions stay open (case 3).
+    """
+    reachable = 0
     for slots in step.ready:
         blocked = 0
         for slot in slots:
             code = entries[slot]
             blocked |= ancestors[code - 1] if code > 0 else (-1 - code) // places
-        free |= ~blocked
-        if not wanted & ~free:
-            break
-    return wanted & free
+        reachable |= ~blocked
+    found = 0
+    for index, place in enumerate(region_places):
+        if step.later_places >> place & 1 and reachable >> index & 1:
+            found |= 1 << index  # case 1
+        elif step.detached_places >> place & 1:
+            found |= 1 << index  # case 3
+        elif step.source_places >> place & 1:
+            before = ancestors[index]
+            if not any(before >> other & 1 for other, same in enumerate(region_places) if same == place):
+                found |= 1 << index  # case 2
+    return found
 
 
 def _canonical(

@@ -10,7 +10,7 @@ from annotated_region.errors import PinError
 from annotated_region.placement.elimination import narrow_order, steps_of
 from annotated_region.placement.evaluation import evaluate
 from annotated_region.placement.frontier import FrontierSearch
-from annotated_region.placement.potential import ZeroPotential
+from annotated_region.placement.grid import grid_step, snapped_problem
 from annotated_region.placement.problem import Placement, Problem
 from annotated_region.placement.starts import starting_placements
 
@@ -23,6 +23,10 @@ DEFAULT_BUDGET = 1_000_000
 """Labels to make; a million takes about 10 s in CPython on a current core."""
 
 FIRST_WIDTH = 16
+ROUNDS = 4
+from annotated_region.placement.lookahead import look_ahead
+from annotated_region.placement.transitions import Transitions
+from annotated_region.placement.prices import Prices, Potential
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +76,30 @@ def solve(problem: Problem, budget: int = DEFAULT_BUDGET, starts: Iterable[Place
     PinError
         If some node cannot run anywhere, or no valid placement was found within the budget.
     """
+    if not all(problem.units_of):
+        raise PinError("no placement satisfies all pins: some node is left without a place that can run it")
     candidates = [*starting_placements(problem), *starts]
     costs = [evaluate(problem, placement) for placement in candidates]
     best, cost = None, math.inf
     for placement, value in zip(candidates, costs, strict=True):
         if value < cost:
             best, cost = placement, value
-    search = FrontierSearch(problem, steps_of(problem, narrow_order(problem)), ZeroPotential(problem))
-    width, labels, bound = FIRST_WIDTH, 0, 0.0
+    original = problem
+    largest = cost if cost < math.inf else math.fsum(unit.cost for unit in problem.units if unit.cost < math.inf)
+    step = grid_step(max(largest, 1e-300))
+    problem = snapped_problem(problem, step)
+    cost = math.inf if best is None else evaluate(problem, best)
+    order = narrow_order(problem)
+    prices = Prices(problem, order)
+    for _ in range(ROUNDS):
+        prices.sweep(True)
+        prices.sweep(False)
+    potential = Potential(problem, prices, step)
+    search = FrontierSearch(Transitions(problem, steps_of(problem, order), potential))
+    rise, _ = look_ahead(search, cost - potential.base, 64)
+    width, labels, bound = FIRST_WIDTH, 0, potential.base + rise
     while labels < budget:
-        limit = cost * (1 - TOLERANCE)
+        limit = cost
         result = search.run(limit, width)
         labels += result.labels
         bound = max(bound, result.bound)
@@ -94,6 +112,7 @@ def solve(problem: Problem, budget: int = DEFAULT_BUDGET, starts: Iterable[Place
         width *= 8
     if best is None:
         raise PinError("no placement satisfies all pins: some node is left without a place that can run it")
+    cost = evaluate(original, best)
     proven = bound >= cost * (1 - 2 * TOLERANCE)
     return Solution(
         best, cost, cost if proven else min(bound, cost), "frontier" if proven else "none", labels

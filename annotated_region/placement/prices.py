@@ -1,0 +1,216 @@
+"""A lower bound by prices, and what it says of partial placements.
+
+The relaxation: two uses of one target share a region, whatever cycle that closes; regions pay no launch
+except along one path through the graph, the *spine*; the nodes of a composite need not choose it together.
+What is left is a sum of terms, one a node and one a value (`annotated_region.placement.stars`). Each term
+is minimised alone, and prices make the terms agree: a node visited in a sweep collects what its values know
+about it (their min-marginals), then passes the sum on to the values that have nodes to come. The bound
+never falls. This is sequential reweighted message passing (Kolmogorov 2015, "A new look at reweighted
+message passing", and 2006 for TRW-S); on a chain two sweeps reach the optimum of the relaxation.
+
+Why the spine may pay launches: along a path each region is one run of consecutive nodes, or the quotient
+would have a cycle; so a placement has at least as many regions as its runs on any one path.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from annotated_region.placement.clusters import Cluster, clusters_of
+from annotated_region.placement.grid import snapped
+from annotated_region.placement.problem import Problem
+from annotated_region.placement.stars import Star
+
+__all__ = ["Potential", "Prices", "spine_of"]
+
+
+def spine_of(problem: Problem, order: Sequence[int]) -> tuple[int, ...]:
+    """A longest path of the graph, counting the nodes that some target can run. O(nodes + edges)."""
+    length = [0] * problem.nodes
+    following: list[int | None] = [None] * problem.nodes
+    for node in reversed(order):
+        for reader in problem.successors[node]:
+            if length[reader] > length[node]:
+                length[node], following[node] = length[reader], reader
+        length[node] += any(problem.units[unit].place != problem.host for unit in problem.units_of[node])
+    node: int | None = max(order, key=length.__getitem__, default=None)
+    spine = []
+    while node is not None:
+        spine.append(node)
+        node = following[node]
+    return tuple(spine)
+
+
+class Prices:
+    """The prices of one problem; they improve with every sweep.
+
+    Parameters
+    ----------
+    problem
+        The problem; every node has a unit.
+    order
+        A topological order of the nodes, the order of the sweeps.
+
+    Attributes
+    ----------
+    spine
+        The path that pays launches.
+    carriers
+        For each node of the spine but the last, the value through which the next one hangs on it.
+    """
+
+    def __init__(self, problem: Problem, order: Sequence[int]) -> None:
+        self._problem = problem
+        self._order = tuple(order)
+        self.spine = spine_of(problem, order)
+        self._places = [
+            tuple(sorted({problem.units[unit].place for unit in units})) for units in problem.units_of
+        ]
+        self.carriers = self._carriers()
+        self.stars = self._make_stars()
+        self.shares = [
+            dict.fromkeys(unit.nodes, unit.cost / len(unit.nodes)) for unit in problem.units
+        ]
+        self._cluster_of: dict[int, Cluster] = {}
+        for cluster in clusters_of(problem, order):
+            self._cluster_of |= dict.fromkeys(cluster.nodes, cluster)
+        self._at = self._incidence()
+
+    def _carriers(self) -> dict[int, int]:
+        """For each node of the spine but the last, the first of its values that the next node reads."""
+        found = {}
+        for node, after in zip(self.spine, self.spine[1:], strict=False):
+            carried = (v for v in self._problem.makes[node] if after in self._problem.values[v].consumers)
+            found[node] = next(carried)
+        return found
+
+    def _make_stars(self) -> list[Star]:
+        """One star a value; those along the spine carry its launches."""
+        after = dict(zip(self.spine, self.spine[1:], strict=False))
+        follower = {value: after[node] for node, value in self.carriers.items()}
+        values = range(len(self._problem.values))
+        return [Star(self._problem, value, self._places, follower.get(value)) for value in values]
+
+    def _incidence(self) -> list[list[tuple[Star, int, bool, bool]]]:
+        """For each node: star, which member it is, whether later and whether earlier nodes are members."""
+        rank = {node: index for index, node in enumerate(self._order)}
+        found: list[list[tuple[Star, int, bool, bool]]] = [[] for _ in self._order]
+        for star in self.stars:
+            ranks = [rank[node] for node in star.members]
+            for member, node in enumerate(star.members):
+                found[node].append((star, member, rank[node] < max(ranks), rank[node] > min(ranks)))
+        return found
+
+    def sweep(self, forward: bool) -> None:
+        """Visit every node once, in the order or against it. O(edges x 4^places)."""
+        for node in self._order if forward else reversed(self._order):
+            self._visit(node, forward)
+
+    def _visit(self, node: int, forward: bool) -> None:
+        """Collect what the values know about `node`, and pass the sum on to those with nodes to come."""
+        places = self._places[node]
+        stars = self._at[node]
+        for star, member, _, _ in stars:
+            price = star.price[member]
+            for place, known in zip(places, star.marginals(member), strict=True):
+                price[place] += known
+        if node in self._cluster_of:
+            self._cluster_of[node].settle(self.shares, self._priced)
+        to_come, gone = (2, 3) if forward else (3, 2)
+        takers = [entry for entry in stars if entry[to_come]]
+        if not takers:
+            return
+        weight = 1 / max(len(takers), sum([entry[gone] for entry in stars]))
+        costs = self._place_costs(node)
+        for star, member, _, _ in takers:
+            price = star.price[member]
+            for place in places:
+                price[place] -= weight * costs[place]
+
+    def _priced(self, node: int) -> list[float]:
+        """The sum of a node's prices at each place; what enters the spine pays its launch there."""
+        entry = self._problem.launch if node == self.spine[0] else ()
+        columns = [star.price[member] for star, member, _, _ in self._at[node]]
+        sums = [sum(column) for column in zip(*columns, strict=True)] or [0.0] * (self._problem.host + 1)
+        for place, launch in enumerate(entry):
+            sums[place] += launch
+        return sums
+
+    def _place_costs(self, node: int) -> dict[int, float]:
+        """For each place, the least that `node` pays there, prices included."""
+        least: dict[int, float] = {}
+        for unit, cost in self.unit_costs(node).items():
+            place = self._problem.units[unit].place
+            if place not in least or cost < least[place]:
+                least[place] = cost
+        return least
+
+    def unit_costs(self, node: int) -> dict[int, float]:
+        """For each unit that holds `node`, what the node pays in it, prices included."""
+        priced = self._priced(node)
+        units = self._problem.units
+        return {
+            unit: self.shares[unit][node] + priced[units[unit].place] for unit in self._problem.units_of[node]
+        }
+
+    def snap(self, step: float) -> None:
+        """Put all prices and shares on the grid of `step`; the problem's costs must be on it already."""
+        for star in self.stars:
+            star.price = [[snapped(price, step) for price in prices] for prices in star.price]
+        for unit, shares in zip(self._problem.units, self.shares, strict=True):
+            if math.isfinite(unit.cost):
+                for node in shares:
+                    shares[node] = snapped(shares[node], step)
+                shares[unit.nodes[0]] += unit.cost - sum(shares.values())
+
+
+class Potential:
+    """What a partial placement still costs at least, given prices on the grid.
+
+    The bound of a label is what it has paid plus the least that is to come. It is kept up to date by adding
+    `node`, `made`, `read` and differences of `rest`; launches are added when a region is founded, although
+    the bound may already hold a launch for the next run of the spine. That run may join a region founded
+    elsewhere, so `FrontierSearch` takes the launches of regions which the spine can still enter off.
+
+    Attributes
+    ----------
+    base
+        The bound for the whole problem.
+    spine, carriers
+        As in `Prices`.
+    """
+
+    def __init__(self, problem: Problem, prices: Prices, step: float) -> None:
+        prices.snap(step)
+        self._stars = prices.stars
+        self._costs = [prices.unit_costs(node) for node in range(problem.nodes)]
+        self._least = [min(costs.values()) for costs in self._costs]
+        self._best = [star.best() for star in prices.stars]
+        self._rests: dict[tuple[int, int, int, int], float] = {}
+        self._entry = (*problem.launch, 0.0)
+        self._unit_place = [unit.place for unit in problem.units]
+        self.spine = prices.spine
+        self.carriers = prices.carriers
+        self.base = math.fsum([*self._least, *self._best])
+
+    def node(self, node: int, unit: int) -> float:
+        """What the bound rises by when `unit` covers `node`, before any value is looked at."""
+        rise = self._costs[node][unit] - self._least[node]
+        return rise - self._entry[self._unit_place[unit]] if node == self.spine[0] else rise
+
+    def made(self, value: int, place: int) -> float:
+        """What the bound rises by when `value` is made at `place`, before its readers are looked at."""
+        return -self._stars[value].price[0][place] - self._best[value]
+
+    def read(self, value: int, reader: int, place: int) -> float:
+        """What the bound rises by when `reader` reads `value` at `place`, before transfers."""
+        star = self._stars[value]
+        return -star.price[star.members.index(reader)][place]
+
+    def rest(self, value: int, readers: Sequence[int], source: int, charged: int) -> float:
+        """The least that `value` still pays: see `annotated_region.placement.stars.Star.rest`."""
+        key = (value, len(readers), source, charged)
+        if key not in self._rests:
+            self._rests[key] = self._stars[value].rest(readers, source, charged)
+        return self._rests[key]

@@ -1,0 +1,164 @@
+"""One value with its producer and its readers: what it costs at least, under prices.
+
+A value pays once for each destination. With few places its best set of destinations is found by trying all
+of them, however many readers there are: for a given set each reader takes the cheapest place in it.
+
+                     reader 1          price of a member at a place: added to what the node pays,
+                   /                   subtracted from what the value pays; it cancels out in every
+        producer  --- reader 2         placement, so any prices give a valid bound
+                   \\
+                     reader 3 (next on the spine: pays the launch if it changes place)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from annotated_region.placement.problem import Problem
+
+__all__ = ["Star", "subsets"]
+
+
+def subsets(bits: int) -> list[int]:
+    """All subsets of a bit set, the empty one first."""
+    found = [0]
+    while bits:
+        lowest = bits & -bits
+        found += [subset | lowest for subset in found]
+        bits ^= lowest
+    return found
+
+
+class Star:
+    """The term of one value in the bound.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    value
+        The value, by index.
+    places_of
+        For each node, its possible places.
+    follower
+        The reader that comes next on the spine, if the producer is on it; the edge between them pays the
+        launch of the reader's place when the two stand in different places.
+
+    Attributes
+    ----------
+    members
+        The producer, if there is one, then the readers.
+    price
+        For each member, the price at each place.
+    """
+
+    def __init__(
+        self, problem: Problem, value: int, places_of: Sequence[tuple[int, ...]], follower: int | None = None
+    ) -> None:
+        described = problem.values[value]
+        host = problem.host
+        producers = () if described.producer is None else (described.producer,)
+        self.members = (*producers, *described.consumers)
+        self.price = [[0.0] * (host + 1) for _ in self.members]
+        self._made = len(producers)
+        self._readers = range(self._made, len(self.members))
+        self._follower = None if follower is None else self.members.index(follower)
+        self._places = [places_of[node] for node in self.members]
+        self._sources = self._places[0] if producers else (host,)
+        self._launch = [*problem.launch, 0.0]
+        self._moves = [
+            [0.0 if place == source else cost for place, cost in enumerate(row)]
+            for source, row in enumerate(described.transfer)
+        ]
+        self._host_bit = 1 << host if described.host_reads else 0
+        self._read = 0
+        for member in self._readers:
+            for place in self._places[member]:
+                self._read |= 1 << place
+        self._sets = {source: self._sends(source, self._host_bit | 1 << source) for source in self._sources}
+
+    def _sends(self, source: int, always: int, paid: int = 0) -> list[tuple[int, float]]:
+        """The sets of destinations that include `always`, with the cost of those not `paid`."""
+        row = self._moves[source]
+        found = []
+        for chosen in subsets(self._read & ~always):
+            places = chosen | always
+            cost = sum(row[place] for place in range(len(row)) if (places & ~paid) >> place & 1)
+            found.append((places, cost))
+        return found
+
+    def best(self) -> float:
+        """The least that the value pays, net of prices."""
+        return min(self._by_source())
+
+    def marginals(self, member: int) -> list[float]:
+        """For each possible place of a member, the least that the value pays if the member is there."""
+        return self._by_source() if member < self._made else self._by_reader(member)
+
+    def rest(self, readers: Sequence[int], source: int, charged: int) -> float:
+        """The least that the value still pays, net of prices, once made at `source` and partly sent.
+
+        Parameters
+        ----------
+        readers
+            The nodes that are still to read it.
+        source
+            The place that made it.
+        charged
+            The destinations paid already.
+        """
+        if not readers:
+            return 0.0
+        wanted = set(readers)
+        sums = self._sums([member for member in self._readers if self.members[member] in wanted], source)
+        free = charged | 1 << source
+        return min(cost + sums(places) for places, cost in self._sends(source, free, free))
+
+    def _by_source(self) -> list[float]:
+        """For each source, the least that the value pays, net of prices."""
+        found = []
+        for source in self._sources:
+            sums = self._sums(self._readers, source)
+            least = min(cost + sums(places) for places, cost in self._sets[source])
+            found.append(least - self.price[0][source] if self._made else least)
+        return found
+
+    def _by_reader(self, member: int) -> list[float]:
+        """For each possible place of a reader, the least that the value pays if the reader is there."""
+        others = [other for other in self._readers if other != member]
+        possible = self._places[member]
+        least = [math.inf] * len(self._moves)
+        for source in self._sources:
+            sums = self._sums(others, source)
+            offset = self.price[0][source] if self._made else 0.0
+            follows = member == self._follower
+            for places, cost in self._sets[source]:
+                total = cost + sums(places) - offset
+                for place in possible:
+                    entry = self._launch[place] if follows and place != source else 0.0
+                    if places >> place & 1 and total + entry < least[place]:
+                        least[place] = total + entry
+        price = self.price[member]
+        return [least[place] - price[place] for place in possible]
+
+    def _sums(self, members: Sequence[int], source: int) -> Callable[[int], float]:
+        """For a set of destinations: the sum over readers of the best that each can do within it."""
+        options = []
+        for member in members:
+            price = self.price[member]
+            costs = [(1 << place, -price[place]) for place in self._places[member]]
+            if member == self._follower:
+                launch = self._launch
+                costs = [
+                    (1 << place, -price[place] + (launch[place] if place != source else 0.0))
+                    for place in self._places[member]
+                ]
+            options.append(costs)
+
+        def total(places: int) -> float:
+            return sum(
+                [min([cost for bit, cost in costs if places & bit], default=math.inf) for costs in options]
+            )
+
+        return total
