@@ -116,7 +116,11 @@ def drop_nothing(view: OpView, editor: Editor) -> relax.Expr:
 
 
 def broadcast_by_operator(view: OpView, editor: Editor) -> relax.Expr | None:
-    """Case 6; if all operands were broadcast, the result may be smaller, which `Editor.attempt` refuses."""
+    """Case 6.
+
+    If all operands were broadcast, or the extents are symbols that may differ, the type without the
+    broadcasts is another one, and `Editor.attempt` refuses it.
+    """
     operands = [_before_broadcast(arg, editor) for arg in view.args]
     if all(new.same_as(old) for new, old in zip(operands, view.args, strict=True)):
         return None
@@ -125,22 +129,9 @@ def broadcast_by_operator(view: OpView, editor: Editor) -> relax.Expr | None:
 
 def _before_broadcast(expr: relax.Expr, editor: Editor) -> relax.Expr:
     inner = editor.view_of(expr)
-    if inner is None or inner.name != "relax.broadcast_to" or not _extents_agree(inner):
+    if inner is None or inner.name != "relax.broadcast_to":
         return expr
     return inner.args[0]
-
-
-def _extents_agree(broadcast: OpView) -> bool:
-    """Whether each extent is 1 or the one it becomes, as far as the types tell; binary ops ask for that."""
-    source, target = broadcast.arg_types[0].shape, broadcast.out_type.shape
-    if not isinstance(source, relax.ShapeExpr) or not isinstance(target, relax.ShapeExpr):
-        return False
-    pairs = zip(reversed(source.values), reversed(target.values), strict=False)
-    return all(tvm_ffi.structural_equal(old, new) or _is_one(old) for old, new in pairs)
-
-
-def _is_one(extent: tvm.ir.PrimExpr) -> bool:
-    return isinstance(extent, tvm.tirx.IntImm) and extent.value == 1
 
 
 def constant_on_the_right(view: OpView, editor: Editor) -> relax.Expr | None:
