@@ -6,6 +6,7 @@ from tvm.relax.dpl import is_op, wildcard
 import annotated_region as ar
 from annotated_region import backend
 from annotated_region.backend import backend_of
+from annotated_region.op_view import OpView
 from annotated_region.rules import patterns_of, rule_of, rules_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
@@ -32,7 +33,7 @@ def test_the_last_rule_wins():
     claim_ops("sketch", "relax.add", answer=True)
     rule = rule_of("sketch", "relax.add")
     assert rule is not None
-    assert rule(None) is True
+    assert rule(OpView("relax.add", {}, (), None)) is True
     assert list(rules_of("sketch")) == ["relax.add"]
 
 

@@ -30,6 +30,7 @@ from annotated_region.members import Members, Unit
 from annotated_region.modules import replace_functions
 from annotated_region.networks import op_name_of
 from annotated_region.op_view import OpView
+from annotated_region.passes.module_pass import ModulePass, module_pass
 from annotated_region.record import FunctionRecord, note
 from annotated_region.region_set import AnnotatedRegionSet
 from annotated_region.rules import patterns_of, rule_of
@@ -37,8 +38,8 @@ from annotated_region.rules import patterns_of, rule_of
 __all__ = ["AnnotateTarget"]
 
 
-@tvm.ir.transform.module_pass(opt_level=0, name="AnnotateTarget")
-class AnnotateTarget:
+@module_pass
+class AnnotateTarget(ModulePass):
     """Annotate everything that the given targets claim.
 
     Takes any well-formed module. Nodes that are annotated already are the user's word: nobody claims

@@ -22,12 +22,13 @@ from tvm import relax
 from annotated_region.backend import backend_of
 from annotated_region.inlining import Inliner, is_inlinable
 from annotated_region.modules import require_well_formed
+from annotated_region.passes.module_pass import ModulePass, module_pass
 
 __all__ = ["InlinePartitions"]
 
 
-@tvm.ir.transform.module_pass(opt_level=0, name="InlinePartitions")
-class InlinePartitions:
+@module_pass
+class InlinePartitions(ModulePass):
     """Inline the external functions of the given targets, whoever made them.
 
     External functions that nobody calls any more are removed. One that is not straight code (it

@@ -26,6 +26,7 @@ from annotated_region.dataflow import DataflowGraph
 from annotated_region.grouping import Blockers, ColourLimits, Dag, Grouping
 from annotated_region.members import Members
 from annotated_region.modules import replace_functions
+from annotated_region.passes.module_pass import ModulePass, module_pass
 from annotated_region.record import Apart, is_recording, note
 from annotated_region.region_set import AnnotatedRegionSet
 from annotated_region.regrouping import Regrouped, regroup
@@ -33,8 +34,8 @@ from annotated_region.regrouping import Regrouped, regroup
 __all__ = ["MergeCompilerRegions"]
 
 
-@tvm.ir.transform.module_pass(opt_level=0, name="MergeCompilerRegions")
-class MergeCompilerRegions:
+@module_pass
+class MergeCompilerRegions(ModulePass):
     """Join the regions of each target, keeping the quotient graph acyclic.
 
     Takes an annotated module. Composites are never split; nothing crosses a scope.

@@ -31,6 +31,7 @@ from annotated_region.function_body import Surroundings
 from annotated_region.library import FunctionLibrary
 from annotated_region.members import Members, Unit
 from annotated_region.modules import functions_to_partition, require_well_formed
+from annotated_region.passes.module_pass import ModulePass, module_pass
 from annotated_region.record import note
 from annotated_region.region_set import AnnotatedRegionSet
 from annotated_region.rewriting import FunctionRewriter, rebind
@@ -41,8 +42,8 @@ __all__ = ["PartitionGraph"]
 Nodes = tuple[int, ...]
 
 
-@tvm.ir.transform.module_pass(opt_level=0, name="PartitionGraph")
-class PartitionGraph:
+@module_pass
+class PartitionGraph(ModulePass):
     """Replace each region by a call to an external function.
 
     Takes an annotated module whose regions are disjoint; leaves no annotation.

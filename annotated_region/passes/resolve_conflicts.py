@@ -23,6 +23,7 @@ from annotated_region.dataflow import DataflowGraph, NodeKind
 from annotated_region.members import Members
 from annotated_region.modules import replace_functions
 from annotated_region.networks import op_name_of
+from annotated_region.passes.module_pass import ModulePass, module_pass
 from annotated_region.pins import Pins
 from annotated_region.policies import Policy, Resolution
 from annotated_region.record import note
@@ -31,8 +32,8 @@ from annotated_region.region_set import AnnotatedRegionSet
 __all__ = ["ResolveConflicts"]
 
 
-@tvm.ir.transform.module_pass(opt_level=0, name="ResolveConflicts")
-class ResolveConflicts:
+@module_pass
+class ResolveConflicts(ModulePass):
     """Settle the conflicts between the targets of an annotated module.
 
     Regions whose work is below their target's minimum dissolve: their nodes are offered to the other

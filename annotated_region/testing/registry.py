@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from annotated_region import backend, rules
 
@@ -13,22 +14,21 @@ __all__ = ["claim_ops", "temporary_registrations"]
 @contextmanager
 def temporary_registrations() -> Iterator[None]:
     """Inside the ``with`` block registrations work as ever; behind it they are what they were before."""
-    known_rules = {target: dict(registered) for target, registered in rules._RULES.items()}
-    known_patterns = {
-        target: {name: list(variants) for name, variants in registered.items()}
-        for target, registered in rules._PATTERNS.items()
-    }
-    known_backends = dict(backend._BACKENDS)
+    registries: list[dict[str, Any]] = [rules._RULES, rules._PATTERNS, backend._BACKENDS]
+    known = [{key: _copy(value) for key, value in registry.items()} for registry in registries]
     try:
         yield
     finally:
-        for registry, known in (
-            (rules._RULES, known_rules),
-            (rules._PATTERNS, known_patterns),
-            (backend._BACKENDS, known_backends),
-        ):
-            registry.clear()  # type: ignore[attr-defined]
-            registry.update(known)  # type: ignore[attr-defined]
+        for registry, before in zip(registries, known, strict=True):
+            registry.clear()
+            registry.update(before)
+
+
+def _copy(registered: Any) -> Any:
+    """A copy as deep as registrations change things: dicts and lists, not what they hold."""
+    if isinstance(registered, dict):
+        return {key: _copy(value) for key, value in registered.items()}
+    return list(registered) if isinstance(registered, list) else registered
 
 
 def claim_ops(target: str, *op_names: str, answer: bool | str = True) -> None:
