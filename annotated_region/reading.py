@@ -17,12 +17,26 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NoReturn
 
+from tvm import relax
+
 from annotated_region.annotations import Annotation, Key
-from annotated_region.dataflow import DEAD, RESULT, DataflowGraph, Edge, NodeKind
+from annotated_region.dataflow import DEAD, RESULT, DataflowGraph, Edge, Node, NodeKind
 from annotated_region.errors import MalformedAnnotationError
 
 __all__ = ["read_regions"]
 
+
+_UNUSED_BEGIN = "the result of compiler_begin is never used; use it or drop it"
+_LABEL_AGAIN = (
+    "the label ends and begins again, but all that carries it is one region; drop both annotations, or give "
+    "the second region another label"
+)
+_ENTERED_AGAIN = (
+    "the region is left and entered again, but other edges join both ends inside; drop both annotations, or "
+    "annotate the other edges too"
+)
+_AFTER_ANOTHER = "after a value of another region of the same target; write compiler_end before it"
+_BEFORE_ANOTHER = "before another region of the same target; write compiler_begin after it"
 
 Crossing = tuple[Edge, bool, bool]
 """An edge that carries tokens of a key: (edge, whether it ends, whether it begins)."""
@@ -47,7 +61,7 @@ def read_regions(graph: DataflowGraph) -> list[tuple[Key, tuple[int, ...]]]:
     """
     for edge in graph.unused_begins:
         token = graph.chains.tokens[edge.chain][-1]
-        _malformed(graph, token.key, edge, "the result of compiler_begin is never used; use it or drop it")
+        _malformed(graph, token.key, edge, _UNUSED_BEGIN)
     chains_with: dict[Key, set[int]] = {}
     for chain, keys in enumerate(graph.chains.keys):
         for key in keys:
@@ -102,31 +116,42 @@ class _Search:
     def regions(self) -> list[tuple[Key, tuple[int, ...]]]:
         for edge, ends, begins in self.crossings:
             if ends:
-                self.start(edge, edge.producer)
+                self.start_at_producer(edge)
             if begins:
-                self.start(edge, edge.consumer)
+                self.start_at_consumer(edge)
         for edge, ends, begins in self.crossings:
             self.check(edge, ends, begins)
         if not self.key.label:
             return [(self.key, tuple(sorted(piece))) for piece in self.pieces]
         return [(self.key, tuple(sorted(self.piece_of)))] if self.one_scope() else []
 
-    def start(self, edge: Edge, node: int) -> None:
-        """Search the piece around a node that `edge` proves inside."""
-        if node in self.piece_of:
-            return
-        if node == RESULT:
-            self.fail(edge, "compiler_begin stands before the result of the function, which is outside")
-        if node < 0 and node in self.graph.bare_externals:
+    # The numbers of external producers and those of RESULT and DEAD are both negative: an edge is asked
+    # for its producer and for its consumer in two places.
+
+    def start_at_producer(self, edge: Edge) -> None:
+        """An end says that its producer is inside."""
+        if edge.producer in self.graph.bare_externals:
             self.fail(edge, "compiler_end follows a constant, which belongs to its user; drop it")
-        if node < 0:
+        if edge.producer < 0:
             self.fail(
-                edge, "compiler_end follows a value that is made outside; drop it or write compiler_begin"
+                edge, "compiler_end follows a value that is made outside; drop it, or write compiler_begin"
             )
-        self.fill(edge, node)
+        self.fill(edge, edge.producer)
+
+    def start_at_consumer(self, edge: Edge) -> None:
+        """A begin says that its consumer is inside."""
+        if edge.consumer == RESULT:
+            self.fail(
+                edge, "compiler_begin stands before the result of the function, which is outside; drop it"
+            )
+        if edge.consumer == DEAD:
+            self.fail(edge, _UNUSED_BEGIN)
+        self.fill(edge, edge.consumer)
 
     def fill(self, seed: Edge, start: int) -> None:
-        """Breadth first, so that the contradiction that is reported is near its cause."""
+        """Search the piece around a node: breadth first, so that what is reported is near its cause."""
+        if start in self.piece_of:
+            return
         piece: list[int] = []
         number = len(self.pieces)
         self.pieces.append(piece)
@@ -145,14 +170,29 @@ class _Search:
     def admit(self, node: int, scope: int, over: Edge) -> None:
         """Refuse what no region may hold."""
         found = self.graph.nodes[node]
-        if found.kind is NodeKind.BOUNDARY or found.kind is NodeKind.LITERAL:
-            self.refuse_kind(node, over)
-        if found.scope != scope:
-            where = self.scope_path(scope)
+        if found.kind is NodeKind.LITERAL:
             self.fail(
                 over,
-                f"the region leaves {where}, but a region stays in one scope: annotate the edge there",
+                f"{found.var.name!r} is a constant, which belongs to its users, so no region holds it; drop "
+                "the annotation",
             )
+        if found.kind is NodeKind.BOUNDARY:
+            self.fail(
+                over,
+                f"{found.var.name!r} is {_boundary(found)}, and no region holds one; "
+                f"{self.way_to_leave_out(node, over)}",
+            )
+        if found.scope != scope:
+            self.fail(
+                over,
+                f"the region leaves {self.scope_path(scope)}, but a region stays in one block; write "
+                "compiler_end and compiler_begin on this edge",
+            )
+
+    def way_to_leave_out(self, node: int, over: Edge) -> str:
+        if over.chain in self.chains:
+            return "drop the annotation"
+        return f"write {'compiler_end' if node == over.consumer else 'compiler_begin'} on this edge"
 
     def neighbours(self, node: int) -> Iterator[tuple[int, Edge]]:
         """The nodes joined to `node` by an edge without a token of the key, which are inside too."""
@@ -174,61 +214,48 @@ class _Search:
         """Hold what an edge says against what the search found."""
         source = self.piece_of.get(edge.producer)
         sink = self.piece_of.get(edge.consumer)
+        # All pieces with one label are one region.
+        together = source == sink or bool(self.key.label)
         if begins and ends:
-            if self.key.label:
-                self.fail(edge, "compiler_end and compiler_begin with one label; two regions need two labels")
-            if source == sink:
-                self.fail(
-                    edge,
-                    "the region is left and entered again, but other edges join both ends inside; "
-                    "drop both annotations, or annotate the other edges too",
-                )
+            if together:
+                self.fail(edge, _LABEL_AGAIN if self.key.label else _ENTERED_AGAIN)
         elif begins and source is not None:
-            where = (
-                "inside its own region; drop it"
-                if source == sink
-                else ("after a value of another region of the same key; write compiler_end before it")
-            )
+            where = "inside its own region; drop it" if together else _AFTER_ANOTHER
             self.fail(edge, f"compiler_begin stands {where}")
         elif ends and sink is not None:
-            where = (
-                "inside its own region; drop it"
-                if source == sink
-                else ("before another region of the same key; write compiler_begin after it")
-            )
+            where = "inside its own region; drop it" if together else _BEFORE_ANOTHER
             self.fail(edge, f"compiler_end stands {where}")
 
     def one_scope(self) -> bool:
+        """Whether there is a region at all; what carries a label must stand in one block."""
         scopes = dict.fromkeys(self.graph.nodes[node].scope for node in self.piece_of)
         if len(scopes) > 1:
             first, second, *_ = scopes
             edge = next(edge for edge, ends, _begins in self.crossings if self.scope_at(edge, ends) == second)
             self.fail(
                 edge,
-                f"the label stands in {self.scope_path(first)} and in {self.scope_path(second)}; "
-                "a region stays in one scope: give them two labels",
+                f"the label stands in {self.scope_path(first)} and in {self.scope_path(second)}, but a "
+                f"region "
+                "stays in one block; give them two labels",
             )
-        return True
+        return bool(scopes)
 
     def scope_at(self, edge: Edge, ends: bool) -> int:
         return self.graph.nodes[edge.producer if ends else edge.consumer].scope
-
-    def refuse_kind(self, node: int, over: Edge) -> NoReturn:
-        what = {
-            NodeKind.BOUNDARY: "an If, an impure call, a MatchCast or a local function",
-            NodeKind.LITERAL: "a constant, which belongs to its users",
-        }[self.graph.nodes[node].kind]
-        self.fail(
-            over,
-            f"{self.graph.nodes[node].var.name!r} is {what}, and no region may hold it; "
-            "end the region before it",
-        )
 
     def scope_path(self, scope: int) -> str:
         return f"{self.graph.scopes[scope].path} (block {scope})"
 
     def fail(self, edge: Edge, why: str) -> NoReturn:
         _malformed(self.graph, self.key, edge, why)
+
+
+def _boundary(node: Node) -> str:
+    """What a node is that no region may hold."""
+    if isinstance(node.binding, relax.MatchCast):
+        return "a MatchCast"
+    kinds = {relax.If: "an If", relax.Function: "a local function"}
+    return next((what for kind, what in kinds.items() if isinstance(node.value, kind)), "an impure call")
 
 
 def _malformed(graph: DataflowGraph, key: Key, edge: Edge, why: str) -> NoReturn:

@@ -131,7 +131,7 @@ def read(func: relax.Function) -> Reading:
     """The regions that the annotations of `func` describe: components of sides, nothing cleverer."""
     listing = listing_of(func)
     for use in listing.uses:
-        if use.consumer is None and use.tokens[-1][0] == BEGIN:
+        if use.consumer is None and any(op == BEGIN for op, _key in use.tokens):
             raise Malformed("unused begin")
     keys = dict.fromkeys(key for use in listing.uses for _op, key in use.tokens)
     return {region for key in keys for region in _read_key(listing, key)}
@@ -162,8 +162,8 @@ def _read_key(listing: Listing, key: tuple[str, str]) -> Reading:
             outside.append(use.producer)
         if said == "eb":
             apart.append((use.producer, use.consumer))
-        if "e" in said and literal:
-            raise Malformed("a literal is inside nothing")
+        if "e" in said and (literal or use.producer not in listing.value):
+            raise Malformed("neither a literal nor a parameter is inside")
     return _regions_of_sides(listing, key, sides, inside, outside, apart)
 
 
