@@ -143,9 +143,12 @@ class _RegionBody(FunctionBody):
         if isinstance(leaves, Leaf):
             self.spelling.setdefault(leaves, expr)
             return self.passed(leaves)
-        whole = relax.Var(expr.name, expr.ty)
+        return self.put_together(expr, leaves)
+
+    def put_together(self, var: relax.Var, leaves: Leaves) -> relax.Var:
+        """Bind what stands here for a tuple from outside."""
+        whole = self.renamed[hash(var)] = relax.Var(var.name, var.ty)
         self.entering.append(relax.VarBinding(whole, self.passed(leaves)))
-        self.renamed[hash(expr)] = whole
         return whole
 
     def passed(self, leaves: Leaves) -> relax.Expr:
@@ -161,11 +164,15 @@ class _RegionBody(FunctionBody):
     def bind_node(self, node: int) -> None:
         """Bind one node; of a tuple from outside, only the field that is wanted comes in."""
         value = self.graph.nodes[node].value
-        if isinstance(value, tvm.ir.TupleGetItem) and self.comes_from_outside(value.tuple_value):
-            field_value = self.passed(self.source.leaves.of(self.var_of(node), self.scope))
-            self.bindings.append(relax.VarBinding(self.here(node), field_value))
+        if not isinstance(value, tvm.ir.TupleGetItem) or not self.comes_from_outside(value.tuple_value):
+            super().bind_node(node)
             return
-        super().bind_node(node)
+        var = self.var_of(node)
+        leaves = self.source.leaves.of(var, self.scope)
+        if isinstance(leaves, tuple):
+            self.put_together(var, leaves)
+        else:
+            self.bindings.append(relax.VarBinding(self.here(node), self.passed(leaves)))
 
     def comes_from_outside(self, expr: relax.Expr) -> bool:
         return isinstance(expr, tvm.ir.Var) and hash(expr) not in self.renamed

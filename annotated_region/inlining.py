@@ -54,6 +54,8 @@ class Inliner:
         self.leaves: dict[int, Leaves] = {}
         self.outer_holders: dict[Leaves | int, relax.Var] = {}
         self.fields: dict[int, relax.Var] = {}
+        # The caller's variable for a fresh one; later blocks may have noted either.
+        self.renamed: dict[int, relax.Var] = {}
         self.removable: dict[int, relax.Var] = {}
         self.depth = 0
         # Variables are known by address here, so none may be forgotten and its address be used again.
@@ -83,13 +85,13 @@ class _Block:
     ----------
     made
         The bindings so far. Fresh variables in them may still get the caller's name for them.
-    renamed
-        The caller's variable for a fresh one (by hash).
     unnamed
         For each value, the fresh variables that hold it and that the caller has no name for yet.
     holders
         For the values in a tuple, and for a constant or shape (by hash), the variable of this block
         that holds it.
+    read
+        For the values of fields that were read for the call at hand, the fields.
     parts
         For each variable (by hash) that was bound to a call with several results, these.
     """
@@ -99,9 +101,9 @@ class _Block:
         self.rewriter = rewriter
         self.kind = relax.DataflowVar if in_dataflow else relax.Var
         self.made: list[relax.Binding] = []
-        self.renamed: dict[int, relax.Var] = {}
         self.unnamed: dict[Leaves, list[relax.Var]] = {}
         self.holders: dict[Leaves | int, relax.Var] = {}
+        self.read: dict[Leaves, relax.Expr] = {}
         self.parts: dict[int, Sequence[relax.Expr]] = {}
 
     def bindings(self, block: relax.BindingBlock) -> Iterator[relax.Binding]:
@@ -114,7 +116,7 @@ class _Block:
         """A binding with the caller's names in it."""
 
         def name(expr: relax.Expr) -> relax.Expr:
-            return self.renamed.get(hash(expr), expr)
+            return self.inliner.renamed.get(hash(expr), expr)
 
         var, value = name(binding.var), replace_operands(binding.value, name)
         if var.same_as(binding.var):
@@ -135,14 +137,18 @@ class _Block:
             self.inliner.depth += 1
             self.made.append(rebind(binding, self.rewriter.nested(value)))
             self.inliner.depth -= 1
-            self.show(binding.var)
             self.note(hash(value), binding.var)
+            if isinstance(value, tvm.ir.GenericConst):
+                self.inliner.leaves[hash(binding.var)] = self.inliner.leaves_of(value)
+            self.show(binding.var)
 
     def call(self, var: relax.Var, callee: relax.Function, args: Sequence[relax.Expr]) -> None:
         """A call that is inlined."""
+        self.read = {}
         for arg in args:
             if hash(arg) in self.inliner.fields:
                 self.inliner.removable[hash(arg)] = arg
+                self.read[self.inliner.leaves_of(arg)] = arg
         result = self.expanded(callee, args)
         if isinstance(result, relax.Tuple):
             self.parts[hash(var)] = list(result.fields)
@@ -174,7 +180,7 @@ class _Block:
         if mine is None:
             self.made.append(relax.VarBinding(var, value))
         else:
-            self.renamed[hash(mine)] = var
+            self.inliner.renamed[hash(mine)] = var
             self.unnamed[leaves] = [fresh for fresh in unnamed if not fresh.same_as(mine)]
         if hash(value) in self.inliner.fields:
             self.inliner.removable[hash(var)] = var
@@ -206,7 +212,7 @@ class _Block:
         """Copy the body of a function behind what is made; its result, in terms of the caller."""
         func = _with_shapes_of(func, args)
         self.inliner.alive.append(func)
-        here = {hash(param): arg for param, arg in zip(func.params, args, strict=True)}
+        here = {hash(param): self.literal(arg) for param, arg in zip(func.params, args, strict=True)}
         composites: dict[int, relax.Function] = {}
 
         def operand(expr: relax.Expr) -> relax.Expr:
@@ -263,6 +269,8 @@ class _Block:
             return self.holder(self.inliner.leaves_of(new))
         if isinstance(old, tvm.ir.TupleGetItem) and not isinstance(new, tvm.ir.TupleGetItem):
             return new  # a result of a composite
+        if isinstance(new, tvm.ir.TupleGetItem):
+            return self.read.get(self.inliner.leaves_of(new))
         return self.inliner.fields.get(hash(new))
 
 
