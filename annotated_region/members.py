@@ -93,29 +93,44 @@ def members_from_claims(graph: DataflowGraph, claims: Mapping[str, Iterable[Clai
         A claim is empty, names a variable that the function does not bind, something that no region
         may hold, or nodes of two scopes.
     """
-    return [_member(graph, target, claim) for target, offered in claims.items() for claim in offered]
+    return [
+        _member(graph, target, claim)
+        for target, offered in claims.items()
+        for claim in _claims_of(graph, target, offered)
+    ]
+
+
+def _claims_of(graph: DataflowGraph, target: str, offered: Iterable[Claim]) -> list[Claim]:
+    if not isinstance(target, str) or not target:
+        raise InvalidClaimError(f"{graph.name}: the target of claims is a non-empty text, not {target!r}")
+    if isinstance(offered, relax.Var | Composite):
+        raise InvalidClaimError(f"{graph.name}: the claims of target {target!r} are a list, not one claim")
+    return list(offered)
 
 
 def _member(graph: DataflowGraph, target: str, claim: Claim) -> Members:
-    if isinstance(claim, Composite):
-        if not claim.name:
-            raise InvalidClaimError(
-                f"{graph.name}: a composite of target {target!r} has no name; give it one, or claim its "
-                "nodes as a tuple"
-            )
-        nodes = _claimed_nodes(graph, target, claim.nodes)
-        return Members(target, nodes, (Unit(nodes, claim.name),))
-    variables = [claim] if isinstance(claim, relax.Var) else list(claim)
-    return Members(target, _claimed_nodes(graph, target, variables))
+    if not isinstance(claim, Composite):
+        variables = [claim] if isinstance(claim, relax.Var) else list(claim)
+        return Members(target, _claimed_nodes(graph, target, variables))
+    if not claim.name:
+        raise InvalidClaimError(
+            f"{graph.name}: a composite of target {target!r} has no name; give it one, or claim its nodes "
+            "as a tuple"
+        )
+    nodes = _claimed_nodes(graph, target, claim.nodes)
+    return Members(target, nodes, (Unit(nodes, claim.name),))
 
 
 def _claimed_nodes(graph: DataflowGraph, target: str, variables: Iterable[relax.Var]) -> Nodes:
     where = f"{graph.name}: a claim of target {target!r}"
     nodes = set()
     for var in variables:
-        node = graph.number_of(var)
+        node = graph.number_of(var) if isinstance(var, relax.Var) else None
         if node is None:
-            raise InvalidClaimError(f"{where} names {var}, which no binding of the function defines")
+            raise InvalidClaimError(
+                f"{where} names {var}, which is no node: no binding of the function defines it, or an "
+                "annotation does; name a variable of the function as it is without annotations"
+            )
         kind = graph.nodes[node].kind
         if kind is NodeKind.LITERAL:
             raise InvalidClaimError(f"{where} names {var}, a constant: it belongs to its users; leave it out")

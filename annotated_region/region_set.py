@@ -99,11 +99,22 @@ class AnnotatedRegionSet:
         return len(self._members)
 
     def __iter__(self) -> Iterator[AnnotatedRegion]:
-        return iter([self[region] for region in self._ids_in_order()])
+        with paused_collector():
+            return iter([self[region] for region in self._ids_in_order()])
 
     def __getitem__(self, region: int) -> AnnotatedRegion:
-        """The region with this id. O(its edges) at the first call, then O(1)."""
+        """The region with this id. O(its edges) at the first call, then O(1).
+
+        Raises
+        ------
+        InvalidClaimError
+            The set has no region with this id.
+        """
         if region not in self._shown:
+            if region not in self._members:
+                raise InvalidClaimError(
+                    f"{self._graph.name} has no region {region}; its ids are {sorted(self._members)}"
+                )
             self._shown[region] = self.shown(self._members[region], region)
         return self._shown[region]
 
@@ -111,7 +122,9 @@ class AnnotatedRegionSet:
         """Whether both sets hold the same regions of the same function; labels and ids do not count."""
         if not isinstance(other, AnnotatedRegionSet):
             return NotImplemented
-        return self._identity() == other._identity()
+        return list(self._graph.func.params) == list(other._graph.func.params) and (
+            self._identity() == other._identity()
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -139,14 +152,15 @@ class AnnotatedRegionSet:
         return self._members
 
     def regions_of(self, var: relax.Var) -> tuple[AnnotatedRegion, ...]:
-        """Every region that holds `var`: none, one or more. O(1) plus the answer."""
+        """Every region that holds `var`: none, one or more, by id. O(1), and what `__getitem__` takes."""
         node = self._graph.number_of(var)
         return tuple(self[region] for region in self._holders.get(-1 if node is None else node, ()))
 
+    @paused_collector()
     def overlaps(self) -> list[tuple[AnnotatedRegion, AnnotatedRegion, tuple[relax.Var, ...]]]:
-        """Pairs of regions that share nodes, with the shared nodes. O(nodes + the answer)."""
+        """Pairs of regions that share nodes, with the shared nodes. O(answer), but for sorting it."""
         shared: dict[tuple[int, int], list[int]] = {}
-        for node in sorted(self._holders):
+        for node in self._shared:
             held = self._holders[node]
             for index, left in enumerate(held):
                 for right in held[index + 1 :]:
@@ -156,20 +170,26 @@ class AnnotatedRegionSet:
         ]
 
     def is_disjoint(self) -> bool:
-        """Whether no node lies in two regions. O(nodes)."""
-        return all(len(held) == 1 for held in self._holders.values())
+        """Whether no node lies in two regions. O(1)."""
+        return not self._shared
 
+    @paused_collector()
     def graph(self) -> networkx.DiGraph:
         """The scopes as a `networkx.DiGraph` of variables. O(nodes + edges).
 
-        Vertex attributes: ``op``, ``scope``, ``regions`` (ids), ``targets``; edge attribute: ``bytes``.
+        Vertex attributes: ``op``, ``scope``, ``regions`` (ids), ``targets``; edge attribute: ``bytes``
+        (None for symbolic shapes). Edges of 0 bytes carry no value: they order effects, put a cast before
+        the users of its shape variables, and what an `If` uses inside before the `If`.
         """
         return scope_network(self._graph, self._holders, self._members)
 
+    @paused_collector()
     def quotient(self) -> networkx.DiGraph:
         """The quotient graph of a disjoint set: region ids and host variables. O(nodes + edges).
 
-        Vertex attributes: ``target``, ``op``, ``nodes``; edge attributes: ``values``, ``bytes``.
+        Vertex attributes: ``target`` ("host" for variables), ``op`` (of variables), ``nodes``; edge
+        attributes: ``values`` (the distinct variables that cross), ``bytes``. An edge without values
+        orders its ends, as in `graph`. The quotient is acyclic exactly if `verify` gives a certificate.
 
         Raises
         ------
@@ -181,13 +201,12 @@ class AnnotatedRegionSet:
 
     def require_disjoint(self) -> None:
         """Raise `OverlappingRegionsError`, naming a conflict, unless the regions are disjoint."""
-        for node, held in sorted(self._holders.items()):
-            if len(held) > 1:
-                regions = " and ".join(str(self[region]) for region in held)
-                raise OverlappingRegionsError(
-                    f"{self._graph.name}: {self._graph.nodes[node].var.name!r} lies in {regions}; run "
-                    "ResolveConflicts before this"
-                )
+        for node in self._shared[:1]:
+            regions = " and ".join(str(self[region]) for region in self._holders[node])
+            raise OverlappingRegionsError(
+                f"{self._graph.name}: {self._graph.nodes[node].var.name!r} lies in {regions}; run "
+                "ResolveConflicts before this"
+            )
 
     # -- changing ---------------------------------------------------------------------------------
 
@@ -200,12 +219,12 @@ class AnnotatedRegionSet:
         Raises
         ------
         InvalidClaimError
-            They are no two regions of one target and one block.
+            They are no two regions of this set, of one target and of one block.
         RegionCycleError
             The joined region would have to run both before and after something else, or the set has
             an order no more for another reason. The set is unchanged.
         """
-        left, right = sorted(region if isinstance(region, int) else region.id for region in (a, b))
+        left, right = sorted((self._id_of(a), self._id_of(b)))
         first, second = self._require_pair(left, right)
         others = {region: held for region, held in self._members.items() if region not in (left, right)}
         members = dict(sorted(normalized({left: first.joined(second), **others}).items()))
@@ -214,12 +233,17 @@ class AnnotatedRegionSet:
         self._written = None
         return self[left]
 
+    def _id_of(self, region: AnnotatedRegion | int) -> int:
+        if isinstance(region, int):
+            return self[region].id
+        if region.id not in self._members or self[region.id] != region:
+            raise InvalidClaimError(
+                f"{self._graph.name}: {region} is no region of this set, or no more; ask the set for its "
+                "regions"
+            )
+        return region.id
+
     def _require_pair(self, left: int, right: int) -> tuple[Members, Members]:
-        for region in (left, right):
-            if region not in self._members:
-                raise InvalidClaimError(
-                    f"{self._graph.name} has no region {region}; its ids are {sorted(self._members)}"
-                )
         first, second = self._members[left], self._members[right]
         nodes = self._graph.nodes
         if left == right or first.target != second.target:
@@ -264,6 +288,7 @@ class AnnotatedRegionSet:
             self._written = write_annotations(plain._graph, in_canonical_order(plain._members.values()))
         return self._written
 
+    @paused_collector()
     def verify(self) -> Certificate:
         """A certificate that the regions can run, one after the other.
 
@@ -334,6 +359,7 @@ class AnnotatedRegionSet:
         for region, held in members.items():
             for node in held.nodes:
                 self._holders.setdefault(node, []).append(region)
+        self._shared = sorted(node for node, held in self._holders.items() if len(held) > 1)
 
     def _ids_in_order(self) -> list[int]:
         return sorted(self._members, key=lambda region: (self._members[region].sort_key, region))

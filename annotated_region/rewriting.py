@@ -51,7 +51,9 @@ class FunctionRewriter:
         result = replace_operands(body.body, self.result)
         if result.same_as(body.body) and all(a.same_as(b) for a, b in zip(old, new, strict=True)):
             return body
-        return typed(relax.SeqExpr(new, result, body.span), body.ty)
+        # A dataflow block without bindings prints as what cannot be parsed.
+        filled = [block for block in new if len(block.bindings)]
+        return typed(relax.SeqExpr(filled, result, body.span), body.ty)
 
     def nested(self, value: relax.Expr) -> relax.Expr:
         """`value` with the bodies inside it rebuilt: branches of an `If`, a local function."""
