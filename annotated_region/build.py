@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import tvm
-from tvm import relax
 from tvm.relax.vm_build import VMExecutable
 from tvm.support import cc
 
 from annotated_region.backend import Backend, backend_of
+from annotated_region.code_generation import external_functions, generate_code
 from annotated_region.errors import BackendUnavailableError, BuildError
 from annotated_region.modules import require_well_formed
 
@@ -88,6 +88,8 @@ def build(
         The module is not well formed.
     CodegenError
         A code generator cannot translate one of its functions.
+    BuildError
+        The shape of an external function's result is not known from those of its arguments.
 
     Examples
     --------
@@ -105,19 +107,14 @@ def build(
     codegen_options = {
         backend.name: {**backend.codegen_options, **chosen.get(backend.name, {})} for backend in backends
     }
-    generated = relax.transform.RunCodegen(codegen_options)(mod) if backends else mod
+    generated = generate_code(mod, codegen_options)
     compiled = tvm.compile(generated, tvm.target.Target(target) if isinstance(target, str) else target)
     return LinkedExecutable(compiled.mod, tuple(words))
 
 
 def targets_of(mod: tvm.IRModule) -> tuple[str, ...]:
     """The targets of the external functions of a module, in order of the functions' names."""
-    functions = sorted(mod.functions_items(), key=lambda item: item[0].name_hint)
-    return tuple(
-        dict.fromkeys(
-            str(func.attrs["Codegen"]) for _name, func in functions if func.attrs and "Codegen" in func.attrs
-        )
-    )
+    return tuple(external_functions(mod))
 
 
 def _require_buildable(backend: Backend) -> None:
