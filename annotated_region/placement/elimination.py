@@ -213,7 +213,10 @@ def _burden(problem: Problem, order: tuple[int, ...]) -> float:
 
 
 def _depth_first(problem: Problem) -> tuple[int, ...]:
-    """Producers on demand: each sink pulls what it needs, first input first."""
+    """Producers on demand: each sink pulls what it needs, the longest chain first (Sethi and Ullman 1970)."""
+    depth = [0] * problem.nodes
+    for node, before in enumerate(problem.predecessors):
+        depth[node] = 1 + max((depth[other] for other in before), default=0)
     order: list[int] = []
     placed = [False] * problem.nodes
     for sink in range(problem.nodes):
@@ -222,7 +225,7 @@ def _depth_first(problem: Problem) -> tuple[int, ...]:
             node = stack[-1]
             missing = [other for other in problem.predecessors[node] if not placed[other]]
             if missing:
-                stack.append(missing[0])
+                stack.append(max(missing, key=depth.__getitem__))
                 continue
             stack.pop()
             if not placed[node]:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from annotated_region.placement.dominance import Profile, beats, profile
-from annotated_region.placement.problem import Placement
+from annotated_region.placement.problem import Placement, Problem
 from annotated_region.placement.shapes import EMPTY, HOST, Shape
 from annotated_region.placement.transitions import Transitions
 
@@ -77,6 +77,7 @@ class FrontierSearch:
         self._places = transitions.places
         self._launch = transitions.problem.launch
         self.spine_slots = self._slots_of_spine()
+        self._feeds = self._feeding_slots()
         self.ahead: list[dict[int, float] | float] = [0.0] * len(transitions.steps)
 
     def run(self, upper: float = math.inf, width: int | None = None) -> FrontierResult:
@@ -122,8 +123,9 @@ class FrontierSearch:
         """What to take off the bound of a label after step `index` before it is compared with a cost.
 
         The potential counts a launch for each run of the spine to come, but such a run may join a region
-        whose launch is paid already: an open one that does not come before the spine. What is known from
-        looking ahead counts against that.
+        whose launch is paid already: an open one that does not come before the spine (case 1). Of the
+        regions with values that the spine's next node depends on, it can join one at most, and the others
+        come before it then (case 2). What is known from looking ahead counts against that.
         """
         ahead = self.ahead[index]
         slot = self.spine_slots[index]
@@ -139,11 +141,38 @@ class FrontierSearch:
             else:
                 place = (-1 - code) % self._places
                 barred = (-1 - code) // self._places
-        credit = 0.0
+        feeding = 0
+        for feed in self._feeds[index]:
+            if entries[feed] > 0:
+                feeding |= 1 << (entries[feed] - 1)
+        credit, single = 0.0, 0.0
         for rank, code in enumerate(regions):
-            if not barred >> rank & 1:
-                credit += self._launch[code % self._places]
-        return credit - (ahead[place] if isinstance(ahead, dict) else ahead)
+            if barred >> rank & 1:
+                continue
+            launch = self._launch[code % self._places]
+            if not feeding >> rank & 1:
+                credit += launch  # case 1
+            elif code % self._places != place and launch > single:
+                single = launch  # case 2
+        return credit + single - (ahead[place] if isinstance(ahead, dict) else ahead)
+
+    def _feeding_slots(self) -> list[tuple[int, ...]]:
+        """After each step, the slots on which the next node of the spine depends."""
+        transitions = self.transitions
+        problem = transitions.problem
+        visits = {step.node: index for index, step in enumerate(transitions.steps)}
+        found: list[tuple[int, ...]] = []
+        upcoming = list(transitions.potential.spine)
+        needs: dict[int, None] = {}
+        for index, step in enumerate(transitions.steps):
+            if index == 0 or step.node == upcoming[0]:
+                if step.node == upcoming[0]:
+                    upcoming.pop(0)
+                needs = _needs(problem, upcoming[0], visits, index) if upcoming else {}
+            found.append(tuple(slot for slot, value in enumerate(step.live) if value in needs))
+            if not upcoming:
+                upcoming = [-1]
+        return found
 
     def _slots_of_spine(self) -> list[int | None]:
         """After each step, the slot of the value that the next node of the spine reads.
@@ -228,12 +257,12 @@ class FrontierSearch:
         ranked = []
         for shape, variants in layer.items():
             allowance = self.allowance(index, shape)
-            ranked += [(label[0] - allowance, shape, charged) for charged, label in variants.items()]
+            ranked += [(label[0], label[0] - allowance, shape, charged) for charged, label in variants.items()]
         ranked.sort(key=lambda item: item[0])
         kept: Layer = {}
-        for _, shape, charged in ranked[:width]:
+        for _, _, shape, charged in ranked[:width]:
             kept.setdefault(shape, {})[charged] = layer[shape][charged]
-        return kept, ranked[width][0]
+        return kept, min(item[1] for item in ranked[width:])
 
     def _replay(self, label: Label) -> Placement:
         """Walk the labels back and give each region of each step its identity."""
@@ -255,3 +284,17 @@ class FrontierSearch:
             shape, origin = moved
             known = [identities[old] for old in origin]
         return Placement.of(self.transitions.problem, [list(group) for group in groups])
+
+
+def _needs(problem: Problem, node: int, visits: dict[int, int], index: int) -> dict[int, None]:
+    """The values that `node` and its producers to come, visited after step `index`, read."""
+    needs: dict[int, None] = {}
+    stack, seen = [node], {node}
+    while stack:
+        for value in problem.reads[stack.pop()]:
+            needs[value] = None
+            producer = problem.values[value].producer
+            if producer is not None and producer not in seen and visits[producer] > index:
+                seen.add(producer)
+                stack.append(producer)
+    return needs

@@ -19,6 +19,10 @@ from annotated_region.placement.shapes import HOST, Shape
 
 __all__ = ["look_ahead"]
 
+FIRST_WIDTH = 8
+
+WIDER = 8
+
 SHORTEST = 6
 """Steps between two cuts, at least: shorter segments teach nothing that the next one does not."""
 
@@ -65,15 +69,23 @@ def look_ahead(search: FrontierSearch, slack: float, width: int) -> tuple[float,
 def _solve(
     search: FrontierSearch, layer: Layer, steps: tuple[int, int], slack: float, width: int
 ) -> tuple[float, int]:
-    """The least rise over a segment and all that follows it, at most `slack`; and the labels made."""
-    arrived, dropped, labels = search.explore(layer, steps, slack, width)
+    """The least rise over a segment and all that follows it, at most `slack`; and the labels made.
+
+    A narrow run finds a rise that can be reached, which is the limit that makes the next run small.
+    """
     last = steps[1] - 1
-    rises = [
-        label[0] - search.allowance(last, shape)
-        for shape, variants in arrived.items()
-        for label in variants.values()
-    ]
-    return min([slack, dropped, *rises]), labels
+    dropped, labels = math.inf, 0
+    room = FIRST_WIDTH
+    while True:
+        arrived, dropped, made = search.explore(layer, steps, slack, room)
+        labels += made
+        for shape, variants in arrived.items():
+            allowance = search.allowance(last, shape)
+            slack = min([slack, *(label[0] - allowance for label in variants.values())])
+        if dropped >= slack or room >= width:
+            break
+        room = min(WIDER * room, width)
+    return min(slack, dropped), labels
 
 
 def _cuts(search: FrontierSearch) -> list[int]:
