@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from annotated_region.cache import cache_folder
 from annotated_region.errors import ModelError
 
 __all__ = ["CostStore", "default_path"]
@@ -24,8 +24,7 @@ _BUSY_SECONDS = 30.0
 
 def default_path() -> Path:
     """The user's own file, in a folder that nobody else can read."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "annotated-region" / "costs.sqlite3"
+    return cache_folder() / "costs.sqlite3"
 
 
 class CostStore:

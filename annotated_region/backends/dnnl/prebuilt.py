@@ -19,14 +19,9 @@ from pathlib import Path
 from tvm.support import cc
 
 from annotated_region.backends.dnnl.emission import runtime_text
+from annotated_region.cache import private_cache_folder
 
-__all__ = ["cache_folder", "runtime_object"]
-
-
-def cache_folder() -> Path:
-    """Where object files are kept."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "annotated-region"
+__all__ = ["runtime_object"]
 
 
 def runtime_object(options: Sequence[str]) -> Path | None:
@@ -38,14 +33,15 @@ def runtime_object(options: Sequence[str]) -> Path | None:
         Options for the compiler, one word each.
     """
     compiler = cc.get_cc()
-    if not compiler:
+    folder = private_cache_folder()
+    if not compiler or folder is None:
         return None
     try:
         identity = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return None
     text = runtime_text()
-    path = cache_folder() / f"dnnl-runtime-{_fingerprint(text, compiler, identity, *options)}.o"
+    path = folder / f"dnnl-runtime-{_fingerprint(text, compiler, identity, *options)}.o"
     return path if path.exists() or _compile(text, compiler, options, path) else None
 
 
@@ -57,7 +53,6 @@ def _fingerprint(*parts: str) -> str:
 def _compile(text: str, compiler: str, options: Sequence[str], path: Path) -> bool:
     """Compile into a temporary file and move it into place, so that concurrent builds see all or nothing."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             source, result = Path(folder, "runtime.cc"), Path(folder, "runtime.o")
             source.write_text(text, encoding="utf-8")
