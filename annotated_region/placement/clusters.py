@@ -34,7 +34,9 @@ class Cluster:
         self.nodes = tuple(nodes)
         position = {node: index for index, node in enumerate(nodes)}
         found = dict.fromkeys(unit for node in nodes for unit in problem.units_of[node])
-        spans = [(tuple(sorted(position[node] for node in problem.units[unit].nodes)), unit) for unit in found]
+        spans = [
+            (tuple(sorted(position[node] for node in problem.units[unit].nodes)), unit) for unit in found
+        ]
         self._spans = sorted(spans)
         self._costs = {unit: problem.units[unit].cost for unit in found}
         self._places = {unit: problem.units[unit].place for unit in found}
@@ -65,8 +67,7 @@ class Cluster:
         distance = [0.0, *(math.inf for _ in self.nodes)]
         for span, unit in self._spans:
             reached = distance[span[0]] + totals[unit]
-            if reached < distance[span[-1] + 1]:
-                distance[span[-1] + 1] = reached
+            distance[span[-1] + 1] = min(distance[span[-1] + 1], reached)
         if math.inf in distance:
             return
         for span, unit in self._spans:

@@ -74,7 +74,7 @@ def beats(cheap: Profile, dear: Profile, saving: float, launch: Sequence[float])
     if cheap.order & ~dear.order:
         return False
     matched: list[tuple[int, int]] = []
-    for index, (place, before, after) in enumerate(dear.idle):
+    for index, (place, _before, _after) in enumerate(dear.idle):
         twin = _twin(cheap, dear, index, matched)
         if twin is not None:
             matched.append((twin, index))

@@ -12,7 +12,6 @@ labels survive, and the bound of the dropped ones is remembered.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from annotated_region.placement.dominance import Profile, beats, profile
@@ -257,7 +256,9 @@ class FrontierSearch:
         ranked = []
         for shape, variants in layer.items():
             allowance = self.allowance(index, shape)
-            ranked += [(label[0], label[0] - allowance, shape, charged) for charged, label in variants.items()]
+            ranked += [
+                (label[0], label[0] - allowance, shape, charged) for charged, label in variants.items()
+            ]
         ranked.sort(key=lambda item: item[0])
         kept: Layer = {}
         for _, _, shape, charged in ranked[:width]:

@@ -4,10 +4,10 @@ Where one value alone connects what is done with what is to come (an articulatio
 solved by itself for each place of that value. Going backwards, segment by segment, gives for each such cut
 and each place a bound on what the label's own bound still lacks, mostly launches away from the spine.
 
-The solver of a segment may be given more than any real past leaves behind, never less: the value's own region is
-open, nothing else comes after anything, one idle region of each target waits for nodes that depend on
-nothing, parameters are paid everywhere. Other open regions are accounted for by the caller, who takes
-their launches off (`FrontierSearch.allowance`).
+The solver of a segment may be given more than any real past leaves behind, never less: the value's
+own region is open, nothing else comes after anything, one idle region of each target waits for
+nodes that depend on nothing, parameters are paid everywhere. Other open regions are accounted for
+by the caller, who takes their launches off (`FrontierSearch.allowance`).
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def _cuts(search: FrontierSearch) -> list[int]:
         alone = len(made) == 1 and made == list(step.made)
         slot = search.spine_slots[index]
         on_spine = slot is not None and slot != BEFORE and step.live[slot] in made
-        if alone and on_spine and not spanned[index] and not step.detached_places:
-            if not found or index - found[-1] >= SHORTEST:
-                found.append(index)
+        far = not found or index - found[-1] >= SHORTEST
+        if far and alone and on_spine and not spanned[index] and not step.detached_places:
+            found.append(index)
     return found
 
 

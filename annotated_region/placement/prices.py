@@ -29,11 +29,11 @@ def spine_of(problem: Problem, order: Sequence[int]) -> tuple[int, ...]:
     """A longest path of the graph, counting the nodes that some target can run. O(nodes + edges)."""
     length = [0] * problem.nodes
     following: list[int | None] = [None] * problem.nodes
-    for node in reversed(order):
-        for reader in problem.successors[node]:
-            if length[reader] > length[node]:
-                length[node], following[node] = length[reader], reader
-        length[node] += any(problem.units[unit].place != problem.host for unit in problem.units_of[node])
+    for last in reversed(order):
+        for reader in problem.successors[last]:
+            if length[reader] > length[last]:
+                length[last], following[last] = length[reader], reader
+        length[last] += any(problem.units[unit].place != problem.host for unit in problem.units_of[last])
     node: int | None = max(order, key=length.__getitem__, default=None)
     spine = []
     while node is not None:
@@ -69,9 +69,7 @@ class Prices:
         ]
         self.carriers = self._carriers()
         self.stars = self._make_stars()
-        self.shares = [
-            dict.fromkeys(unit.nodes, unit.cost / len(unit.nodes)) for unit in problem.units
-        ]
+        self.shares = [dict.fromkeys(unit.nodes, unit.cost / len(unit.nodes)) for unit in problem.units]
         self._cluster_of: dict[int, Cluster] = {}
         for cluster in clusters_of(problem, order):
             self._cluster_of |= dict.fromkeys(cluster.nodes, cluster)
@@ -121,7 +119,7 @@ class Prices:
         takers = [entry for entry in stars if entry[to_come]]
         if not takers:
             return
-        weight = 1 / max(len(takers), sum([entry[gone] for entry in stars]))
+        weight = 1 / max(len(takers), sum([bool(entry[gone]) for entry in stars]))
         costs = self._place_costs(node)
         for star, member, _, _ in takers:
             price = star.price[member]

@@ -184,7 +184,8 @@ class Placement:
         groups
             Units by index; the units of a group share a place.
         """
-        regions, host = [], []
+        regions: list[Region] = []
+        host: list[int] = []
         for group in groups:
             place = problem.units[group[0]].place
             if place == problem.host:

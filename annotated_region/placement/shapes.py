@@ -1,4 +1,4 @@
-"""The discrete half of a partial placement: where live values stand, and which regions come before which.
+r"""The discrete half of a partial placement: where live values stand, and which regions come before which.
 
 A *shape* is ``(entries, regions, pending)``:
 
@@ -14,9 +14,9 @@ reads elsewhere; the ancestors are kept transitively closed, so the test is one 
 node can join are forgotten: nothing can distinguish two pasts that agree on the rest.
 
         A1   A2       A1 in region 0.  X reads A1 on the host: ancestors of X = {0}.
-        | \\ / |       B reads A2 and X; may B join region 0?  X comes after region 0: no.
-        X  \\/  Y
-        | /  \\ |
+        | \ / |       B reads A2 and X; may B join region 0?  X comes after region 0: no.
+        X  \/  Y
+        | /  \ |
         B1    B2
 """
 

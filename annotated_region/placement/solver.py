@@ -11,8 +11,11 @@ from annotated_region.placement.elimination import narrow_order, steps_of
 from annotated_region.placement.evaluation import evaluate
 from annotated_region.placement.frontier import FrontierSearch
 from annotated_region.placement.grid import grid_step, snapped_problem
+from annotated_region.placement.lookahead import look_ahead
+from annotated_region.placement.prices import Potential, Prices
 from annotated_region.placement.problem import Placement, Problem
 from annotated_region.placement.starts import starting_placements
+from annotated_region.placement.transitions import Transitions
 
 __all__ = ["Solution", "solve"]
 
@@ -24,9 +27,6 @@ DEFAULT_BUDGET = 1_000_000
 
 FIRST_WIDTH = 16
 ROUNDS = 4
-from annotated_region.placement.lookahead import look_ahead
-from annotated_region.placement.transitions import Transitions
-from annotated_region.placement.prices import Prices, Potential
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,9 @@ def solve(problem: Problem, budget: int = DEFAULT_BUDGET, starts: Iterable[Place
         if value < cost:
             best, cost = placement, value
     original = problem
-    largest = cost if cost < math.inf else math.fsum(unit.cost for unit in problem.units if unit.cost < math.inf)
+    largest = (
+        cost if cost < math.inf else math.fsum(unit.cost for unit in problem.units if unit.cost < math.inf)
+    )
     step = grid_step(max(largest, 1e-300))
     problem = snapped_problem(problem, step)
     cost = math.inf if best is None else evaluate(problem, best)

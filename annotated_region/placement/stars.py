@@ -1,4 +1,4 @@
-"""One value with its producer and its readers: what it costs at least, under prices.
+r"""One value with its producer and its readers: what it costs at least, under prices.
 
 A value pays once for each destination. With few places its best set of destinations is found by trying all
 of them, however many readers there are: for a given set each reader takes the cheapest place in it.
@@ -6,7 +6,7 @@ of them, however many readers there are: for a given set each reader takes the c
                      reader 1          price of a member at a place: added to what the node pays,
                    /                   subtracted from what the value pays; it cancels out in every
         producer  --- reader 2         placement, so any prices give a valid bound
-                   \\
+                   \
                      reader 3 (next on the spine: pays the launch if it changes place)
 """
 

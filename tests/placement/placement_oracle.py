@@ -11,7 +11,7 @@ from annotated_region.placement import Problem
 
 
 def brute_force(problem: Problem) -> float:
-    """The least cost over all placements; infinite if there is none. Branches dearer than the best are left."""
+    """The least cost over all placements, infinite if there is none; dearer branches are cut."""
     return _Search(problem).best
 
 
@@ -39,9 +39,9 @@ class _Search:
             return
         node = self.group.index(-1)
         for unit in self.problem.units:
-            if node in unit.nodes and all(self.group[other] == -1 for other in unit.nodes):
-                if unit.cost < math.inf:
-                    self._try(unit.place, unit.nodes, group_places, fixed + unit.cost)
+            free = all(self.group[other] == -1 for other in unit.nodes)
+            if free and node in unit.nodes and unit.cost < math.inf:
+                self._try(unit.place, unit.nodes, group_places, fixed + unit.cost)
 
     def _try(self, place: int, nodes: tuple[int, ...], group_places: list[int], fixed: float) -> None:
         joinable = [] if place == self.host else [g for g, p in enumerate(group_places) if p == place]

@@ -70,7 +70,7 @@ def _drawer(rng: random.Random):  # type: ignore[no-untyped-def]
     if kind == 1:
         return lambda: rng.choice([0.0, 1.0])
     if kind == 2:
-        return lambda: rng.random()
+        return rng.random
     return lambda: rng.choice([0.0, rng.random(), 10 * rng.random()])
 
 
