@@ -70,7 +70,7 @@ class Scope:
 
 
 class Node(NamedTuple):
-    """One binding that is not an annotation."""
+    """One binding of the function without annotations."""
 
     var: relax.Var
     binding: relax.Binding

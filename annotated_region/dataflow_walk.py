@@ -2,7 +2,8 @@
 
 The cases that the walk tells apart:
 
-1. an annotation: no node; it lengthens the chain of its argument;
+1. an annotation: no node; it lengthens the chain of its argument. Only where it also carries a dataflow
+   variable out of its block it is another name for that variable too, as it will be without annotations;
 2. a call, a tuple, a field, another name: a node with an edge from each distinct leaf operand;
 3. an `If`: its branches are scopes of their own, walked first; their results are its operands;
 4. a local function: likewise, its parameters being external values;
@@ -158,7 +159,7 @@ class _Walker:
         elif form is _Form.CALL:
             op = value.op
             if hash(op) in self.annotation_ops:
-                self.annotation(binding.var, value)
+                self.annotation(binding.var, value, scope)
             else:
                 self.call(binding, value, op, scope)
         elif form is _Form.CONDITIONAL:
@@ -170,7 +171,7 @@ class _Walker:
         else:
             self.node(binding, value, NodeKind.LITERAL, scope, [])
 
-    def annotation(self, var: relax.Var, call: relax.Call) -> None:
+    def annotation(self, var: relax.Var, call: relax.Call, scope: Scope) -> None:
         """Case 1."""
         args = call.args[:]
         token = self.token_of(var, call, len(args))
@@ -181,9 +182,20 @@ class _Walker:
             origins = [self.external(var)]
             self.graph.bare_externals.add(origins[0][0])
         producer, chain = origins[0]
+        if scope.is_dataflow and self.carries_out(var, producer):
+            name = relax.VarBinding(var, self.graph.nodes[producer].var)
+            producer = self.node(name, name.value, NodeKind.STRUCTURE, scope, [(producer, 0)])
         number = hash(var)
         self.origin[number] = self.unused[number] = (producer, self.graph.chains.extend(chain, token))
         self.graph.annotation_values[number] = argument
+
+    def carries_out(self, var: relax.Var, producer: int) -> bool:
+        """Whether the annotation `var` of the value of `producer` is seen where that value is not."""
+        return (
+            producer >= 0
+            and not isinstance(var, relax.DataflowVar)
+            and isinstance(self.graph.nodes[producer].var, relax.DataflowVar)
+        )
 
     def token_of(self, var: relax.Var, call: relax.Call, values: int) -> Annotation:
         # Annotations written by this package share one attribute object a key, so that reading

@@ -46,21 +46,12 @@ def strip_annotations(graph: DataflowGraph) -> relax.Function:
                 yield rebind(binding, replace_operands(rewriter.nested(binding.value), original))
                 continue
             value = original(argument)
-            if _carries_out(block, binding.var, value):
-                yield relax.VarBinding(binding.var, value, binding.span)
-            else:
+            if graph.number_of(binding.var) is None:
                 values[hash(binding.var)] = value
+            else:  # it carries the value out of its block, so it stays, as another name
+                yield relax.VarBinding(binding.var, value, binding.span)
 
     return FunctionRewriter(bindings, original).function(graph.func)
-
-
-def _carries_out(block: relax.BindingBlock, var: relax.Var, value: relax.Expr) -> bool:
-    """Whether `var` is what carries a dataflow variable out of its block: then it stays, as another name."""
-    return (
-        isinstance(block, relax.DataflowBlock)
-        and isinstance(value, relax.DataflowVar)
-        and not isinstance(var, relax.DataflowVar)
-    )
 
 
 @paused_collector()

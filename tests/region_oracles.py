@@ -15,6 +15,9 @@ __all__ = ["Malformed", "Reading", "inputs_and_outputs", "listing_of", "quotient
 BEGIN, END = "relax.annotation.compiler_begin", "relax.annotation.compiler_end"
 RESULT = "result"
 
+Token = tuple[str, tuple[str, str]]
+"""An annotation: the name of its op, its target and label."""
+
 Reading = set[tuple[str, str, frozenset[relax.Var]]]
 """Regions as (target, label, nodes)."""
 
@@ -28,7 +31,7 @@ class Use:
     """A value on its way to a consumer: the variable it comes from, and the annotations it passes."""
 
     producer: Any
-    tokens: list[tuple[str, tuple[str, str]]]
+    tokens: list[Token]
     consumer: Any
 
 
@@ -41,6 +44,7 @@ class Listing:
     value: dict[relax.Var, Any] = field(default_factory=dict)
     annotation: dict[relax.Var, tuple[str, tuple[str, str], Any]] = field(default_factory=dict)
     casts: set[relax.Var] = field(default_factory=set)
+    carriers: set[relax.Var] = field(default_factory=set)
     used: set[relax.Var] = field(default_factory=set)
     scopes: int = 0
 
@@ -74,17 +78,23 @@ def _list_body(listing: Listing, body: relax.SeqExpr, consumer: Any) -> None:
     for block in body.blocks:
         scope, listing.scopes = listing.scopes, listing.scopes + 1
         for binding in block.bindings:
-            _list_binding(listing, binding, scope)
+            _list_binding(listing, binding, scope, isinstance(block, relax.DataflowBlock))
     for var in _vars(body.body):
         _list_use(listing, var, consumer)
 
 
-def _list_binding(listing: Listing, binding: relax.Binding, scope: int) -> None:
+def _list_binding(listing: Listing, binding: relax.Binding, scope: int, dataflow: bool) -> None:
     var, value = binding.var, binding.value
     if isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") in (BEGIN, END):
         key = (str(value.attrs["compiler"]), str(value.attrs.get("region", "")))
         listing.annotation[var] = (value.op.name, key, value.args[0])
         listing.used.update(_vars(value.args[0]))
+        source = _source(listing, value.args[0])[0]
+        if dataflow and isinstance(source, relax.DataflowVar) and not isinstance(var, relax.DataflowVar):
+            # Without annotations this would be another name for the value, so it is one with them.
+            listing.carriers.add(var)
+            listing.scope[var], listing.value[var] = scope, source
+            listing.uses.append(Use(source, [], var))
         return
     listing.scope[var] = scope
     listing.value[var] = value
@@ -105,12 +115,21 @@ def _list_binding(listing: Listing, binding: relax.Binding, scope: int) -> None:
 def _list_use(listing: Listing, var: relax.Var, consumer: Any) -> None:
     if consumer is not None:
         listing.used.add(var)
-    tokens: list[tuple[str, tuple[str, str]]] = []
-    producer: Any = var
-    while producer in listing.annotation:
-        op, key, producer = listing.annotation[producer]
-        tokens.insert(0, (op, key))
+    producer, tokens = _source(listing, var)
     listing.uses.append(Use(producer, tokens, consumer))
+
+
+def _source(listing: Listing, var: Any) -> tuple[Any, list[Token]]:
+    """Where a value comes from, and the annotations on its way."""
+    tokens: list[Token] = []
+    producer = var
+    while producer in listing.annotation:
+        op, key, argument = listing.annotation[producer]
+        tokens.insert(0, (op, key))
+        if producer in listing.carriers:
+            return producer, [*_source(listing, argument)[1], *tokens]
+        producer = argument
+    return producer, tokens
 
 
 def _vars(expr: Any) -> Iterator[relax.Var]:

@@ -1,7 +1,13 @@
 """Every Hypothesis strategy of the project in one place: functions, modules, claims, region sets."""
 
-from annotated_region.testing.claims import TARGETS, annotated_functions, claimable, claims, region_sets
-from annotated_region.testing.functions import IDENTITY, Ingredients, functions, modules
+from annotated_region.testing.claim_strategies import (
+    TARGETS,
+    annotated_functions,
+    claimable,
+    claims,
+    region_sets,
+)
+from annotated_region.testing.function_strategies import IDENTITY, Ingredients, functions, modules
 
 __all__ = [
     "IDENTITY",

@@ -12,7 +12,7 @@ from annotated_region.dataflow_walk import read_dataflow
 from annotated_region.members import Claim
 from annotated_region.region import Composite
 from annotated_region.region_set import AnnotatedRegionSet
-from annotated_region.testing.functions import Ingredients, functions
+from annotated_region.testing.function_strategies import Ingredients, functions
 
 __all__ = ["TARGETS", "annotated_functions", "claimable", "claims", "region_sets"]
 
