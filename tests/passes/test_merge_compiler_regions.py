@@ -51,8 +51,8 @@ def test_six_ops_with_connected_regions_in_every_binding_order(order):
 
 def test_two_resolutions_in_every_binding_order():
     orders = list(binding_orders(TWO_RESOLUTIONS))
-    assert len(orders) > 100
-    for order in orders[:: len(orders) // 40]:
+    assert len(orders) == 180
+    for order in orders:
         found = names(merged(module_of(TWO_RESOLUTIONS, order)))
         assert found == [{"high1", "low1"}, {"high2", "low2"}, {"high3", "low3"}]
 
