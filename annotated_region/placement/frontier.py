@@ -24,6 +24,15 @@ __all__ = ["BEFORE", "FrontierResult", "FrontierSearch", "Label", "Layer"]
 BEFORE = -1
 """Stands for the slot of the spine's value before the spine is reached."""
 
+NARROWEST = 4
+"""Labels that are kept after a step even when the ration is used up."""
+
+BURST = 4
+"""How much more than its share a step may take."""
+
+BRANCHING = 6
+"""Labels that one label leads to, roughly."""
+
 RIVALS = 16
 """How many of the cheapest labels each label is compared with."""
 
@@ -44,15 +53,15 @@ class FrontierResult:
         The best placement found, None if nothing beats the upper limit.
     bound
         Every placement costs at least this or the upper limit.
-    labels
-        How many labels were made: the work done.
+    work
+        The work done, in the unit of `FrontierSearch.explore`.
     exact
         Whether nothing was dropped for lack of room.
     """
 
     placement: Placement | None
     bound: float
-    labels: int
+    work: int
     exact: bool
 
 
@@ -79,7 +88,9 @@ class FrontierSearch:
         self._feeds = self._feeding_slots()
         self.ahead: list[dict[int, float] | float] = [0.0] * len(transitions.steps)
 
-    def run(self, upper: float = math.inf, width: int | None = None) -> FrontierResult:
+    def run(
+        self, upper: float = math.inf, width: int | None = None, ration: int | None = None
+    ) -> FrontierResult:
         """Search for a placement cheaper than `upper`.
 
         Parameters
@@ -88,35 +99,57 @@ class FrontierSearch:
             Labels whose bound reaches this are dropped.
         width
             The most labels to keep after a step; None keeps all.
+        ration
+            The most work to do, about; None is no limit. See `explore`.
         """
         start: Label = (self.transitions.potential.base, None, -1, HOST)
         end = len(self.transitions.steps)
-        layer, dropped, labels = self.explore({EMPTY: {0: start}}, (0, end), upper, width)
+        layer, dropped, work = self.explore({EMPTY: {0: start}}, (0, end), upper, width, ration)
         finals = [label for variants in layer.values() for label in variants.values()]
         best = min(finals, key=lambda label: label[0], default=None)
         bound = min(dropped, upper if best is None else best[0])
         placement = None if best is None else self._replay(best)
-        return FrontierResult(placement, bound, labels, dropped == math.inf)
+        return FrontierResult(placement, bound, work, dropped == math.inf)
 
     def explore(
-        self, layer: Layer, steps: tuple[int, int], upper: float, width: int | None
+        self, layer: Layer, steps: tuple[int, int], upper: float, width: int | None, ration: int | None = None
     ) -> tuple[Layer, float, int]:
         """Carry `layer` over the steps from the first up to, without, the second.
+
+        Parameters
+        ----------
+        layer
+            The labels to start from.
+        steps
+            The range of steps.
+        upper
+            Labels whose bound reaches this are dropped.
+        width
+            The most labels to keep after a step.
+        ration
+            The work that all steps may do together. Layers are narrowed so that no step takes more than
+            `BURST` times its share of what is left.
 
         Returns
         -------
         tuple
-            The labels that arrive, the least bound of those dropped for lack of room, the work done.
+            The labels that arrive, the least bound of those dropped for lack of room, the work done: one for
+            each label and four live values.
         """
-        dropped, labels = math.inf, 0
+        dropped, work = math.inf, 0
         for index in range(*steps):
+            cost = 1 + len(self.transitions.steps[index].live) // 4
             layer, made = self._next_layer(index, layer, upper)
-            labels += made
+            work += made * cost
             layer = self._undominated(layer)
-            if width is not None and sum(map(len, layer.values())) > width:
-                layer, cut = self._narrowed(index, layer, width)
+            room = width
+            if ration is not None:
+                share = BURST * (ration - work) // (steps[1] - index) // (BRANCHING * cost)
+                room = max(NARROWEST, share if width is None else min(width, share))
+            if room is not None and sum(map(len, layer.values())) > room:
+                layer, cut = self._narrowed(index, layer, room)
                 dropped = min(dropped, cut)
-        return layer, dropped, labels
+        return layer, dropped, work
 
     def allowance(self, index: int, shape: Shape) -> float:
         """What to take off the bound of a label after step `index` before it is compared with a cost.

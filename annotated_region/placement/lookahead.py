@@ -15,19 +15,21 @@ from __future__ import annotations
 import math
 
 from annotated_region.placement.frontier import BEFORE, FrontierSearch, Layer
-from annotated_region.placement.shapes import HOST, Shape
+from annotated_region.placement.shapes import EMPTY, HOST, Shape
 
 __all__ = ["look_ahead"]
 
 FIRST_WIDTH = 8
+"""The first, narrow run over a segment."""
 
 WIDER = 8
+"""How much wider each further run is."""
 
 SHORTEST = 6
 """Steps between two cuts, at least: shorter segments teach nothing that the next one does not."""
 
 
-def look_ahead(search: FrontierSearch, slack: float, width: int) -> tuple[float, int]:
+def look_ahead(search: FrontierSearch, slack: float, width: int, ration: int) -> tuple[float, int]:
     """Fill `search.ahead`, and say by how much the bound of the whole problem rises.
 
     Parameters
@@ -38,11 +40,13 @@ def look_ahead(search: FrontierSearch, slack: float, width: int) -> tuple[float,
         The difference of the best known cost and the potential's bound: more need not be proven.
     width
         The most labels to keep after a step.
+    ration
+        The work after which cuts further ahead are left as they are known.
 
     Returns
     -------
     tuple
-        The rise, and the labels that were made.
+        The rise, and the work done.
 
     Notes
     -----
@@ -50,42 +54,49 @@ def look_ahead(search: FrontierSearch, slack: float, width: int) -> tuple[float,
     """
     cuts = _cuts(search)
     ends = [*(cut + 1 for cut in cuts[1:]), len(search.transitions.steps)]
-    labels = 0
-    for cut, end in zip(reversed(cuts), reversed(ends), strict=False):
-        found: dict[int, float] = {}
-        for place in _places_at(search, cut):
-            layer = _entry(search, cut, place)
-            found[place], made = _solve(search, layer, (cut + 1, end), slack, width)
-            labels += made
-        offset = _parameters(search, cut)
-        search.ahead[cut] = {place: max(0.0, rise - offset) for place, rise in found.items()}
-        _spread(search, cut, max(0.0, min(found.values()) - offset), cuts)
-    start: Layer = {((), (), ()): {0: (0.0, None, -1, HOST)}}
-    first = cuts[0] + 1 if cuts else len(search.transitions.steps)
-    rise, made = _solve(search, start, (0, first), slack, width)
-    return rise, labels + made
+    work, least = 0, 0.0
+    for rank in range(len(cuts) - 1, -1, -1):
+        cut = cuts[rank]
+        if work < ration:
+            found: dict[int, float] = {}
+            for place in _places_at(search, cut):
+                layer = _entry(search, cut, place)
+                found[place], done = _solve(search, layer, (cut + 1, ends[rank]), slack, width)
+                work += done
+            offset = _parameters(search, cut)
+            search.ahead[cut] = {place: max(0.0, rise - offset) for place, rise in found.items()}
+            least = max(0.0, min(found.values()) - offset)
+        else:
+            known = search.ahead[cut]
+            least = max(least, min(known.values()) if isinstance(known, dict) else known)
+            search.ahead[cut] = known if isinstance(known, dict) else least
+        first = cuts[rank - 1] + 1 if rank else 0
+        search.ahead[first:cut] = [least] * (cut - first)
+    if work >= ration:
+        return least, work
+    start: Layer = {EMPTY: {0: (0.0, None, -1, HOST)}}
+    rise, done = _solve(search, start, (0, cuts[0] + 1 if cuts else ends[0]), slack, width)
+    return max(rise, least), work + done
 
 
 def _solve(
     search: FrontierSearch, layer: Layer, steps: tuple[int, int], slack: float, width: int
 ) -> tuple[float, int]:
-    """The least rise over a segment and all that follows it, at most `slack`; and the labels made.
+    """The least rise over a segment and all that follows it, at most `slack`; and the work done.
 
     A narrow run finds a rise that can be reached, which is the limit that makes the next run small.
     """
     last = steps[1] - 1
-    dropped, labels = math.inf, 0
-    room = FIRST_WIDTH
+    dropped, work, room = math.inf, 0, FIRST_WIDTH
     while True:
-        arrived, dropped, made = search.explore(layer, steps, slack, room)
-        labels += made
+        arrived, dropped, done = search.explore(layer, steps, slack, room)
+        work += done
         for shape, variants in arrived.items():
             allowance = search.allowance(last, shape)
             slack = min([slack, *(label[0] - allowance for label in variants.values())])
         if dropped >= slack or room >= width:
-            break
+            return min(slack, dropped), work
         room = min(WIDER * room, width)
-    return min(slack, dropped), labels
 
 
 def _cuts(search: FrontierSearch) -> list[int]:
@@ -165,11 +176,3 @@ def _parameters(search: FrontierSearch, cut: int) -> float:
             lost += transitions.potential.rest(value, readers, host, 0)
             lost -= transitions.potential.rest(value, readers, host, everything)
     return lost
-
-
-def _spread(search: FrontierSearch, cut: int, least: float, cuts: list[int]) -> None:
-    """Raise the steps between the cut before and this one by what holds for every place of the value."""
-    before = [other for other in cuts if other < cut]
-    first = before[-1] + 1 if before else 0
-    for index in range(first, cut):
-        search.ahead[index] = least

@@ -195,6 +195,37 @@ class Placement:
         regions.sort(key=lambda region: min(problem.units[unit].nodes[0] for unit in region.units))
         return Placement(tuple(regions), tuple(sorted(host)))
 
+    def split(self, problem: Problem) -> Placement:
+        """The same choice of units, with the regions of connected targets cut into their components.
+
+        Cutting a region into parts that no value joins closes no cycle and moves no value: it costs launches.
+        """
+        groups: list[list[int]] = [[unit] for unit in self.host_units]
+        for region in self.regions:
+            if region.place in problem.connected:
+                groups += _components(problem, region.units)
+            else:
+                groups.append(list(region.units))
+        return Placement.of(problem, groups)
+
+
+def _components(problem: Problem, units: Sequence[int]) -> list[list[int]]:
+    """The units of one region, by weakly connected component."""
+    owner = {node: unit for unit in units for node in problem.units[unit].nodes}
+    left = dict.fromkeys(units)
+    groups = []
+    while left:
+        group = [next(iter(left))]
+        del left[group[0]]
+        for unit in group:  # grows while it is walked
+            for node in problem.units[unit].nodes:
+                for other in (*problem.successors[node], *problem.predecessors[node]):
+                    if owner.get(other) in left:
+                        group.append(owner[other])
+                        del left[owner[other]]
+        groups.append(group)
+    return groups
+
 
 def _check_costs(problem: Problem) -> None:
     """Refuse negative and undefined costs, and transfer tables of the wrong size."""

@@ -1,4 +1,14 @@
-"""The cheapest valid placement, and a proof of how far from the cheapest it can be."""
+"""The cheapest valid placement, and a proof of how far from the cheapest it can be.
+
+1. Starting placements: all-host, each target alone, the priority orders, what the caller hands in; for one
+   target the minimum cut.
+2. Prices give a lower bound and a potential (`annotated_region.placement.prices`).
+3. Dynamic programming over the frontier with ever more room, each run limited by the best placement so
+   far and followed by a look ahead from the articulation points, until the bound meets the cost or the
+   budget is used up.
+
+Nothing depends on the clock or on hashes: the budget is counted in labels.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +22,29 @@ from annotated_region.placement.evaluation import evaluate
 from annotated_region.placement.frontier import FrontierSearch
 from annotated_region.placement.grid import grid_step, snapped_problem
 from annotated_region.placement.lookahead import look_ahead
+from annotated_region.placement.mincut import minimum_cut
 from annotated_region.placement.prices import Potential, Prices
 from annotated_region.placement.problem import Placement, Problem
 from annotated_region.placement.starts import starting_placements
 from annotated_region.placement.transitions import Transitions
+from annotated_region.placement.waves import wave_placement
 
-__all__ = ["Solution", "solve"]
+__all__ = ["DEFAULT_BUDGET", "TOLERANCE", "Solution", "solve"]
 
 TOLERANCE = 1e-9
-"""Relative difference below which two costs count as equal; sums of floats differ by their order."""
+"""Relative difference below which the bound has met the cost; it covers putting costs on a grid."""
 
 DEFAULT_BUDGET = 1_000_000
-"""Labels to make; a million takes about 10 s in CPython on a current core."""
+"""Work of the dynamic program; a million takes about 10 s in CPython."""
 
 FIRST_WIDTH = 16
-ROUNDS = 4
+"""Labels of a layer in the first run, if the budget allows that for all steps."""
+
+WIDER = 8
+"""How much wider each further run is."""
+
+SWEEPS = 3
+"""Pairs of sweeps over the prices: the first two bring nearly all of the bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +58,19 @@ class Solution:
     cost
         What `evaluate` says of it, in seconds.
     lower_bound
-        No placement costs less.
+        No placement costs less. It equals the cost when they agree within `TOLERANCE`.
     proof
-        What establishes the bound.
-    labels
-        The work done, in labels of dynamic programming.
+        Where the bound comes from: ``"trivial"``, ``"minimum cut"``, ``"prices"``, ``"look-ahead"`` or
+        ``"frontier"`` (dynamic programming).
+    work
+        The work done, in the unit of the budget.
     """
 
     placement: Placement
     cost: float
     lower_bound: float
     proof: str
-    labels: int
+    work: int
 
     @property
     def gap(self) -> float:
@@ -67,7 +86,8 @@ def solve(problem: Problem, budget: int = DEFAULT_BUDGET, starts: Iterable[Place
     problem
         The problem.
     budget
-        The work to spend, in labels; it bounds the search, never the validity of the answer.
+        How much to search: about a million is 10 s. It bounds the search, never the validity of the answer;
+        the same budget gives the same answer on every machine.
     starts
         Further placements that the answer must not be worse than.
 
@@ -75,47 +95,124 @@ def solve(problem: Problem, budget: int = DEFAULT_BUDGET, starts: Iterable[Place
     ------
     PinError
         If some node cannot run anywhere, or no valid placement was found within the budget.
+    InvalidPlacementError
+        If one of `starts` is no placement of this problem.
+
+    Notes
+    -----
+    O(places x (nodes + edges)) for the starts, O(edges x 4^places) for the prices; the rest is bounded by
+    the budget, but visits each node at least once.
     """
     if not all(problem.units_of):
-        raise PinError("no placement satisfies all pins: some node is left without a place that can run it")
-    candidates = [*starting_placements(problem), *starts]
-    costs = [evaluate(problem, placement) for placement in candidates]
-    best, cost = None, math.inf
-    for placement, value in zip(candidates, costs, strict=True):
-        if value < cost:
-            best, cost = placement, value
-    original = problem
-    largest = (
-        cost if cost < math.inf else math.fsum(unit.cost for unit in problem.units if unit.cost < math.inf)
-    )
-    step = grid_step(max(largest, 1e-300))
-    problem = snapped_problem(problem, step)
-    cost = math.inf if best is None else evaluate(problem, best)
+        node = problem.units_of.index(())
+        raise PinError(f"no unit of finite cost holds node {node}: nothing is left that could run it")
+    candidates = [placement.split(problem) for placement in starting_placements(problem)]
+    best = _Best(problem, [*candidates, *starts])
+    if best.cost > 0 and problem.nodes:
+        _improve(best, budget)
+    else:
+        best.raise_bound(0.0, "trivial")
+    return best.solution()
+
+
+class _Best:
+    """The best placement known, and the best bound, on the grid and off it."""
+
+    def __init__(self, problem: Problem, candidates: Iterable[Placement]) -> None:
+        self._original = problem
+        self._placement: Placement | None = None
+        self.cost = math.inf
+        self.bound, self._proof = 0.0, "trivial"
+        self.work = 0
+        known = list(candidates)
+        finite = [unit.cost for unit in problem.units if math.isfinite(unit.cost)]
+        scale = min([evaluate(problem, placement) for placement in known], default=math.fsum(finite))
+        self.step = grid_step(scale or 1.0)
+        self.problem = snapped_problem(problem, self.step)
+        for placement in known:
+            self.offer(placement)
+
+    def offer(self, placement: Placement) -> None:
+        """Take `placement` if it is cheaper than what is known."""
+        cost = evaluate(self.problem, placement)
+        if cost < self.cost:
+            self._placement, self.cost = placement, cost
+
+    def raise_bound(self, bound: float, proof: str) -> None:
+        """Take `bound` if it is higher than what is known."""
+        if bound > self.bound:
+            self.bound, self._proof = bound, proof
+
+    @property
+    def proven(self) -> bool:
+        """Whether nothing can be cheaper."""
+        return self.bound >= self.cost
+
+    def solution(self) -> Solution:
+        """What is known, in the costs as they were given."""
+        if self._placement is None:
+            raise PinError("no placement satisfies all pins at once: composites or pins exclude each other")
+        cost = evaluate(self._original, self._placement)
+        rounding = self.step * (
+            self._original.nodes + len(self._original.values) * len(self._original.launch)
+        )
+        bound = max(0.0, self.bound - rounding)
+        met = self.proven or bound >= cost * (1 - TOLERANCE)
+        return Solution(self._placement, cost, cost if met else bound, self._proof, self.work)
+
+
+def _improve(best: _Best, budget: int) -> None:
+    """Cut, price, search; stop as soon as the bound meets the cost."""
+    problem = best.problem
+    _cut(best)
+    if best.proven:
+        return
     order = narrow_order(problem)
     prices = Prices(problem, order)
-    for _ in range(ROUNDS):
-        prices.sweep(True)
-        prices.sweep(False)
-    potential = Potential(problem, prices, step)
-    search = FrontierSearch(Transitions(problem, steps_of(problem, order), potential))
-    rise, _ = look_ahead(search, cost - potential.base, 64)
-    width, labels, bound = FIRST_WIDTH, 0, potential.base + rise
-    while labels < budget:
-        limit = cost
-        result = search.run(limit, width)
-        labels += result.labels
-        bound = max(bound, result.bound)
+    for _ in range(SWEEPS):
+        prices.sweep(forward=True)
+        prices.sweep(forward=False)
+    potential = Potential(problem, prices, best.step)
+    best.raise_bound(potential.base, "prices")
+    if not best.proven:
+        _search(best, FrontierSearch(Transitions(problem, steps_of(problem, order), potential)), budget)
+
+
+def _cut(best: _Best) -> None:
+    """For one target, the minimum cut; every placement that uses the target pays it and a launch."""
+    problem = best.problem
+    found = minimum_cut(problem)
+    if found is None:
+        return
+    flow, units = found
+    placement = wave_placement(problem, units)
+    if placement is not None:
+        best.offer(placement.split(problem))
+    host = [
+        [unit for unit in units if problem.units[unit].place == problem.host] for units in problem.units_of
+    ]
+    all_host = math.fsum(min([problem.units[unit].cost for unit in row], default=math.inf) for row in host)
+    best.raise_bound(min(all_host, flow + problem.launch[0]), "minimum cut")
+
+
+def _search(best: _Best, search: FrontierSearch, budget: int) -> None:
+    """Ever wider runs, each instructed by what the one before found."""
+    base = search.transitions.potential.base
+    steps = len(search.transitions.steps)
+    width = max(2, min(FIRST_WIDTH, budget // (32 * steps)))
+    while True:
+        result = search.run(best.cost, width, budget - best.work)
+        best.work += result.work
+        best.raise_bound(result.bound, "frontier")
         if result.placement is not None:
-            found = evaluate(problem, result.placement)
-            if found < cost:
-                best, cost = result.placement, found
-        if result.exact:
-            break
-        width *= 8
-    if best is None:
-        raise PinError("no placement satisfies all pins: some node is left without a place that can run it")
-    cost = evaluate(original, best)
-    proven = bound >= cost * (1 - 2 * TOLERANCE)
-    return Solution(
-        best, cost, cost if proven else min(bound, cost), "frontier" if proven else "none", labels
-    )
+            best.offer(result.placement.split(best.problem))
+        if result.exact or best.proven or best.work >= budget:
+            return
+        slack = best.cost - base
+        if math.isfinite(slack):
+            rise, work = look_ahead(search, slack, 4 * width, (budget - best.work) // 2)
+            best.work += work
+            best.raise_bound(base + rise, "look-ahead")
+        if best.proven or best.work >= budget:
+            return
+        width *= WIDER

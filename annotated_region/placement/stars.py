@@ -77,6 +77,7 @@ class Star:
             for place in self._places[member]:
                 self._read |= 1 << place
         self._sets = {source: self._sends(source, self._host_bit | 1 << source) for source in self._sources}
+        self._pair = self._pair_costs() if self._made and len(self._readers) == 1 else None
 
     def _sends(self, source: int, always: int, paid: int = 0) -> list[tuple[int, float]]:
         """The sets of destinations that include `always`, with the cost of those not `paid`."""
@@ -88,13 +89,35 @@ class Star:
             found.append((places, cost))
         return found
 
+    def _pair_costs(self) -> list[list[float]]:
+        """For one producer and one reader, what each pair of their places pays."""
+        costs = []
+        for source in self._sources:
+            row = []
+            for place in self._places[1]:
+                sets = self._sets[source]
+                moved = min(cost for places, cost in sets if places >> place & 1)
+                follows = self._follower is not None and place != source
+                row.append(moved + (self._launch[place] if follows else 0.0))
+            costs.append(row)
+        return costs
+
     def best(self) -> float:
         """The least that the value pays, net of prices."""
         return min(self._by_source())
 
     def marginals(self, member: int) -> list[float]:
         """For each possible place of a member, the least that the value pays if the member is there."""
-        return self._by_source() if member < self._made else self._by_reader(member)
+        if self._pair is None:
+            return self._by_source() if member < self._made else self._by_reader(member)
+        made, read = self.price
+        sources = [made[place] for place in self._sources]
+        readers = [read[place] for place in self._places[1]]
+        if member == 0:
+            rows = zip(self._pair, sources, strict=True)
+            return [min([c - p for c, p in zip(row, readers, strict=True)]) - own for row, own in rows]
+        columns = zip(zip(*self._pair, strict=True), readers, strict=True)
+        return [min([c - p for c, p in zip(column, sources, strict=True)]) - own for column, own in columns]
 
     def rest(self, readers: Sequence[int], source: int, charged: int) -> float:
         """The least that the value still pays, net of prices, once made at `source` and partly sent.
