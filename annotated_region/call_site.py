@@ -40,29 +40,28 @@ class CallSites:
             self.read(item, owners) if isinstance(item, Leaf) else item for item in external.arguments
         ]
         call = relax.Call(callee, arguments, ret_ty=_result_type(external))
-        self.bind_results(call, external.results, owners)
+        self.bind_results(call, external, owners)
         for var, leaves in external.outputs.items():
             value = self.value(leaves)
             if not value.same_as(var):
                 self.made.append(relax.VarBinding(var, value))
         return self.made
 
-    def bind_results(
-        self, call: relax.Call, results: tuple[Leaf, ...], owners: Mapping[Leaf, relax.Var]
-    ) -> None:
+    def bind_results(self, call: relax.Call, external: External, owners: Mapping[Leaf, relax.Var]) -> None:
         """Bind each result to the first variable that stands for it, or to a fresh one."""
-        if len(results) == 1:
-            self.take(results[0], call, owners)
+        returned = external.func.body.body
+        if isinstance(returned, tvm.ir.Var):
+            self.take(external.results[0], call, owners, returned.name)
             return
         whole = self.bind(f"{call.op.name_hint}_out", call)
-        for index, leaf in enumerate(results):
-            self.take(leaf, relax.TupleGetItem(whole, index), owners)
+        for index, (leaf, var) in enumerate(zip(external.results, returned.fields, strict=True)):
+            self.take(leaf, relax.TupleGetItem(whole, index), owners, var.name)
 
-    def take(self, leaf: Leaf, value: relax.Expr, owners: Mapping[Leaf, relax.Var]) -> relax.Expr:
-        """Bind the value of a leaf."""
+    def take(self, leaf: Leaf, value: relax.Expr, owners: Mapping[Leaf, relax.Var], name: str) -> relax.Expr:
+        """Bind the value of a leaf, to a fresh variable called `name` if the program has none for it."""
         owner = owners.get(leaf)
         if owner is None:
-            owner = self.bind(leaf.name, value)
+            owner = self.bind(name, value)
         else:
             self.made.append(relax.VarBinding(owner, value))
         return self.value_of.setdefault(leaf, owner)
@@ -81,7 +80,7 @@ class CallSites:
         if not leaf.path:
             return leaf.root
         parent = self.read(Leaf(leaf.root, leaf.path[:-1]), {})
-        return self.take(leaf, relax.TupleGetItem(parent, leaf.path[-1]), owners)
+        return self.take(leaf, relax.TupleGetItem(parent, leaf.path[-1]), owners, leaf.name)
 
     def bind(self, name: str, value: relax.Expr) -> relax.Var:
         """Bind a value to a fresh variable."""

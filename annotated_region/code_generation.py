@@ -1,6 +1,6 @@
 """Calls the code generators of a module's targets, as TVM's ``RunCodegen`` does, for every module.
 
-TVM's pass (0.27) never ends on a function that calls itself, leaves external functions that only
+TVM's pass (0.27) crashes on a function that calls itself, leaves external functions that only
 private functions call to the host without a word, forgets the constants of code that was generated
 before, and takes targets in the order of a hash table. Here
 
@@ -70,7 +70,7 @@ def _require_shapes(func: relax.Function) -> None:
     for index, ty in enumerate(types):
         if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
             raise BuildError(
-                f"{_symbol(func)}: result {index} has the type {ty}, whose shape is not known before it runs; "
+                f"{_symbol(func)}: result {index} has the type {ty}, of a shape not known before it runs; "
                 "let the rules of its target decline such ops, or give the value a shape with match_cast"
             )
 

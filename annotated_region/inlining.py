@@ -183,7 +183,7 @@ class _Block:
             self.inliner.renamed[hash(mine)] = var
             self.unnamed[leaves] = [fresh for fresh in unnamed if not fresh.same_as(mine)]
         if hash(value) in self.inliner.fields:
-            self.inliner.removable[hash(var)] = var
+            self.inliner.removable[hash(var)] = self.inliner.fields[hash(var)] = var
         self.hold(var, leaves)
 
     def hold(self, var: relax.Var, leaves: Leaves) -> None:

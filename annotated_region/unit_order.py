@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 
 from annotated_region.dataflow import DataflowGraph
+from annotated_region.errors import RegionCycleError
 
 __all__ = ["in_order"]
 
@@ -16,7 +17,12 @@ def in_order(graph: DataflowGraph, units: Iterable[Nodes]) -> list[Nodes]:
     """Disjoint units in an order along the edges between them.
 
     Of those that could come next, the one with the lowest first number does (Kahn 1962, with a heap),
-    so the program's order is kept wherever that is possible. The quotient must be acyclic.
+    so the program's order is kept wherever that is possible.
+
+    Raises
+    ------
+    RegionCycleError
+        Two units need each other's results.
 
     Notes
     -----
@@ -38,7 +44,13 @@ def in_order(graph: DataflowGraph, units: Iterable[Nodes]) -> list[Nodes]:
             waiting[follower] -= 1
             if not waiting[follower]:
                 heapq.heappush(ready, (listed[follower][0], follower))
-    assert len(ordered) == len(listed), "the quotient is acyclic"
+    if len(ordered) < len(listed):
+        stuck = next(unit for unit, count in zip(listed, waiting, strict=True) if count and len(unit) > 1)
+        names = ", ".join(repr(graph.nodes[node].var.name) for node in stuck)
+        raise RegionCycleError(
+            f"{graph.name}: {names} cannot run as a whole, because something else needs a part of them and "
+            "another part needs that; split them, or run ResolveConflicts, which drops such composites"
+        )
     return ordered
 
 

@@ -196,7 +196,7 @@ def test_private_functions_call_generated_code_too():
 
 
 def test_a_function_that_calls_itself_can_be_built():
-    # TVM's own pass does not come back from this one.
+    # TVM's own pass crashes on this one.
     @I.ir_module
     class Recursive:
         @R.function
