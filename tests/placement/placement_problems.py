@@ -52,8 +52,8 @@ def random_problem(seed: int, most_nodes: int = 8, most_targets: int = 3) -> Pro
                 readers[left].append(right)
     values = []
     for _ in range(rng.randint(0, 2)):
-        read = tuple(node for node in range(nodes) if rng.random() < 0.3)
-        values.append(Value(None, read, _table(rng, draw, targets)))
+        parameter = tuple(node for node in range(nodes) if rng.random() < 0.3)
+        values.append(Value(None, parameter, _table(rng, draw, targets)))
     for node, read in enumerate(readers):
         host_reads = not read or rng.random() < 0.15
         values.append(Value(node, tuple(read), _table(rng, draw, targets), host_reads))
