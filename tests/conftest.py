@@ -1,22 +1,37 @@
-"""Hypothesis profiles: the same examples in every run, and many others in a campaign."""
+"""How Hypothesis runs: a small repeatable profile, and a long one for campaigns; and what campaigns count.
+
+``AR_CAMPAIGN_EXAMPLES=5000 pytest -m campaign`` runs every property with 5000 examples; add
+``--hypothesis-seed=N`` to repeat a run.
+"""
+
+from __future__ import annotations
 
 import os
+from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "suite", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("suite")
+_COMMON = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+_EXAMPLES = int(os.environ.get("AR_CAMPAIGN_EXAMPLES", "1000"))
 
-campaign = os.environ.get("AR_CAMPAIGN_EXAMPLES")
-if campaign:
-    settings.register_profile(
-        "campaign",
-        max_examples=int(campaign),
-        derandomize=False,
-        deadline=None,
-        print_blob=True,
-        suppress_health_check=list(HealthCheck),
-    )
-    settings.load_profile("campaign")
+settings.register_profile("default", _COMMON, max_examples=25, derandomize=True)
+settings.register_profile("campaign", _COMMON, max_examples=_EXAMPLES, print_blob=True)
+settings.load_profile("campaign" if "AR_CAMPAIGN_EXAMPLES" in os.environ else "default")
+
+_COUNTED: Counter[str] = Counter()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "campaign: a property that gains from more examples")
+
+
+@pytest.fixture(scope="session")
+def tally() -> Counter[str]:
+    """What a run counts, shown at its end."""
+    return _COUNTED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for what, count in _COUNTED.items():
+        terminalreporter.write_line(f"{what}: {count}")
