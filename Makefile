@@ -36,7 +36,7 @@ test: lint  ## lint, then the whole suite
 	$(BIN)/python -m pytest
 
 campaign: $(STAMP)  ## the property tests with 100 000 examples each (hours)
-	AR_CAMPAIGN_EXAMPLES=100000 $(BIN)/python -m pytest
+	AR_CAMPAIGN_EXAMPLES=100000 $(BIN)/python -m pytest -m campaign
 
 bench: $(STAMP)  ## the side-by-side measurements
 	$(BIN)/python benchmarks/inference.py
