@@ -44,6 +44,7 @@ class EqualFunctions:
     def __init__(self) -> None:
         self._structures: dict[int, _Structure] = {}
         self._samples: dict[int, bytes] = {}
+        self._whole: set[int] = set()
 
     def name_of(
         self, func: relax.Function, constants: Constants, otherwise: tvm.ir.GlobalVar
@@ -73,7 +74,7 @@ class EqualFunctions:
         """The first entry that is equal to this one."""
         alike = structure.by_content.setdefault(tuple(map(self._sample, entry.constants)), [])
         for known in alike:
-            if _equal(known, entry):
+            if self._equal(known, entry):
                 return known
         alike.append(entry)
         return entry
@@ -82,19 +83,22 @@ class EqualFunctions:
         known = self._samples.get(hash(constant))
         if known is None:
             content = _bytes_of(constant)
-            known = self._samples[hash(constant)] = content[:: 1 + content.size // _SAMPLES].tobytes()
+            step = 1 + content.size // _SAMPLES
+            known = self._samples[hash(constant)] = content[::step].tobytes()
+            if step == 1:
+                self._whole.add(hash(constant))
         return known
+
+    def _equal(self, left: _Entry, right: _Entry) -> bool:
+        """Whether two functions, whose samples agree, are equal."""
+        return bool(tvm_ffi.structural_equal(left.func, right.func, skip_tensor_content=True)) and all(
+            a.same_as(b) or hash(a) in self._whole or np.array_equal(_bytes_of(a), _bytes_of(b))
+            for a, b in zip(left.constants, right.constants, strict=True)
+        )
 
 
 def _structural_hash(func: relax.Function) -> int:
     return int(tvm_ffi.structural_hash(func, skip_tensor_content=True))
-
-
-def _equal(left: _Entry, right: _Entry) -> bool:
-    return bool(tvm_ffi.structural_equal(left.func, right.func, skip_tensor_content=True)) and all(
-        a.same_as(b) or np.array_equal(_bytes_of(a), _bytes_of(b))
-        for a, b in zip(left.constants, right.constants, strict=True)
-    )
 
 
 def _bytes_of(constant: tvm.ir.GenericConst) -> np.ndarray:

@@ -70,17 +70,18 @@ class LeafTable:
 
     def of(self, var: relax.Var, scope: int) -> Leaves:
         """The leaves of `var`, as they can be named in a scope where `var` is visible."""
-        return self._of(var, scope)
+        known = self._known_of(var, scope)
+        return _by_type(Leaf(var), var.ty) if known is None else known
+
+    def _known_of(self, var: relax.Expr, scope: int) -> Leaves | None:
+        number = self._graph.number_of(var)
+        if number is None or number not in self._known:
+            return None
+        visible = self._graph.nodes[number].scope == scope or number in self._public
+        return self._known[number] if visible else None
 
     def _of(self, expr: relax.Expr, scope: int) -> Leaves:
-        def known(var: relax.Expr) -> Leaves | None:
-            number = self._graph.number_of(var)
-            if number is None or number not in self._known:
-                return None
-            visible = self._graph.nodes[number].scope == scope or number in self._public
-            return self._known[number] if visible else None
-
-        return leaves_of(expr, known)
+        return leaves_of(expr, lambda var: self._known_of(var, scope))
 
 
 def leaves_of(expr: relax.Expr, definition: Definition) -> Leaves:

@@ -24,7 +24,7 @@ from tvm import relax
 
 from annotated_region.backend import backend_of
 from annotated_region.call_site import CallSites
-from annotated_region.dataflow import DataflowGraph
+from annotated_region.dataflow import DataflowGraph, NodeKind
 from annotated_region.errors import OverlappingRegionsError
 from annotated_region.external import External, external_function
 from annotated_region.function_body import Surroundings
@@ -143,7 +143,8 @@ class _Partitioner:
         """Bindings that stay, with the bodies inside them rewritten."""
         for number in nodes:
             node = self.graph.nodes[number]
-            call_sites.note(node.var, self.source.leaves.of(node.var, node.scope))
+            if node.kind is NodeKind.STRUCTURE:
+                call_sites.note(node.var, self.source.leaves.of(node.var, node.scope))
             yield rebind(node.binding, rewriter.nested(node.value))
 
 
