@@ -139,7 +139,8 @@ class DataflowGraph:
         ``result_edges`` those that enter the result.
     order_edges
         Pairs of nodes of which the first must come before the second without giving it a value: a
-        value used inside an `If` before the `If`, a `MatchCast` before the users of its shape variables.
+        value used inside an `If` before the `If`, a `MatchCast` before the users of its shape variables,
+        effects one after the other, and who reads a value before who overwrites it.
     has_shape_vars
         Whether any shape depends on a variable.
     unused_begins

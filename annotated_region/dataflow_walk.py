@@ -10,8 +10,8 @@ The cases that the walk tells apart:
 5. a `MatchCast`: a node that may define shape variables, which order its users behind it;
 6. anything else is a literal.
 
-Bindings with effects keep their order, and a call that works in place comes after all earlier uses
-of what it overwrites.
+Bindings with effects keep their order, and what may overwrite a value keeps its place among those that
+read the value (see ``annotated_region.memory_order``).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from annotated_region.annotations import BEGIN, END, Annotation, annotation_of
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow import DEAD, RESULT, DataflowGraph, Edge, Node, NodeKind, Scope
 from annotated_region.errors import InvalidModuleError, MalformedAnnotationError
+from annotated_region.memory_order import order_around_overwriting
 
 __all__ = ["read_dataflow"]
 
@@ -69,11 +70,43 @@ Origin = tuple[int, int]
 """Where a value comes from: the number of its producer and that of the chain it came through."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Nature:
+    """What a call does to the world."""
+
+    claimable: bool = False
+    overwrites: bool = False
+    has_effect: bool = False
+
+
+_PURE = _Nature(claimable=True)
+_IN_PLACE = _Nature(overwrites=True)
+_LOOKS_ONLY = _Nature(has_effect=True)
+_ANYTHING = _Nature(overwrites=True, has_effect=True)
+
+_SPECIAL_OPS = {
+    "relax.call_tir_inplace": _IN_PLACE,
+    "relax.call_inplace_packed": _IN_PLACE,
+    "relax.print": _LOOKS_ONLY,
+    "relax.assert_op": _LOOKS_ONLY,
+}
+
+
+def _nature_of(op: relax.Expr) -> _Nature:
+    if isinstance(op, tvm.ir.Op):
+        return _SPECIAL_OPS.get(op.name, _PURE if op.get_attr("FPurity") else _ANYTHING)
+    if not getattr(op.ty, "purity", False):
+        return _ANYTHING
+    # A pure function that a variable holds is not known to any code generator.
+    return _PURE if isinstance(op, tvm.ir.GlobalVar) else _Nature()
+
+
 @dataclass(slots=True)
 class _Frame:
     """An open body of an `If` or a local function."""
 
     first_node: int
+    first_scope: int
     captured: dict[int, None] = field(default_factory=dict)
 
 
@@ -123,14 +156,14 @@ class _Walker:
         self.graph = graph
         self.origin: dict[int, Origin] = {}
         self.annotation_ops = {hash(tvm.ir.Op.get(name)) for name in (graph.begin, graph.end)}
-        self.purity: dict[int, bool] = {}
+        self.natures: dict[int, _Nature] = {}
         self.unused: dict[int, Origin] = {}
         self.tokens: dict[tuple[int, int, int], Annotation] = {}
         self.frames: list[_Frame] = []
         self.shape_vars = {hash(var) for param in graph.func.params for var in _shape_vars(param.ty)}
         self.shape_makers: dict[int, int] = {}
         self.last_effect: dict[int, int] = {}
-        self.in_place_op = hash(tvm.ir.Op.get("relax.call_tir_inplace"))
+        self.overwriting: list[int] = []
 
     def external(self, var: relax.Var) -> Origin:
         """Number an external value."""
@@ -244,17 +277,12 @@ class _Walker:
 
     def call(self, binding: relax.Binding, value: relax.Call, op: relax.Expr, scope: Scope) -> None:
         """Case 2, for calls."""
-        kind = self.kind_of_call(op)
-        operands = self.call_leaves(value, op)
-        overwrites = hash(op) == self.in_place_op
-        earlier = (
-            [edge.consumer for producer, _chain in operands for edge in self.graph.leaving(producer)]
-            if overwrites
-            else []
-        )
-        number = self.node(binding, value, NodeKind.BOUNDARY if overwrites else kind, scope, operands)
-        self.graph.order_edges += [(user, number) for user in dict.fromkeys(earlier)]
-        if kind is NodeKind.BOUNDARY:
+        nature = self.nature_of_call(op)
+        kind = NodeKind.OPERATION if nature.claimable else NodeKind.BOUNDARY
+        number = self.node(binding, value, kind, scope, self.call_leaves(value, op))
+        if nature.overwrites:
+            self.overwriting.append(number)
+        if nature.has_effect:
             self.keep_effects_in_order(number, scope)
 
     def keep_effects_in_order(self, number: int, scope: Scope) -> None:
@@ -305,22 +333,21 @@ class _Walker:
         self.graph.order_edges += [(maker, number) for maker in makers if maker != number]
 
     def open_frame(self) -> _Frame:
-        self.frames.append(_Frame(len(self.graph.nodes)))
+        self.frames.append(_Frame(len(self.graph.nodes), len(self.graph.scopes)))
         return self.frames[-1]
 
     def close_frame(self, frame: _Frame, number: int) -> None:
         self.frames.pop()
         self.graph.order_edges += [(producer, number) for producer in frame.captured]
+        inner = range(frame.first_scope, len(self.graph.scopes))
+        effects = [self.last_effect[scope] for scope in inner if scope in self.last_effect]
+        self.graph.order_edges += [(effect, number) for effect in effects]
 
-    def kind_of_call(self, op: relax.Expr) -> NodeKind:
-        if isinstance(op, tvm.ir.Op):
-            pure = self.purity.get(hash(op))
-            if pure is None:
-                pure = self.purity[hash(op)] = bool(op.get_attr("FPurity"))
-            return NodeKind.OPERATION if pure else NodeKind.BOUNDARY
-        if isinstance(op, tvm.ir.GlobalVar) and getattr(op.ty, "purity", False):
-            return NodeKind.OPERATION
-        return NodeKind.BOUNDARY
+    def nature_of_call(self, op: relax.Expr) -> _Nature:
+        nature = self.natures.get(hash(op))
+        if nature is None:
+            nature = self.natures[hash(op)] = _nature_of(op)
+        return nature
 
     def call_leaves(self, call: relax.Call, op: relax.Expr) -> list[Origin]:
         operands = call.args[:]
@@ -385,6 +412,8 @@ class _Walker:
                 graph.unused_begins.append(edge)
             else:
                 graph.leaving(producer).append(edge)
+        if self.overwriting:
+            graph.order_edges += order_around_overwriting(graph, self.overwriting)
 
 
 def _shape_vars(ty: tvm.ir.Type) -> list[relax.Var]:

@@ -97,9 +97,6 @@ def _list_binding(listing: Listing, binding: relax.Binding, scope: int, dataflow
             listing.uses.append(Use(source, [], var))
         return
     listing.scope[var] = scope
-    listing.value[var] = value
-    if isinstance(binding, relax.MatchCast):
-        listing.casts.add(var)
     if isinstance(value, relax.If):
         for used in _vars(value.cond):
             _list_use(listing, used, var)
@@ -110,6 +107,9 @@ def _list_binding(listing: Listing, binding: relax.Binding, scope: int, dataflow
     else:
         for used in _vars(value):
             _list_use(listing, used, var)
+    listing.value[var] = value
+    if isinstance(binding, relax.MatchCast):
+        listing.casts.add(var)
 
 
 def _list_use(listing: Listing, var: relax.Var, consumer: Any) -> None:
@@ -239,9 +239,10 @@ def needs(func: relax.Function) -> Iterator[tuple[Any, Any]]:
     """Pairs of nodes of which the first must come before the second."""
     # Shape variables of parameters come from nowhere; those that a cast defines come from the cast.
     makers = {var: None for param in func.params for var in relax.analysis.tir_vars_in_type(param.ty)}
-    for before, after in _needs_of_body(func.body, makers):
+    listing = listing_of(func)
+    for before, after in [*_needs_of_body(func.body, makers), *_needs_of_memory(listing)]:
         maker = makers.get(before, before)
-        if maker is not None and maker not in func.params and maker != after:
+        if maker in listing.value and maker != after:
             yield maker, after
 
 
@@ -260,9 +261,62 @@ def _needs_of_body(body: relax.SeqExpr, makers: dict[Any, Any]) -> Iterator[tupl
                 for branch in (value.true_branch, value.false_branch):
                     yield from _needs_of_body(branch, makers)
                     yield from ((used, var) for used in _vars(branch.body))
+                    inner = [each for block in branch.blocks for each in block.bindings]
+                    yield from ((each.var, var) for each in inner if _has_effect(each.value))
             if isinstance(value, relax.Function):
                 yield from _needs_of_body(value.body, makers)
-            if isinstance(value, relax.If) or not _is_pure(value):
+            if _has_effect(value):
                 if last_effect is not None:
                     yield last_effect, var
                 last_effect = var
+
+
+def _has_effect(value: Any) -> bool:
+    return isinstance(value, relax.If) or _is_impure_call(value)
+
+
+def _is_impure_call(value: Any) -> bool:
+    if not isinstance(value, tvm.ir.Call):
+        return False
+    if isinstance(value.op, tvm.ir.Op):
+        return not value.op.get_attr("FPurity")
+    return not getattr(value.op.ty, "purity", False)
+
+
+def _needs_of_memory(listing: Listing) -> Iterator[tuple[Any, Any]]:
+    """Readers before and behind each call that may write into its arguments."""
+    order = list(listing.value)
+    for place, writer in enumerate(order):
+        value = listing.value[writer]
+        if not _is_impure_call(value) or getattr(value.op, "name", "") == "relax.assert_op":
+            continue
+        for other_place, other in enumerate(order):
+            only_names = isinstance(listing.value[other], _STRUCTURE) and other not in listing.casts
+            if other_place == place or only_names:
+                continue
+            known = order[: max(place, other_place)]
+            if _memory(listing, known, writer) & _memory(listing, known, other):
+                yield (other, writer) if other_place < place else (writer, other)
+
+
+def _memory(listing: Listing, known: list[Any], var: Any) -> set[Any]:
+    """What may share memory with an operand of `var`, by what is bound in `known`."""
+    sharing = nx.Graph()
+    sharing.add_nodes_from(known)
+    values = [
+        use for use in listing.uses if use.consumer != RESULT and listing.kind(use.producer) != "literal"
+    ]
+    for use in values:
+        if use.consumer in known and not _is_new(listing.value[use.consumer]):
+            sharing.add_edge(use.producer, use.consumer)
+    operands = {use.producer for use in values if use.consumer == var}
+    sharing.add_nodes_from(operands)
+    return {shared for operand in operands for shared in nx.node_connected_component(sharing, operand)}
+
+
+_STRUCTURE = (relax.Tuple, tvm.ir.TupleGetItem, tvm.ir.Var)
+
+
+def _is_new(value: Any) -> bool:
+    """Whether a value has memory of its own: the result of an op."""
+    return isinstance(value, tvm.ir.Call) and isinstance(value.op, tvm.ir.Op) and _is_pure(value)
