@@ -52,6 +52,11 @@ class LeafTable:
     Tuples, their fields and other names are looked through, except where that would name a dataflow
     variable outside of its block.
 
+    Attributes
+    ----------
+    fields
+        For each scope, the fields of tuples that it reads, and the first variable bound to each.
+
     Notes
     -----
     Filled in one pass over the structure nodes, in program order; O(sizes of their types).
@@ -61,12 +66,15 @@ class LeafTable:
         self._graph = graph
         self._known: dict[int, Leaves] = {}
         self._public: set[int] = set()
+        self.fields: dict[int, dict[Leaf, relax.Var]] = {scope.index: {} for scope in graph.scopes}
         for number, node in enumerate(graph.nodes):
             if node.kind is NodeKind.STRUCTURE:
                 leaves = self._of(node.value, node.scope)
                 self._known[number] = leaves
                 if not any(isinstance(leaf.root, relax.DataflowVar) for leaf in flatten(leaves)):
                     self._public.add(number)
+                if isinstance(leaves, Leaf) and leaves.path:
+                    self.fields[node.scope].setdefault(leaves, node.var)
 
     def of(self, var: relax.Var, scope: int) -> Leaves:
         """The leaves of `var`, as they can be named in a scope where `var` is visible."""

@@ -121,7 +121,7 @@ class _Partitioner:
     def bindings(self, block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
         """The new bindings of a block."""
         scope = self.scope_of_block[hash(block)]
-        call_sites = CallSites(scope.is_dataflow)
+        call_sites = CallSites(scope.is_dataflow, self.source.leaves.fields[scope.index])
         for unit in self.units(scope.nodes):
             external = self.external_of.get(unit)
             if external is None:
@@ -143,9 +143,10 @@ class _Partitioner:
         """Bindings that stay, with the bodies inside them rewritten."""
         for number in nodes:
             node = self.graph.nodes[number]
-            if node.kind is NodeKind.STRUCTURE:
-                call_sites.note(node.var, self.source.leaves.of(node.var, node.scope))
-            yield rebind(node.binding, rewriter.nested(node.value))
+            is_structure = node.kind is NodeKind.STRUCTURE
+            leaves = self.source.leaves.of(node.var, node.scope) if is_structure else ()
+            if call_sites.bind_host(node.var, leaves):
+                yield rebind(node.binding, rewriter.nested(node.value))
 
 
 def chosen_composites(graph: DataflowGraph, member: Members) -> list[tuple[str, Nodes]]:

@@ -246,7 +246,9 @@ def test_the_module_handed_in_stays_as_it_is():
 def test_what_is_inlined_computes_what_the_program_said_and_nothing_is_left_over(tally, regions):
     mod = tvm.IRModule({"main": regions.annotate()})
     plain = unannotated(mod)["main"]
-    back = inline(ar.passes.PartitionGraph()(mod))
+    part = ar.passes.PartitionGraph()(mod)
+    require_form(part)
+    back = inline(part)
     assert [name.name_hint for name in back.get_global_vars()] == ["main"]
     assert listing(back["main"]) == listing(plain)
     assert size(back["main"]) <= size(plain)
