@@ -71,7 +71,7 @@ def topological_order(quotient: Quotient) -> list[int] | None:
 
 
 def find_cycle(quotient: Quotient) -> list[int]:
-    """The vertices of some cycle, in order; empty if there is none. O(V + E)."""
+    """The vertices of some cycle, in order from the lowest; empty if there is none. O(V + E)."""
     indegree = dict.fromkeys(quotient.successors, 0)
     for followers in quotient.successors.values():
         for vertex in followers:
@@ -98,4 +98,7 @@ def find_cycle(quotient: Quotient) -> list[int]:
         path[vertex] = None
         vertex = before[vertex]
     walked = list(path)
-    return walked[walked.index(vertex) :][::-1]
+    cycle = walked[walked.index(vertex) :][::-1]
+    # Edges go from lower to higher numbers, so the lowest vertex of a cycle is a region.
+    lowest = cycle.index(min(cycle))
+    return cycle[lowest:] + cycle[:lowest]
