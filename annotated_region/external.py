@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from annotated_region.dataflow import DataflowGraph, NodeKind
+from annotated_region.dataflow import DEAD, DataflowGraph, NodeKind
 from annotated_region.function_body import Composite, FunctionBody, Surroundings, composite_function
 from annotated_region.leaves import Leaf, Leaves, flatten, with_paths
 from annotated_region.unit_order import in_order
 
-__all__ = ["External", "external_function"]
+__all__ = ["External", "computing_nodes", "external_function"]
 
 Nodes = tuple[int, ...]
 
@@ -48,6 +48,29 @@ class External:
     constants: tuple[tvm.ir.GenericConst, ...]
 
 
+def computing_nodes(graph: DataflowGraph, nodes: Nodes) -> Nodes:
+    """The nodes of a region, given in program order, without those that only hand on what enters it.
+
+    A name, tuple or field of values from outside is no result of the region: where something outside
+    uses it, it stays where it is.
+    """
+    inside = set(nodes)
+    for node in reversed(_lead(graph, nodes)):
+        if any(edge.consumer != DEAD and edge.consumer not in inside for edge in graph.out_of[node]):
+            inside.remove(node)
+    return tuple(node for node in nodes if node in inside)
+
+
+def _lead(graph: DataflowGraph, nodes: Nodes) -> Nodes:
+    """The nodes that only take apart, put together or rename what enters."""
+    behind: set[int] = set()
+    for node in nodes:
+        is_structure = graph.nodes[node].kind is NodeKind.STRUCTURE
+        if not is_structure or any(edge.producer in behind for edge in graph.into[node]):
+            behind.add(node)
+    return tuple(node for node in nodes if node not in behind)
+
+
 def external_function(
     source: Surroundings | DataflowGraph,
     nodes: Nodes,
@@ -70,6 +93,8 @@ def external_function(
     bind_constants
         Whether tensor constants stay inside or become parameters.
     """
+    if not nodes:
+        return None
     source = source if isinstance(source, Surroundings) else Surroundings.of(source)
     body = _RegionBody(source, nodes, bind_constants)
     used = [body.var_of(node) for node in body.used_outside()]
@@ -179,12 +204,8 @@ class _RegionBody(FunctionBody):
 
     def without_lead(self, nodes: Nodes) -> Nodes:
         """The nodes of a composite without those that only take apart, or put together, what enters it."""
-        kept: dict[int, None] = {}
-        for node in nodes:
-            needs = (edge.producer for edge in self.graph.into[node])
-            if self.graph.nodes[node].kind is not NodeKind.STRUCTURE or any(each in kept for each in needs):
-                kept[node] = None
-        return tuple(kept)
+        lead = set(_lead(self.graph, nodes))
+        return tuple(node for node in nodes if node not in lead)
 
     def composite(self, name: str, nodes: Nodes) -> Composite:
         """Make a composite of some of the nodes."""

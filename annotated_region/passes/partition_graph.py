@@ -26,7 +26,7 @@ from annotated_region.backend import backend_of
 from annotated_region.call_site import CallSites
 from annotated_region.dataflow import DataflowGraph, NodeKind
 from annotated_region.errors import OverlappingRegionsError
-from annotated_region.external import External, external_function
+from annotated_region.external import External, computing_nodes, external_function
 from annotated_region.function_body import Surroundings
 from annotated_region.library import FunctionLibrary
 from annotated_region.members import Members, Unit
@@ -103,14 +103,14 @@ class _Partitioner:
         """Make the external function of a region, unless it has nothing to compute."""
         backend = backend_of(member.target)
         composites = chosen_composites(self.graph, member)
-        external = external_function(
-            self.source, member.nodes, composites, {"Codegen": member.target}, backend.bind_constants
-        )
+        nodes = computing_nodes(self.graph, member.nodes)
+        attributes = {"Codegen": member.target}
+        external = external_function(self.source, nodes, composites, attributes, backend.bind_constants)
         if external is None:
             return
-        self.region_at[member.nodes[0]] = member.nodes
-        self.external_of[member.nodes] = external
-        self.callee_of[member.nodes] = self.library.add(
+        self.region_at[nodes[0]] = nodes
+        self.external_of[nodes] = external
+        self.callee_of[nodes] = self.library.add(
             external, member.target, self.graph.name, backend.share_equal_regions
         )
 
