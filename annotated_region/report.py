@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import tvm
-
 from annotated_region.dataflow import NodeKind
-from annotated_region.modules import functions_to_partition
 from annotated_region.networks import op_name_of
 from annotated_region.record import Apart, FunctionRecord, Record
 from annotated_region.region_set import AnnotatedRegionSet
@@ -121,13 +118,10 @@ class Report:
     functions: tuple[FunctionReport, ...] = field(default=())
 
     @staticmethod
-    def of(record: Record, placed: tvm.IRModule) -> Report:
-        """The report of a run: what the passes recorded, and the annotated module that they left."""
+    def of(record: Record, placed: Iterable[AnnotatedRegionSet]) -> Report:
+        """The report of a run: what the passes recorded, and the regions that they left."""
         return Report(
-            tuple(
-                _function_report(AnnotatedRegionSet(func, name.name_hint), record.function(name.name_hint))
-                for name, func in functions_to_partition(placed)
-            )
+            tuple(_function_report(regions, record.function(regions.dataflow.name)) for regions in placed)
         )
 
     def __str__(self) -> str:

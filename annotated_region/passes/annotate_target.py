@@ -27,10 +27,10 @@ from annotated_region.dataflow import DEAD, NodeKind
 from annotated_region.errors import RuleError
 from annotated_region.matching import Matcher, refusal_of
 from annotated_region.members import Members, Unit
-from annotated_region.modules import replace_functions
 from annotated_region.networks import op_name_of
 from annotated_region.op_view import OpView
-from annotated_region.passes.module_pass import ModulePass, module_pass
+from annotated_region.passes.module_pass import module_pass
+from annotated_region.passes.region_pass import RegionPass
 from annotated_region.record import FunctionRecord, note
 from annotated_region.region_set import AnnotatedRegionSet
 from annotated_region.rules import patterns_of, rule_of
@@ -39,7 +39,7 @@ __all__ = ["AnnotateTarget"]
 
 
 @module_pass
-class AnnotateTarget(ModulePass):
+class AnnotateTarget(RegionPass):
     """Annotate everything that the given targets claim.
 
     Takes any well-formed module. Nodes that are annotated already are the user's word: nobody claims
@@ -69,17 +69,14 @@ class AnnotateTarget(ModulePass):
         for target in self.targets:
             backend_of(target)
 
-    def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
-        """Called by TVM's pass manager."""
-        return replace_functions(mod, self._annotate)
-
-    def _annotate(self, name: str, func: relax.Function) -> relax.Function:
-        regions = AnnotatedRegionSet(func, name).plain()
-        record = note(name)
-        claimant = _Claimant(regions, record)
+    def transform_regions(self, regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
+        """Add what the targets claim of one function."""
+        plain = regions.plain()
+        record = note(plain.dataflow.name)
+        claimant = _Claimant(plain, record)
         claims = [claim for target in self.targets for claim in claimant.claims(target)]
-        record.regions = regions.replaced_by([*regions.members.values(), *claims])
-        return record.regions.annotate() if claims else func
+        record.regions = plain.replaced_by([*plain.members.values(), *claims])
+        return record.regions if claims else regions
 
 
 class _Claimant:

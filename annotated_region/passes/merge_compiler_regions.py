@@ -25,8 +25,8 @@ from annotated_region.backend import Backend, backend_of
 from annotated_region.dataflow import DataflowGraph
 from annotated_region.grouping import Blockers, ColourLimits, Dag, Grouping
 from annotated_region.members import Members
-from annotated_region.modules import replace_functions
-from annotated_region.passes.module_pass import ModulePass, module_pass
+from annotated_region.passes.module_pass import module_pass
+from annotated_region.passes.region_pass import RegionPass
 from annotated_region.record import Apart, is_recording, note
 from annotated_region.region_set import AnnotatedRegionSet
 from annotated_region.regrouping import Regrouped, regroup
@@ -35,7 +35,7 @@ __all__ = ["MergeCompilerRegions"]
 
 
 @module_pass
-class MergeCompilerRegions(ModulePass):
+class MergeCompilerRegions(RegionPass):
     """Join the regions of each target, keeping the quotient graph acyclic.
 
     Takes an annotated module. Composites are never split; nothing crosses a scope.
@@ -73,17 +73,13 @@ class MergeCompilerRegions(ModulePass):
         self.max_nodes = max_nodes
         self.max_regions = max_regions
 
-    def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
-        """Called by TVM's pass manager."""
-        return replace_functions(mod, self._merge)
-
-    def _merge(self, name: str, func: relax.Function) -> relax.Function:
-        regions = AnnotatedRegionSet(func, name)
+    def transform_regions(self, regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
+        """Join the regions of one function."""
         if not len(regions):
-            return func
+            return regions
         merged = self._merged(regions)
-        note(name).regions = merged
-        return merged.annotate()
+        note(regions.dataflow.name).regions = merged
+        return merged
 
     def _merged(self, regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
         targets = {target: colour for colour, target in enumerate(regions.targets)}

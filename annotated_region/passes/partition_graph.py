@@ -30,14 +30,15 @@ from annotated_region.external import External, computing_nodes, external_functi
 from annotated_region.function_body import Surroundings
 from annotated_region.library import FunctionLibrary
 from annotated_region.members import Members, Unit
-from annotated_region.modules import functions_to_partition, require_well_formed
+from annotated_region.modules import require_well_formed
 from annotated_region.passes.module_pass import ModulePass, module_pass
+from annotated_region.passes.region_pass import Placement
 from annotated_region.record import note
 from annotated_region.region_set import AnnotatedRegionSet
 from annotated_region.rewriting import FunctionRewriter, rebind
 from annotated_region.unit_order import in_order
 
-__all__ = ["PartitionGraph"]
+__all__ = ["PartitionGraph", "partitioned"]
 
 Nodes = tuple[int, ...]
 
@@ -67,20 +68,24 @@ class PartitionGraph(ModulePass):
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
         """Called by TVM's pass manager."""
         require_well_formed(mod)
-        library = FunctionLibrary(mod)
-        for global_var, func in list(functions_to_partition(mod)):
-            library.replace(global_var, _partition(global_var.name_hint, func, library))
-        return library.module()
+        return partitioned(Placement.read(mod))
 
 
-def _partition(name: str, func: relax.Function, library: FunctionLibrary) -> relax.Function:
-    regions = AnnotatedRegionSet(func, name)
+def partitioned(placement: Placement) -> tvm.IRModule:
+    """The module with each region replaced by a call to an external function; raises as `PartitionGraph`."""
+    library = FunctionLibrary(placement.mod)
+    for global_var, regions in placement.regions.items():
+        library.replace(global_var, _partition(regions, library))
+    return library.module()
+
+
+def _partition(regions: AnnotatedRegionSet, library: FunctionLibrary) -> relax.Function:
     if not len(regions):
         return regions.func
     regions = regions.plain()
     regions.require_disjoint()
     regions.verify()
-    note(name).regions = regions
+    note(regions.dataflow.name).regions = regions
     return _Partitioner(regions, library).function()
 
 

@@ -10,20 +10,21 @@ from annotated_region.backend import backend_of
 from annotated_region.modules import require_well_formed
 from annotated_region.passes.annotate_target import AnnotateTarget
 from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
-from annotated_region.passes.partition_graph import PartitionGraph
+from annotated_region.passes.partition_graph import partitioned
 from annotated_region.passes.prepare_for_inference import PrepareForInference
+from annotated_region.passes.region_pass import Placement, RegionPass
 from annotated_region.passes.resolve_conflicts import ResolveConflicts
 from annotated_region.policies import Policy, Priority
 from annotated_region.record import recording
 from annotated_region.report import Report
 
-__all__ = ["explain", "partition", "placement_pipeline"]
+__all__ = ["explain", "partition", "placement_passes"]
 
 
-def placement_pipeline(
-    targets: Sequence[str], policy: Policy | None = None, *, prepare: bool = True, cross_compile: bool = False
-) -> list[tvm.ir.transform.Pass]:
-    """The passes that decide which target gets what, in their order; all but the last step.
+def placement_passes(
+    targets: Sequence[str], policy: Policy | None = None, *, cross_compile: bool = False
+) -> list[RegionPass]:
+    """The passes that decide which target gets what, in their order; `PartitionGraph` comes behind them.
 
     Parameters are those of `partition`.
     """
@@ -31,8 +32,6 @@ def placement_pipeline(
     for target in names:
         backend_of(target)
     return [
-        # Make the module fit for inference offload.
-        *([PrepareForInference()] if prepare else []),
         # Every target claims what it can run, as much at once as it can.
         AnnotateTarget(names),
         MergeCompilerRegions(),
@@ -51,6 +50,10 @@ def partition(
     cross_compile: bool = False,
 ) -> tvm.IRModule:
     """Partition a module for the given targets: the whole pipeline.
+
+    It gives what `PrepareForInference`, `AnnotateTarget`, `MergeCompilerRegions`, `ResolveConflicts`,
+    `MergeCompilerRegions` and `PartitionGraph` give in a ``tvm.transform.Sequential``, without writing
+    annotations and reading them again in between.
 
     Parameters
     ----------
@@ -83,9 +86,8 @@ def partition(
     >>> import annotated_region as ar
     >>> partitioned = ar.partition(mod, ["tensorrt", "dnnl"])  # doctest: +SKIP
     """
-    require_well_formed(mod)
-    passes = placement_pipeline(targets, policy, prepare=prepare, cross_compile=cross_compile)
-    return tvm.transform.Sequential([*passes, PartitionGraph()], name="partition")(mod)
+    passes = placement_passes(targets, policy, cross_compile=cross_compile)
+    return partitioned(_place(mod, passes, prepare))
 
 
 def explain(
@@ -97,8 +99,14 @@ def explain(
     cross_compile: bool = False,
 ) -> Report:
     """What `partition` does with the same arguments, and why: who claimed what, who declined, who won."""
-    require_well_formed(mod)
+    passes = placement_passes(targets, policy, cross_compile=cross_compile)
     with recording() as record:
-        passes = placement_pipeline(targets, policy, prepare=prepare, cross_compile=cross_compile)
-        placed = tvm.transform.Sequential(passes, name="explain")(mod)
-    return Report.of(record, placed)
+        placement = _place(mod, passes, prepare)
+    return Report.of(record, placement.regions.values())
+
+
+def _place(mod: tvm.IRModule, passes: Sequence[RegionPass], prepare: bool) -> Placement:
+    require_well_formed(mod)
+    if prepare:
+        mod = PrepareForInference()(mod)
+    return Placement.read(mod).after(passes)

@@ -21,9 +21,9 @@ from annotated_region.backend import backend_of
 from annotated_region.claims import without
 from annotated_region.dataflow import DataflowGraph, NodeKind
 from annotated_region.members import Members
-from annotated_region.modules import replace_functions
 from annotated_region.networks import op_name_of
-from annotated_region.passes.module_pass import ModulePass, module_pass
+from annotated_region.passes.module_pass import module_pass
+from annotated_region.passes.region_pass import RegionPass
 from annotated_region.pins import Pins
 from annotated_region.policies import Policy, Resolution
 from annotated_region.record import note
@@ -33,7 +33,7 @@ __all__ = ["ResolveConflicts"]
 
 
 @module_pass
-class ResolveConflicts(ModulePass):
+class ResolveConflicts(RegionPass):
     """Settle the conflicts between the targets of an annotated module.
 
     Regions whose work is below their target's minimum dissolve: their nodes are offered to the other
@@ -79,14 +79,10 @@ class ResolveConflicts(ModulePass):
         self.pins = Pins(pins or {}, bans or {})
         self.min_work = dict(min_work or {})
 
-    def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
-        """Called by TVM's pass manager."""
-        return replace_functions(mod, self._resolve)
-
-    def _resolve(self, name: str, func: relax.Function) -> relax.Function:
-        regions = AnnotatedRegionSet(func, name)
+    def transform_regions(self, regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
+        """Settle the conflicts in one function."""
         if not len(regions):
-            return func
+            return regions
         # Policies look at operands, so they want the function as it is without annotations.
         regions = regions.plain()
         offered, pinned = self.pins.apply(regions.dataflow, self._runnable(regions))
@@ -94,10 +90,10 @@ class ResolveConflicts(ModulePass):
         resolved = regions.replaced_by(resolution.regions)
         resolved.require_disjoint()
         resolved.verify()
-        record = note(name)
+        record = note(regions.dataflow.name)
         record.regions = resolved
         record.resolution = dict(resolution.details)
-        return resolved.annotate()
+        return resolved
 
     def _runnable(self, regions: AnnotatedRegionSet) -> list[Members]:
         """The regions of the targets that can win."""

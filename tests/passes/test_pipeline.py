@@ -6,10 +6,12 @@ import sys
 
 import pytest
 import tvm
+from hypothesis import given
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.passes.pipeline import placement_pipeline
+from annotated_region.passes.pipeline import placement_passes
+from annotated_region.testing import function_strategies
 from annotated_region.testing.graphs import TWO_RESOLUTIONS, module_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
@@ -30,12 +32,29 @@ def test_the_passes_run_in_a_sequential_and_are_seen_by_instruments():
         def run_before_pass(self, _mod, info):
             seen.append(info.name)
 
-    passes = placement_pipeline(["sketch"], prepare=False)
+    passes = placement_passes(["sketch"])
     with tvm.transform.PassContext(instruments=[Names()]):
         tvm.transform.Sequential([*passes, ar.passes.PartitionGraph()])(module_of(TWO_RESOLUTIONS))
     wanted = ["AnnotateTarget", "MergeCompilerRegions", "ResolveConflicts", "MergeCompilerRegions"]
     wanted.append("PartitionGraph")
     assert [name for name in seen if name in wanted] == wanted
+
+
+def in_a_sequential(mod, targets):
+    passes = [*placement_passes(targets), ar.passes.PartitionGraph()]
+    return tvm.transform.Sequential(passes)(mod)
+
+
+@pytest.mark.campaign
+@given(function_strategies.functions(function_strategies.Ingredients()))
+def test_passes_one_by_one_give_what_partition_gives(func):
+    mod = tvm.IRModule({"main": func})
+    with temporary_registrations():
+        claim_ops("alpha", "relax.nn.relu", "relax.add", "relax.split", "relax.concat")
+        claim_ops("beta", "relax.negative", "relax.add", "relax.split", "relax.tanh")
+        at_once = ar.partition(mod, ["alpha", "beta"], prepare=False)
+        one_by_one = in_a_sequential(mod, ["alpha", "beta"])
+    assert at_once.script() == one_by_one.script()
 
 
 def test_partition_leaves_its_input_alone():
@@ -66,6 +85,7 @@ def test_what_is_no_module_is_an_error(wrong):
 
 PROGRAM = """
 import annotated_region as ar
+from annotated_region.testing import function_strategies
 from annotated_region.testing.graphs import TWO_RESOLUTIONS, module_of
 from annotated_region.testing.registry import claim_ops
 claim_ops("sketch", "relax.nn.relu", "relax.add")
