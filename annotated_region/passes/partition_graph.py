@@ -24,6 +24,7 @@ from tvm import relax
 
 from annotated_region.backend import backend_of
 from annotated_region.call_site import CallSites
+from annotated_region.collector import paused_collector
 from annotated_region.dataflow import DataflowGraph, NodeKind
 from annotated_region.errors import OverlappingRegionsError
 from annotated_region.external import External, computing_nodes, external_function
@@ -71,6 +72,7 @@ class PartitionGraph(ModulePass):
         return partitioned(Placement.read(mod))
 
 
+@paused_collector()
 def partitioned(placement: Placement) -> tvm.IRModule:
     """The module with each region replaced by a call to an external function; raises as `PartitionGraph`."""
     library = FunctionLibrary(placement.mod)

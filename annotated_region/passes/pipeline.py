@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import tvm
 
 from annotated_region.backend import backend_of
+from annotated_region.collector import paused_collector
 from annotated_region.modules import require_well_formed
 from annotated_region.passes.annotate_target import AnnotateTarget
 from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
@@ -41,6 +42,7 @@ def placement_passes(
     ]
 
 
+@paused_collector()
 def partition(
     mod: tvm.IRModule,
     targets: Sequence[str],
@@ -90,6 +92,7 @@ def partition(
     return partitioned(_place(mod, passes, prepare))
 
 
+@paused_collector()
 def explain(
     mod: tvm.IRModule,
     targets: Sequence[str],
