@@ -16,6 +16,7 @@ __all__ = [
     "InvalidModuleError",
     "MalformedAnnotationError",
     "ModelError",
+    "OpInfoError",
     "OverlappingRegionsError",
     "PinError",
     "RegionCycleError",
@@ -51,6 +52,10 @@ class InvalidModuleError(AnnotatedRegionError):
 
 class ModelError(AnnotatedRegionError):
     """A file that was handed in (a model, a cost database) cannot be read or is not what it should be."""
+
+
+class OpInfoError(AnnotatedRegionError):
+    """Text or data that should describe operations does not, or cannot be turned into a call."""
 
 
 class UnknownTargetError(AnnotatedRegionError):

@@ -57,20 +57,20 @@ def main() -> int:
     options = parser.parse_args()
     claim_ops(TARGET, *CLAIMED)
     print(
-        f"{'graph':22} {'ops':>7} {'ours s':>8} {'MB':>6} {'regions':>8} {'TVM bound':>12} {'TVM passed':>13}"
+        f"{'graph':22} {'ops':>7} {'ours s':>8} {'MB':>6} {'functions':>9} {'TVM bound':>12} {'TVM passed':>13}"
     )
     for name in options.graphs:
         times = []
         for size in options.sizes:
             mod = GRAPHS[name](size)
-            seconds, regions = ours(mod, options.rounds)
+            seconds, functions = ours(mod, options.rounds)
             times.append(seconds)
             beside = ["-", "-"]
             if options.tvm_limit and size <= options.tvm_sizes:
                 beside = [theirs(mod, bind, options.tvm_limit) for bind in (True, False)]
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
             print(
-                f"{name:22} {size:7} {seconds:8.2f} {peak:6} {regions:8} {beside[0]:>12} {beside[1]:>13}",
+                f"{name:22} {size:7} {seconds:8.2f} {peak:6} {functions:9} {beside[0]:>12} {beside[1]:>13}",
                 flush=True,
             )
         print(f"{'':22} growth exponent {exponent(options.sizes, times):.2f}")

@@ -44,7 +44,7 @@ class _Builder:
 
     def weighted(self, op: str, value: relax.Expr) -> relax.Var:
         """An op with a constant of its own, as a layer has its weights."""
-        weight = np.full(SHAPE, 1.0 + 1e-3 * (len(self) % 97), "float32")
+        weight = np.full(SHAPE, 1.0 + 1e-6 * len(self), "float32")
         return self.call(op, value, relax.const(weight))
 
     def module(self) -> tvm.IRModule:
