@@ -1,0 +1,22 @@
+"""One emitter of ONNX for all targets that read it: the converters, the walk, the model."""
+
+from annotated_region.backends.onnx_emitter import conversions
+from annotated_region.backends.onnx_emitter.dialect import Declined, Dialect, require
+from annotated_region.backends.onnx_emitter.emission import Emission, extents_of, trial
+from annotated_region.backends.onnx_emitter.model import EmittedModel, emit, missing_onnx
+from annotated_region.backends.onnx_emitter.registry import converted_ops, converter
+
+__all__ = [
+    "Declined",
+    "Dialect",
+    "EmittedModel",
+    "Emission",
+    "conversions",
+    "converted_ops",
+    "converter",
+    "emit",
+    "extents_of",
+    "missing_onnx",
+    "require",
+    "trial",
+]

@@ -1,0 +1,144 @@
+"""Element by element: functions of one value, arithmetic, comparisons, logic, choice."""
+
+from __future__ import annotations
+
+from annotated_region.backends.onnx_emitter.dialect import require
+from annotated_region.backends.onnx_emitter.emission import Emission, literal
+from annotated_region.backends.onnx_emitter.registry import converter
+from annotated_region.op_view import OpView
+
+__all__ = ["BINARY", "COMPARISONS", "LOGIC", "UNARY", "is_float"]
+
+UNARY = {
+    "relax.abs": "Abs", "relax.acos": "Acos", "relax.acosh": "Acosh", "relax.asin": "Asin",
+    "relax.asinh": "Asinh", "relax.atan": "Atan", "relax.atanh": "Atanh", "relax.ceil": "Ceil",
+    "relax.cos": "Cos", "relax.cosh": "Cosh", "relax.erf": "Erf", "relax.exp": "Exp", "relax.floor": "Floor",
+    "relax.isnan": "IsNaN", "relax.isinf": "IsInf", "relax.log": "Log", "relax.negative": "Neg",
+    "relax.sigmoid": "Sigmoid", "relax.sign": "Sign", "relax.sin": "Sin", "relax.sinh": "Sinh",
+    "relax.sqrt": "Sqrt", "relax.tan": "Tan", "relax.tanh": "Tanh", "relax.nn.relu": "Relu",
+}  # fmt: skip
+BINARY = {
+    "relax.add": "Add", "relax.subtract": "Sub", "relax.multiply": "Mul", "relax.divide": "Div",
+    "relax.maximum": "Max", "relax.minimum": "Min", "relax.power": "Pow",
+}  # fmt: skip
+COMPARISONS = {
+    "relax.equal": "Equal", "relax.less": "Less", "relax.less_equal": "LessOrEqual",
+    "relax.greater": "Greater", "relax.greater_equal": "GreaterOrEqual",
+}  # fmt: skip
+LOGIC = {"relax.logical_and": "And", "relax.logical_or": "Or", "relax.logical_xor": "Xor"}
+FLOATS = ("float16", "float32", "float64", "bfloat16")
+
+
+def is_float(dtype: str) -> bool:
+    """Whether numbers of this type have a fraction."""
+    return dtype in FLOATS
+
+
+@converter(*UNARY)
+def _unary(emission: Emission, op: OpView) -> str:
+    return emission.node(UNARY[op.name], emission.operand(op.args[0]))
+
+
+@converter("relax.rsqrt")
+def _rsqrt(emission: Emission, op: OpView) -> str:
+    return emission.node("Reciprocal", emission.node("Sqrt", emission.operand(op.args[0])))
+
+
+@converter("relax.square")
+def _square(emission: Emission, op: OpView) -> str:
+    data = emission.operand(op.args[0])
+    return emission.node("Mul", data, data)
+
+
+@converter("relax.trunc")
+def _trunc(emission: Emission, op: OpView) -> str:
+    data = emission.operand(op.args[0])
+    size = emission.node("Floor", emission.node("Abs", data))
+    return emission.node("Mul", emission.node("Sign", data), size)
+
+
+@converter("relax.isfinite")
+def _isfinite(emission: Emission, op: OpView) -> str:
+    data = emission.operand(op.args[0])
+    return emission.node(
+        "Not", emission.node("Or", emission.node("IsNaN", data), emission.node("IsInf", data))
+    )
+
+
+@converter("relax.clip")
+def _clip(emission: Emission, op: OpView) -> str:
+    data = emission.operand(op.args[0])
+    dtype = emission.dtype(data)
+    bounds = [literal(argument) for argument in op.args[1:]]
+    require(is_float(dtype) or all(isinstance(bound, int) for bound in bounds), "a bound is no whole number")
+    low, high = (emission.like(float(bound) if is_float(dtype) else bound, data) for bound in bounds)
+    return emission.node("Clip", data, low, high)
+
+
+@converter(*BINARY)
+def _binary(emission: Emission, op: OpView) -> str:
+    left, right = (emission.operand(argument) for argument in op.args)
+    if op.name == "relax.power":
+        require(is_float(emission.dtype(left)), "a power of whole numbers")
+    return emission.node(BINARY[op.name], left, right)
+
+
+@converter("relax.floor_divide")
+def _floor_divide(emission: Emission, op: OpView) -> str:
+    left, right = (emission.operand(argument) for argument in op.args)
+    require(is_float(emission.dtype(left)), "whole numbers, whose quotients ONNX rounds towards zero")
+    return emission.node("Floor", emission.node("Div", left, right))
+
+
+@converter("relax.floor_mod")
+def _floor_mod(emission: Emission, op: OpView) -> str:
+    left, right = (emission.operand(argument) for argument in op.args)
+    if not is_float(emission.dtype(left)):
+        return emission.node("Mod", left, right)
+    whole = emission.node("Floor", emission.node("Div", left, right))
+    return emission.node("Sub", left, emission.node("Mul", whole, right))
+
+
+@converter("relax.mod")
+def _mod(emission: Emission, op: OpView) -> str:
+    left, right = (emission.operand(argument) for argument in op.args)
+    return emission.node("Mod", left, right, fmod=1)
+
+
+@converter("relax.ewise_fma")
+def _fused_multiply_add(emission: Emission, op: OpView) -> str:
+    first, second, third = (emission.operand(argument) for argument in op.args)
+    return emission.node("Add", emission.node("Mul", first, second), third)
+
+
+@converter(*COMPARISONS)
+def _comparison(emission: Emission, op: OpView) -> str:
+    return emission.node(COMPARISONS[op.name], *(emission.operand(argument) for argument in op.args))
+
+
+@converter("relax.not_equal")
+def _not_equal(emission: Emission, op: OpView) -> str:
+    return emission.node("Not", emission.node("Equal", *(emission.operand(argument) for argument in op.args)))
+
+
+@converter(*LOGIC, "relax.logical_not")
+def _logic(emission: Emission, op: OpView) -> str:
+    operands = [emission.operand(argument) for argument in op.args]
+    require(all(emission.dtype(name) == "bool" for name in operands), "logic of what is not bool")
+    return emission.node(LOGIC.get(op.name, "Not"), *operands)
+
+
+@converter("relax.where")
+def _where(emission: Emission, op: OpView) -> str:
+    choice, left, right = (emission.operand(argument) for argument in op.args)
+    choice = emission.cast(choice, "bool")
+    if emission.dtype(left) != "bool":
+        return emission.node("Where", choice, left, right)
+    # Few engines choose between truth values; numbers stand for them.
+    numbers = (emission.cast(value, "int32") for value in (left, right))
+    return emission.cast(emission.node("Where", choice, *numbers), "bool")
+
+
+@converter("relax.astype")
+def _astype(emission: Emission, op: OpView) -> str:
+    return emission.cast(emission.operand(op.args[0]), str(op.out_type.dtype))

@@ -1,0 +1,59 @@
+"""Attention as one op of Relax: products, scale, bias, mask and softmax of ONNX."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from annotated_region.backends.onnx_emitter.dialect import Declined, require
+from annotated_region.backends.onnx_emitter.emission import Dim, Emission, extents_of
+from annotated_region.backends.onnx_emitter.registry import converter
+from annotated_region.op_view import OpView
+
+__all__: list[str] = []
+
+_HEADS_FIRST = [0, 2, 1, 3]
+# What a masked score becomes: far below every score, and finite, so that engines without infinities agree.
+_MASKED = -1e9
+
+
+@converter("relax.nn.attention", "relax.nn.attention_bias")
+def _attention(emission: Emission, op: OpView) -> str:
+    """Operands of (batch, length, heads, width); a bias of (batch, heads, length, length of the keys)."""
+    require(op.attrs["window_size"] is None, "attention within a window")
+    shapes = [extents_of(type_) for type_ in op.arg_types[:3]]
+    require(len({shape[2] for shape in shapes if isinstance(shape[2], int)}) == 1, "heads that are shared")
+    query, key, value = (emission.operand(argument) for argument in op.args[:3])
+    scores = emission.node(
+        "MatMul", _moved(emission, query, _HEADS_FIRST), _moved(emission, key, [0, 2, 3, 1])
+    )
+    scores = emission.node("Mul", scores, emission.like(_scale(op, shapes[0][3]), scores))
+    if len(op.args) > 3:
+        scores = emission.node("Add", scores, emission.operand(op.args[3]))
+    if op.attrs["causal_mask"]:
+        scores = _masked(emission, scores, str(op.attrs["causal_mask"]), shapes[0][1], shapes[1][1])
+    weights = emission.node("Softmax", scores, axis=-1)
+    mixed = emission.node("MatMul", weights, _moved(emission, value, _HEADS_FIRST))
+    return _moved(emission, mixed, _HEADS_FIRST)
+
+
+def _moved(emission: Emission, value: str, order: list[int]) -> str:
+    return emission.node("Transpose", value, perm=order)
+
+
+def _scale(op: OpView, width: Dim) -> float:
+    if op.attrs["scale"] is not None:
+        return float(op.attrs["scale"])
+    require(isinstance(width, int), "the width of a head is symbolic")
+    return float(int(width) ** -0.5)
+
+
+def _masked(emission: Emission, scores: str, mask: str, rows: Dim, columns: Dim) -> str:
+    require(isinstance(rows, int) and isinstance(columns, int), "a mask over a symbolic length")
+    assert isinstance(rows, int)
+    assert isinstance(columns, int)
+    if mask not in ("TopLeft", "BottomRight"):
+        raise Declined(f"the mask {mask}")
+    last = 0 if mask == "TopLeft" else columns - rows
+    seen = np.tri(rows, columns, last, dtype=bool)
+    require(emission.dtype(scores) == "float32", "a mask over scores of another type than float32")
+    return emission.node("Where", emission.graph.constant(seen), scores, emission.like(_MASKED, scores))

@@ -1,0 +1,64 @@
+"""Values made from nothing, and triangles of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import tvm
+from tvm import tirx
+
+from annotated_region.backends.onnx_emitter.dialect import require
+from annotated_region.backends.onnx_emitter.emission import Emission, extents_of, literal
+from annotated_region.backends.onnx_emitter.registry import converter
+from annotated_region.op_view import OpView
+
+__all__: list[str] = []
+
+
+def _filled(emission: Emission, op: OpView, value: float) -> str:
+    dtype = str(op.out_type.dtype)
+    plain = "float32" if dtype == "bfloat16" else dtype
+    shape = emission.shape(extents_of(op.out_type))
+    made = emission.node("ConstantOfShape", shape, value=np.array([value], plain))
+    return emission.cast(made, dtype)
+
+
+@converter("relax.zeros", "relax.zeros_like")
+def _zeros(emission: Emission, op: OpView) -> str:
+    return _filled(emission, op, 0)
+
+
+@converter("relax.ones", "relax.ones_like")
+def _ones(emission: Emission, op: OpView) -> str:
+    return _filled(emission, op, 1)
+
+
+@converter("relax.full", "relax.full_like")
+def _full(emission: Emission, op: OpView) -> str:
+    value = emission.cast(emission.operand(op.args[1]), str(op.out_type.dtype))
+    return emission.node("Expand", value, emission.shape(extents_of(op.out_type)))
+
+
+@converter("relax.arange")
+def _arange(emission: Emission, op: OpView) -> str:
+    dtype = str(op.out_type.dtype)
+    if all(isinstance(argument, tirx.IntImm | tirx.FloatImm) for argument in op.args):
+        values = np.arange(*map(literal, op.args)).astype("float32" if dtype == "bfloat16" else dtype)
+        require(bool(values.size), "a range without elements")
+        return emission.cast(emission.node("Identity", emission.graph.constant(values)), dtype)
+    require("int" in dtype, "a symbolic range of fractions")
+    bounds = [
+        emission.node("Squeeze", emission.extent(_bound(argument)), emission.ints([0]))
+        for argument in op.args
+    ]
+    return emission.cast(emission.node("Range", *bounds), dtype)
+
+
+def _bound(value: tvm.ir.Expr) -> tvm.ir.Expr:
+    require(not isinstance(value, tirx.FloatImm), "a symbolic range of fractions")
+    return value
+
+
+@converter("relax.triu", "relax.tril")
+def _triangle(emission: Emission, op: OpView) -> str:
+    diagonal = emission.number(literal(op.args[1]), "int64")
+    return emission.node("Trilu", emission.operand(op.args[0]), diagonal, upper=int(op.name == "relax.triu"))

@@ -1,0 +1,19 @@
+"""Layouts: data, kernels and results are brought into ONNX's order of axes and back."""
+
+from __future__ import annotations
+
+from annotated_region.backends.onnx_emitter.dialect import require
+from annotated_region.backends.onnx_emitter.emission import Emission
+
+__all__ = ["SPATIAL", "relayout"]
+
+SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
+"""The letters of the spatial axes, by their number."""
+
+
+def relayout(emission: Emission, value: str, given: str, wanted: str) -> str:
+    """The value with its axes in another order; both orders are named by letters."""
+    require(sorted(given) == sorted(wanted), f"the layout {given} is no permutation of {wanted}")
+    if given == wanted:
+        return value
+    return emission.node("Transpose", value, perm=[given.index(letter) for letter in wanted])

@@ -1,0 +1,107 @@
+"""Normalisations at inference: batch, layer, group, instance, root mean square."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from annotated_region.backends.onnx_emitter.conversions.reduction import reduced
+from annotated_region.backends.onnx_emitter.dialect import require
+from annotated_region.backends.onnx_emitter.emission import Emission, extents_of
+from annotated_region.backends.onnx_emitter.registry import converter
+from annotated_region.op_view import OpView
+
+__all__: list[str] = []
+
+LAYER_OPSET = 17
+
+
+def _require_affine(op: OpView) -> None:
+    require(op.attrs["center"] and op.attrs["scale"], "it leaves out the scale or the shift")
+
+
+def _axes(op: OpView) -> list[int]:
+    rank = len(extents_of(op.arg_types[0]))
+    return sorted(axis % rank for axis in op.attrs["axes"])
+
+
+@converter("relax.nn.batch_norm")
+def _batch_norm(emission: Emission, op: OpView) -> tuple[str | None, ...]:
+    _require_affine(op)
+    require(not op.attrs["training"], "it is in training mode, which computes statistics")
+    data, *parameters = (emission.operand(argument) for argument in op.args)
+    rank = len(extents_of(op.arg_types[0]))
+    axis = op.attrs["axis"] % rank
+    require(axis > 0 and rank > 1, "it normalises along the batch")
+    order = [0, axis, *(other for other in range(1, rank) if other != axis)]
+    moved = data if axis == 1 else emission.node("Transpose", data, perm=order)
+    result = emission.node("BatchNormalization", moved, *parameters, epsilon=float(op.attrs["epsilon"]))
+    if axis != 1:
+        result = emission.node("Transpose", result, perm=[order.index(other) for other in range(rank)])
+    return result, parameters[2], parameters[3]
+
+
+@converter("relax.nn.layer_norm")
+def _layer_norm(emission: Emission, op: OpView) -> str:
+    _require_affine(op)
+    data, scale, shift = (emission.operand(argument) for argument in op.args)
+    rank, axes = len(extents_of(op.arg_types[0])), _axes(op)
+    require(axes == list(range(axes[0], rank)), f"it normalises over the axes {axes}, which are not the last")
+    epsilon = float(op.attrs["epsilon"])
+    if emission.opset >= LAYER_OPSET:
+        return emission.node("LayerNormalization", data, scale, shift, axis=axes[0], epsilon=epsilon)
+    centred = emission.node("Sub", data, reduced(emission, "ReduceMean", data, axes))
+    variance = reduced(emission, "ReduceMean", emission.node("Mul", centred, centred), axes)
+    deviation = emission.node("Sqrt", emission.node("Add", variance, emission.like(epsilon, data)))
+    scaled = emission.node("Mul", emission.node("Div", centred, deviation), scale)
+    return emission.node("Add", scaled, shift)
+
+
+@converter("relax.nn.rms_norm")
+def _rms_norm(emission: Emission, op: OpView) -> str:
+    data, scale = (emission.operand(argument) for argument in op.args)
+    rank, axes, dtype = len(extents_of(op.arg_types[0])), _axes(op), emission.dtype(data)
+    require(axes == list(range(axes[0], rank)), f"it normalises over the axes {axes}, which are not the last")
+    # Squares of half precision overflow early; everybody computes the mean in single precision.
+    wide = emission.cast(data, "float32")
+    squares = emission.node("Pow", wide, emission.number(2.0, "float32"))
+    mean = reduced(emission, "ReduceMean", squares, axes)
+    size = emission.node("Sqrt", emission.node("Add", mean, emission.like(float(op.attrs["epsilon"]), mean)))
+    return emission.node("Mul", emission.cast(emission.node("Div", wide, size), dtype), scale)
+
+
+@converter("relax.nn.instance_norm")
+def _instance_norm(emission: Emission, op: OpView) -> str:
+    _require_affine(op)
+    data, scale, shift = (emission.operand(argument) for argument in op.args)
+    _require_spatial(op)
+    return emission.node("InstanceNormalization", data, scale, shift, epsilon=float(op.attrs["epsilon"]))
+
+
+@converter("relax.nn.group_norm")
+def _group_norm(emission: Emission, op: OpView) -> str:
+    """Each group as one channel of an instance normalisation, then scale and shift of the real channels."""
+    _require_affine(op)
+    _require_spatial(op)
+    data, scale, shift = (emission.operand(argument) for argument in op.args)
+    extents, groups, dtype = extents_of(op.arg_types[0]), op.attrs["num_groups"], emission.dtype(data)
+    ones = emission.cast(emission.graph.constant(np.ones(groups, "float32")), dtype)
+    zeros = emission.cast(emission.graph.constant(np.zeros(groups, "float32")), dtype)
+    grouped = emission.node("Reshape", data, emission.ints([0, groups, -1]))
+    normal = emission.node("InstanceNormalization", grouped, ones, zeros, epsilon=float(op.attrs["epsilon"]))
+    whole = emission.node("Reshape", normal, emission.shape(extents))
+    behind = [-1, *[1] * (len(extents) - 2)]
+    scaled = emission.node("Mul", whole, _column(emission, scale, behind))
+    return emission.node("Add", scaled, _column(emission, shift, behind))
+
+
+def _column(emission: Emission, value: str, shape: Sequence[int]) -> str:
+    return emission.node("Reshape", value, emission.ints(shape))
+
+
+def _require_spatial(op: OpView) -> None:
+    rank = len(extents_of(op.arg_types[0]))
+    require(op.attrs["channel_axis"] % rank == 1, "the channels are not axis 1")
+    require(_axes(op) == list(range(2, rank)), "it normalises over other axes than all behind the channels")
+    require(rank > 2, "there are no axes behind the channels")

@@ -1,0 +1,74 @@
+"""Pooling: rounding up is said as more padding, because engines differ in what ONNX's ``ceil_mode`` means."""
+
+from __future__ import annotations
+
+from annotated_region.backends.onnx_emitter.conversions.layouts import SPATIAL, relayout
+from annotated_region.backends.onnx_emitter.dialect import require
+from annotated_region.backends.onnx_emitter.emission import Emission, extents_of
+from annotated_region.backends.onnx_emitter.registry import converter
+from annotated_region.op_view import OpView
+
+__all__: list[str] = []
+
+
+@converter(*(f"relax.nn.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3)))
+def _pooling(emission: Emission, op: OpView) -> str:
+    attrs, spatial = op.attrs, SPATIAL[len(op.attrs["pool_size"])]
+    pads, is_average = _pads(op, spatial), "avg" in op.name
+    data = relayout(emission, emission.operand(op.args[0]), attrs["layout"], "NC" + spatial)
+    shared = {"kernel_shape": list(attrs["pool_size"]), "strides": list(attrs["strides"]), "pads": pads}
+    if is_average:
+        require(all(step == 1 for step in attrs["dilation"]), "an average over a dilated window")
+        included = int(attrs["count_include_pad"])
+        result = emission.node("AveragePool", data, **shared, count_include_pad=included)
+    else:
+        result = emission.node("MaxPool", data, **shared, dilations=list(attrs["dilation"]))
+    return relayout(emission, result, "NC" + spatial, attrs["out_layout"] or attrs["layout"])
+
+
+def _pads(op: OpView, spatial: str) -> list[int]:
+    """The padding, before and after, with what it takes for the windows that rounding up adds."""
+    attrs, rank = op.attrs, len(spatial)
+    before, after = list(attrs["padding"][:rank]), list(attrs["padding"][rank:])
+    window = [(size - 1) * step + 1 for size, step in zip(attrs["pool_size"], attrs["dilation"], strict=True)]
+    if attrs["ceil_mode"]:
+        extents = dict(zip(attrs["layout"], extents_of(op.arg_types[0]), strict=True))
+        for axis, letter in enumerate(spatial):
+            extent = extents[letter]
+            require(isinstance(extent, int), "a window count rounded up over a symbolic extent")
+            rest = (int(extent) + before[axis] + after[axis] - window[axis]) % attrs["strides"][axis]
+            after[axis] += (attrs["strides"][axis] - rest) if rest else 0
+        changed = after != list(attrs["padding"][rank:])
+        require(
+            not (changed and attrs.get("count_include_pad")), "an average that counts padding, rounded up"
+        )
+    require(
+        all(pad < size for pad, size in zip(before + after, window * 2, strict=True)),
+        "the padding is as wide as the window, so a window may hold nothing but padding",
+    )
+    return before + after
+
+
+@converter(*(f"relax.nn.adaptive_avg_pool{rank}d" for rank in (1, 2, 3)))
+def _adaptive_average(emission: Emission, op: OpView) -> str:
+    layout = op.attrs["layout"]
+    spatial = SPATIAL[len(layout) - 2]
+    data = relayout(emission, emission.operand(op.args[0]), layout, "NC" + spatial)
+    before = dict(zip(layout, extents_of(op.arg_types[0]), strict=True))
+    after = dict(zip(op.attrs["out_layout"] or layout, extents_of(op.out_type), strict=True))
+    if all(after[letter] == 1 for letter in spatial if isinstance(after[letter], int)) and all(
+        isinstance(after[letter], int) for letter in spatial
+    ):
+        result = emission.node("GlobalAveragePool", data)
+    else:
+        window = [_share(before[letter], after[letter]) for letter in spatial]
+        result = emission.node("AveragePool", data, kernel_shape=window, strides=window)
+    return relayout(emission, result, "NC" + spatial, op.attrs["out_layout"] or layout)
+
+
+def _share(whole: object, count: object) -> int:
+    require(isinstance(whole, int) and isinstance(count, int), "an extent to be divided is symbolic")
+    assert isinstance(whole, int)
+    assert isinstance(count, int)
+    require(whole % count == 0, f"windows of different sizes: {whole} divided into {count}")
+    return whole // count

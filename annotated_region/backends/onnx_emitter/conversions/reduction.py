@@ -1,0 +1,86 @@
+"""Reductions, positions of extremes, running sums, the largest few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from annotated_region.backends.onnx_emitter.dialect import require
+from annotated_region.backends.onnx_emitter.emission import Emission, extents_of
+from annotated_region.backends.onnx_emitter.registry import converter
+from annotated_region.op_view import OpView
+
+__all__ = ["reduced"]
+
+# From this opset on the axes of all reductions are an operand; for ReduceSum they always are here.
+AXES_AS_OPERAND = 18
+REDUCTIONS = {
+    "relax.sum": "ReduceSum", "relax.mean": "ReduceMean", "relax.max": "ReduceMax",
+    "relax.min": "ReduceMin", "relax.prod": "ReduceProd",
+}  # fmt: skip
+
+
+def reduced(emission: Emission, kind: str, data: str, axes: Sequence[int], keepdims: bool = True) -> str:
+    """Emit a reduction, its axes where the opset wants them."""
+    if kind == "ReduceSum" or emission.opset >= AXES_AS_OPERAND:
+        return emission.node(kind, data, emission.ints(axes), keepdims=int(keepdims))
+    return emission.node(kind, data, axes=list(axes), keepdims=int(keepdims))
+
+
+def _axes(op: OpView) -> list[int]:
+    rank = len(extents_of(op.arg_types[0]))
+    axes = op.attrs["axis"]
+    return list(range(rank)) if axes is None else sorted(axis % rank for axis in axes)
+
+
+@converter(*REDUCTIONS)
+def _reduction(emission: Emission, op: OpView) -> str:
+    axes = _axes(op)
+    require(bool(axes), "it reduces no axis")
+    return reduced(emission, REDUCTIONS[op.name], emission.operand(op.args[0]), axes, op.attrs["keepdims"])
+
+
+@converter("relax.variance", "relax.std")
+def _spread(emission: Emission, op: OpView) -> str:
+    data, axes = emission.operand(op.args[0]), _axes(op)
+    require(bool(axes), "it reduces no axis")
+    centred = emission.node("Sub", data, reduced(emission, "ReduceMean", data, axes))
+    squares = emission.node("Mul", centred, centred)
+    variance = reduced(emission, "ReduceMean", squares, axes, op.attrs["keepdims"])
+    return variance if op.name == "relax.variance" else emission.node("Sqrt", variance)
+
+
+@converter("relax.argmax", "relax.argmin")
+def _extreme(emission: Emission, op: OpView) -> str:
+    data, axis = emission.operand(op.args[0]), op.attrs["axis"]
+    kind = "ArgMax" if op.name == "relax.argmax" else "ArgMin"
+    if axis is not None:
+        position = emission.node(kind, data, axis=axis, keepdims=int(op.attrs["keepdims"]))
+    else:
+        flat = emission.node("Reshape", data, emission.ints([-1]))
+        place = emission.node(kind, flat, axis=0, keepdims=1)
+        position = emission.node("Reshape", place, emission.ints([1] * len(extents_of(op.out_type))))
+    return emission.cast(position, str(op.out_type.dtype))
+
+
+@converter("relax.cumsum")
+def _running_sum(emission: Emission, op: OpView) -> str:
+    data, axis = emission.cast(emission.operand(op.args[0]), str(op.out_type.dtype)), op.attrs["axis"]
+    if axis is None:
+        data, axis = emission.node("Reshape", data, emission.ints([-1])), 0
+    exclusive = int(bool(op.attrs["exclusive"]))
+    return emission.node("CumSum", data, emission.number(axis, "int64"), exclusive=exclusive)
+
+
+@converter("relax.topk")
+def _largest(emission: Emission, op: OpView) -> str | tuple[str | None, ...]:
+    data, count = emission.operand(op.args[0]), op.attrs["k"]
+    require(isinstance(count, int), "the number of elements is symbolic")
+    extent = extents_of(op.arg_types[0])[op.attrs["axis"]]
+    whole = count if count > 0 else extent
+    values, indices = emission.nodes(
+        "TopK", [data, emission.shape([whole])], 2, axis=op.attrs["axis"], largest=int(op.attrs["largest"])
+    )
+    indices = emission.graph.add("Cast", [indices], 1, {"to": op.attrs["dtype"]})[0]
+    if op.attrs["ret_type"] == "both":
+        return values, indices
+    return values if op.attrs["ret_type"] == "values" else indices

@@ -1,0 +1,64 @@
+"""What an engine takes of ONNX: the opset, the data types, and the kernels that take fewer of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["Declined", "Dialect", "require"]
+
+
+class Declined(Exception):  # noqa: N818 - it is an answer to a question, not an error of the program
+    """An op cannot be said in a dialect of ONNX; the message is the reason."""
+
+
+def require(condition: bool, reason: str) -> None:
+    """Decline for `reason` unless the condition holds."""
+    if not condition:
+        raise Declined(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a target takes of ONNX.
+
+    Attributes
+    ----------
+    target
+        The name of the target.
+    opset
+        The version of the ONNX operator set that is written for it.
+    dtypes
+        The data types that a tensor may have.
+    kernels
+        For an ONNX operator that takes fewer of them: the data types of its data.
+    max_rank
+        The most axes that a tensor may have.
+    allows_empty
+        Whether a tensor may have an extent of zero.
+    """
+
+    target: str
+    opset: int
+    dtypes: frozenset[str]
+    kernels: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    max_rank: int = 32
+    allows_empty: bool = False
+
+    def require_dtype(self, dtype: str) -> None:
+        """Decline a tensor of a data type that the target does not know."""
+        require(
+            dtype in self.dtypes,
+            f"data type {dtype or 'unknown'} is none of {', '.join(sorted(self.dtypes))}",
+        )
+
+    def require_kernel(self, operator: str, dtypes: Sequence[str]) -> None:
+        """Decline an ONNX operator over data of a type that the target has no kernel for."""
+        known = self.kernels.get(operator)
+        if known is None:
+            return
+        for dtype in dtypes:
+            require(
+                dtype in known,
+                f"{self.target} computes {operator} for {', '.join(sorted(known))}, not {dtype}",
+            )

@@ -1,0 +1,321 @@
+"""Walks an external Relax function, inner functions included, and lets the converters emit ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+
+from annotated_region.backends.onnx_emitter.dialect import Declined, Dialect, require
+from annotated_region.backends.onnx_emitter.graph import Graph, Port
+from annotated_region.backends.onnx_emitter.registry import converter_of
+from annotated_region.op_view import OpView
+
+__all__ = ["Dim", "Emission", "Result", "extents_of", "literal", "trial"]
+
+Dim = Any
+"""An extent: an int, or an expression over symbols."""
+
+Result = str | tuple[str | None, ...]
+
+# A constant of at most this many bytes stands in the model itself: shapes, scalars, small biases.
+INLINE_BYTES = 256
+_ARITHMETIC = {
+    tirx.Add: "Add", tirx.Sub: "Sub", tirx.Mul: "Mul", tirx.FloorDiv: "Div", tirx.FloorMod: "Mod",
+    tirx.Max: "Max", tirx.Min: "Min",
+}  # fmt: skip
+
+
+def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...]:
+    """The extents of a tensor type, numbers as int; declines where they are not known."""
+    require(isinstance(type_, relax.TensorType), f"a value of type {type_} is no tensor")
+    require(isinstance(type_.shape, relax.ShapeExpr), "a tensor has no known shape")
+    return tuple(int(value) if isinstance(value, tirx.IntImm) else value for value in type_.shape.values)
+
+
+def literal(expr: relax.Expr) -> Any:
+    """The number that an argument is; declines what is none."""
+    value = getattr(expr, "value", None)
+    require(isinstance(value, int | float), f"{expr} is no number")
+    return value
+
+
+class Emission:
+    """Emits one function, or one op for nobody.
+
+    Attributes
+    ----------
+    graph
+        What has been emitted so far.
+
+    Parameters
+    ----------
+    graph
+        An empty graph.
+    constant_names
+        Names of the constants, if they have some.
+    is_trial
+        Whether variables that nothing binds are inputs, as they are when one op is tried alone.
+    """
+
+    def __init__(self, graph: Graph, constant_names: Mapping[Any, str], is_trial: bool = False) -> None:
+        self.graph = graph
+        self._constant_names = constant_names
+        self._is_trial = is_trial
+        self._scope: dict[Any, Any] = {}
+        self._constants: dict[Any, str] = {}
+        # Where the value of a symbolic extent is found: a value and a position in its shape, or in itself.
+        self._symbols: dict[Any, tuple[str, int, bool]] = {}
+        self._symbol_names: dict[Any, str] = {}
+        self._shapes: dict[str, str] = {}
+
+    # -- what converters use ----------------------------------------------------------------------
+
+    @property
+    def opset(self) -> int:
+        """The version of the operator set."""
+        return self.graph.dialect.opset
+
+    def node(self, kind: str, *inputs: str, **attrs: Any) -> str:
+        """Emit an operator with one result. Arrays among the attributes are tensors."""
+        return self.graph.add(kind, inputs, 1, attrs)[0]
+
+    def nodes(self, kind: str, inputs: Sequence[str], count: int, **attrs: Any) -> tuple[str, ...]:
+        """Emit an operator with several results."""
+        return self.graph.add(kind, inputs, count, attrs)
+
+    def dtype(self, name: str) -> str:
+        """The data type of a value."""
+        return self.graph.dtypes[name]
+
+    def cast(self, name: str, dtype: str) -> str:
+        """The value as another data type."""
+        return name if self.dtype(name) == dtype else self.node("Cast", name, to=dtype)
+
+    def ints(self, values: Sequence[int]) -> str:
+        """A constant vector of int64."""
+        return self.graph.constant(np.asarray(values, np.int64).reshape(len(values)))
+
+    def number(self, value: float, dtype: str) -> str:
+        """A constant without axes."""
+        return self.graph.constant(np.asarray(value, np.float32 if dtype == "bfloat16" else dtype))
+
+    def like(self, value: float, name: str) -> str:
+        """A constant without axes, of the data type of a value."""
+        return self.cast(self.number(value, self.dtype(name)), self.dtype(name))
+
+    def shape(self, extents: Sequence[Dim]) -> str:
+        """A vector of extents: a constant if all are numbers, else computed when the model runs."""
+        if all(isinstance(extent, int) for extent in extents):
+            return self.ints([extent for extent in extents if isinstance(extent, int)])
+        parts = [self.extent(extent) for extent in extents]
+        return parts[0] if len(parts) == 1 else self.node("Concat", *parts, axis=0)
+
+    def extent(self, value: Dim) -> str:
+        """A vector of one extent."""
+        if isinstance(value, int | tirx.IntImm):
+            return self.ints([int(value)])
+        if isinstance(value, tvm.ir.Var):
+            return self._symbol(value)
+        kind = _ARITHMETIC.get(type(value))
+        require(kind is not None, f"the extent {value} is no plain arithmetic")
+        return self.node(str(kind), self.extent(value.a), self.extent(value.b))
+
+    def operand(self, expr: relax.Expr) -> str:
+        """The value that an argument stands for."""
+        return self._made(self._value(expr))
+
+    def operands(self, expr: relax.Expr) -> tuple[str, ...]:
+        """The values that a tuple argument stands for."""
+        value = self._value(expr)
+        return tuple(self._made(item) for item in (value if isinstance(value, tuple) else (value,)))
+
+    # -- the walk ---------------------------------------------------------------------------------
+
+    def run(self, function: relax.Function) -> Graph:
+        """Emit a function: its parameters are the inputs, its result the outputs."""
+        self._scope = {parameter: self._input(parameter) for parameter in function.params}
+        result = self._body(function, self._scope)
+        types = function.ret_ty.fields if isinstance(function.ret_ty, tvm.ir.TupleType) else [function.ret_ty]
+        values = result if isinstance(result, tuple) else (result,)
+        for position, (value, type_) in enumerate(zip(values, types, strict=True)):
+            self._output(position, self._made(value), type_)
+        return self.graph
+
+    def convert(self, view: OpView) -> Result:
+        """Emit one op.
+
+        Raises
+        ------
+        Declined
+            There is no converter, or it cannot say this op in this dialect.
+        """
+        convert = converter_of(view.name)
+        if convert is None:
+            raise Declined(f"no converter for {view.name}")
+        self._require_types(view.out_type)
+        return convert(self, view)
+
+    def _require_types(self, type_: tvm.ir.Type) -> None:
+        if isinstance(type_, tvm.ir.TupleType):
+            for part in type_.fields:
+                self._require_types(part)
+            return
+        dialect, extents = self.graph.dialect, extents_of(type_)
+        dialect.require_dtype(_dtype_of(type_))
+        require(len(extents) <= dialect.max_rank, f"a tensor has more than {dialect.max_rank} axes")
+        require(dialect.allows_empty or 0 not in extents, "a tensor is empty")
+
+    def _input(self, parameter: relax.Var) -> str:
+        type_ = parameter.ty
+        name = self.graph.fresh(str(parameter.name))
+        if isinstance(type_, relax.ShapeType):
+            require(type_.values is not None, "a shape of unknown length is passed")
+            self.graph.inputs.append(Port(self.graph.declare(name, "int64"), "int64", (len(type_.values),)))
+            self._bind_symbols(name, type_.values, is_shape=False)
+            return name
+        self._require_types(type_)
+        self.graph.declare(name, _dtype_of(type_))
+        extents = extents_of(type_)
+        self.graph.inputs.append(Port(name, _dtype_of(type_), self._dims(extents)))
+        self._bind_symbols(name, extents, is_shape=True)
+        return name
+
+    def _output(self, position: int, value: str, type_: tvm.ir.Type) -> None:
+        """Make a value an output: under a name of its own, made by an operator."""
+        name = self.graph.fresh(f"result_{position}")
+        taken = {port.name for port in self.graph.outputs}
+        made = {result for each in self.graph.operators for result in each.outputs}
+        if value in taken or value not in made:
+            value = self.node("Identity", value)
+        self.graph.rename(value, name)
+        self.graph.outputs.append(Port(name, _dtype_of(type_), self._dims(extents_of(type_))))
+
+    def _dims(self, extents: Sequence[Dim]) -> tuple[int | str | None, ...]:
+        return tuple(extent if isinstance(extent, int) else self._symbol_name(extent) for extent in extents)
+
+    def _symbol_name(self, extent: tvm.ir.Expr) -> str | None:
+        if not isinstance(extent, tvm.ir.Var):
+            return None
+        if extent not in self._symbol_names:
+            taken = set(self._symbol_names.values())
+            name, count = str(extent.name), 1
+            while name in taken:
+                name, count = f"{extent.name}_{count}", count + 1
+            self._symbol_names[extent] = name
+        return self._symbol_names[extent]
+
+    def _bind_symbols(self, name: str, extents: Sequence[Dim], is_shape: bool) -> None:
+        for position, extent in enumerate(extents):
+            if isinstance(extent, tvm.ir.Var):
+                self._symbols[extent] = (name, position, is_shape)
+
+    def _symbol(self, symbol: tvm.ir.Var) -> str:
+        if symbol not in self._symbols:
+            require(self._is_trial, f"no input reveals the extent {symbol}")
+            name = self.graph.declare(self.graph.fresh(str(symbol.name)), "int64")
+            self._symbols[symbol] = (name, 0, False)
+        name, position, is_shape = self._symbols[symbol]
+        if is_shape:
+            if name not in self._shapes:
+                self._shapes[name] = self.node("Shape", name)
+            name = self._shapes[name]
+        return self.node("Gather", name, self.ints([position]), axis=0)
+
+    def _body(self, function: relax.Function, scope: dict[Any, Any]) -> Result:
+        outer, self._scope = self._scope, scope
+        for block in function.body.blocks:
+            for binding in block.bindings:
+                scope[binding.var] = self._bound(binding.value)
+        result: Result = self._value(function.body.body)
+        self._scope = outer
+        return result
+
+    def _bound(self, value: relax.Expr) -> Any:
+        if isinstance(value, relax.Function):
+            return value
+        return self._call(value) if isinstance(value, relax.Call) else self._value(value)
+
+    def _call(self, call: relax.Call) -> Result:
+        view = OpView.of(call)
+        if view is not None:
+            return self.convert(view)
+        callee = self._scope.get(call.op, call.op) if isinstance(call.op, relax.Var) else call.op
+        require(isinstance(callee, relax.Function), f"the call {call} is of no op and no function inside")
+        scope: dict[Any, Any] = dict(zip(callee.params, map(self._argument, call.args), strict=True))
+        for parameter, argument in scope.items():
+            self._bind_inner(parameter.ty, argument)
+        return self._body(callee, scope)
+
+    def _argument(self, expr: relax.Expr) -> Any:
+        return self.shape(expr.values) if isinstance(expr, relax.ShapeExpr) else self._value(expr)
+
+    def _bind_inner(self, type_: tvm.ir.Type, argument: Any) -> None:
+        if isinstance(type_, relax.ShapeType):
+            self._bind_symbols(argument, type_.values or (), is_shape=False)
+        elif isinstance(type_, relax.TensorType) and isinstance(type_.shape, relax.ShapeExpr):
+            self._bind_symbols(argument, extents_of(type_), is_shape=True)
+
+    def _value(self, expr: relax.Expr) -> Any:
+        if isinstance(expr, relax.Var):
+            return self._variable(expr)
+        if isinstance(expr, tvm.ir.GenericConst):
+            return self._constant(expr)
+        if isinstance(expr, relax.Tuple):
+            return tuple(self._value(field) for field in expr.fields)
+        if isinstance(expr, relax.TupleGetItem):
+            value = self._value(expr.tuple_value)
+            return value[expr.index] if isinstance(value, tuple) else value
+        raise Declined(f"the expression {expr} is no tensor")
+
+    def _variable(self, var: relax.Var) -> Any:
+        if var not in self._scope and self._is_trial:
+            self._scope[var] = self._free(var.ty, str(var.name))
+        return self._scope[var]
+
+    def _free(self, type_: tvm.ir.Type, name: str) -> Any:
+        """What stands for a variable while an op is tried alone."""
+        if isinstance(type_, tvm.ir.TupleType):
+            return tuple(self._free(part, name) for part in type_.fields)
+        self._require_types(type_)
+        value = self.graph.declare(self.graph.fresh(name), _dtype_of(type_))
+        self._bind_symbols(value, extents_of(type_), is_shape=True)
+        return value
+
+    def _constant(self, constant: tvm.ir.GenericConst) -> str:
+        if constant not in self._constants:
+            require(isinstance(constant.value, tvm.runtime.Tensor), f"the constant {constant} is no tensor")
+            self._require_types(constant.ty)
+            self._constants[constant] = self._stored(constant)
+        return self._constants[constant]
+
+    def _stored(self, constant: tvm.ir.GenericConst) -> str:
+        tensor = constant.value
+        dtype = _dtype_of(constant.ty)
+        size = int(np.prod([int(extent) for extent in tensor.shape])) * tvm.DataType(dtype).bits // 8
+        if size <= INLINE_BYTES:
+            return self.graph.constant(tensor.numpy())
+        name = self._constant_names.get(constant) or self.graph.fresh("weight")
+        self.graph.declare(name, dtype)
+        self.graph.weights[name] = tensor
+        return name
+
+    def _made(self, value: Any) -> str:
+        require(isinstance(value, str), "a value is used that is not computed: no tensor, or left out")
+        return str(value)
+
+
+def trial(view: OpView, dialect: Dialect) -> str | None:
+    """Why an op cannot be said in a dialect; None if it can. The op is emitted for nobody."""
+    try:
+        Emission(Graph("trial", dialect), {}, is_trial=True).convert(view)
+    except Declined as reason:
+        return str(reason)
+    return None
+
+
+def _dtype_of(type_: tvm.ir.Type) -> str:
+    return "" if type_.dtype is None else str(type_.dtype)

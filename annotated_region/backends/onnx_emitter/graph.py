@@ -1,0 +1,146 @@
+"""The ONNX graph under construction: operators, small constants, and the data type of every value.
+
+Nothing here needs the ``onnx`` package: claims are made by converting an op for nobody, on any machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from annotated_region.backends.onnx_emitter.dialect import Dialect
+
+__all__ = ["Graph", "Operator", "Port"]
+
+LOGICAL = frozenset(
+    ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "IsNaN", "IsInf", "Not", "And", "Or", "Xor")
+)
+COUNTING = frozenset(("Shape", "ArgMax", "ArgMin"))
+# The position of the operand that decides the data type of the result, where that is not the first.
+DECIDING = {"Where": 1, "OneHot": 2}
+# How many operands, from that one on, are data; where all are data, nothing stands here.
+DATA_OPERANDS = {
+    "Gather": 1, "GatherElements": 1, "GatherND": 1, "Reshape": 1, "Expand": 1, "Slice": 1, "Split": 1,
+    "Tile": 1, "Pad": 1, "Squeeze": 1, "Unsqueeze": 1, "ReduceSum": 1, "ReduceMean": 1, "ReduceMax": 1,
+    "ReduceMin": 1, "ReduceProd": 1, "CumSum": 1, "TopK": 1, "Trilu": 1, "OneHot": 1, "Resize": 1, "Pow": 1,
+    "ScatterElements": 1, "ScatterND": 1, "ConstantOfShape": 0, "Shape": 0, "Cast": 0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One ONNX node; an input of the empty name is an operand that is left out."""
+
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or an output of the graph; an extent is a number, the name of a symbol, or None."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str | None, ...]
+
+
+@dataclass(slots=True)
+class Graph:
+    """What has been emitted so far.
+
+    Attributes
+    ----------
+    name
+        The name of the graph.
+    dialect
+        What may be emitted.
+    operators
+        In an order in which they can run.
+    constants
+        Small constants, by name.
+    weights
+        Constants that stay where they are: for each name, the array.
+    dtypes
+        The data type of each value.
+    inputs, outputs
+        The ports, in order.
+    """
+
+    name: str
+    dialect: Dialect
+    operators: list[Operator] = field(default_factory=list)
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    weights: dict[str, Any] = field(default_factory=dict)
+    dtypes: dict[str, str] = field(default_factory=dict)
+    inputs: list[Port] = field(default_factory=list)
+    outputs: list[Port] = field(default_factory=list)
+    _interned: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    def fresh(self, stem: str) -> str:
+        """A name that no value has yet."""
+        count = self._counts.get(stem, 0)
+        self._counts[stem] = count + 1
+        name = f"{stem}_{count}" if count else stem
+        return name if name not in self.dtypes else self.fresh(stem)
+
+    def declare(self, name: str, dtype: str) -> str:
+        """Make a value known; returns its name."""
+        self.dialect.require_dtype(dtype)
+        self.dtypes[name] = dtype
+        return name
+
+    def add(self, kind: str, inputs: Sequence[str], count: int, attrs: Mapping[str, Any]) -> tuple[str, ...]:
+        """Add an operator with `count` results; returns their names.
+
+        Raises
+        ------
+        Declined
+            The dialect has no such operator for these data types.
+        """
+        first = DECIDING.get(kind, 0)
+        wide = DATA_OPERANDS.get(kind, len(inputs) - first)
+        data = [self.dtypes[name] for name in inputs[first : first + wide] if name]
+        self.dialect.require_kernel(kind, list(dict.fromkeys(data)))
+        dtype = self._result_dtype(kind, inputs[first] if inputs else "", attrs)
+        outputs = tuple(self.declare(self.fresh(kind.lower()), dtype) for _ in range(count))
+        self.operators.append(Operator(kind, tuple(inputs), outputs, dict(attrs)))
+        return outputs
+
+    def _result_dtype(self, kind: str, deciding: str, attrs: Mapping[str, Any]) -> str:
+        if kind in LOGICAL:
+            return "bool"
+        if kind in COUNTING:
+            return "int64"
+        if kind == "Cast":
+            return str(attrs["to"])
+        if kind == "ConstantOfShape":
+            return str(attrs["value"].dtype)
+        return self.dtypes[deciding]
+
+    def constant(self, values: np.ndarray) -> str:
+        """A small constant; equal ones are kept once."""
+        key = (str(values.dtype), values.shape, values.tobytes())
+        if key not in self._interned:
+            name = self.declare(self.fresh("constant"), str(values.dtype))
+            self.constants[name] = values
+            self._interned[key] = name
+        return self._interned[key]
+
+    def rename(self, old: str, new: str) -> None:
+        """Give the result of an operator another name, wherever it is used."""
+        self.operators = [
+            Operator(
+                each.kind,
+                tuple(new if name == old else name for name in each.inputs),
+                tuple(new if name == old else name for name in each.outputs),
+                each.attrs,
+            )
+            for each in self.operators
+        ]
+        self.dtypes[new] = self.dtypes.pop(old)

@@ -1,0 +1,258 @@
+"""An emitted function as an ONNX model: with its weights inside, beside it, or left to whoever runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from annotated_region.backends.onnx_emitter.dialect import Declined, Dialect
+from annotated_region.backends.onnx_emitter.emission import Emission
+from annotated_region.backends.onnx_emitter.graph import Graph, Operator, Port
+from annotated_region.errors import BackendUnavailableError, CodegenError
+
+__all__ = ["EXTERNAL", "EmittedModel", "emit", "missing_onnx"]
+
+EXTERNAL = "weights-are-passed-at-run-time"
+"""Where a model without its weights says that they are."""
+
+# A message of protocol buffers holds less than 2 GiB; what is not weights is far below this margin.
+_LARGEST_MESSAGE = (1 << 31) - (1 << 24)
+# ONNX's numbers of the data types.
+_CODES = {
+    "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
+    "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16,
+}  # fmt: skip
+
+
+def missing_onnx() -> str | None:
+    """Why models cannot be written on this machine, with the remedy; None if they can."""
+    return None if find_spec("onnx") else "the package onnx is not installed; pip install onnx"
+
+
+def _onnx() -> Any:
+    reason = missing_onnx()
+    if reason:
+        raise BackendUnavailableError(reason)
+    return import_module("onnx")
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedModel:
+    """A function in ONNX.
+
+    Attributes
+    ----------
+    graph
+        Its operators, ports and small constants.
+    weights
+        The names of the other constants, in the order in which the model needs them.
+    symbol
+        The name of the function.
+    """
+
+    graph: Graph = field(repr=False)
+    weights: tuple[str, ...]
+    symbol: str
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """The inputs, in the order of the function's parameters."""
+        return tuple(self.graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The outputs, in the order of the function's results."""
+        return tuple(self.graph.outputs)
+
+    @property
+    def weight_bytes(self) -> int:
+        """The size of the weights that do not stand in the graph itself."""
+        return sum(_size(tensor) for tensor in self.graph.weights.values())
+
+    def skeleton(self) -> Any:
+        """The ``onnx.ModelProto`` without its weights, which are marked as external data."""
+        return self._model([self._external(name) for name in self.weights])
+
+    def complete(self) -> Any:
+        """The ``onnx.ModelProto`` with everything in it.
+
+        Raises
+        ------
+        CodegenError
+            It would exceed the 2 GiB that such a message can hold; `save` it instead.
+        """
+        if self.weight_bytes > _LARGEST_MESSAGE:
+            raise CodegenError(
+                f"{self.symbol}: its weights of {self.weight_bytes} bytes do not fit into one ONNX message; "
+                "save the model to a file, which keeps the weights beside it"
+            )
+        arrays = [(name, self.graph.weights[name].numpy()) for name in self.weights]
+        return self._model([_tensor(name, array) for name, array in arrays])
+
+    def save(self, path: str | Path, largest_message: int = _LARGEST_MESSAGE) -> None:
+        """Write the model, checked, to a file; its weights into a file beside it if they are too large.
+
+        Parameters
+        ----------
+        path
+            Where to; the file of the weights is called the same with ``.data`` behind.
+        largest_message
+            From how many bytes on the weights go into a file of their own.
+        """
+        onnx, file = _onnx(), Path(path)
+        if self.weight_bytes <= largest_message:
+            onnx.save_model(self.complete(), str(file))
+        else:
+            self._save_in_two(file)
+        onnx.checker.check_model(str(file))
+
+    def _save_in_two(self, file: Path) -> None:
+        """Write weight after weight, so that no second copy of all of them is ever in memory."""
+        location, tensors = f"{file.name}.data", []
+        with (file.parent / location).open("wb") as data:
+            for name in self.weights:
+                array = np.ascontiguousarray(self.graph.weights[name].numpy())
+                offset = data.tell()
+                data.write(array.reshape(-1).view(np.uint8).data)
+                tensors.append(self._external(name, location, offset, array.nbytes))
+        _onnx().save_model(self._model(tensors), str(file))
+
+    def text(self) -> str:
+        """The model in ONNX's own text form, weights by name and shape alone."""
+        return str(_onnx().printer.to_text(self.skeleton()))
+
+    def check(self) -> None:
+        """Have ``onnx.checker`` check the model, its weights left out.
+
+        Raises
+        ------
+        CodegenError
+            The model is invalid.
+        """
+        onnx = _onnx()
+        stand_ins = [self._port(name, self.graph.weights[name]) for name in self.weights]
+        try:
+            onnx.checker.check_model(self._model([], stand_ins), full_check=True)
+        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+            raise CodegenError(f"{self.symbol}: the emitted ONNX model is invalid: {error}") from error
+
+    def _port(self, name: str, tensor: tvm.runtime.Tensor) -> Port:
+        return Port(name, self.graph.dtypes[name], tuple(int(extent) for extent in tensor.shape))
+
+    def _external(
+        self, name: str, location: str = EXTERNAL, offset: int = 0, length: int | None = None
+    ) -> Any:
+        onnx, tensor = _onnx(), self.graph.weights[name]
+        proto = onnx.TensorProto(name=name, data_type=_CODES[self.graph.dtypes[name]])
+        proto.dims.extend(int(extent) for extent in tensor.shape)
+        proto.data_location = onnx.TensorProto.EXTERNAL
+        entries = {
+            "location": location,
+            "offset": offset,
+            "length": _size(tensor) if length is None else length,
+        }
+        for key, value in entries.items():
+            proto.external_data.add(key=key, value=str(value))
+        return proto
+
+    def _model(self, weights: Sequence[Any], more_inputs: Sequence[Port] = ()) -> Any:
+        helper, graph = _onnx().helper, self.graph
+        opset = helper.make_opsetid("", graph.dialect.opset)
+        made = helper.make_graph(
+            [_node(each, number) for number, each in enumerate(graph.operators)],
+            graph.name,
+            [_value_info(port) for port in (*graph.inputs, *more_inputs)],
+            [_value_info(port) for port in graph.outputs],
+            [*(_tensor(name, array) for name, array in graph.constants.items()), *weights],
+        )
+        return helper.make_model(
+            made,
+            opset_imports=[opset],
+            ir_version=helper.find_min_ir_version_for([opset]),
+            producer_name="annotated-region",
+        )
+
+
+def emit(
+    function: relax.Function, dialect: Dialect, constant_names: Mapping[Any, str] | None = None
+) -> EmittedModel:
+    """Emit an external function, with the composites inside, as ONNX.
+
+    Parameters
+    ----------
+    function
+        The function; its parameters become named inputs, its results named outputs.
+    dialect
+        What may be emitted.
+    constant_names
+        Names for the constants; without them they are numbered.
+
+    Raises
+    ------
+    CodegenError
+        An op or expression has no translation in this dialect.
+    """
+    attrs = function.attrs or {}
+    symbol = str(attrs["global_symbol"]) if "global_symbol" in attrs else "region"
+    graph = Graph(symbol, dialect)
+    try:
+        Emission(graph, constant_names or {}).run(function)
+    except Declined as reason:
+        raise CodegenError(
+            f"{symbol}: target {dialect.target!r} cannot translate it: {reason}; "
+            "its rules decline such ops, so leave them to another target or to the host"
+        ) from reason
+    _drop_unused(graph)
+    return EmittedModel(graph, tuple(graph.weights), symbol)
+
+
+def _drop_unused(graph: Graph) -> None:
+    """Take out what no output needs, such as the shapes of extents that turned out as numbers."""
+    needed = {port.name for port in graph.outputs}
+    kept: list[Operator] = []
+    for each in reversed(graph.operators):
+        if needed.intersection(each.outputs):
+            kept.append(each)
+            needed.update(each.inputs)
+    graph.operators = kept[::-1]
+    graph.constants = {name: value for name, value in graph.constants.items() if name in needed}
+    graph.weights = {name: value for name, value in graph.weights.items() if name in needed}
+
+
+def _size(tensor: tvm.runtime.Tensor) -> int:
+    count = 1
+    for extent in tensor.shape:
+        count *= int(extent)
+    return int(count * tvm.DataType(str(tensor.dtype)).bits // 8)
+
+
+def _tensor(name: str, array: np.ndarray) -> Any:
+    proto = _onnx().TensorProto(name=name, data_type=_CODES[str(array.dtype)])
+    proto.dims.extend(array.shape)
+    proto.raw_data = np.ascontiguousarray(array).tobytes()
+    return proto
+
+
+def _value_info(port: Port) -> Any:
+    return _onnx().helper.make_tensor_value_info(port.name, _CODES[port.dtype], list(port.shape))
+
+
+def _node(operator: Operator, number: int) -> Any:
+    attrs = {name: _attribute(value) for name, value in operator.attrs.items() if value is not None}
+    if operator.kind == "Cast":
+        attrs["to"] = _CODES[operator.attrs["to"]]
+    return _onnx().helper.make_node(
+        operator.kind, operator.inputs, operator.outputs, f"{operator.kind}_{number}", **attrs
+    )
+
+
+def _attribute(value: Any) -> Any:
+    return _tensor("value", value) if isinstance(value, np.ndarray) else value
