@@ -1,5 +1,5 @@
 """The targets that come with the package, one folder each."""
 
-from annotated_region.backends import dnnl, tensorrt
+from annotated_region.backends import dnnl, onnxruntime, tensorrt
 
-__all__ = ["dnnl", "tensorrt"]
+__all__ = ["dnnl", "onnxruntime", "tensorrt"]

@@ -13,8 +13,9 @@ UNARY = {
     "relax.abs": "Abs", "relax.acos": "Acos", "relax.acosh": "Acosh", "relax.asin": "Asin",
     "relax.asinh": "Asinh", "relax.atan": "Atan", "relax.atanh": "Atanh", "relax.ceil": "Ceil",
     "relax.cos": "Cos", "relax.cosh": "Cosh", "relax.erf": "Erf", "relax.exp": "Exp", "relax.floor": "Floor",
-    "relax.isnan": "IsNaN", "relax.isinf": "IsInf", "relax.log": "Log", "relax.negative": "Neg",
-    "relax.sigmoid": "Sigmoid", "relax.sign": "Sign", "relax.sin": "Sin", "relax.sinh": "Sinh",
+    "relax.isnan": "IsNaN", "relax.log": "Log", "relax.negative": "Neg",
+    "relax.round": "Round", "relax.sigmoid": "Sigmoid", "relax.sign": "Sign", "relax.sin": "Sin",
+    "relax.sinh": "Sinh",
     "relax.sqrt": "Sqrt", "relax.tan": "Tan", "relax.tanh": "Tanh", "relax.nn.relu": "Relu",
 }  # fmt: skip
 BINARY = {
@@ -57,12 +58,21 @@ def _trunc(emission: Emission, op: OpView) -> str:
     return emission.node("Mul", emission.node("Sign", data), size)
 
 
+@converter("relax.isinf")
+def _isinf(emission: Emission, op: OpView) -> str:
+    return _infinite(emission, emission.operand(op.args[0]))
+
+
 @converter("relax.isfinite")
 def _isfinite(emission: Emission, op: OpView) -> str:
     data = emission.operand(op.args[0])
-    return emission.node(
-        "Not", emission.node("Or", emission.node("IsNaN", data), emission.node("IsInf", data))
-    )
+    return emission.node("Not", emission.node("Or", emission.node("IsNaN", data), _infinite(emission, data)))
+
+
+def _infinite(emission: Emission, data: str) -> str:
+    """Before opset 20 there is no such question for half precision."""
+    wide = emission.cast(data, "float32") if emission.dtype(data) == "float16" else data
+    return emission.node("IsInf", wide)
 
 
 @converter("relax.clip")
@@ -103,12 +113,6 @@ def _floor_mod(emission: Emission, op: OpView) -> str:
 def _mod(emission: Emission, op: OpView) -> str:
     left, right = (emission.operand(argument) for argument in op.args)
     return emission.node("Mod", left, right, fmod=1)
-
-
-@converter("relax.ewise_fma")
-def _fused_multiply_add(emission: Emission, op: OpView) -> str:
-    first, second, third = (emission.operand(argument) for argument in op.args)
-    return emission.node("Add", emission.node("Mul", first, second), third)
 
 
 @converter(*COMPARISONS)

@@ -1,4 +1,4 @@
-"""Images: other sizes, and channels spread over pixels."""
+"""Images in other sizes."""
 
 from __future__ import annotations
 
@@ -36,10 +36,3 @@ def _resize(emission: Emission, op: OpView) -> str:
         nearest_mode="floor" if is_nearest else None,
     )
     return relayout(emission, result, "NCHW", layout)
-
-
-@converter("relax.nn.pixel_shuffle")
-def _pixel_shuffle(emission: Emission, op: OpView) -> str:
-    require(len(extents_of(op.arg_types[0])) == 4, "pixels of other than a batch of images")
-    size = int(op.attrs["upscale_factor"])
-    return emission.node("DepthToSpace", emission.operand(op.args[0]), blocksize=size, mode="CRD")

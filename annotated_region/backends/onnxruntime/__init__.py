@@ -1,0 +1,16 @@
+"""ONNX Runtime: claims by what the emitter can say, and runs regions in sessions of its own."""
+
+from annotated_region.backend import register_backend
+from annotated_region.backends.onnx_emitter import entry
+from annotated_region.backends.onnxruntime import codegen, library, rules
+
+__all__ = ["codegen", "library", "rules"]
+
+register_backend(
+    rules.TARGET,
+    unavailable=library.unavailable,
+    build_options=entry.build_options,
+    package=library.PACKAGE,
+)
+rules.register_rules()
+codegen.register_codegen()

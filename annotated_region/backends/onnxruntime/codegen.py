@@ -1,0 +1,54 @@
+"""The code generator: external Relax functions become ONNX models in the built library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from annotated_region.backends.onnx_emitter import emit
+from annotated_region.backends.onnx_emitter.entry import entry_modules, register_runtime
+from annotated_region.backends.onnxruntime.rules import DIALECT, TARGET
+from annotated_region.backends.onnxruntime.runtime import open_region
+from annotated_region.backends.onnxruntime.session import Settings
+
+__all__ = ["generate", "register_codegen"]
+
+GLOBAL_NAME = f"relax.ext.{TARGET}"
+
+
+def generate(
+    functions: Sequence[relax.Function], options: Mapping[str, Any] | None, constant_names: Mapping[Any, str]
+) -> list[tvm.runtime.Module]:
+    """What ``generate_code`` and TVM's ``RunCodegen`` call: one module a function.
+
+    Parameters
+    ----------
+    functions
+        The external functions of target ``onnxruntime``.
+    options
+        See `Settings`.
+    constant_names
+        TVM's names of the constants of the module.
+
+    Raises
+    ------
+    CodegenError
+        A function cannot be translated, or an option is unknown.
+    """
+    settings = Settings.of(options or {})
+    names = dict(constant_names.items())
+    models = [emit(function, DIALECT, names) for function in functions]
+    for model in models:
+        model.check()
+    return entry_modules(TARGET, models, settings.to_dict())
+
+
+def register_codegen() -> None:
+    """Register the code generator, unless this TVM was built with one of its own, and the runtime."""
+    if tvm.get_global_func(GLOBAL_NAME, allow_missing=True) is None:
+        tvm_ffi.register_global_func(GLOBAL_NAME, generate)
+    register_runtime(TARGET, open_region)

@@ -1,0 +1,36 @@
+"""Whether ONNX Runtime is on this machine, and what to install where it is not."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from annotated_region.errors import BackendUnavailableError
+
+__all__ = ["PACKAGE", "require_library", "unavailable"]
+
+PACKAGE = "onnxruntime"
+_NEEDED = (PACKAGE, "onnx")
+
+
+def unavailable() -> str | None:
+    """Why regions for ONNX Runtime cannot run here, with the remedy; None if they can."""
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if not missing:
+        return None
+    return f"{' and '.join(missing)} not installed; pip install {' '.join(missing)}"
+
+
+def require_library() -> Any:
+    """The module ``onnxruntime``.
+
+    Raises
+    ------
+    BackendUnavailableError
+        It is not installed.
+    """
+    reason = unavailable()
+    if reason:
+        raise BackendUnavailableError(f"target 'onnxruntime': {reason}")
+    return import_module(PACKAGE)

@@ -1,0 +1,70 @@
+"""What ONNX Runtime claims: every op that the emitter can say in operators it has a kernel for on CPUs."""
+
+from __future__ import annotations
+
+from annotated_region.backends.onnx_emitter import Dialect, converted_ops, trial
+from annotated_region.op_view import OpView
+from annotated_region.rules import register_rule
+
+__all__ = ["DIALECT", "TARGET", "register_rules"]
+
+TARGET = "onnxruntime"
+
+# ONNX Runtime widens half precision itself where it has a kernel for single precision only.
+_SINGLE = frozenset(("float16", "float32"))
+_FLOATS = _SINGLE | {"float64"}
+_NUMBERS = _FLOATS | {"int32", "int64"}
+
+# Its documented CPU kernels (OperatorKernels.md), in so far as they take fewer types than the dialect has.
+_KERNELS = {
+    **dict.fromkeys(
+        (
+            "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Conv", "ConvTranspose", "Cosh",
+            "Erf", "Gelu", "GlobalAveragePool", "InstanceNormalization", "LayerNormalization", "LeakyRelu",
+            "PRelu", "Selu", "Sinh", "Softplus", "Tan", "Resize",
+        ),
+        _SINGLE,
+    ),
+    **dict.fromkeys(
+        (
+            "BatchNormalization", "Ceil", "Cos", "Exp", "Floor", "IsInf", "IsNaN", "Log", "LogSoftmax",
+            "Reciprocal", "Round", "Sigmoid", "Sin", "Softmax", "Sqrt", "Tanh", "MaxPool", "ReduceMean",
+        ),
+        _FLOATS,
+    ),
+    **dict.fromkeys(
+        (
+            "Abs", "Add", "Clip", "CumSum", "Div", "Einsum", "Greater", "GreaterOrEqual", "Less",
+            "LessOrEqual", "MatMul", "Max", "Min", "Mod", "Mul", "Neg", "Pow", "ReduceMax", "ReduceMin",
+            "ReduceSum", "Sub", "TopK",
+        ),
+        _NUMBERS,
+    ),
+    "ArgMax": _SINGLE | {"int32"},
+    "ArgMin": _SINGLE | {"int32"},
+    "Equal": _NUMBERS | {"bool"},
+    "OneHot": _SINGLE | {"int64"},
+    "ReduceProd": _SINGLE | {"int32", "int64"},
+    "Relu": _FLOATS | {"int32"},
+    "Sign": _NUMBERS,
+    "Trilu": _NUMBERS | {"bool"},
+    "Where": _NUMBERS | {"uint8"},
+}  # fmt: skip
+
+DIALECT = Dialect(
+    target=TARGET,
+    opset=20,
+    dtypes=_NUMBERS | {"int8", "uint8", "bool"},
+    kernels=_KERNELS,
+)
+"""ONNX as ONNX Runtime 1.17 and later read it on a CPU."""
+
+
+def _rule(op: OpView) -> bool | str:
+    return trial(op, DIALECT) or True
+
+
+def register_rules() -> None:
+    """Register a rule for every op with a converter."""
+    for name in converted_ops():
+        register_rule(TARGET, name)(_rule)

@@ -1,0 +1,112 @@
+"""How a session of ONNX Runtime is made: its settings, and the weights that it is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from annotated_region.backends.onnxruntime.library import require_library
+from annotated_region.errors import BackendUnavailableError, CodegenError
+
+__all__ = ["Settings", "make_session"]
+
+_LEVELS = ("disable_all", "basic", "extended", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options of the target.
+
+    Attributes
+    ----------
+    providers
+        ONNX Runtime's execution providers, the most preferred one first.
+    threads
+        The number of threads of one operator; 0 leaves it to ONNX Runtime.
+    spinning
+        Whether idle threads keep a processor busy while they wait for the next operator. That helps a
+        model that is one region, and takes the processor from whatever runs between two regions.
+    optimization
+        How much ONNX Runtime rewrites the model: ``disable_all``, ``basic``, ``extended`` or ``all``.
+    """
+
+    providers: tuple[str, ...] = ("CPUExecutionProvider",)
+    threads: int = 0
+    spinning: bool = False
+    optimization: str = "all"
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Settings:
+        """Settings from the options of the code generator.
+
+        Raises
+        ------
+        CodegenError
+            An option is unknown, or has a value that makes no sense.
+        """
+        known = [field.name for field in fields(cls)]
+        unknown = [str(name) for name in options if name not in known]
+        if unknown:
+            raise CodegenError(
+                f"target 'onnxruntime' does not know the option {unknown[0]!r}; known: {', '.join(known)}"
+            )
+        given = {str(name): value for name, value in options.items()}
+        if "providers" in given:
+            names = [given["providers"]] if isinstance(given["providers"], str) else given["providers"]
+            given["providers"] = tuple(map(str, names))
+        settings = cls(**given)
+        if settings.optimization not in _LEVELS:
+            raise CodegenError(
+                f"target 'onnxruntime': optimization {settings.optimization!r}; known: {', '.join(_LEVELS)}"
+            )
+        if settings.threads < 0:
+            raise CodegenError(f"target 'onnxruntime': {settings.threads} threads")
+        return settings
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        return asdict(self)
+
+
+def make_session(model: bytes, weights: Mapping[str, Any], settings: Settings) -> Any:
+    """A session of ONNX Runtime.
+
+    Parameters
+    ----------
+    model
+        The model without its weights.
+    weights
+        The weights as numpy arrays, by name. Where they can be used as they are, they are not copied.
+    settings
+        How to run it.
+
+    Raises
+    ------
+    BackendUnavailableError
+        ONNX Runtime, or one of the providers, is not on this machine.
+    """
+    runtime = require_library()
+    available = runtime.get_available_providers()
+    missing = [name for name in settings.providers if name not in available]
+    if missing:
+        raise BackendUnavailableError(
+            f"target 'onnxruntime': this ONNX Runtime has no {missing[0]}, only {', '.join(available)}; "
+            "install the build of ONNX Runtime that has it, or name another provider"
+        )
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = settings.threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(settings.spinning)))
+    options.graph_optimization_level = getattr(
+        runtime.GraphOptimizationLevel, f"ORT_{_level_name(settings.optimization)}"
+    )
+    options.log_severity_level = 3
+    if weights:
+        values = [runtime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
+        options.add_external_initializers(list(weights), values)
+    return runtime.InferenceSession(model, options, providers=list(settings.providers))
+
+
+def _level_name(optimization: str) -> str:
+    return "DISABLE_ALL" if optimization == "disable_all" else f"ENABLE_{optimization.upper()}"

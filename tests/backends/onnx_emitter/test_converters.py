@@ -1,0 +1,82 @@
+"""Every converter: the emitted model is valid ONNX, and ONNX Runtime computes with it what TVM computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnxruntime
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx_cases import CASES, Graph, function_of
+from tvm import relax
+
+from annotated_region.backends.onnx_emitter import converted_ops, emit, trial
+from annotated_region.backends.onnxruntime.rules import DIALECT
+from annotated_region.op_view import OpView
+
+# Two engines sum in different orders; half precision has eleven bits.
+TOLERANCE = {"float16": 2e-2, "float32": 2e-4, "float64": 1e-9}
+EXAMPLES = max(3, settings().max_examples // 8)
+
+
+def computed_by_tvm(function, arguments):
+    machine = relax.VirtualMachine(tvm.compile(tvm.IRModule({"main": function}), "llvm"), tvm.cpu())
+    result = machine["main"](*(tvm.runtime.tensor(array) for array in arguments))
+    return [result.numpy()] if hasattr(result, "numpy") else [part.numpy() for part in result]
+
+
+def computed_by_onnx_runtime(model, arguments):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.complete().SerializeToString(), options)
+    return session.run(None, dict(zip((port.name for port in model.inputs), arguments, strict=True)))
+
+
+def agree(found, wanted, dtype):
+    assert len(found) == len(wanted)
+    tolerance = TOLERANCE.get(dtype, 0)
+    for result, expected in zip(found, wanted, strict=True):
+        assert result.dtype == expected.dtype
+        assert result.shape == expected.shape
+        np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
+
+
+def views_in(function):
+    views = []
+
+    def visit(expr):
+        if isinstance(expr, relax.Call):
+            views.append(OpView.of(expr))
+
+    relax.analysis.post_order_visit(function, visit)
+    return views
+
+
+def test_there_is_a_case_for_every_converter():
+    assert set(CASES) == set(converted_ops())
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", CASES)
+@given(data=st.data())
+@settings(max_examples=EXAMPLES)
+def test_a_converted_op_computes_what_tvm_computes(name, data):
+    case = CASES[name]
+    dtype = data.draw(st.sampled_from(case.dtypes), label="dtype")
+    graph: Graph = case.draw(data.draw, dtype)
+    positions = range(1, len(graph.inputs))
+    constants = data.draw(
+        st.sets(st.sampled_from(positions)) if positions else st.just(set()), label="constants"
+    )
+    function = function_of(graph, constants)
+    assert name in [view.name for view in views_in(function)]
+    assert [trial(view, DIALECT) for view in views_in(function)] == [None] * len(views_in(function))
+    arguments = [array for position, array in enumerate(graph.inputs) if position not in constants]
+    wanted = computed_by_tvm(function, arguments)
+    for opset in (DIALECT.opset, 17):
+        model = emit(function, replace(DIALECT, opset=opset))
+        model.check()
+        agree(computed_by_onnx_runtime(model, arguments), wanted, dtype)
