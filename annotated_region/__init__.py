@@ -23,6 +23,12 @@ from annotated_region.errors import (
     RuleError,
     UnknownTargetError,
 )
+from annotated_region.extraction import (
+    FusedFunction,
+    extract_fused_functions,
+    extract_hashed_functions,
+    to_tuning_tasks,
+)
 from annotated_region.least_cost import LeastCost
 from annotated_region.op_view import OpView
 from annotated_region.passes.pipeline import explain, partition
@@ -46,6 +52,7 @@ __all__ = [
     "CostModel",
     "CostUnit",
     "Device",
+    "FusedFunction",
     "InvalidClaimError",
     "InvalidModuleError",
     "LeastCost",
@@ -71,10 +78,13 @@ __all__ = [
     "compiler_begin",
     "compiler_end",
     "explain",
+    "extract_fused_functions",
+    "extract_hashed_functions",
     "known_targets",
     "partition",
     "passes",
     "register_backend",
     "register_pattern",
     "register_rule",
+    "to_tuning_tasks",
 ]

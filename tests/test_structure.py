@@ -13,7 +13,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 def floor_of(path):
     """0 for the core, 1 for passes, 2 for backends, 3 for what looks at all of them."""
     parts = path.relative_to(PACKAGE).parts
-    if parts[0] in ("__init__.py", "__main__.py", "cli", "testing"):
+    if parts[0] in ("__init__.py", "__main__.py", "command_line", "testing"):
         return 3
     return {"passes": 1, "backends": 2}.get(parts[0], 0)
 
@@ -31,7 +31,7 @@ def module_floor(module):
     parts = module.split(".")
     if parts[0] != "annotated_region":
         return 0
-    if len(parts) == 1 or parts[1] in ("cli", "testing", "__main__"):
+    if len(parts) == 1 or parts[1] in ("command_line", "testing", "__main__"):
         return 3 if len(parts) > 1 else 0
     return {"passes": 1, "backends": 2}.get(parts[1], 0)
 

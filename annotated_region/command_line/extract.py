@@ -1,0 +1,142 @@
+"""``extract``: the fused functions of a model zoo, and how much the models have in common."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tvm
+from rich.table import Table
+from rich.text import Text
+
+from annotated_region.command_line.command import Command, console
+from annotated_region.command_line.models import read_model
+from annotated_region.extraction import FusedFunction, extract_hashed_functions
+from annotated_region.passes.prepare_for_inference import PrepareForInference
+
+__all__ = ["COMMAND", "statistics_of"]
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "models", nargs="+", metavar="model", help="ONNX files, or Relax modules as TVMScript"
+    )
+    parser.add_argument(
+        "--top", type=int, default=15, metavar="N", help="how many functions to list (default: 15)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="how many processes to use (default: 1)"
+    )
+    parser.add_argument(
+        "--no-prepare",
+        dest="prepare",
+        action="store_false",
+        help="take the modules as they are, fold nothing",
+    )
+    parser.add_argument("--json", action="store_true", help="print the statistics as JSON")
+    parser.add_argument("-o", "--output", type=Path, help="write the statistics as JSON into this file, too")
+
+
+def _run(options: argparse.Namespace) -> int:
+    names = _names(options.models)
+    models = [(name, partial(load, path, options.prepare)) for name, path in names.items()]
+    with _executor(options.jobs) as executor:
+        found = extract_hashed_functions(models, executor=executor, progress=sys.stderr.isatty())
+    statistics = statistics_of(found, list(names))
+    if options.output is not None:
+        options.output.write_text(json.dumps(statistics, indent=2) + "\n", encoding="utf-8")
+    if options.json:
+        print(json.dumps(statistics, indent=2))
+    else:
+        _show(statistics, options.top)
+    return 0
+
+
+def load(path: str, prepare: bool) -> tvm.IRModule:
+    """The module in a file, ready for inference."""
+    mod = read_model(path)
+    return PrepareForInference()(mod) if prepare else mod
+
+
+def _names(paths: list[str]) -> dict[str, str]:
+    """A name for each file: the last part of its path, or the path where two have that in common."""
+    stems = [Path(path).stem for path in paths]
+    unique = {stem for stem in stems if stems.count(stem) == 1}
+    return {stem if stem in unique else path: path for stem, path in zip(stems, paths, strict=True)}
+
+
+@contextmanager
+def _executor(jobs: int) -> Iterator[Executor | None]:
+    if jobs <= 1:
+        yield None
+        return
+    # TVM keeps threads of its own, which a forked process would miss.
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as executor:
+        yield executor
+
+
+def statistics_of(found: dict[int, FusedFunction], models: list[str]) -> dict[str, Any]:
+    """What a zoo's functions have in common, as plain data; functions with the most calls first."""
+    functions = sorted(found.items(), key=lambda item: -item[1].count)
+    return {
+        "models": {
+            model: {
+                "calls": sum(each.counts.get(model, 0) for each in found.values()),
+                "distinct": sum(model in each.counts for each in found.values()),
+                "shared": sum(model in each.counts and len(each.counts) > 1 for each in found.values()),
+            }
+            for model in models
+        },
+        "calls": sum(each.count for each in found.values()),
+        "distinct": len(found),
+        "shared": sum(len(each.counts) > 1 for each in found.values()),
+        "functions": [
+            {"hash": f"{key:016x}", "name": each.name, "count": each.count, "counts": each.counts}
+            for key, each in functions
+        ],
+    }
+
+
+def _show(statistics: dict[str, Any], top: int) -> None:
+    output = console()
+    table = Table(title="Fused functions by model", title_justify="left", show_footer=True)
+    table.add_column("model", "together")
+    for column in ("calls", "distinct", "shared"):
+        table.add_column(column, str(statistics[column]), justify="right")
+    for model, counts in statistics["models"].items():
+        table.add_row(Text(model), *(str(counts[column]) for column in ("calls", "distinct", "shared")))
+    output.print(table)
+    frequent = Table(title="Most frequent functions", title_justify="left")
+    for column in ("hash", "function", "calls", "models"):
+        frequent.add_column(column, overflow="fold", justify="right" if column == "calls" else "left")
+    for each in statistics["functions"][:top]:
+        models = ", ".join(f"{model} {count}" for model, count in each["counts"].items())
+        frequent.add_row(*map(Text, (each["hash"], each["name"], str(each["count"]), models)))
+    output.print(frequent)
+    output.print(_sentence(statistics), soft_wrap=True)
+
+
+def _sentence(statistics: dict[str, Any]) -> str:
+    separately = sum(counts["distinct"] for counts in statistics["models"].values())
+    return (
+        f"{len(statistics['models'])} models make {statistics['calls']} calls of {statistics['distinct']} "
+        f"distinct functions ({separately} counted model by model); {statistics['shared']} are shared by "
+        "several models."
+    )
+
+
+COMMAND = Command(
+    name="extract",
+    help="count the distinct fused functions of models, and what the models have in common",
+    examples=("extract *.onnx", "extract zoo/*.onnx --jobs 4 --json > zoo.json"),
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,66 @@
+"""Arguments that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from annotated_region.costs import CostModel, MeasuredCost, RooflineCost, UnitCost
+from annotated_region.least_cost import LeastCost
+from annotated_region.policies import Policy, Priority
+
+__all__ = ["add_placement_arguments", "policy_of"]
+
+
+def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model, the targets, and how conflicts between targets are settled."""
+    parser.add_argument("model", help="an ONNX file (.onnx), or a Relax module as TVMScript (.py)")
+    parser.add_argument(
+        "--targets",
+        required=True,
+        type=_names,
+        metavar="NAME[,NAME...]",
+        help="the targets, the most preferred first",
+    )
+    parser.add_argument(
+        "--policy",
+        choices=["priority", "least-cost"],
+        default="priority",
+        help="who gets what several targets claim: the first, or whoever is cheapest (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--cost",
+        choices=list(_COST_MODELS),
+        default="roofline",
+        help="what least-cost goes by; measured runs every distinct op once (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--no-prepare",
+        dest="prepare",
+        action="store_false",
+        help="take the module as it is, do not fold anything",
+    )
+    parser.add_argument(
+        "--cross-compile", action="store_true", help="let targets win that cannot run on this machine"
+    )
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of names with commas between them")
+    return names
+
+
+def policy_of(options: argparse.Namespace) -> Policy:
+    """The policy that the arguments ask for."""
+    if options.policy == "priority":
+        return Priority(options.targets)
+    return LeastCost(_COST_MODELS[options.cost]())
+
+
+_COST_MODELS: dict[str, Callable[[], CostModel]] = {
+    "roofline": RooflineCost,
+    "measured": MeasuredCost,
+    "unit": UnitCost,
+}

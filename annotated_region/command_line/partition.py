@@ -1,0 +1,108 @@
+"""``partition``: a model cut into external functions, as a table, as TVMScript, or built into a library."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tvm
+from rich.table import Table
+from rich.text import Text
+from tvm import relax
+
+from annotated_region.build import build
+from annotated_region.command_line.command import Command, console
+from annotated_region.command_line.models import read_model
+from annotated_region.command_line.options import add_placement_arguments, policy_of
+from annotated_region.errors import ModelError
+from annotated_region.passes.pipeline import partition
+
+__all__ = ["COMMAND"]
+
+_LIBRARY, _SCRIPT = ".so", ".py"
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_placement_arguments(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        help=f"where to write it: a library ({_LIBRARY}) that TVM's runtime loads, or TVMScript ({_SCRIPT}) "
+        "to read, in which large constants are only named",
+    )
+    parser.add_argument("--json", action="store_true", help="print the external functions as JSON")
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.output is not None and options.output.suffix not in (_LIBRARY, _SCRIPT):
+        raise ModelError(f"{options.output} ends neither in {_LIBRARY} nor in {_SCRIPT}")
+    partitioned = partition(
+        read_model(options.model),
+        options.targets,
+        policy_of(options),
+        prepare=options.prepare,
+        cross_compile=options.cross_compile,
+    )
+    if options.output is not None:
+        _write(partitioned, options.output)
+    found = list(_external_functions(partitioned))
+    if options.json:
+        print(json.dumps({"external_functions": found}, indent=2))
+    else:
+        console().print(_table(found))
+    return 0
+
+
+def _write(partitioned: tvm.IRModule, path: Path) -> None:
+    if path.suffix == _LIBRARY:
+        build(partitioned).export_library(str(path))
+    else:
+        path.write_text(partitioned.script() + "\n", encoding="utf-8")
+
+
+def _external_functions(mod: tvm.IRModule) -> Iterator[dict[str, Any]]:
+    for name, function in sorted(mod.functions_items(), key=lambda item: item[0].name_hint):
+        if isinstance(function, relax.Function) and "Codegen" in (function.attrs or {}):
+            yield {
+                "name": name.name_hint,
+                "target": str(function.attrs["Codegen"]),
+                "inputs": [_type_text(param.ty) for param in function.params],
+                "output": _type_text(function.ret_ty),
+            }
+
+
+def _type_text(ty: tvm.ir.Type) -> str:
+    if isinstance(ty, relax.TensorType) and ty.shape is not None:
+        return f"{ty.dtype}[{', '.join(map(_extent_text, ty.shape))}]"
+    if isinstance(ty, tvm.ir.TupleType):
+        return f"({', '.join(map(_type_text, ty.fields))})"
+    return str(ty)
+
+
+def _extent_text(extent: Any) -> str:
+    return str(extent.value) if isinstance(extent, tvm.tirx.IntImm) else str(extent)
+
+
+def _table(found: list[dict[str, Any]]) -> Table:
+    table = Table(title=f"{len(found)} external function{'s' * (len(found) != 1)}", title_justify="left")
+    for column in ("name", "target", "inputs", "output"):
+        table.add_column(column, overflow="fold")
+    for each in found:
+        table.add_row(*map(Text, (each["name"], each["target"], ", ".join(each["inputs"]), each["output"])))
+    return table
+
+
+COMMAND = Command(
+    name="partition",
+    help="cut a model into external functions, and write it as TVMScript or as a library",
+    examples=(
+        "partition resnet50.onnx --targets dnnl -o resnet50.so",
+        "partition resnet50.onnx --targets tensorrt,dnnl --policy least-cost -o resnet50.py",
+    ),
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,155 @@
+"""extract_fused_functions: what a module consists of once its ops are lowered and fused.
+
+A read-only analysis, made for tuning after fusion: a kernel that is tuned alone is another kernel than the
+one that its neighbours are fused into.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import tvm
+from tvm import relax
+from tvm.relax.expr import _update_type
+
+from annotated_region.extraction.call_sites import PrimitiveCall, primitive_calls
+from annotated_region.modules import require_well_formed
+
+__all__ = ["extract_fused_functions", "fused"]
+
+
+def extract_fused_functions(
+    mod: tvm.IRModule, target: str | tvm.target.Target | None = None, *, lowered: bool = True
+) -> tvm.IRModule:
+    """The fused primitive functions of a module.
+
+    Parameters
+    ----------
+    mod
+        Any well-formed module, lowered or not; it is not changed. What is constant in it stays
+        unfolded: run `PrepareForInference` first to see the functions that are left afterwards.
+    target
+        What to lower for, where that makes a difference; by default the current target, if any.
+    lowered
+        Whether the functions are TensorIR, as ``FuseTIR`` makes them, or Relax, as ``FuseOps`` does.
+
+    Returns
+    -------
+    tvm.IRModule
+        The functions. Each is public, under its name in the fused module, and can be built and run
+        alone. With ``lowered=False`` the private TensorIR functions that they call are in it, too.
+
+    Raises
+    ------
+    InvalidModuleError
+        The module is not well formed.
+
+    Notes
+    -----
+    Linear in the size of the module, and TVM's own lowering. What no call reaches is left out.
+    """
+    module = fused(mod, target, lowered=lowered)
+    calls: dict[tvm.ir.GlobalVar, PrimitiveCall] = {}
+    for call in primitive_calls(module):
+        calls.setdefault(call.callee, call)
+    return _lowered_module(module, calls) if lowered else _relax_module(module, calls)
+
+
+def fused(
+    mod: tvm.IRModule, target: str | tvm.target.Target | None = None, *, lowered: bool = True
+) -> tvm.IRModule:
+    """The module after TVM's lowering and fusion; parameters are those of `extract_fused_functions`."""
+    require_well_formed(mod)
+    public = any(
+        function.attrs and "global_symbol" in function.attrs for _, function in mod.functions_items()
+    )
+    # In a module of private functions alone nothing says which of them is dead.
+    entries = None if public else [name.name_hint for name in mod.get_global_vars()]
+    passes = [
+        relax.transform.DecomposeOpsForInference(),
+        relax.transform.CanonicalizeBindings(),
+        # Dead code is never called, and FuseOps fails on some of it.
+        relax.transform.DeadCodeElimination(entries),
+        relax.transform.LegalizeOps(),
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.FuseOps(),
+        *([relax.transform.FuseTIR()] if lowered else []),
+    ]
+    with tvm.target.Target(target) if target is not None else nullcontext():
+        return tvm.transform.Sequential(passes, name="fuse")(mod)
+
+
+def _lowered_module(module: tvm.IRModule, calls: dict[tvm.ir.GlobalVar, PrimitiveCall]) -> tvm.IRModule:
+    result = tvm.IRModule()
+    for callee in calls:
+        name = callee.name_hint
+        result.update_func(tvm.ir.GlobalVar(name), module[callee].with_attr("global_symbol", name))
+    return result
+
+
+def _relax_module(module: tvm.IRModule, calls: dict[tvm.ir.GlobalVar, PrimitiveCall]) -> tvm.IRModule:
+    """The functions in Relax, and the TensorIR functions that they call under the names that they have."""
+    result = tvm.IRModule()
+    bodies: dict[tvm.ir.GlobalVar, tvm.tirx.PrimFunc] = {}
+    for callee, call in calls.items():
+        function = module[callee]
+        if isinstance(function, relax.Function):
+            name = callee.name_hint
+            function = function.without_attr("Primitive")
+        else:
+            name = _free_name(module, result, callee.name_hint)
+            function = _alone(call.call)
+        public = function.with_attr("global_symbol", name)
+        symbol = tvm.ir.GlobalVar(name)
+        _update_type(symbol, public.ty)
+        result.update_func(symbol, public)
+        for needed in _called_by(public):
+            bodies.setdefault(needed, module[needed])
+    for symbol, body in bodies.items():
+        result.update_func(symbol, body)
+    return result
+
+
+def _free_name(module: tvm.IRModule, result: tvm.IRModule, name: str) -> str:
+    taken = {symbol.name_hint for part in (module, result) for symbol in part.get_global_vars()}
+    wanted, count = f"fused_{name}", 1
+    while wanted in taken:
+        wanted, count = f"fused_{name}_{count}", count + 1
+    return wanted
+
+
+def _alone(call: relax.Call) -> relax.Function:
+    """A function that does nothing but one ``call_tir``."""
+    operands = call.args[1]
+    fields = list(operands.fields) if isinstance(operands, relax.Tuple) else [operands]
+    params = [relax.Var(f"p{index}", field.ty) for index, field in enumerate(fields)]
+    shapes = [relax.Var("shape", rest.ty) for rest in call.args[2:]]
+    result = relax.Var("out", call.ty)
+    inner = relax.Call(
+        call.op, [call.args[0], relax.Tuple(params), *shapes], call.attrs, call.ty_args, ret_ty=call.ty
+    )
+    body = relax.SeqExpr([relax.DataflowBlock([relax.VarBinding(result, inner)])], result)
+    _update_type(body, call.ty)
+    return _closed(relax.Function([*params, *shapes], body, call.ty))
+
+
+def _closed(function: relax.Function) -> relax.Function:
+    """The function with shape variables of its own, each of which a parameter defines."""
+    free = relax.analysis.free_symbolic_vars(function)
+    if free:
+        sizes = relax.Var("sizes", relax.ShapeType(list(free)))
+        function = relax.Function([*function.params, sizes], function.body, function.ret_ty)
+    return relax.utils.copy_with_new_vars(function)
+
+
+def _called_by(function: relax.Function) -> list[tvm.ir.GlobalVar]:
+    found: dict[tvm.ir.GlobalVar, None] = {}
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            if isinstance(binding.value, tvm.ir.Call) and isinstance(binding.value.op, tvm.ir.Op):
+                found.update(
+                    (argument, None)
+                    for argument in binding.value.args
+                    if isinstance(argument, tvm.ir.GlobalVar)
+                )
+    return list(found)

@@ -1,0 +1,227 @@
+"""extract_hashed_functions: the distinct fused functions of a model zoo, and how often each is called."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import tvm
+import tvm_ffi
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from annotated_region.errors import InvalidModuleError
+from annotated_region.extraction.call_sites import CallSite, primitive_calls
+from annotated_region.extraction.fused_functions import fused
+
+__all__ = ["FusedFunction", "Source", "extract_hashed_functions"]
+
+Source: TypeAlias = tvm.IRModule | Callable[[], tvm.IRModule]
+"""A module, or what makes one; only the latter can be sent to another process."""
+
+# How many models an executor is given ahead of the one whose result is waited for.
+_AHEAD = 16
+_KEYS = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class FusedFunction:
+    """A fused primitive function, with every call of it.
+
+    Attributes
+    ----------
+    name
+        Its name in the first model that calls it.
+    func
+        The TensorIR function, public under that name.
+    call_sites
+        For each model that calls it, where. Models stand in the order in which they were handed in.
+    """
+
+    name: str
+    func: tvm.tirx.PrimFunc
+    call_sites: Mapping[str, tuple[CallSite, ...]]
+
+    @property
+    def count(self) -> int:
+        """How many calls there are in all models together."""
+        return sum(map(len, self.call_sites.values()))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many calls there are in each model that has any."""
+        return {model: len(sites) for model, sites in self.call_sites.items()}
+
+
+def extract_hashed_functions(
+    mods: tvm.IRModule | Iterable[tuple[str, Source]],
+    target: str | tvm.target.Target | None = None,
+    *,
+    executor: Executor | None = None,
+    progress: bool = False,
+    hash_function: Callable[[tvm.tirx.PrimFunc], int] = tvm_ffi.structural_hash,
+) -> dict[int, FusedFunction]:
+    """The distinct fused functions of one module or of many, with their calls.
+
+    Parameters
+    ----------
+    mods
+        One module, which is then called "main", or pairs of a name and a module. In place of a module
+        may stand a function without arguments that makes it, such as ``partial(load, path)``. The
+        iterable is consumed one model after the other, and no model is kept.
+    target
+        See `extract_fused_functions`.
+    executor
+        Where to lower the models; by default right here. With one that uses other processes or
+        machines, the second of each pair has to be a function that can be sent there.
+    progress
+        Whether to show a progress bar with the remaining time on the standard error output.
+    hash_function
+        Distinguishes functions at first sight. Those of the same hash are compared.
+
+    Returns
+    -------
+    dict[int, FusedFunction]
+        In the order of their first calls. The key is the structural hash of the function without its
+        name; if another function has that key already, the next number that is free.
+
+    Raises
+    ------
+    InvalidModuleError
+        A module is not well formed, or cannot be sent to another process.
+
+    Notes
+    -----
+    Calls are counted as they are written: a function that is called from two places counts twice, and
+    what stands in a Relax function that is called twice counts once. The result is the same with any
+    executor.
+    """
+    models = [("main", mods)] if isinstance(mods, tvm.IRModule) else mods
+    found: dict[int, _Entry] = {}
+    with _bar() if progress else nullcontext() as bar:
+        shown = models if bar is None else bar.track(models, description="extracting")
+        for name, extracts in _extracted(shown, target, executor):
+            for extract in extracts:
+                _entry_for(extract, found, hash_function).sites.setdefault(name, []).append(extract.site)
+    return {key: entry.finished() for key, entry in found.items()}
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A function whose calls are still being gathered."""
+
+    func: tvm.tirx.PrimFunc
+    name: str
+    sites: dict[str, list[CallSite]]
+
+    def finished(self) -> FusedFunction:
+        sites = {model: tuple(found) for model, found in self.sites.items()}
+        return FusedFunction(self.name, self.func.with_attr("global_symbol", self.name), sites)
+
+
+@dataclass(frozen=True, slots=True)
+class _Extract:
+    """One call that a model makes, and the function that it calls, without its name."""
+
+    func: _Portable
+    name: str
+    site: CallSite
+
+
+class _Portable:
+    """A TensorIR function that travels between processes as TVMScript.
+
+    TVM's own serialization crashes the process on most functions; text is read back without loss, which
+    the receiver checks.
+    """
+
+    def __init__(self, func: tvm.tirx.PrimFunc) -> None:
+        self.func = func
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_text, (self.func.script(), tvm_ffi.structural_hash(self.func))
+
+
+def _from_text(text: str, expected: int) -> _Portable:
+    func = tvm.script.from_source(text)
+    if tvm_ffi.structural_hash(func) != expected:
+        raise InvalidModuleError(f"TVMScript does not say all that is in this function:\n{text}")
+    return _Portable(func)
+
+
+class _Work:
+    """A model on its way to an executor."""
+
+    def __init__(self, name: str, source: Source) -> None:
+        self.name = name
+        self.source = source
+
+    def module(self) -> tvm.IRModule:
+        return self.source if isinstance(self.source, tvm.IRModule) else self.source()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if isinstance(self.source, tvm.IRModule):
+            raise InvalidModuleError(
+                f"module {self.name!r} cannot be sent to another process; hand in a function that makes it "
+                "there, such as functools.partial(load, path)"
+            )
+        return _Work, (self.name, self.source)
+
+
+def _extracted(
+    models: Iterable[tuple[str, Source]], target: str | tvm.target.Target | None, executor: Executor | None
+) -> Iterator[tuple[str, list[_Extract]]]:
+    """What each model calls, in the order of the models."""
+    if executor is None:
+        for name, source in models:
+            yield name, _extract(_Work(name, source), target)
+        return
+    pending: deque[tuple[str, Future[list[_Extract]]]] = deque()
+    for name, source in models:
+        pending.append((name, executor.submit(_extract, _Work(name, source), target)))
+        if len(pending) > _AHEAD:
+            first, future = pending.popleft()
+            yield first, future.result()
+    while pending:
+        first, future = pending.popleft()
+        yield first, future.result()
+
+
+def _extract(work: _Work, target: str | tvm.target.Target | None) -> list[_Extract]:
+    module = fused(work.module(), target)
+    nameless: dict[tvm.ir.GlobalVar, _Portable] = {}
+    extracts = []
+    for call in primitive_calls(module):
+        callee = call.callee
+        if isinstance(module[callee], tvm.tirx.PrimFunc):
+            if callee not in nameless:
+                nameless[callee] = _Portable(_without_name(module[callee]))
+            extracts.append(_Extract(nameless[callee], callee.name_hint, call.site))
+    return extracts
+
+
+def _without_name(func: tvm.tirx.PrimFunc) -> tvm.tirx.PrimFunc:
+    return func.without_attr("global_symbol") if func.attrs and "global_symbol" in func.attrs else func
+
+
+def _entry_for(
+    extract: _Extract, found: dict[int, _Entry], hash_function: Callable[[tvm.tirx.PrimFunc], int]
+) -> _Entry:
+    """The entry of the function that is called; the first free key from its hash on if it has none yet."""
+    func = extract.func.func
+    key = hash_function(func) % _KEYS
+    while key in found:
+        if tvm_ffi.structural_equal(found[key].func, func):
+            return found[key]
+        key = (key + 1) % _KEYS
+    found[key] = _Entry(func, extract.name, {})
+    return found[key]
+
+
+def _bar() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)

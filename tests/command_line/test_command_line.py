@@ -1,0 +1,239 @@
+"""The program through its process: what it prints, what it writes, its exit codes, and never a traceback."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from command_line_kit import called, program, small_model
+from tvm import relax
+
+from annotated_region.command_line.run import COMMANDS
+
+SCRIPT = """\
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+        with R.dataflow():
+            a = R.add(x, y)
+            b = R.nn.relu(a)
+            R.output(b)
+        return b
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return small_model(tmp_path_factory.mktemp("models"))
+
+
+def assert_refused(finished, code, *texts):
+    assert finished.returncode == code
+    for text in texts:
+        assert text in finished.stderr
+    assert "Traceback" not in finished.stderr
+    assert not finished.stdout
+
+
+# -- what it does ----------------------------------------------------------------------------------
+
+
+def test_explain_shows_regions_and_reasons(model):
+    finished = program("explain", model, "--targets", "dnnl", "--ops")
+    assert finished.returncode == 0, finished.stderr
+    assert "Regions of main" in finished.stdout
+    assert "nn.conv2d" in finished.stdout
+    assert "dnnl: 4 of 4 ops in 1 region" in finished.stdout
+
+
+def test_explain_prints_the_report_as_json(model):
+    finished = program("explain", model, "--targets", "tensorrt,dnnl", "--json")
+    (function,) = json.loads(finished.stdout)["functions"]
+    assert [op["placed"] for op in function["ops"]] == ["dnnl"] * 4
+    assert "tensorrt" in function["unavailable"]
+
+
+def test_explain_knows_what_the_cheapest_placement_costs(model):
+    finished = program("explain", model, "--targets", "dnnl", "--policy", "least-cost", "--json")
+    report = json.loads(finished.stdout)
+    assert 0 < report["lower_bound"] <= report["cost"]
+
+
+def test_partition_writes_tvmscript(model, tmp_path):
+    finished = program("partition", model, "--targets", "dnnl", "-o", tmp_path / "out.py")
+    assert finished.returncode == 0, finished.stderr
+    assert "1 external function" in finished.stdout
+    text = (tmp_path / "out.py").read_text()
+    assert '"Codegen": "dnnl"' in text
+
+
+def test_partition_writes_a_library_that_computes_the_model(model, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="what to compare with")
+    library = tmp_path / "small.so"
+    finished = program("partition", model, "--targets", "dnnl", "-o", library, "--json")
+    assert finished.returncode == 0, finished.stderr
+    (external,) = json.loads(finished.stdout)["external_functions"]
+    assert external["inputs"] == ["float32[1, 3, 8, 8]"]
+    image = np.random.default_rng(1).standard_normal((1, 3, 8, 8), dtype=np.float32)
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
+    session = onnxruntime.InferenceSession(model.read_bytes(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"x": image})
+    np.testing.assert_allclose(
+        machine["main"](tvm.runtime.tensor(image)).numpy(), expected, rtol=1e-4, atol=1e-5
+    )
+
+
+def test_extract_counts_what_models_share(model, tmp_path):
+    other = small_model(tmp_path, "other.onnx", channels=5)
+    twin = small_model(tmp_path, "twin.onnx")
+    finished = program("extract", model, other, twin, "--json", "-o", tmp_path / "zoo.json")
+    statistics = json.loads(finished.stdout)
+    assert statistics == json.loads((tmp_path / "zoo.json").read_text())
+    assert list(statistics["models"]) == ["small", "other", "twin"]
+    assert statistics["models"]["other"]["shared"] == 0
+    assert statistics["shared"] == statistics["models"]["small"]["distinct"] > 0
+    assert statistics["calls"] == sum(each["calls"] for each in statistics["models"].values())
+
+
+def test_extract_says_the_same_with_several_processes(model, tmp_path):
+    twin = small_model(tmp_path, "twin.onnx")
+    one = program("extract", model, twin, "--json")
+    two = program("extract", model, twin, "--json", "--jobs", "2")
+    assert one.returncode == two.returncode == 0, two.stderr
+    assert one.stdout == two.stdout
+    assert "are shared by several models." in program("extract", model, twin).stdout
+
+
+def test_a_module_as_tvmscript_is_read(tmp_path):
+    (tmp_path / "module.py").write_text(SCRIPT)
+    finished = program("explain", "module.py", "--targets", "dnnl", "--no-prepare", folder=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    assert "dnnl: 2 of 2 ops in 1 region" in finished.stdout
+
+
+# -- help ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_help_shows_examples(command):
+    finished = called(command.name, "--help")
+    assert finished.returncode == 0
+    for example in command.examples:
+        assert f"annotated-region {example}" in finished.stdout
+
+
+def test_help_lists_the_commands_and_the_version_is_told():
+    text = program("--help").stdout
+    assert all(command.name in text for command in COMMANDS)
+    assert program("--version").stdout.startswith("annotated-region ")
+
+
+# -- what it refuses -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "required: command"),
+        (("frobnicate",), "invalid choice"),
+        (("explain",), "required: model, --targets"),
+        (("explain", "m.onnx", "--targets", "dnnl,,"), "no list of names"),
+        (("explain", "m.onnx", "--targets", "dnnl", "--policy", "best"), "invalid choice"),
+        (("extract",), "required: model"),
+        (("extract", "m.onnx", "--jobs", "many"), "invalid int value"),
+    ],
+)
+def test_arguments_that_make_no_sense(words, message):
+    assert_refused(called(*words), 2, "usage:", message)
+
+
+def test_arguments_that_make_no_sense_end_the_process_so():
+    assert_refused(program("explain", "m.onnx"), 2, "usage:", "required: --targets")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    assert_refused(
+        program("explain", "no.onnx", "--targets", "dnnl", folder=tmp_path), 1, "no.onnx cannot be read"
+    )
+
+
+def test_an_unknown_ending_is_named(tmp_path):
+    assert_refused(called("extract", tmp_path / "model.bin"), 1, "model.bin", ".onnx, .py")
+
+
+def test_an_unknown_target_is_named_with_the_known_ones(model):
+    assert_refused(called("explain", model, "--targets", "dnl"), 1, "unknown target 'dnl'", "'dnnl'")
+
+
+def test_an_output_of_unknown_kind_is_refused_before_any_work():
+    finished = called("partition", "no.onnx", "--targets", "dnnl", "-o", "x.zip")
+    assert_refused(finished, 1, "x.zip ends neither in .so nor in .py")
+
+
+def test_a_file_that_cannot_be_written_is_named(model, tmp_path):
+    finished = program("partition", model, "--targets", "dnnl", "-o", tmp_path / "no" / "x.py")
+    assert_refused(finished, 1, "No such file or directory", "x.py")
+
+
+CORRUPT = {
+    "empty.onnx": b"",
+    "noise.onnx": bytes(range(256)) * 4,
+    "text.onnx": b"this is no model\n",
+    "empty.py": b"",
+    "noise.py": b"\xff\xfe\x00",
+    "broken.py": b"class Module(\n",
+}
+
+
+@pytest.mark.parametrize("name", CORRUPT)
+def test_a_corrupt_file_is_named(name, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(CORRUPT[name])
+    assert_refused(called("explain", path, "--targets", "dnnl"), 1, f"error: {path} ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("explain", "--targets=dnnl"), ("partition", "--targets=dnnl"), ("extract",)],
+    ids=lambda words: words[0],
+)
+def test_every_command_names_a_corrupt_file(words, tmp_path):
+    (tmp_path / "noise.onnx").write_bytes(CORRUPT["noise.onnx"])
+    assert_refused(program(*words, "noise.onnx", folder=tmp_path), 1, "error: noise.onnx is no ONNX model")
+
+
+def test_a_truncated_model_is_named(model, tmp_path):
+    (tmp_path / "half.onnx").write_bytes(model.read_bytes()[:200])
+    assert_refused(called("extract", tmp_path / "half.onnx"), 1, "half.onnx")
+
+
+def test_a_model_with_an_op_that_nobody_knows_is_named(model, tmp_path):
+    changed = onnx.load(model)
+    changed.graph.node[1].op_type = "Frobnicate"
+    onnx.save(changed, tmp_path / "strange.onnx")
+    finished = called("explain", tmp_path / "strange.onnx", "--targets", "dnnl")
+    assert_refused(finished, 1, "TVM cannot import", "strange.onnx", "Frobnicate")
+
+
+def test_a_traceback_is_shown_to_who_asks(tmp_path):
+    finished = program("explain", "no.onnx", "--targets", "dnnl", "--traceback", folder=tmp_path)
+    assert finished.returncode == 1
+    assert "Traceback" in finished.stderr
+
+
+def test_who_reads_the_first_line_alone_sees_no_error(model):
+    command = [sys.executable, "-m", "annotated_region", "explain", str(model), "--targets", "dnnl", "--json"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as closed:
+        finished = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
+    assert (finished.returncode, finished.stderr) == (0, "")
