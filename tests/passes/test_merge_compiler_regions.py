@@ -1,5 +1,6 @@
 """MergeCompilerRegions: as large as validity allows, whatever the binding order."""
 
+import merge_campaign
 import pytest
 from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
@@ -119,3 +120,9 @@ def test_a_merge_of_merged_regions_changes_nothing():
     annotated = ar.passes.AnnotateTarget(["sketch"])(module_of(TWO_RESOLUTIONS))
     once = ar.passes.MergeCompilerRegions()(annotated)
     assert ar.passes.MergeCompilerRegions()(once).script() == once.script()
+
+
+def test_layered_graphs_of_two_targets_stay_valid():
+    claim_ops("first", "relax.add", "relax.nn.relu")
+    claim_ops("second", "relax.add", "relax.tanh")
+    assert all(merge_campaign.check(mod, targets) for mod, targets in merge_campaign.examples(48, seed=2))
