@@ -6,12 +6,13 @@ global function ``annotated_region.<target>.open``, which the backend registers 
 
     open(description: str, model: bytes, weights: Array[Tensor]) -> Function(*inputs, *outputs)
 
-The runner belongs to the library: it is given back when the library is unloaded, unless Python has ended.
+The runner is kept as long as the process runs, as TVM keeps the libraries that it loads. It is not given
+back when a library is unloaded after all: engines then wait for their threads, which cannot end within
+``dlclose``.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,8 +26,6 @@ from annotated_region.backends.onnx_emitter.model import EmittedModel
 from annotated_region.errors import CodegenError
 
 __all__ = ["Description", "build_options", "entry_modules", "entry_text", "register_runtime"]
-
-_ALIVE = "annotated_region.python_is_alive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +133,6 @@ struct Region {{
     result->v_int64 = 0;
     return 0;
   }}
-
-  ~Region() {{
-    static const char name[] = "{alive}";
-    if (TVMFFIObjectHandle alive = global(name, sizeof(name) - 1)) {{
-      TVMFFIObjectDecRef(alive);
-      if (runner != nullptr) TVMFFIObjectDecRef(runner);
-    }}
-    if (weights != nullptr) TVMFFIObjectDecRef(weights);
-  }}
 }};
 
 }}  // namespace
@@ -168,7 +158,7 @@ ANNOTATED_REGION_SYMBOL(__init_{symbol})(void*, const TVMFFIAny* arguments, int3
 
 def entry_text(target: str, models: Sequence[EmittedModel], options: Mapping[str, Any]) -> str:
     """The translation unit of all regions of a module."""
-    parts = [_HEAD.format(target=target, alive=_ALIVE)]
+    parts = [_HEAD.format(target=target)]
     for model in models:
         if not (model.symbol.isidentifier() and model.symbol.isascii()):
             raise CodegenError(
@@ -240,6 +230,3 @@ def register_runtime(target: str, opener: Opener) -> None:
         )
 
     tvm_ffi.register_global_func(f"annotated_region.{target}.open", open_region, override=True)
-    if tvm.get_global_func(_ALIVE, allow_missing=True) is None:
-        tvm_ffi.register_global_func(_ALIVE, lambda: None)
-        atexit.register(tvm_ffi.registry.remove_global_func, _ALIVE)

@@ -62,7 +62,9 @@ def _tensor(argument: Any) -> Any:
     """The argument as a dense tensor: a shape becomes a vector, a view with gaps is copied."""
     if not hasattr(argument, "data_ptr"):
         return tvm.runtime.tensor(np.asarray(list(argument), np.int64))
-    return argument if argument.is_contiguous() else tvm.runtime.tensor(argument.numpy())
+    if argument.is_contiguous():
+        return argument
+    return tvm.runtime.tensor(np.ascontiguousarray(np.from_dlpack(argument)))
 
 
 def _place(tensor: Any) -> tuple[str, int, Any, list[int], int]:

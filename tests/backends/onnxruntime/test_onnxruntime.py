@@ -1,0 +1,341 @@
+"""ONNX Runtime end to end: models, several results, any shape, settings, threads, and what goes wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import onnxruntime
+import pytest
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+from tvm.relax import op
+
+import annotated_region as ar
+from annotated_region.backends.onnx_emitter.entry import Description
+from annotated_region.backends.onnxruntime import library, runtime
+from annotated_region.backends.onnxruntime.session import Settings
+from annotated_region.errors import BackendUnavailableError, CodegenError
+from annotated_region.testing.light_models import input_of, light_model, light_module
+
+
+def array(*shape, seed=5):
+    return np.random.default_rng(seed).standard_normal(shape).astype("float32")
+
+
+def module(params, make):
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            made = make(builder)
+            outputs = [builder.emit_output(part) for part in (made if isinstance(made, tuple) else (made,))]
+        builder.emit_func_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
+    return builder.finalize()
+
+
+def var(name, shape, dtype="float32"):
+    return relax.Var(name, relax.TensorType(shape, dtype))
+
+
+def two_results():
+    """Two results of different types, over a weight that does not stand in the model itself."""
+    x = var("x", (4, 32))
+
+    def make(builder):
+        product = builder.emit(op.matmul(x, relax.const(array(32, 16))))
+        return op.nn.relu(product), op.argmax(product, axis=1)
+
+    return module([x], make)
+
+
+def expected_two(data):
+    product = data @ array(32, 16)
+    return np.maximum(product, 0), product.argmax(1)
+
+
+def built(mod, **options):
+    partitioned = ar.partition(mod, ["onnxruntime"], prepare=False)
+    return relax.VirtualMachine(ar.build(partitioned, options={"onnxruntime": options}), tvm.cpu())
+
+
+def call(machine, *arrays):
+    result = machine["main"](*(tvm.runtime.tensor(array) for array in arrays))
+    return [result.numpy()] if hasattr(result, "numpy") else [part.numpy() for part in result]
+
+
+def recorded(calls, make):
+    def make_and_note(*args):
+        calls.append(args)
+        return make(*args)
+
+    return make_and_note
+
+
+def symbols_of(mod):
+    return [
+        str(name.name_hint)
+        for name, function in mod.functions.items()
+        if function.attrs and "Codegen" in function.attrs
+    ]
+
+
+# --- it runs
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
+def test_a_light_model_is_one_region_and_runs_as_on_onnx_runtime_itself(name):
+    model = light_model(name)
+    inputs = input_of(model)
+    partitioned = ar.partition(light_module(name), ["onnxruntime"])
+    assert symbols_of(partitioned) == ["onnxruntime_main_0"]
+    machine = relax.VirtualMachine(ar.build(partitioned), tvm.cpu())
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for _ in range(2):
+        found = call(machine, *inputs.values())[0]
+        np.testing.assert_allclose(found, session.run(None, inputs)[0], rtol=1e-3, atol=1e-5)
+
+
+def test_several_results_are_written_where_the_caller_wants_them():
+    machine = built(two_results())
+    for seed in (1, 2):
+        data = array(4, 32, seed=seed)
+        found, wanted = call(machine, data), expected_two(data)
+        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(found[1], wanted[1])
+
+
+def test_one_machine_runs_any_batch_and_length():
+    n, s = tirx.Var("n", "int64"), tirx.Var("s", "int64")
+    x = var("x", (n, s, 8))
+
+    def make(builder):
+        flat = builder.emit(op.reshape(x, (n * s, 8)))
+        product = builder.emit(op.matmul(flat, relax.const(array(8, 8))))
+        return op.nn.softmax(op.reshape(product, (n, s, 8)), -1)
+
+    machine = built(module([x], make))
+    for extents in ((1, 1), (3, 5), (2, 7)):
+        data = array(*extents, 8)
+        scores = np.exp(data @ array(8, 8))
+        np.testing.assert_allclose(
+            call(machine, data)[0], scores / scores.sum(-1, keepdims=True), rtol=1e-4, atol=1e-6
+        )
+
+
+def test_a_symbol_that_no_tensor_of_the_region_has_is_passed_as_a_shape():
+    n = tirx.Var("n", "int64")
+    x, other = var("x", (1, 3)), var("other", (n, 2))
+    mod = module([x, other], lambda _: (op.exp(op.broadcast_to(x, (n, 3))), op.sort(other)))
+    partitioned = ar.partition(mod, ["onnxruntime"], prepare=False)
+    (symbol,) = symbols_of(partitioned)
+    assert any(isinstance(param.ty, relax.ShapeType) for param in partitioned[symbol].params)
+    machine = relax.VirtualMachine(ar.build(partitioned), tvm.cpu())
+    for rows in (4, 1):
+        found = call(machine, array(1, 3), array(rows, 2))[0]
+        np.testing.assert_allclose(found, np.repeat(np.exp(array(1, 3)), rows, 0), rtol=1e-6)
+
+
+def test_half_precision_and_truth_values_pass_as_they_are():
+    x, y = var("x", (2, 8), "float16"), var("y", (2, 8), "bool")
+    mod = module([x, y], lambda _: (op.where(y, op.nn.gelu(x), x), op.logical_not(y)))
+    data, mask = array(2, 8).astype("float16"), array(2, 8, seed=9) > 0
+    first, second = call(built(mod), data, mask)
+    assert first.dtype == np.float16
+    np.testing.assert_array_equal(first[~mask], data[~mask])
+    np.testing.assert_array_equal(second, ~mask)
+
+
+def test_two_modules_with_functions_of_one_name_keep_apart():
+    def adding(value):
+        x = var("x", (3,))
+        return built(module([x], lambda _: op.add(x, relax.const(np.full(3, value, "float32")))))
+
+    one, two = adding(1), adding(2)
+    zeros = np.zeros(3, "float32")
+    assert [call(machine, zeros)[0][0] for machine in (one, two, one)] == [1, 2, 1]
+
+
+def test_several_threads_may_call_one_region():
+    """A virtual machine belongs to one thread, a library to all."""
+    loaded = ar.build(ar.partition(two_results(), ["onnxruntime"], prepare=False)).jit()
+    machines, results = [relax.VirtualMachine(loaded, tvm.cpu()) for _ in range(2)], {}
+
+    def work(seed):
+        results[seed] = [call(machines[seed], array(4, 32, seed=seed))[0] for _ in range(20)]
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed in range(2):
+        wanted = expected_two(array(4, 32, seed=seed))[0]
+        for found in results[seed]:
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_onnx_runtime_and_dnnl_share_a_model():
+    """What one declines the other may take; both kinds of code are linked into one library."""
+    x = var("x", (1, 8))
+
+    def make(builder):
+        left = builder.emit(op.nn.relu(op.matmul(x, relax.const(array(8, 40)))))
+        return op.topk(left, 3, ret_type="values")
+
+    partitioned = ar.partition(module([x], make), ["dnnl", "onnxruntime"], prepare=False)
+    assert sorted(name.split("_")[0] for name in symbols_of(partitioned)) == ["dnnl", "onnxruntime"]
+    machine = relax.VirtualMachine(ar.build(partitioned), tvm.cpu())
+    data = array(1, 8, seed=8)
+    expected = -np.sort(-np.maximum(data @ array(8, 40), 0), axis=1)[:, :3]
+    np.testing.assert_allclose(call(machine, data)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+# --- nothing is copied, nothing is made twice
+
+
+class RecordingSession:
+    """Notes what is bound."""
+
+    def __init__(self):
+        self.bound = []
+
+    def io_binding(self):
+        return self
+
+    def bind_input(self, *place):
+        self.bound.append(place)
+
+    bind_output = bind_input
+
+    def run_with_iobinding(self, binding):
+        assert binding is self
+
+
+def test_inputs_and_outputs_are_bound_where_they_lie():
+    session = RecordingSession()
+    runner = runtime.Runner(Description("r", ("a",), ("b",), ()), session, {})
+    source, target = (tvm.runtime.tensor(array(2, 3)) for _ in range(2))
+    runner(source, target)
+    dtype = np.dtype("float32")
+    assert session.bound == [
+        ("a", "cpu", 0, dtype, [2, 3], source.data_ptr()),
+        ("b", "cpu", 0, dtype, [2, 3], target.data_ptr()),
+    ]
+
+
+def test_a_view_with_gaps_is_made_dense():
+    session = RecordingSession()
+    runner = runtime.Runner(Description("r", ("a",), (), ()), session, {})
+    view = tvm_ffi.from_dlpack(np.arange(12, dtype="float32").reshape(3, 4)[:, ::2])
+    assert not view.is_contiguous()
+    runner(view)
+    ((_name, _device, _index, _dtype, shape, address),) = session.bound
+    assert shape == [3, 2]
+    assert address != view.data_ptr()
+
+
+def test_a_session_is_made_once_for_all_machines_of_a_library(monkeypatch):
+    made = []
+    monkeypatch.setattr(runtime, "make_session", recorded(made, runtime.make_session))
+    loaded = ar.build(ar.partition(two_results(), ["onnxruntime"], prepare=False)).jit()
+    for _ in range(2):
+        machine = relax.VirtualMachine(loaded, tvm.cpu())
+        for _ in range(2):
+            call(machine, array(4, 32))
+    assert len(made) == 1
+
+
+def test_weights_are_read_where_they_lie():
+    weights = tvm.runtime.tensor(array(64, 64))
+    seen = {}
+
+    def make_session(_model, arrays, _settings):
+        seen.update(arrays)
+        return RecordingSession()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runtime, "make_session", make_session)
+        runtime.open_region(Description("r", (), (), ("w",)), b"", [weights])
+    assert seen["w"].ctypes.data == weights.data_ptr()
+
+
+# --- settings
+
+
+def test_settings_reach_the_session(monkeypatch):
+    made = []
+    monkeypatch.setattr(runtime, "make_session", recorded(made, runtime.make_session))
+    call(built(two_results(), threads=2, spinning=True, optimization="basic"), array(4, 32))
+    ((_model, _weights, settings),) = made
+    assert settings == Settings(("CPUExecutionProvider",), 2, True, "basic")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"thread": 1}, r"does not know the option 'thread'; known: providers, threads"),
+        ({"optimization": "most"}, r"optimization 'most'; known: disable_all"),
+        ({"threads": -1}, r"-1 threads"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_refused_when_the_module_is_built(options, message):
+    with pytest.raises(CodegenError, match=message):
+        built(two_results(), **options)
+
+
+def test_a_provider_that_is_not_there_is_named_at_run_time():
+    machine = built(two_results(), providers=["NoSuchExecutionProvider"])
+    with pytest.raises(BackendUnavailableError, match=r"has no NoSuchExecutionProvider, only .*CPUExecution"):
+        call(machine, array(4, 32))
+
+
+# --- where it is missing
+
+
+def test_a_missing_library_is_reported_with_its_remedy(monkeypatch):
+    monkeypatch.setattr(library, "find_spec", lambda name: None if name == "onnxruntime" else name)
+    assert library.unavailable() == "onnxruntime not installed; pip install onnxruntime"
+    report = str(ar.explain(two_results(), ["onnxruntime"], prepare=False))
+    assert "pip install onnxruntime" in report
+    with pytest.raises(BackendUnavailableError, match="pip install onnxruntime"):
+        ar.build(ar.partition(two_results(), ["onnxruntime"], prepare=False, cross_compile=True))
+
+
+def test_every_claim_has_a_converter_and_every_other_op_a_reason():
+    x = var("x", (4, 8))
+    report = ar.explain(module([x], lambda _: op.sort(op.exp(x))), ["onnxruntime"], prepare=False)
+    (function,) = report.functions
+    assert [entry.placed for entry in function.ops] == ["onnxruntime", "host"]
+    assert "no rule for relax.sort" in str(report)
+
+
+RUN = """
+import sys
+import numpy as np
+import tvm
+from tvm import relax
+library, image, mode = sys.argv[1:]
+if mode == "with":
+    import annotated_region.backends.onnxruntime
+machine = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())
+print(machine["main"](tvm.runtime.tensor(np.load(image)))[0].numpy().sum())
+"""
+
+
+def test_an_exported_library_runs_in_a_process_that_imports_the_backend(tmp_path):
+    path, image = str(tmp_path / "model.so"), str(tmp_path / "image.npy")
+    ar.build(ar.partition(two_results(), ["onnxruntime"], prepare=False)).export_library(path)
+    np.save(image, array(4, 32))
+    results = {
+        mode: subprocess.run(
+            [sys.executable, "-c", RUN, path, image, mode], capture_output=True, text=True, check=False
+        )
+        for mode in ("with", "without")
+    }
+    assert results["with"].returncode == 0, results["with"].stderr
+    np.testing.assert_allclose(float(results["with"].stdout), expected_two(array(4, 32))[0].sum(), rtol=1e-4)
+    assert results["without"].returncode != 0
+    assert "import annotated_region.backends.onnxruntime" in results["without"].stderr
