@@ -11,10 +11,13 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass
+from itertools import combinations
 
 from annotated_region.placement.problem import Problem
 
 __all__ = ["Step", "frontier_sizes", "narrow_order", "steps_of"]
+
+_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,8 @@ class _Ready:
         self._order = order
         self._visited = [False] * problem.nodes
         self._between = [0] * problem.nodes  # producers that are not visited, but depend on what is
-        self._candidates: dict[int, None] = {}
+        # For each node that reads something visited, the made values among those that it reads.
+        self._candidates: dict[int, frozenset[int]] = {}
         self._touched: list[list[int]] = [[] for _ in order]
         for node in order:
             self._touched[first[node]].append(node)
@@ -155,26 +159,30 @@ class _Ready:
         self._candidates.pop(node, None)
         for reader in self._problem.successors[node]:
             self._between[reader] -= 1
-            self._candidates[reader] = None
+            self._candidates[reader] = frozenset(filter(self._is_made, self._problem.reads[reader]))
 
     def minimal(self, live: list[int]) -> tuple[tuple[int, ...], ...]:
         """The minimal sets of slots that such nodes read."""
-        slot_of = {value: slot for slot, value in enumerate(live) if self._is_made(value)}
-        sets: dict[frozenset[int], None] = {}
-        for node in self._candidates:
-            if self._between[node] == 0:
-                reads = self._problem.reads[node]
-                sets[frozenset(slot_of[value] for value in reads if value in slot_of)] = None
-        found: list[frozenset[int]] = []
-        for slots in sorted(sets, key=lambda slots: (len(slots), sorted(slots))):
-            if not any(smaller <= slots for smaller in found):
-                found.append(slots)
-        return tuple(tuple(sorted(slots)) for slots in found)
+        slot_of = {value: slot for slot, value in enumerate(live)}
+        sets = {values for node, values in self._candidates.items() if self._between[node] == 0}
+        minimal = [
+            sorted(map(slot_of.__getitem__, values)) for values in sets if not _has_part_in(values, sets)
+        ]
+        return tuple(map(tuple, sorted(minimal, key=lambda slots: (len(slots), slots))))
 
     def _is_made(self, value: int) -> bool:
         """Whether a visited node made the value."""
         producer = self._problem.values[value].producer
         return producer is not None and self._visited[producer]
+
+
+def _has_part_in(values: frozenset[int], sets: set[frozenset[int]]) -> bool:
+    """Whether `sets` has a proper subset of `values`."""
+    if len(values) == 1:
+        return frozenset() in sets
+    if len(values) > _FEW:
+        return any(smaller < values for smaller in sets)
+    return any(frozenset(part) in sets for size in range(len(values)) for part in combinations(values, size))
 
 
 class _LaterPlaces:
