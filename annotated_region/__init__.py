@@ -12,10 +12,12 @@ from annotated_region.errors import (
     BackendUnavailableError,
     BuildError,
     CodegenError,
+    DrawingError,
     InvalidClaimError,
     InvalidModuleError,
     MalformedAnnotationError,
     ModelError,
+    OpInfoError,
     OverlappingRegionsError,
     PinError,
     RegionCycleError,
@@ -30,6 +32,7 @@ from annotated_region.extraction import (
     to_tuning_tasks,
 )
 from annotated_region.least_cost import LeastCost
+from annotated_region.op_info import OpInfo, infer_op_info, op_infos
 from annotated_region.op_view import OpView
 from annotated_region.passes.pipeline import explain, partition
 from annotated_region.policies import Priority
@@ -52,6 +55,7 @@ __all__ = [
     "CostModel",
     "CostUnit",
     "Device",
+    "DrawingError",
     "FusedFunction",
     "InvalidClaimError",
     "InvalidModuleError",
@@ -60,6 +64,8 @@ __all__ = [
     "MalformedAnnotationError",
     "MeasuredCost",
     "ModelError",
+    "OpInfo",
+    "OpInfoError",
     "OpView",
     "OverlappingRegionsError",
     "PinError",
@@ -78,9 +84,11 @@ __all__ = [
     "compiler_begin",
     "compiler_end",
     "explain",
+    "infer_op_info",
     "extract_fused_functions",
     "extract_hashed_functions",
     "known_targets",
+    "op_infos",
     "partition",
     "passes",
     "register_backend",

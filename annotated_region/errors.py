@@ -12,6 +12,7 @@ __all__ = [
     "BackendUnavailableError",
     "BuildError",
     "CodegenError",
+    "DrawingError",
     "InvalidClaimError",
     "InvalidModuleError",
     "MalformedAnnotationError",
@@ -84,6 +85,10 @@ class RegionRejectedError(AnnotatedRegionError):
 
 class CodegenError(AnnotatedRegionError):
     """A code generator met an external function that it cannot translate."""
+
+
+class DrawingError(AnnotatedRegionError):
+    """A report cannot be drawn: an unknown kind of file, or no layout engine."""
 
 
 class BuildError(AnnotatedRegionError):

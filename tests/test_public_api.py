@@ -20,6 +20,10 @@ NAMES = [
     "Certificate",
     "Composite",
     "LinkedExecutable",
+    "OpInfo",
+    "OpInfoError",
+    "infer_op_info",
+    "op_infos",
     "OpView",
     "Priority",
     "Report",
@@ -43,6 +47,7 @@ NAMES = [
     "BackendUnavailableError",
     "BuildError",
     "CodegenError",
+    "DrawingError",
     "InvalidClaimError",
     "InvalidModuleError",
     "MalformedAnnotationError",
@@ -57,6 +62,9 @@ NAMES = [
 
 PASSES = [
     "AnnotateTarget",
+    "FuseTIRWithOpInfo",
+    "LegalizeWithOpInfo",
+    "RaiseToOps",
     "MergeCompilerRegions",
     "PartitionGraph",
     "PrepareForInference",

@@ -1,17 +1,23 @@
 """The passes, each an IRModule -> IRModule transformation in a file of its own."""
 
 from annotated_region.passes.annotate_target import AnnotateTarget
+from annotated_region.passes.fuse_tir_with_op_info import FuseTIRWithOpInfo
 from annotated_region.passes.inline_partitions import InlinePartitions
+from annotated_region.passes.legalize_with_op_info import LegalizeWithOpInfo
 from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
 from annotated_region.passes.partition_graph import PartitionGraph
 from annotated_region.passes.prepare_for_inference import PrepareForInference
+from annotated_region.passes.raise_to_ops import RaiseToOps
 from annotated_region.passes.resolve_conflicts import ResolveConflicts
 
 __all__ = [
     "AnnotateTarget",
+    "FuseTIRWithOpInfo",
     "InlinePartitions",
+    "LegalizeWithOpInfo",
     "MergeCompilerRegions",
     "PartitionGraph",
     "PrepareForInference",
+    "RaiseToOps",
     "ResolveConflicts",
 ]

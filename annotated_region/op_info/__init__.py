@@ -1,0 +1,30 @@
+"""Op info: which ops lowered code computes, attached to it, kept through fusion, or inferred."""
+
+from annotated_region.op_info.infer import infer_op_info, op_infos
+from annotated_region.op_info.info import (
+    ArgRole,
+    Composition,
+    Number,
+    OpInfo,
+    Parameter,
+    Result,
+    Shape,
+    Sources,
+    Value,
+)
+from annotated_region.op_info.kinds import OpKind
+
+__all__ = [
+    "ArgRole",
+    "Composition",
+    "Number",
+    "OpInfo",
+    "OpKind",
+    "Parameter",
+    "Result",
+    "Shape",
+    "Sources",
+    "Value",
+    "infer_op_info",
+    "op_infos",
+]

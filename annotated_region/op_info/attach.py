@@ -1,0 +1,72 @@
+"""Attaches op info to PrimFuncs as the function attribute ``op_info``, a line of JSON, and reads it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import tvm
+from tvm import relax
+
+from annotated_region.op_info.calls import flat_operands, info_of_call
+from annotated_region.op_info.info import Composition, Number, Parameter, Result, Source
+
+__all__ = ["OP_INFO", "attach", "attached", "composition_of_lowering"]
+
+OP_INFO = "op_info"
+"""The name of the attribute."""
+
+
+def attach(func: tvm.tirx.PrimFunc, composition: Composition) -> tvm.tirx.PrimFunc:
+    """The same PrimFunc with the attribute."""
+    return func.with_attr(OP_INFO, composition.to_json())
+
+
+def attached(func: tvm.tirx.PrimFunc) -> Composition | None:
+    """What the attribute says; None without one.
+
+    Raises
+    ------
+    OpInfoError
+        The attribute is malformed.
+    """
+    text = func.attrs.get(OP_INFO) if func.attrs else None
+    return None if text is None else Composition.from_json(str(text))
+
+
+def composition_of_lowering(call: relax.Call, lowered: relax.Call) -> Composition | None:
+    """What the PrimFunc in ``lowered = call_tir(func, args)`` computes, if it was lowered from `call`.
+
+    Arguments are recognised by identity. A constant of rank 0 that is no argument of the PrimFunc was
+    compiled into it; anything else that is missing makes the answer None.
+    """
+    arguments = list(lowered.args[1].fields) if isinstance(lowered.args[1], relax.Tuple) else []
+    positions: dict[relax.Expr, list[int]] = {}
+    for index, argument in enumerate(arguments):
+        positions.setdefault(argument, []).append(index)
+    seen: Counter[relax.Expr] = Counter()
+    operands = set(flat_operands(call))
+    if any(argument not in operands for argument in arguments):
+        return None
+
+    def place(expr: relax.Expr) -> Source | None:
+        if expr not in positions:
+            return _number(expr)
+        places = positions[expr]
+        # The first use of x in add(x, x) is the first parameter, the second use the second.
+        index = places[min(seen[expr], len(places) - 1)]
+        seen[expr] += 1
+        return Parameter(index)
+
+    info = info_of_call(call, place)
+    if info is None:
+        return None
+    if isinstance(lowered.ty, tvm.ir.TupleType):
+        return Composition((info,), tuple(Result(0, field) for field in range(len(lowered.ty.fields))))
+    return Composition((info,), (Result(0),))
+
+
+def _number(expr: relax.Expr) -> Number | None:
+    is_scalar = isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.value, tvm.runtime.Tensor)
+    if not is_scalar or len(expr.value.shape):
+        return None
+    return Number(expr.value.numpy()[()].item(), str(expr.ty.dtype))

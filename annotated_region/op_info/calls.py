@@ -1,0 +1,156 @@
+"""From a Relax call to an op info, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from annotated_region.errors import OpInfoError
+from annotated_region.op_info.info import (
+    ArgRole,
+    Number,
+    OpInfo,
+    Parameter,
+    Result,
+    Shape,
+    Source,
+    Sources,
+    Value,
+)
+from annotated_region.op_info.kinds import kind_of
+from annotated_region.op_view import attributes_of
+
+__all__ = ["flat_operands", "info_of_call", "make_call"]
+
+Place = Callable[[relax.Expr], Source | None]
+"""Where a variable or a constant comes from; None if that is not known."""
+
+# TVM records the type of the attributes with most ops, but not with these.
+_STATISTICS = ("max", "mean", "median", "min", "prod", "std", "sum", "variance")
+_ATTRS_TYPES = {
+    "relax.matmul": "relax.attrs.MatmulAttrs",
+    "relax.argmax": "relax.attrs.ArgmaxArgminAttrs",
+    "relax.argmin": "relax.attrs.ArgmaxArgminAttrs",
+    **{f"relax.{name}": "relax.attrs.StatisticalAttrs" for name in _STATISTICS},
+}
+
+
+def info_of_call(call: relax.Call, place: Place) -> OpInfo | None:
+    """The info of a call to a Relax op.
+
+    Parameters
+    ----------
+    call
+        A call whose op is a `tvm.ir.Op`.
+    place
+        Asked for each variable and each constant tensor among the arguments.
+
+    Returns
+    -------
+    The info; None if `place` does not know an argument, or an argument or attribute is no plain data.
+    """
+    declared = [argument.name for argument in call.op.arguments]
+    roles = []
+    for index, argument in enumerate(call.args):
+        source = _source_of(argument, place)
+        if source is None:
+            return None
+        role = declared[index] if index < len(declared) else f"arg{index}"
+        roles.append(ArgRole(str(role), source))
+    try:
+        info = OpInfo(str(call.op.name), kind_of(call.op.name), attributes_of(call.attrs), tuple(roles))
+        info.to_dict()
+    except OpInfoError:
+        return None
+    return info
+
+
+def flat_operands(call: relax.Call) -> Iterator[relax.Expr]:
+    """The variables and constant tensors among the arguments of a call, those inside of tuples too."""
+    for argument in call.args:
+        yield from _leaves(argument)
+
+
+def _leaves(expr: relax.Expr) -> Iterator[relax.Expr]:
+    if isinstance(expr, relax.Tuple):
+        for part in expr.fields:
+            yield from _leaves(part)
+    elif isinstance(expr, relax.Var | tvm.ir.GenericConst):
+        yield expr
+
+
+def _source_of(expr: relax.Expr, place: Place) -> Source | None:
+    if isinstance(expr, relax.Tuple):
+        parts = [_source_of(part, place) for part in expr.fields]
+        return None if None in parts else Sources(tuple(part for part in parts if part is not None))
+    if isinstance(expr, relax.ShapeExpr):
+        static = all(isinstance(extent, tvm.tirx.IntImm) for extent in expr.values)
+        return Shape(tuple(int(extent) for extent in expr.values)) if static else None
+    if isinstance(expr, tvm.tirx.IntImm | tvm.tirx.FloatImm):
+        return Value(expr.value, str(expr.ty))
+    if isinstance(expr, tvm.ir.StringImm):
+        return Value(str(expr.value), None)
+    return place(expr) if isinstance(expr, relax.Var | tvm.ir.GenericConst) else None
+
+
+def make_call(info: OpInfo, parameters: Mapping[int, relax.Expr], results: list[relax.Expr]) -> relax.Call:
+    """The call that `info` describes.
+
+    Parameters
+    ----------
+    info
+        What to call.
+    parameters
+        The expression that stands for each parameter of the PrimFunc.
+    results
+        The values of the earlier ops of the same composition.
+
+    Raises
+    ------
+    OpInfoError
+        There is no such op, it has other attributes, or a parameter is missing.
+    """
+    try:
+        args = [_expression(argument.source, parameters, results) for argument in info.arg_roles]
+        op = tvm.ir.Op.get(info.name)
+        return relax.Call(op, args, _make_attrs(op, info.attrs))
+    except (KeyError, IndexError) as error:
+        raise OpInfoError(f"{info.name} needs {error}, which is not there") from error
+    except (tvm.error.InternalError, TypeError, ValueError) as error:
+        raise OpInfoError(f"there is no op {info.name} with attributes {dict(info.attrs)}") from error
+
+
+def _make_attrs(op: tvm.ir.Op, attrs: Mapping[str, Any]) -> tvm.ir.Attrs | None:
+    if not attrs:
+        return None
+    kind = _ATTRS_TYPES.get(str(op.name)) or str(op.attrs_type_key)
+    return tvm.ir.make_node(kind, **attrs)
+
+
+def _expression(
+    source: Source, parameters: Mapping[int, relax.Expr], results: list[relax.Expr]
+) -> relax.Expr:
+    match source:
+        case Parameter(index):
+            made = parameters[index]
+        case Result(op, field):
+            made = results[op] if field is None else relax.TupleGetItem(results[op], field)
+        case Number(value, dtype):
+            made = relax.const(np.asarray(value), dtype)
+        case Shape(extents):
+            made = relax.ShapeExpr(extents)
+        case Value(value, dtype):
+            made = _primitive(value, dtype)
+        case Sources(fields):
+            made = relax.Tuple([_expression(part, parameters, results) for part in fields])
+    return made
+
+
+def _primitive(value: float | int | bool | str, dtype: str | None) -> relax.Expr:
+    if dtype is None:
+        return tvm.ir.StringImm(value)
+    return tvm.tirx.FloatImm(dtype, value) if "float" in dtype else tvm.tirx.IntImm(dtype, value)

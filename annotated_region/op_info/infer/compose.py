@@ -1,0 +1,178 @@
+"""Splits a program into ops: from the first block on, the longest piece that is one op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from annotated_region.op_info.attach import attached
+from annotated_region.op_info.calls import info_of_call
+from annotated_region.op_info.infer.elementwise import read_elementwise
+from annotated_region.op_info.infer.movement import (
+    read_dropout,
+    read_joins,
+    read_moves,
+    read_pad,
+    read_split,
+    read_take,
+)
+from annotated_region.op_info.infer.reductions import (
+    read_matmul,
+    read_norms,
+    read_reductions,
+    read_softmax,
+)
+from annotated_region.op_info.infer.segment import Segment
+from annotated_region.op_info.infer.windows import read_adaptive_pools, read_convolutions, read_pools
+from annotated_region.op_info.info import Composition, Number, OpInfo, Parameter, Result, Source
+from annotated_region.op_info.loops import NotNormalError, Program, read_program
+
+__all__ = ["composition_of", "infer_op_info", "op_infos"]
+
+LONGEST = 32
+"""No op of TVM is lowered to more blocks than this."""
+
+Reader = Callable[[Segment], Iterator[relax.Call]]
+
+_READERS: tuple[Reader, ...] = (
+    read_convolutions,
+    read_pools,
+    read_adaptive_pools,
+    read_softmax,
+    read_matmul,
+    read_reductions,
+    read_norms,
+    read_elementwise,
+    read_moves,
+    read_pad,
+    read_joins,
+    read_take,
+    read_split,
+    read_dropout,
+)
+
+
+def infer_op_info(prim_func: tvm.tirx.PrimFunc) -> OpInfo | None:
+    """The op that a PrimFunc computes, from its loops, guards and index expressions alone.
+
+    Names and attributes of the function are not looked at.
+
+    Parameters
+    ----------
+    prim_func
+        Such as ``LegalizeOps`` makes.
+
+    Returns
+    -------
+    The info of the one op; None if it is not understood, or is more than one op. If several ops lower to
+    the same code (``relu`` and ``maximum`` with 0), it is the more special one.
+
+    Notes
+    -----
+    Some milliseconds, mostly spent in legalizing the proposals.
+    """
+    composition = _inferred(prim_func)
+    return composition.ops[0] if composition is not None and len(composition.ops) == 1 else None
+
+
+def op_infos(prim_func: tvm.tirx.PrimFunc) -> tuple[OpInfo, ...] | None:
+    """The ops inside a PrimFunc in the order they run: as attached to it, or else inferred.
+
+    Returns
+    -------
+    The infos, whose `arg_roles` say which parameter, or which earlier result, each argument became; None
+    if a part of the function is not understood.
+
+    Raises
+    ------
+    OpInfoError
+        The attribute ``op_info`` is malformed.
+    """
+    composition = composition_of(prim_func)
+    return None if composition is None else composition.ops
+
+
+def composition_of(prim_func: tvm.tirx.PrimFunc) -> Composition | None:
+    """The ops inside a PrimFunc, and which of their results it hands out: attached, or else inferred."""
+    return attached(prim_func) or _inferred(prim_func)
+
+
+_KNOWN: dict[int, list[tuple[tvm.tirx.PrimFunc, Composition | None]]] = {}
+"""What was inferred in this process, by structural hash."""
+
+
+def _inferred(prim_func: tvm.tirx.PrimFunc) -> Composition | None:
+    bucket = _KNOWN.setdefault(tvm_ffi.structural_hash(prim_func), [])
+    for known, composition in bucket:
+        if tvm_ffi.structural_equal(known, prim_func):
+            return composition
+    bucket.append((prim_func, _infer(prim_func)))
+    return bucket[-1][1]
+
+
+def _infer(prim_func: tvm.tirx.PrimFunc) -> Composition | None:
+    try:
+        program = read_program(prim_func)
+    except NotNormalError:
+        return None
+    return _Splitter(program).composition()
+
+
+class _Splitter:
+    """Goes through the blocks once."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.sources: dict[int, Source] = {buffer: Parameter(buffer) for buffer in program.inputs}
+        self.ops: list[OpInfo] = []
+
+    def composition(self) -> Composition | None:
+        """The ops; None if some blocks are none."""
+        start = 0
+        while start < len(self.program.blocks):
+            stop = self.take_from(start)
+            if stop is None:
+                return None
+            start = stop
+        outputs = [self.sources[buffer] for buffer in self.program.outputs]
+        return Composition(tuple(self.ops), tuple(output for output in outputs if isinstance(output, Result)))
+
+    def take_from(self, start: int) -> int | None:
+        """Append the op of the longest piece from `start` on; where the next one starts."""
+        for stop in range(min(len(self.program.blocks), start + LONGEST), start, -1):
+            segment = Segment(self.program.part(start, stop))
+            call = _recognised(segment)
+            info = None if call is None else info_of_call(call, self.place_in(segment))
+            if info is not None:
+                self.append(info, segment)
+                return stop
+        return None
+
+    def append(self, info: OpInfo, segment: Segment) -> None:
+        outputs = segment.program.outputs
+        for field, buffer in enumerate(outputs):
+            self.sources[buffer] = Result(len(self.ops), field if len(outputs) > 1 else None)
+        self.ops.append(info)
+
+    def place_in(self, segment: Segment) -> Callable[[relax.Expr], Source | None]:
+        buffers = dict(zip(segment.variables, segment.program.inputs, strict=True))
+
+        def place(expr: relax.Expr) -> Source | None:
+            if isinstance(expr, relax.Var):
+                return self.sources[buffers[expr]]
+            return Number(expr.value.numpy()[()].item(), str(expr.ty.dtype))
+
+        return place
+
+
+def _recognised(segment: Segment) -> relax.Call | None:
+    """The first proposal that is proved; None if none is."""
+    for read in _READERS:
+        for proposal in read(segment):
+            call = segment.is_computed_by(proposal)
+            if call is not None:
+                return call
+    return None

@@ -1,0 +1,37 @@
+"""What readers ask of an index: which iteration variables it adds up, with which factors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from annotated_region.op_info.loops.trees import Tree
+
+__all__ = ["Affine", "affine", "factors"]
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """``offset + sum of factor * iteration variable``."""
+
+    offset: int
+    factors: dict[int, int]
+
+    @property
+    def single(self) -> int | None:
+        """The variable, if the index is nothing but one variable."""
+        if self.offset or list(self.factors.values()) != [1]:
+            return None
+        return next(iter(self.factors))
+
+
+def affine(index: Tree) -> Affine | None:
+    """The index as an affine form; None if it is none."""
+    _, constant, terms = index
+    if any(atom[0] != "iter" for atom, _ in terms):
+        return None
+    return Affine(constant, {atom[1]: factor for atom, factor in terms})
+
+
+def factors(index: Tree) -> dict[int, int]:
+    """The factor of each variable that stands in the index by itself."""
+    return {atom[1]: factor for atom, factor in index[2] if atom[0] == "iter"}

@@ -1,0 +1,192 @@
+"""Proposes convolutions and pooling: a window slides, strides and dilations are factors of the index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations
+
+from tvm import relax
+
+from annotated_region.op_info.infer.indices import affine, factors
+from annotated_region.op_info.infer.segment import Segment
+from annotated_region.op_info.loops import Block
+from annotated_region.op_info.loops.trees import Tree
+
+__all__ = ["read_adaptive_pools", "read_convolutions", "read_pools"]
+
+_SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """How a block slides over one tensor.
+
+    Attributes
+    ----------
+    load
+        The load from it.
+    axes
+        The axes that it slides along: index ``stride * output position + dilation * position in the window``.
+    outputs, windows
+        The iteration variables of both positions, by axis.
+    """
+
+    load: Tree
+    axes: tuple[int, ...]
+    outputs: tuple[int, ...]
+    windows: tuple[int, ...]
+
+    @property
+    def strides(self) -> list[int]:
+        return [factors(self.load[2][a])[i] for a, i in zip(self.axes, self.outputs, strict=True)]
+
+    @property
+    def dilation(self) -> list[int]:
+        return [factors(self.load[2][a])[i] for a, i in zip(self.axes, self.windows, strict=True)]
+
+
+def _window(block: Block, load: Tree, fixed: set[int]) -> _Window | None:
+    """The window; variables in `fixed` (output channels) do not slide."""
+    axes, outputs, windows = [], [], []
+    for axis, index in enumerate(load[2]):
+        form = affine(index)
+        names = [] if form is None else list(form.factors)
+        out = [i for i in names if i < len(block.spatial) and i not in fixed]
+        inside = [i for i in names if i >= len(block.spatial)]
+        if len(out) == 1 and len(inside) == 1:
+            axes.append(axis)
+            outputs.append(out[0])
+            windows.append(inside[0])
+    return _Window(load, tuple(axes), tuple(outputs), tuple(windows)) if axes else None
+
+
+def _padding(segment: Segment, window: _Window) -> list[int] | None:
+    """The widths before all axes, then after all axes; None if the tensor is made in some other way."""
+    source = window.load[1]
+    if source in segment.program.inputs:
+        return [0] * (2 * len(window.axes))
+    maker = next((b for b in segment.blocks if source in b.written), None)
+    value = maker.stores[-1].value if maker and len(maker.stores) == 1 else None
+    inner = value[2] if value is not None and value[0] == "if" else value
+    if inner is None or inner[0] != "load":
+        return None
+    padded, plain = segment.program.tensors[source].shape, segment.program.tensors[inner[1]].shape
+    if len(padded) != len(plain):
+        return None
+    forms = [affine(inner[2][axis]) for axis in window.axes]
+    if None in forms:
+        return None
+    before = [-form.offset for form in forms if form is not None]
+    after = [padded[axis] - plain[axis] - first for axis, first in zip(window.axes, before, strict=True)]
+    return [*before, *after]
+
+
+def read_convolutions(segment: Segment) -> Iterator[relax.Call]:
+    """A sum of products of a sliding window and a kernel, with or without a block that pads."""
+    block = segment.blocks[-1]
+    if len(segment.variables) != 2 or len(segment.blocks) > 2 or not block.reduction:
+        return
+    for window_load, kernel_load in permutations(block.loads, 2):
+        call = _convolution(segment, block, window_load, kernel_load)
+        if call is not None:
+            yield call
+
+
+def _convolution(segment: Segment, block: Block, load: Tree, kernel: Tree) -> relax.Call | None:
+    if kernel[1] not in segment.program.inputs:
+        return None
+    kernel_iters = [affine(index).single if affine(index) else None for index in kernel[2]]  # type: ignore[union-attr]
+    channels = [i for i in kernel_iters if i is not None and i < len(block.spatial)]
+    window = _window(block, load, set(channels))
+    if window is None or len(channels) != 1 or None in kernel_iters or len(window.axes) not in _SPATIAL:
+        return None
+    padding = _padding(segment, window)
+    letters = _SPATIAL[len(window.axes)]
+    batch = [
+        a for a, index in enumerate(load[2]) if a not in window.axes and _is_batch(index, block, channels)
+    ]
+    if padding is None or not batch:
+        return None
+    data_layout = _layout(len(load[2]), window.axes, letters, {batch[0]: "N"}, "C")
+    roles = dict(zip(window.windows, letters, strict=True)) | {channels[0]: "O"}
+    kernel_layout = "".join(roles.get(i, "I") for i in kernel_iters if i is not None)
+    data = next(x for x in segment.variables if not x.same_as(segment.variable(kernel[1])))
+    inputs = int(data.ty.shape[data_layout.index("C")])
+    groups = inputs // max(1, segment.program.tensors[kernel[1]].shape[kernel_layout.find("I")])
+    op = getattr(relax.op.nn, f"conv{len(letters)}d")
+    dtype = segment.outputs[0].dtype
+    return op(
+        data,
+        segment.variable(kernel[1]),
+        strides=window.strides,
+        padding=padding,
+        dilation=window.dilation,
+        groups=groups,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_dtype=None if dtype == str(data.ty.dtype) else dtype,
+    )
+
+
+def _is_batch(index: Tree, block: Block, channels: list[int]) -> bool:
+    form = affine(index)
+    single = form.single if form else None
+    return single is not None and single < len(block.spatial) and single not in channels
+
+
+def _layout(rank: int, axes: tuple[int, ...], letters: str, known: dict[int, str], other: str) -> str:
+    names = dict(zip(axes, letters, strict=True)) | known
+    return "".join(names.get(axis, other) for axis in range(rank))
+
+
+def read_pools(segment: Segment) -> Iterator[relax.Call]:
+    """Maxima and means of a sliding window."""
+    reducing = [block for block in segment.blocks if block.reduction]
+    if len(segment.variables) != 1 or len(reducing) != 1 or len(segment.blocks) > 3:
+        return
+    block = reducing[0]
+    window = _window(block, block.loads[0], set()) if len(block.loads) == 1 else None
+    if window is None or len(window.axes) not in _SPATIAL:
+        return
+    padding = _padding(segment, window)
+    letters = _SPATIAL[len(window.axes)]
+    if padding is None:
+        return
+    rank = len(block.loads[0][2])
+    sizes = [block.reduction[i - len(block.spatial)] for i in window.windows]
+    for layout in _pool_layouts(rank, letters):
+        for name in (
+            ("max", "avg") if len(segment.blocks) - (block is not segment.blocks[0]) < 2 else ("avg",)
+        ):
+            for include in (False, True):
+                for ceil_mode in (False, True):
+                    if name == "max" and include:
+                        continue
+                    yield getattr(relax.op.nn, f"{name}_pool{len(letters)}d")(
+                        segment.variables[0],
+                        pool_size=sizes,
+                        strides=window.strides,
+                        padding=padding,
+                        dilation=window.dilation,
+                        ceil_mode=ceil_mode,
+                        count_include_pad=include,
+                        layout=layout,
+                    )
+
+
+def read_adaptive_pools(segment: Segment) -> Iterator[relax.Call]:
+    """Means over windows that divide a tensor evenly."""
+    if len(segment.blocks) != 2 or len(segment.variables) != 1 or len(segment.outputs) != 1:
+        return
+    shape, rank = segment.outputs[0].shape, len(segment.outputs[0].shape)
+    if rank not in (3, 4, 5) or len(segment.inputs[0].shape) != rank or not segment.blocks[0].reduction:
+        return
+    letters = _SPATIAL[rank - 2]
+    for layout in _pool_layouts(rank, letters):
+        size = [shape[layout.index(letter)] for letter in letters]
+        yield getattr(relax.op.nn, f"adaptive_avg_pool{rank - 2}d")(segment.variables[0], size, layout)
+
+
+def _pool_layouts(rank: int, letters: str) -> tuple[str, ...]:
+    return ("NC" + letters, "N" + letters + "C") if rank == len(letters) + 2 else ()

@@ -1,0 +1,209 @@
+"""OpInfo: which operation a piece of lowered code is, with its attributes and its arguments.
+
+An `OpInfo` names each argument's role and says where the argument comes from. In the PrimFunc of a single
+op that is a parameter or a number that was compiled in; in a fused PrimFunc it may be the result of an
+earlier op:
+
+    fused_conv2d_add_relu(x, w, b, out)        conv2d   data <- parameter 0, weight <- parameter 1
+                                               add      x1 <- result 0, x2 <- parameter 2
+                                               relu     x <- result 1
+
+A `Composition` is such a list and what the function hands out. All of it turns into JSON and back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from annotated_region.errors import OpInfoError
+from annotated_region.op_info.kinds import OpKind, kind_of
+
+__all__ = [
+    "ArgRole",
+    "Composition",
+    "Number",
+    "OpInfo",
+    "Parameter",
+    "Result",
+    "Shape",
+    "Source",
+    "Sources",
+    "Value",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Parameter `index` of the PrimFunc."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the op at position `op` of the composition computes; its field `field` if that is a tuple."""
+
+    op: int
+    field: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A constant tensor of rank 0, which lowering compiled in."""
+
+    value: float | int | bool
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A shape, such as the second argument of ``reshape``."""
+
+    extents: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A primitive value, such as the bounds of ``clip``; without a dtype, a string."""
+
+    value: float | int | bool | str
+    dtype: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """A tuple argument, such as what ``concat`` joins."""
+
+    fields: tuple[Source, ...]
+
+
+Source = Parameter | Result | Number | Shape | Value | Sources
+
+
+@dataclass(frozen=True, slots=True)
+class ArgRole:
+    """One argument of an op: what it is to the op, and where it comes from."""
+
+    role: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class OpInfo:
+    """One operation inside a PrimFunc.
+
+    Attributes
+    ----------
+    name
+        The Relax name of the op, such as ``"relax.nn.conv2d"``.
+    kind
+        What sort of work it does.
+    attrs
+        Its attributes as Python values: numbers, strings, None, tuples of these.
+    arg_roles
+        Its arguments in order.
+    """
+
+    name: str
+    kind: OpKind
+    attrs: Mapping[str, Any] = field(hash=False)
+    arg_roles: tuple[ArgRole, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The info as plain data, fit for JSON."""
+        return {
+            "name": self.name,
+            "kind": self.kind.value,
+            "attrs": _plain(dict(self.attrs)),
+            "arg_roles": [[argument.role, _source_to_plain(argument.source)] for argument in self.arg_roles],
+        }
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> OpInfo:
+        """The inverse of `to_dict`.
+
+        Raises
+        ------
+        OpInfoError
+            `data` is not what `to_dict` gives.
+        """
+        try:
+            roles = tuple(ArgRole(role, _source_from_plain(source)) for role, source in data["arg_roles"])
+            attrs = {key: _frozen(value) for key, value in data["attrs"].items()}
+            return OpInfo(data["name"], OpKind(data.get("kind", kind_of(data["name"]))), attrs, roles)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise OpInfoError(f"this is no op info: {data!r}; write it with OpInfo.to_dict") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """The ops of one PrimFunc in the order they run, and where each of its outputs comes from."""
+
+    ops: tuple[OpInfo, ...]
+    outputs: tuple[Result, ...]
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        outputs = [_source_to_plain(output) for output in self.outputs]
+        return json.dumps({"ops": [info.to_dict() for info in self.ops], "outputs": outputs})
+
+    @staticmethod
+    def from_json(text: str) -> Composition:
+        """The inverse of `to_json`.
+
+        Raises
+        ------
+        OpInfoError
+            `text` is not what `to_json` gives.
+        """
+        try:
+            data = json.loads(text)
+            outputs = tuple(Result(**output["result"]) for output in data["outputs"])
+            return Composition(tuple(OpInfo.from_dict(info) for info in data["ops"]), outputs)
+        except (ValueError, KeyError, TypeError) as error:
+            raise OpInfoError(f"this is no op info: {text!r}; write it with Composition.to_json") from error
+
+
+_SOURCES: dict[str, type[Parameter | Result | Number | Shape | Value]] = {
+    "parameter": Parameter,
+    "result": Result,
+    "number": Number,
+    "shape": Shape,
+    "value": Value,
+}
+
+
+def _source_to_plain(source: Source) -> dict[str, Any]:
+    if isinstance(source, Sources):
+        return {"tuple": [_source_to_plain(part) for part in source.fields]}
+    fields = {name: _plain(getattr(source, name)) for name in source.__slots__}
+    return {type(source).__name__.lower(): fields}
+
+
+def _source_from_plain(data: Mapping[str, Any]) -> Source:
+    ((name, content),) = data.items()
+    if name == "tuple":
+        return Sources(tuple(_source_from_plain(part) for part in content))
+    return _SOURCES[name](**{key: _frozen(value) for key, value in content.items()})
+
+
+def _plain(value: Any) -> Any:
+    """`value` with JSON's own containers."""
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise OpInfoError(f"{value!r} of type {type(value).__name__} has no form in JSON")
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

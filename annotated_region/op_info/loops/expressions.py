@@ -1,0 +1,198 @@
+"""Converts TIR expressions into trees of the normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tvm
+from tvm import tirx
+
+from annotated_region.op_info.loops.trees import Tree, commuted, linear
+
+__all__ = ["Converter", "NotNormalError"]
+
+
+class NotNormalError(Exception):
+    """The code has no normal form; the message says why."""
+
+
+_COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
+_BINARY = (
+    tirx.Add,
+    tirx.Sub,
+    tirx.Mul,
+    tirx.Div,
+    tirx.Mod,
+    tirx.FloorDiv,
+    tirx.FloorMod,
+    tirx.Max,
+    tirx.Min,
+)
+
+
+class Converter:
+    """Converts the expressions of one block.
+
+    Parameters
+    ----------
+    buffers
+        The number of each buffer.
+    iters
+        The number of each iteration variable.
+    """
+
+    def __init__(self, buffers: Mapping[tirx.Var, int], iters: Mapping[tirx.Var, int]) -> None:
+        self.buffers = buffers
+        self.names: dict[tirx.Var, Tree] = {var: ("iter", number) for var, number in iters.items()}
+        self.bound = 0
+
+    def bind(self, var: tirx.Var) -> None:
+        """Give the next name to a variable that a statement binds."""
+        self.names[var] = ("bound", self.bound)
+        self.bound += 1
+
+    def index(self, expr: tirx.Expr) -> Tree:
+        """An integer that is used as an index, or compared with one."""
+        constant, terms = self._terms(expr)
+        return linear(constant, terms)
+
+    def data(self, expr: tirx.Expr) -> Tree:
+        """A value that is computed with."""
+        dtype = str(expr.ty)
+        if isinstance(expr, tirx.FloatImm):
+            return ("float", dtype, expr.value)
+        if isinstance(expr, tirx.IntImm):
+            return ("int", dtype, int(expr.value))
+        if isinstance(expr, tirx.Var) and self._name(expr)[0] == "bound":
+            return self._name(expr)
+        if isinstance(expr, tvm.ir.TensorLoad):
+            return self._load(expr)
+        if _is_integer(expr) and not _loads(expr):
+            return ("index", dtype, self.index(expr))
+        return self._operator(expr, dtype)
+
+    def _operator(self, expr: tirx.Expr, dtype: str) -> Tree:
+        if isinstance(expr, tirx.Select):
+            return (
+                "if",
+                self.condition(expr.condition),
+                self.data(expr.true_value),
+                self.data(expr.false_value),
+            )
+        if isinstance(expr, (*_COMPARISONS, tirx.And, tirx.Or, tirx.Not)):
+            return self.condition(expr)
+        if isinstance(expr, tirx.Cast):
+            return ("Cast", dtype, self.data(expr.value))
+        if isinstance(expr, _BINARY):
+            return commuted((type(expr).__name__, dtype, self.data(expr.a), self.data(expr.b)))
+        if isinstance(expr, tvm.ir.Call) and isinstance(expr.op, tvm.ir.Op) and not _has_attrs(expr):
+            return self._call(expr, dtype)
+        raise NotNormalError(f"an expression of type {type(expr).__name__}")
+
+    def _call(self, expr: tvm.ir.Call, dtype: str) -> Tree:
+        name = str(expr.op.name)
+        if name.endswith(".if_then_else"):
+            condition, then, otherwise = expr.args
+            return ("if", self.condition(condition), self.data(then), self.data(otherwise))
+        if any(
+            not isinstance(arg, tvm.ir.Expr) or not isinstance(arg.ty, tvm.ir.PrimType) for arg in expr.args
+        ):
+            raise NotNormalError(f"a call of {name} with something else than numbers")
+        return (name, dtype, *map(self.data, expr.args))
+
+    def condition(self, expr: tirx.Expr) -> Tree:
+        """A truth value."""
+        if isinstance(expr, tirx.And | tirx.Or):
+            name = type(expr).__name__.lower()
+            parts: list[Tree] = []
+            for side in (self.condition(expr.a), self.condition(expr.b)):
+                parts.extend(side[1] if side[0] == name else (side,))
+            return commuted((name, tuple(parts)))
+        if isinstance(expr, tirx.Not):
+            return ("not", self.condition(expr.a))
+        if isinstance(expr, _COMPARISONS):
+            return self._comparison(expr)
+        return self.data(expr)
+
+    def _comparison(self, expr: tirx.Expr) -> Tree:
+        left, right = expr.a, expr.b
+        if isinstance(expr, tirx.GT | tirx.GE):
+            left, right = right, left
+        name = {"GT": "LT", "GE": "LE"}.get(type(expr).__name__, type(expr).__name__)
+        if not _is_integer(left) or _loads(left) or _loads(right):
+            return (name, "bool", self.data(left), self.data(right))
+        constant, terms = self._terms(right)
+        other, subtracted = self._terms(left)
+        for atom, factor in subtracted.items():
+            terms[atom] = terms.get(atom, 0) - factor
+        difference = constant - other
+        if name in ("LT", "LE"):
+            return ("nonnegative", linear(difference - (name == "LT"), terms))
+        return ("zero" if name == "EQ" else "nonzero", linear(difference, terms))
+
+    def _load(self, expr: tvm.ir.TensorLoad) -> Tree:
+        if expr.source not in self.buffers:
+            raise NotNormalError("a buffer is not known")
+        return ("load", self.buffers[expr.source], tuple(self.index(index) for index in expr.indices))
+
+    def _name(self, var: tirx.Var) -> Tree:
+        if var not in self.names:
+            raise NotNormalError(f"the variable {var.name} is none of the block's")
+        return self.names[var]
+
+    def _terms(self, expr: tirx.Expr) -> tuple[int, dict[Tree, int]]:
+        """An integer as a constant and a factor for each atom."""
+        if isinstance(expr, tirx.IntImm):
+            return int(expr.value), {}
+        if isinstance(expr, tirx.Add | tirx.Sub):
+            sign = 1 if isinstance(expr, tirx.Add) else -1
+            constant, terms = self._terms(expr.a)
+            other, added = self._terms(expr.b)
+            for atom, factor in added.items():
+                terms[atom] = terms.get(atom, 0) + sign * factor
+            return constant + sign * other, terms
+        if isinstance(expr, tirx.Mul):
+            return self._product(expr)
+        return 0, {self._atom(expr): 1}
+
+    def _product(self, expr: tirx.Mul) -> tuple[int, dict[Tree, int]]:
+        left, right = self._terms(expr.a), self._terms(expr.b)
+        if left[1] and right[1]:
+            factors = sorted((linear(*left), linear(*right)), key=repr)
+            return 0, {("product", *factors): 1}
+        (factor, _), (constant, terms) = (left, right) if not left[1] else (right, left)
+        return constant * factor, {atom: value * factor for atom, value in terms.items()}
+
+    def _atom(self, expr: tirx.Expr) -> Tree:
+        if isinstance(expr, tirx.Var):
+            return self._name(expr)
+        if isinstance(expr, tvm.ir.TensorLoad):
+            return self._load(expr)
+        if isinstance(expr, tirx.FloorDiv | tirx.FloorMod) and isinstance(expr.b, tirx.IntImm):
+            name = "div" if isinstance(expr, tirx.FloorDiv) else "mod"
+            return (name, self.index(expr.a), int(expr.b.value))
+        if isinstance(expr, tirx.Max | tirx.Min):
+            return (type(expr).__name__, "int", self.index(expr.a), self.index(expr.b))
+        return ("value", self._operator(expr, str(expr.ty)))
+
+
+def _is_integer(expr: tirx.Expr) -> bool:
+    return str(expr.ty) in ("int32", "int64")
+
+
+def _has_attrs(call: tvm.ir.Call) -> bool:
+    return call.attrs is not None and bool(len(call.attrs.keys()) if hasattr(call.attrs, "keys") else True)
+
+
+def _loads(expr: tirx.Expr) -> bool:
+    """Whether an expression reads a buffer."""
+    if isinstance(expr, tvm.ir.TensorLoad):
+        return True
+    if isinstance(expr, tvm.ir.Call):
+        return any(_loads(arg) for arg in expr.args)
+    names = ("a", "b", "value", "condition", "true_value", "false_value")
+    return any(_loads(getattr(expr, name)) for name in names if _has_operand(expr, name))
+
+
+def _has_operand(expr: tirx.Expr, name: str) -> bool:
+    return not isinstance(expr, tirx.IntImm | tirx.FloatImm) and hasattr(type(expr), name)

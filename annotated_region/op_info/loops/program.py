@@ -1,0 +1,134 @@
+"""A PrimFunc in normal form: tensors that come in, blocks that write others, tensors that go out.
+
+Two programs with the same key compute the same, whatever their variables, buffers and blocks are called,
+and in whatever order their spatial loops are nested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from annotated_region.op_info.loops.trees import Tree, loads_in, renamed, subtrees
+
+__all__ = ["Block", "Program", "Store", "Tensor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Shape and dtype of a buffer."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """``buffer[indices] = value``; without a buffer, the value gets the name ``("bound", n)``."""
+
+    buffer: int | None
+    indices: Tree
+    value: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What is done at each point of an iteration domain.
+
+    Attributes
+    ----------
+    spatial
+        The extents of the first iteration variables, which run in any order.
+    reduction
+        The extents of the others, which run in this order.
+    init
+        What is stored before the first step of the reduction.
+    stores
+        What is stored at each point, one after the other.
+    """
+
+    spatial: tuple[int, ...]
+    reduction: tuple[int, ...]
+    init: tuple[Store, ...]
+    stores: tuple[Store, ...]
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The buffers that the block writes."""
+        stores = (*self.init, *self.stores)
+        return tuple(dict.fromkeys(store.buffer for store in stores if store.buffer is not None))
+
+    @property
+    def loads(self) -> list[Tree]:
+        """The loads of the block from other buffers than it writes, each once."""
+        trees = (store.value for store in self.stores)
+        loads = dict.fromkeys(load for tree in trees for load in loads_in(tree))
+        own = self.written
+        return [load for load in loads if load[1] not in own]
+
+    def key(self, names: Mapping[int, Any]) -> Tree:
+        """The block as a value, with these names for the buffers."""
+        return (
+            self.spatial,
+            self.reduction,
+            *(
+                tuple(
+                    (
+                        None if s.buffer is None else names[s.buffer],
+                        renamed(s.indices, names),
+                        renamed(s.value, names),
+                    )
+                    for s in part
+                )
+                for part in (self.init, self.stores)
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Blocks in the order they run.
+
+    Attributes
+    ----------
+    tensors
+        What each buffer number stands for.
+    inputs
+        The buffers that come in, in the order of parameters.
+    outputs
+        The buffers that go out.
+    """
+
+    tensors: Mapping[int, Tensor]
+    inputs: tuple[int, ...]
+    blocks: tuple[Block, ...]
+    outputs: tuple[int, ...]
+
+    def key(self, names: Mapping[int, Any]) -> Tree:
+        """All that the program computes, as a value; `names` says what its inputs are called."""
+        names = dict(names)
+        made = [buffer for block in self.blocks for buffer in block.written]
+        names.update({buffer: ("made", index) for index, buffer in enumerate(made)})
+        used = {(names[b], self.tensors[b].shape, self.tensors[b].dtype) for b in (*self.inputs, *made)}
+        return (
+            tuple(sorted(used)),
+            tuple(block.key(names) for block in self.blocks),
+            tuple(names[b] for b in self.outputs),
+        )
+
+    def part(self, start: int, stop: int) -> Program:
+        """The program of the blocks from `start` to `stop`."""
+        blocks = self.blocks[start:stop]
+        made = dict.fromkeys(b for block in blocks for b in block.written)
+        inputs = dict.fromkeys(load[1] for block in blocks for load in block.loads if load[1] not in made)
+        later = {load[1] for block in self.blocks[stop:] for load in block.loads}
+        outputs = [b for b in made if b in later or b in self.outputs]
+        return Program(self.tensors, tuple(sorted(inputs)), blocks, tuple(outputs))
+
+    @property
+    def constants(self) -> list[float]:
+        """The numbers among the data, each once, in order."""
+        trees = [store.value for block in self.blocks for store in (*block.stores, *block.init)]
+        parts = (part for tree in trees for part in subtrees(tree))
+        return list(dict.fromkeys(part[2] for part in parts if part[0] in ("float", "int")))

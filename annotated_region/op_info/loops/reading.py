@@ -1,0 +1,160 @@
+"""Reads a PrimFunc into its normal form, or says that it has none.
+
+Understood are functions as TE and ``FuseTIR`` make them: nests of loops that run over the whole domain of a
+block each, one write to each buffer, tensors of known shape. Everything else (scheduled code, loops with a
+predicate, threads, buffers inside of buffers, opaque statements) is refused: `NotNormalError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tvm import s_tir, tirx
+
+from annotated_region.op_info.loops.expressions import Converter, NotNormalError
+from annotated_region.op_info.loops.program import Block, Program, Store, Tensor
+from annotated_region.op_info.loops.trees import loads_in
+
+__all__ = ["NotNormalError", "read_program"]
+
+
+def read_program(func: tirx.PrimFunc) -> Program:
+    """The normal form of a PrimFunc.
+
+    Raises
+    ------
+    NotNormalError
+        It has none.
+    """
+    root = func.body
+    _require(isinstance(root, s_tir.SBlockRealize), "the body is no block")
+    _require(not root.block.match_buffers and not root.block.iter_vars, "the root block has variables")
+    numbers: dict[tirx.Var, int] = {}
+    tensors: dict[int, Tensor] = {}
+    for buffer in (*func.params, *root.block.alloc_buffers):
+        tensors[len(numbers)] = _tensor(buffer)
+        numbers[buffer] = len(numbers)
+    blocks = tuple(_Nest(numbers).block(nest) for nest in _sequence(root.block.body))
+    return _checked(tensors, len(func.params), blocks)
+
+
+def _checked(tensors: dict[int, Tensor], params: int, blocks: tuple[Block, ...]) -> Program:
+    """The program, once it is clear that each buffer is written by one block, before it is read."""
+    written: set[int] = set()
+    read: set[int] = set()
+    for block in blocks:
+        read.update(load[1] for load in block.loads)
+        _require(written.isdisjoint(block.written), "a buffer is written twice")
+        _require(read.isdisjoint(block.written), "a buffer is read before it is written")
+        _require(bool(block.init) or not _reads_itself(block), "a block reads what it has not written")
+        written.update(block.written)
+    _require(all(b < params or b in written for b in read), "a buffer is read and never written")
+    inputs = tuple(b for b in range(params) if b in read)
+    outputs = tuple(b for b in range(params) if b in written)
+    return Program(tensors, inputs, blocks, outputs)
+
+
+def _reads_itself(block: Block) -> bool:
+    own = block.written
+    return any(load[1] in own for store in block.stores for load in loads_in(store.value))
+
+
+def _tensor(buffer: tirx.Var) -> Tensor:
+    _require(isinstance(buffer.ty, tirx.BufferType), "a parameter is no buffer")
+    _require(not buffer.strides, "a buffer has strides")
+    shape = [extent.value if isinstance(extent, tirx.IntImm) else None for extent in buffer.shape]
+    static = tuple(extent for extent in shape if extent is not None)
+    _require(len(static) == len(shape), "a shape is not known before it runs")
+    return Tensor(static, str(buffer.dtype))
+
+
+def _sequence(statement: tirx.Stmt) -> Iterator[tirx.Stmt]:
+    if isinstance(statement, tirx.SeqStmt):
+        for part in statement.seq:
+            yield from _sequence(part)
+    else:
+        yield statement
+
+
+class _Nest:
+    """Reads one nest of loops with one block inside."""
+
+    def __init__(self, numbers: dict[tirx.Var, int]) -> None:
+        self.numbers = numbers
+        self.extents: dict[tirx.Var, int] = {}
+
+    def block(self, statement: tirx.Stmt) -> Block:
+        while isinstance(statement, tirx.For):
+            serial = statement.kind == tirx.ForKind.SERIAL and statement.thread_binding is None
+            _require(serial and _number(statement.min) == 0, "a loop is no plain loop from 0")
+            self.extents[statement.loop_var] = _number(statement.extent)
+            statement = statement.body
+        _require(isinstance(statement, s_tir.SBlockRealize), "a loop holds no block")
+        _require(_is_true(statement.predicate), "a block has a predicate")
+        block = statement.block
+        _require(not block.alloc_buffers and not block.match_buffers, "a block has buffers of its own")
+        self.check_bindings(block, statement.iter_values)
+        spatial, reduction = self.ordered(block)
+        converter = Converter(
+            self.numbers, {iter_.var: index for index, iter_ in enumerate((*spatial, *reduction))}
+        )
+        return Block(
+            tuple(_number(iter_.dom.extent) for iter_ in spatial),
+            tuple(_number(iter_.dom.extent) for iter_ in reduction),
+            () if block.init is None else tuple(self.stores(block.init, converter)),
+            tuple(self.stores(block.body, converter)),
+        )
+
+    def check_bindings(self, block: s_tir.SBlock, values: Sequence[tirx.Expr]) -> None:
+        """Each iteration variable is a loop of its own with the same domain, or has one value."""
+        left = dict(self.extents)
+        for iter_, value in zip(block.iter_vars, values, strict=True):
+            _require(_number(iter_.dom.min) == 0, "a domain does not start at 0")
+            extent = _number(iter_.dom.extent)
+            if isinstance(value, tirx.IntImm):
+                _require(value.value == 0 and extent == 1, "a domain is not covered")
+            else:
+                _require(left.pop(value, None) == extent, "a loop does not cover a domain")
+        _require(all(extent == 1 for extent in left.values()), "a loop repeats a block")
+
+    def ordered(self, block: s_tir.SBlock) -> tuple[list[tirx.IterVar], list[tirx.IterVar]]:
+        """Spatial variables in the order they index what is written, then the reduction in its order."""
+        kinds = {tirx.IterVar.DataPar: [], tirx.IterVar.CommReduce: []}  # type: ignore[var-annotated]
+        for iter_ in block.iter_vars:
+            _require(iter_.iter_type in kinds, "an iteration variable is neither spatial nor reduced")
+            kinds[iter_.iter_type].append(iter_)
+        last = list(_sequence(block.body))[-1]
+        _require(isinstance(last, tirx.BufferStore), "a block does something else than store")
+        places = {index: place for place, index in enumerate(last.indices) if isinstance(index, tirx.Var)}
+        spatial = sorted(kinds[tirx.IterVar.DataPar], key=lambda iter_: places.get(iter_.var, len(places)))
+        return spatial, kinds[tirx.IterVar.CommReduce]
+
+    def stores(self, body: tirx.Stmt, converter: Converter) -> Iterator[Store]:
+        for statement in _sequence(body):
+            if isinstance(statement, tirx.Bind):
+                value = converter.data(statement.value)
+                converter.bind(statement.var)
+                yield Store(None, (), value)
+                continue
+            _require(isinstance(statement, tirx.BufferStore), "a block does something else than store")
+            _require(statement.buffer in self.numbers, "a buffer is not known")
+            yield Store(
+                self.numbers[statement.buffer],
+                tuple(converter.index(index) for index in statement.indices),
+                converter.data(statement.value),
+            )
+
+
+def _number(expr: tirx.Expr) -> int:
+    if not isinstance(expr, tirx.IntImm):
+        raise NotNormalError("an extent is not known before it runs")
+    return int(expr.value)
+
+
+def _is_true(expr: tirx.Expr) -> bool:
+    return isinstance(expr, tirx.IntImm) and bool(expr.value)
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise NotNormalError(otherwise)

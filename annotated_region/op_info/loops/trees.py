@@ -1,0 +1,90 @@
+"""Expressions as nested tuples, written in one way: equal trees compute equal values.
+
+====================================  ====================================================================
+``("linear", c, ((atom, k), ...))``   the integer ``c + k * atom + ...``; an index, an extent
+``("iter", n)``                       iteration variable `n` of the block (an atom)
+``("div" | "mod", linear, k)``        floor division and remainder by a positive number (atoms)
+``("load", buffer, indices)``         an element of a buffer; among integers it is an atom
+``("nonnegative" | "zero", linear)``  a comparison of integers
+``("and" | "or", trees)``             conditions, flat and sorted
+``("if", condition, then, else)``
+``("float" | "int", dtype, value)``   constants among data
+``("index", dtype, linear)``          an integer of iteration variables used as data
+``(name, dtype, operands...)``        any other operator, cast or call
+====================================  ====================================================================
+
+Sums and products of data may be written in either order of their two operands, which changes no bit of the
+result; ``max`` and ``min`` may not, because of NaN; and nothing is reassociated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+__all__ = ["Tree", "commuted", "iters_in", "linear", "loads_in", "renamed", "subtrees"]
+
+# Nested tuples of strings and numbers; a recursive alias says no more to a type checker.
+Tree: TypeAlias = tuple[Any, ...]
+
+COMMUTING = ("Add", "Mul")
+
+
+def linear(constant: int, terms: Mapping[Tree, int]) -> Tree:
+    """The integer `constant` plus each atom times its factor."""
+    kept = [(atom, factor) for atom, factor in terms.items() if factor]
+    return ("linear", constant, tuple(sorted(kept, key=repr)))
+
+
+def subtrees(tree: Tree) -> Iterator[Tree]:
+    """`tree` and every tree inside it, outermost first."""
+    if tree and isinstance(tree[0], str):
+        yield tree
+    for part in tree:
+        if isinstance(part, tuple):
+            yield from subtrees(part)
+
+
+def loads_in(tree: Tree) -> list[Tree]:
+    """The loads inside a tree, in order, each once."""
+    return list(dict.fromkeys(part for part in subtrees(tree) if part[0] == "load"))
+
+
+def iters_in(tree: Tree) -> list[int]:
+    """The iteration variables inside a tree, in order of first occurrence."""
+    return list(dict.fromkeys(part[1] for part in subtrees(tree) if part[0] == "iter"))
+
+
+def renamed(tree: Tree, buffers: Mapping[Any, Any]) -> Tree:
+    """The tree with other names for its buffers, in normal form again."""
+
+    def rename(part: Any) -> Any:
+        if not isinstance(part, tuple):
+            return part
+        if part and part[0] == "load":
+            return ("load", buffers[part[1]], rename(part[2]))
+        return commuted(tuple(map(rename, part)))
+
+    renamed_tree: Tree = rename(tree)
+    return renamed_tree
+
+
+def commuted(tree: Tree) -> Tree:
+    """The tree with what may stand in any order sorted, at its root."""
+    if not tree:
+        return tree
+    if tree[0] in COMMUTING and len(tree) == 4:
+        return (*tree[:2], *sorted(tree[2:], key=repr))
+    if tree[0] in ("and", "or"):
+        return (tree[0], tuple(sorted(dict.fromkeys(tree[1]), key=repr)))
+    if tree[0] == "linear":
+        return ("linear", tree[1], tuple(sorted(tree[2], key=repr)))
+    return tree
+
+
+def replaced(tree: Tree, replace: Callable[[Tree], Tree | None]) -> Tree:
+    """The tree with the outermost parts that `replace` gives something for replaced."""
+    new = replace(tree) if tree and isinstance(tree[0], str) else None
+    if new is not None:
+        return new
+    return tuple(replaced(part, replace) if isinstance(part, tuple) else part for part in tree)

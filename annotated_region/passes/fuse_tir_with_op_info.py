@@ -1,0 +1,55 @@
+"""FuseTIRWithOpInfo: fuses like TVM's FuseTIR, and keeps on each fused PrimFunc the list of ops inside.
+
+It runs after ``FuseOps``. TVM's pass drops the attributes of what it fuses; here the infos of the parts,
+attached by `LegalizeWithOpInfo` or inferred, are composed first and attached to the result:
+
+    fused_conv2d_add_relu:  call_tir(conv2d), call_tir(add), call_tir(relu)
+        ->  one PrimFunc whose attribute op_info lists conv2d, add, relu
+
+A function with a part that nobody understands is fused all the same and gets no attribute.
+"""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax
+
+from annotated_region.op_info.attach import attach
+from annotated_region.op_info.infer import composition_of
+from annotated_region.op_info.info import Composition
+from annotated_region.op_info.keep import compose
+from annotated_region.passes.module_pass import ModulePass, module_pass
+
+__all__ = ["FuseTIRWithOpInfo"]
+
+
+@module_pass
+class FuseTIRWithOpInfo(ModulePass):
+    """Fuse the PrimFuncs that primitive functions call, and attach what they compute together."""
+
+    def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
+        """Called by TVM's pass manager."""
+        composed = _compositions(mod)
+        fused = relax.transform.FuseTIR()(mod)
+        result = fused.clone()
+        for global_var, func in fused.functions_items():
+            composition = composed.get(global_var.name_hint)
+            if composition is not None and isinstance(func, tvm.tirx.PrimFunc):
+                result.update_func(global_var, attach(func, composition))
+        return result
+
+
+def _compositions(mod: tvm.IRModule) -> dict[str, Composition]:
+    """What each primitive function of the module computes, where that is known."""
+
+    def describe(callee: tvm.ir.GlobalVar) -> Composition | None:
+        func = mod[callee]
+        return composition_of(func) if isinstance(func, tvm.tirx.PrimFunc) else None
+
+    found = {}
+    for global_var, func in mod.functions_items():
+        if isinstance(func, relax.Function) and func.attrs and "Primitive" in func.attrs:
+            composition = compose(func, describe)
+            if composition is not None:
+                found[global_var.name_hint] = composition
+    return found
