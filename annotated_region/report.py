@@ -7,12 +7,16 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from annotated_region.dataflow import NodeKind
+from annotated_region.drawing import draw
 from annotated_region.networks import op_name_of
 from annotated_region.record import Apart, FunctionRecord, Record
 from annotated_region.region_set import AnnotatedRegionSet
+from annotated_region.report_diff import ReportDiff, difference
+from annotated_region.value_flow import ValueReport, values_of
 
 __all__ = ["FunctionReport", "OpReport", "RegionReport", "Report"]
 
@@ -59,7 +63,7 @@ class RegionReport:
 
 @dataclass(frozen=True, slots=True)
 class FunctionReport:
-    """One function: its ops in program order, its regions, and what the passes noted."""
+    """One function: its ops in program order, its regions, what the passes noted, and its values."""
 
     name: str
     ops: tuple[OpReport, ...]
@@ -68,6 +72,7 @@ class FunctionReport:
     apart: tuple[Apart, ...]
     dissolved: tuple[tuple[str, tuple[str, ...], str], ...]
     resolution: dict[str, Any]
+    values: tuple[ValueReport, ...] = ()
 
     def summary(self) -> Iterator[str]:
         """One line a target, then one for the host."""
@@ -141,6 +146,30 @@ class Report:
         plain = {**self._totals(), "functions": [_plain(function) for function in self.functions]}
         return json.dumps(plain, indent=indent)
 
+    def diff(self, other: Report) -> ReportDiff:
+        """What is different in `other`: the ops that moved or are claimed by others, and counts of regions.
+
+        Examples
+        --------
+        >>> print(ar.explain(mod, ["dnnl"]).diff(ar.explain(mod, ["tensorrt", "dnnl"])))  # doctest: +SKIP
+        """
+        return difference(self, other)
+
+    def draw(self, path: str | Path) -> Path:
+        """Draw the report into a file, which needs nothing but itself to be looked at.
+
+        Parameters
+        ----------
+        path
+            Where to; ``.svg`` shows the quotient graph of each function, ``.html`` that, every op, and why.
+
+        Raises
+        ------
+        DrawingError
+            The ending is another one, or the layout engine is not installed.
+        """
+        return draw(self, Path(path))
+
     def _totals(self) -> dict[str, float]:
         """Cost, lower bound and gap over all functions, where a policy says them."""
         priced = [function.resolution for function in self.functions if "cost" in function.resolution]
@@ -156,9 +185,11 @@ def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> Fun
     plain = regions.plain()
     graph = plain.dataflow
     ops = []
-    for node in graph.nodes:
+    positions: dict[int, int] = {}
+    for number, node in enumerate(graph.nodes):
         if node.kind in (NodeKind.LITERAL, NodeKind.STRUCTURE):
             continue
+        positions[number] = len(positions)
         held = plain.regions_of(node.var)
         claims = {target: tuple(by) for target, by in record.claims.get(node.var, {}).items()}
         ops.append(
@@ -179,6 +210,7 @@ def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> Fun
         tuple(record.apart),
         tuple(record.dissolved),
         dict(record.resolution),
+        values_of(graph, positions),
     )
 
 
@@ -218,6 +250,16 @@ def _plain(function: FunctionReport) -> dict[str, Any]:
                 "composites": region.composites,
             }
             for region in function.regions
+        ],
+        "values": [
+            {
+                "name": value.name,
+                "producer": value.producer,
+                "consumers": value.consumers,
+                "result": value.result,
+                "bytes": value.bytes,
+            }
+            for value in function.values
         ],
         "unavailable": function.unavailable,
         "apart": [

@@ -135,8 +135,8 @@ class _Extract:
 class _Portable:
     """A TensorIR function that travels between processes as TVMScript.
 
-    TVM's own serialization crashes the process on most functions; text is read back without loss, which
-    the receiver checks.
+    TVM 0.27's own serialization crashes the process where apache-tvm-ffi is 0.1.15; text is read back
+    without loss, which the receiver checks.
     """
 
     def __init__(self, func: tvm.tirx.PrimFunc) -> None:

@@ -92,6 +92,15 @@ def test_partition_writes_a_library_that_computes_the_model(model, tmp_path):
     )
 
 
+@pytest.mark.parametrize("ending", ["svg", "html"])
+def test_draw_writes_one_file(model, tmp_path, ending):
+    pytest.importorskip("igraph", reason="the layout engine of pictures")
+    finished = program("draw", model, "--targets", "dnnl", "-o", f"out.{ending}", folder=tmp_path)
+    assert (finished.returncode, finished.stdout) == (0, f"out.{ending}\n")
+    assert "dnnl, region 0: 4 ops" in (tmp_path / f"out.{ending}").read_text()
+    assert_refused(called("draw", model, "--targets", "dnnl", "-o", "x.png"), 1, "x.png ends neither in .svg")
+
+
 def test_extract_counts_what_models_share(model, tmp_path):
     other = small_model(tmp_path, "other.onnx", channels=5)
     twin = small_model(tmp_path, "twin.onnx")

@@ -1,0 +1,151 @@
+"""Places boxes in layers, so that lines go down and cross seldom: python-igraph's Sugiyama layout.
+
+K. Sugiyama, S. Tagawa, M. Toda: Methods for visual understanding of hierarchical system structures, 1981.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from annotated_region.drawing.quotient import PARAMETERS, RESULT, Picture
+from annotated_region.errors import DrawingError
+
+__all__ = ["Layout", "Placed", "layout_of"]
+
+WIDTH, TEXT, PADDING = 210.0, 15.0, 8.0
+GAP, LAYER_GAP = 24.0, 56.0
+_ROUNDS = 100  # of reducing crossings
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a box is: its left upper corner and its height."""
+
+    x: float
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where everything is, boxes and the points of lines in the order of the picture, and the size of it."""
+
+    boxes: tuple[Placed, ...]
+    lines: tuple[tuple[Point, ...], ...]
+    width: float
+    height: float
+
+
+def layout_of(picture: Picture) -> Layout:
+    """Places a picture. Lines that skip layers bend at a point of their own in each.
+
+    Raises
+    ------
+    DrawingError
+        The layout engine is not installed.
+    """
+    layers = _layers(picture)
+    routes, all_layers, edges = _with_bends(picture, layers)
+    columns = _columns(edges, all_layers)
+    heights = [2 * PADDING + TEXT * (1 + len(box.lines)) for box in picture.boxes]
+    tops = _tops(layers, heights)
+    left = min(columns, default=0.0)
+    centres = [(column - left) * (WIDTH + GAP) + WIDTH / 2 + GAP for column in columns]
+    boxes = tuple(
+        Placed(centres[index] - WIDTH / 2, tops[layers[index]], height)
+        for index, height in enumerate(heights)
+    )
+    depth = {
+        layer: max(h for h, at in zip(heights, layers, strict=True) if at == layer) for layer in set(layers)
+    }
+    lines = tuple(
+        _points(
+            boxes,
+            centres,
+            route,
+            [tops[all_layers[bend]] + depth[all_layers[bend]] / 2 for bend in route[1:-1]],
+        )
+        for route in routes
+    )
+    bottom = max((box.y + box.height for box in boxes), default=0.0)
+    return Layout(boxes, lines, max(centres, default=0.0) + WIDTH / 2 + GAP, bottom + GAP)
+
+
+def _layers(picture: Picture) -> list[int]:
+    """The layer of each box: below everything that it reads. O(boxes + lines)."""
+    inputs: list[list[int]] = [[] for _box in picture.boxes]
+    outputs: list[list[int]] = [[] for _box in picture.boxes]
+    for line in picture.lines:
+        inputs[line.target].append(line.source)
+        outputs[line.source].append(line.target)
+    layers = [0] * len(picture.boxes)
+    waiting = [len(sources) for sources in inputs]
+    ready = [index for index, count in enumerate(waiting) if not count]
+    for index in ready:  # grows while it is walked
+        for target in outputs[index]:
+            layers[target] = max(layers[target], layers[index] + 1)
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
+    return _ends_outside(picture, layers)
+
+
+def _ends_outside(picture: Picture, layers: list[int]) -> list[int]:
+    """Parameters stand above everything else, the result below."""
+    titles = [box.title for box in picture.boxes]
+    inner = [layer + 1 for layer in layers]
+    inner[titles.index(PARAMETERS)] = 0
+    inner[titles.index(RESULT)] = 0
+    inner[titles.index(RESULT)] = max(inner) + 1
+    used = {layer: number for number, layer in enumerate(sorted(set(inner)))}
+    return [used[layer] for layer in inner]
+
+
+def _with_bends(
+    picture: Picture, layers: Sequence[int]
+) -> tuple[list[list[int]], list[int], list[tuple[int, int]]]:
+    """For each line the vertices that it passes, the layer of every vertex, and all edges between layers."""
+    all_layers, routes, edges = list(layers), [], []
+    for line in picture.lines:
+        route = [line.source]
+        for layer in range(layers[line.source] + 1, layers[line.target]):
+            route.append(len(all_layers))
+            all_layers.append(layer)
+        route.append(line.target)
+        routes.append(route)
+        edges += list(pairwise(route))
+    return routes, all_layers, edges
+
+
+def _columns(edges: list[tuple[int, int]], layers: list[int]) -> list[float]:
+    try:
+        import igraph  # noqa: PLC0415 - an extra that only pictures need
+    except ImportError as error:
+        raise DrawingError("pictures need python-igraph: pip install 'annotated-region[draw]'") from error
+    graph = igraph.Graph(n=len(layers), edges=edges, directed=True)
+    placed = graph.layout_sugiyama(layers=layers, hgap=1, vgap=1, maxiter=_ROUNDS)
+    return [float(x) for x, _y in placed.coords[: len(layers)]]
+
+
+def _tops(layers: Sequence[int], heights: Sequence[float]) -> dict[int, float]:
+    tops: dict[int, float] = {}
+    top = GAP
+    for layer in sorted(set(layers)):
+        tops[layer] = top
+        top += LAYER_GAP + max(height for height, at in zip(heights, layers, strict=True) if at == layer)
+    return tops
+
+
+def _points(
+    boxes: Sequence[Placed], centres: Sequence[float], route: Sequence[int], bends: Sequence[float]
+) -> tuple[Point, ...]:
+    source, target = route[0], route[-1]
+    return (
+        (centres[source], boxes[source].y + boxes[source].height),
+        *((centres[bend], y) for bend, y in zip(route[1:-1], bends, strict=True)),
+        (centres[target], boxes[target].y),
+    )

@@ -1,0 +1,100 @@
+"""One HTML page without scripts: the picture of each function, its regions to unfold, every op and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from annotated_region.drawing.quotient import Picture, every_op, quotient
+from annotated_region.drawing.svg import STYLE, drawing_of, fill_of
+
+if TYPE_CHECKING:
+    from annotated_region.report import FunctionReport, OpReport, RegionReport, Report
+
+__all__ = ["page_of"]
+
+_OPS_DRAWN = 400  # a picture of more single ops is no help
+
+_PAGE_STYLE = """\
+body { font: 14px sans-serif; margin: 24px; color: #111; }
+pre { background: #f4f4f4; padding: 12px; white-space: pre-wrap; }
+figure { margin: 12px 0; overflow: auto; max-height: 85vh; border: 1px solid #ccc; }
+table { border-collapse: collapse; }
+th, td { border: 1px solid #ccc; padding: 2px 8px; text-align: left; vertical-align: top; }
+summary { cursor: pointer; padding: 4px 0; }
+.swatch { display: inline-block; width: 12px; height: 12px; border: 1px solid #555; }
+"""
+
+
+def page_of(report: Report) -> str:
+    """The report as a page that needs nothing but itself."""
+    fills = fill_of(report)
+    parts = [
+        "<!DOCTYPE html>",
+        '<html lang="en">',
+        '<head><meta charset="utf-8"><title>annotated-region</title>',
+        f"<style>{_PAGE_STYLE}{STYLE}</style></head>",
+        "<body>",
+        "<h1>Who got what, and why</h1>",
+        f"<pre>{escape(str(report))}</pre>",
+        f"<p>{_legend(fills)}</p>",
+    ]
+    for number, function in enumerate(report.functions):
+        parts += _function(number, function, fills)
+    return "\n".join([*parts, "</body>", "</html>", ""])
+
+
+def _legend(fills: Mapping[str, str]) -> str:
+    return " ".join(
+        f'<span class="swatch" style="background: {fill}"></span> {escape(target)}'
+        for target, fill in fills.items()
+        if target
+    )
+
+
+def _function(number: int, function: FunctionReport, fills: Mapping[str, str]) -> Iterator[str]:
+    yield f"<h2>{escape(function.name)}</h2>"
+    yield _figure(quotient(function), fills, f"#f{number}-r")
+    for region in function.regions:
+        yield from _region(number, region, function)
+    if len(function.ops) <= _OPS_DRAWN:
+        yield "<details><summary>A picture of every op</summary>"
+        yield _figure(every_op(function), fills, None)
+        yield "</details>"
+    yield f"<details><summary>All {len(function.ops)} ops</summary>"
+    yield from _table(function.ops)
+    yield "</details>"
+
+
+def _figure(picture: Picture, fills: Mapping[str, str], link: str | None) -> str:
+    text, (width, height) = drawing_of(picture, fills, link)
+    return (
+        f'<figure><svg class="ar" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}">\n'
+        f"{text}\n</svg></figure>"
+    )
+
+
+def _region(number: int, region: RegionReport, function: FunctionReport) -> Iterator[str]:
+    yield f'<details class="region" id="f{number}-r{region.id}" data-target="{escape(region.target)}">'
+    yield (
+        f"<summary>Region {region.id}: {escape(region.target)}, {len(region.ops)} ops; reads "
+        f"{_names(region.inputs)}; gives {_names(region.outputs)}</summary>"
+    )
+    yield from _table([op for op in function.ops if op.region == region.id])
+    yield "</details>"
+
+
+def _names(names: Sequence[str]) -> str:
+    return escape(", ".join(names)) or "nothing"
+
+
+def _table(ops: Sequence[OpReport]) -> Iterator[str]:
+    yield "<table><tr><th>name</th><th>op</th><th>placed</th><th>claimed by</th><th>declined by</th></tr>"
+    for op in ops:
+        claims = "; ".join(f"{target}: {', '.join(by)}" for target, by in op.claims.items())
+        declines = "; ".join(f"{target}: {reason}" for target, reason in op.declines.items())
+        placed = op.placed if op.region is None else f"{op.placed}, region {op.region}"
+        cells = (op.name, op.op, placed, claims, declines)
+        yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    yield "</table>"
