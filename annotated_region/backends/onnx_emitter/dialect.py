@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 __all__ = ["Declined", "Dialect", "require"]
 
@@ -32,8 +33,12 @@ class Dialect:
         The data types that a tensor may have.
     kernels
         For an ONNX operator that takes fewer of them: the data types of its data.
+    restrictions
+        For an ONNX operator that takes not all attributes: from the attributes to a reason, or None.
     max_rank
         The most axes that a tensor may have.
+    max_elements
+        The most elements that a tensor of known shape may have.
     allows_empty
         Whether a tensor may have an extent of zero.
     """
@@ -42,7 +47,9 @@ class Dialect:
     opset: int
     dtypes: frozenset[str]
     kernels: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    restrictions: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = field(default_factory=dict)
     max_rank: int = 32
+    max_elements: int | None = None
     allows_empty: bool = False
 
     def require_dtype(self, dtype: str) -> None:
@@ -52,8 +59,11 @@ class Dialect:
             f"data type {dtype or 'unknown'} is none of {', '.join(sorted(self.dtypes))}",
         )
 
-    def require_kernel(self, operator: str, dtypes: Sequence[str]) -> None:
-        """Decline an ONNX operator over data of a type that the target has no kernel for."""
+    def require_kernel(self, operator: str, dtypes: Sequence[str], attrs: Mapping[str, Any]) -> None:
+        """Decline an ONNX operator over data of a type, or with attributes, that the target does not take."""
+        if operator in self.restrictions:
+            reason = self.restrictions[operator](attrs)
+            require(reason is None, f"{self.target} computes {operator} for less: {reason}")
         known = self.kernels.get(operator)
         if known is None:
             return

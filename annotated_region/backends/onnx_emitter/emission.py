@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -168,6 +169,9 @@ class Emission:
         dialect.require_dtype(_dtype_of(type_))
         require(len(extents) <= dialect.max_rank, f"a tensor has more than {dialect.max_rank} axes")
         require(dialect.allows_empty or 0 not in extents, "a tensor is empty")
+        if dialect.max_elements is not None and all(isinstance(extent, int) for extent in extents):
+            most = dialect.max_elements
+            require(math.prod(extents) <= most, f"a tensor has more than {most} elements")
 
     def _input(self, parameter: relax.Var) -> str:
         type_ = parameter.ty

@@ -106,7 +106,7 @@ class Graph:
         first = DECIDING.get(kind, 0)
         wide = DATA_OPERANDS.get(kind, len(inputs) - first)
         data = [self.dtypes[name] for name in inputs[first : first + wide] if name]
-        self.dialect.require_kernel(kind, list(dict.fromkeys(data)))
+        self.dialect.require_kernel(kind, list(dict.fromkeys(data)), attrs)
         dtype = self._result_dtype(kind, inputs[first] if inputs else "", attrs)
         outputs = tuple(self.declare(self.fresh(kind.lower()), dtype) for _ in range(count))
         self.operators.append(Operator(kind, tuple(inputs), outputs, dict(attrs)))

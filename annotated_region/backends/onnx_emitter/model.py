@@ -13,6 +13,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from annotated_region.backends.onnx_emitter.assembly import LARGEST_MESSAGE, array_of, assemble_file
 from annotated_region.backends.onnx_emitter.dialect import Declined, Dialect
 from annotated_region.backends.onnx_emitter.emission import Emission
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator, Port
@@ -23,8 +24,6 @@ __all__ = ["EXTERNAL", "EmittedModel", "emit", "missing_onnx"]
 EXTERNAL = "weights-are-passed-at-run-time"
 """Where a model without its weights says that they are."""
 
-# A message of protocol buffers holds less than 2 GiB; what is not weights is far below this margin.
-_LARGEST_MESSAGE = (1 << 31) - (1 << 24)
 # ONNX's numbers of the data types.
 _CODES = {
     "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
@@ -89,15 +88,14 @@ class EmittedModel:
         CodegenError
             It would exceed the 2 GiB that such a message can hold; `save` it instead.
         """
-        if self.weight_bytes > _LARGEST_MESSAGE:
+        if self.weight_bytes > LARGEST_MESSAGE:
             raise CodegenError(
                 f"{self.symbol}: its weights of {self.weight_bytes} bytes do not fit into one ONNX message; "
                 "save the model to a file, which keeps the weights beside it"
             )
-        arrays = [(name, self.graph.weights[name].numpy()) for name in self.weights]
-        return self._model([_tensor(name, array) for name, array in arrays])
+        return self._model([_tensor(name, array_of(self.graph.weights[name])) for name in self.weights])
 
-    def save(self, path: str | Path, largest_message: int = _LARGEST_MESSAGE) -> None:
+    def save(self, path: str | Path, largest_message: int = LARGEST_MESSAGE) -> None:
         """Write the model, checked, to a file; its weights into a file beside it if they are too large.
 
         Parameters
@@ -111,19 +109,9 @@ class EmittedModel:
         if self.weight_bytes <= largest_message:
             onnx.save_model(self.complete(), str(file))
         else:
-            self._save_in_two(file)
+            arrays = {name: array_of(self.graph.weights[name]) for name in self.weights}
+            assemble_file(self.skeleton().SerializeToString(), arrays, file)
         onnx.checker.check_model(str(file))
-
-    def _save_in_two(self, file: Path) -> None:
-        """Write weight after weight, so that no second copy of all of them is ever in memory."""
-        location, tensors = f"{file.name}.data", []
-        with (file.parent / location).open("wb") as data:
-            for name in self.weights:
-                array = np.ascontiguousarray(self.graph.weights[name].numpy())
-                offset = data.tell()
-                data.write(array.reshape(-1).view(np.uint8).data)
-                tensors.append(self._external(name, location, offset, array.nbytes))
-        _onnx().save_model(self._model(tensors), str(file))
 
     def text(self) -> str:
         """The model in ONNX's own text form, weights by name and shape alone."""
@@ -147,19 +135,12 @@ class EmittedModel:
     def _port(self, name: str, tensor: tvm.runtime.Tensor) -> Port:
         return Port(name, self.graph.dtypes[name], tuple(int(extent) for extent in tensor.shape))
 
-    def _external(
-        self, name: str, location: str = EXTERNAL, offset: int = 0, length: int | None = None
-    ) -> Any:
+    def _external(self, name: str) -> Any:
         onnx, tensor = _onnx(), self.graph.weights[name]
         proto = onnx.TensorProto(name=name, data_type=_CODES[self.graph.dtypes[name]])
         proto.dims.extend(int(extent) for extent in tensor.shape)
         proto.data_location = onnx.TensorProto.EXTERNAL
-        entries = {
-            "location": location,
-            "offset": offset,
-            "length": _size(tensor) if length is None else length,
-        }
-        for key, value in entries.items():
+        for key, value in (("location", EXTERNAL), ("offset", 0), ("length", _size(tensor))):
             proto.external_data.add(key=key, value=str(value))
         return proto
 

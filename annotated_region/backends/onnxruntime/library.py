@@ -16,10 +16,16 @@ _NEEDED = (PACKAGE, "onnx")
 
 def unavailable() -> str | None:
     """Why regions for ONNX Runtime cannot run here, with the remedy; None if they can."""
-    missing = [name for name in _NEEDED if find_spec(name) is None]
+    missing = [name for name in _NEEDED if not _is_installed(name)]
     if not missing:
         return None
     return f"{' and '.join(missing)} not installed; pip install {' '.join(missing)}"
+
+
+def _is_installed(name: str) -> bool:
+    """Whether there is a package of this name; a folder that happens to be called so has no origin."""
+    spec = find_spec(name)
+    return spec is not None and spec.origin is not None
 
 
 def require_library() -> Any:

@@ -1,5 +1,16 @@
-"""TensorRT: what it claims. Its code generator is not here yet, so its regions cannot be built."""
+"""TensorRT: claims by its documented support; regions are ONNX in the library, and engines where they run."""
 
-from annotated_region.backends.tensorrt import rules
+from annotated_region.backend import register_backend
+from annotated_region.backends.onnx_emitter import entry
+from annotated_region.backends.tensorrt import codegen, library, rules
+from annotated_region.backends.tensorrt.cross import cross_build
 
-__all__ = ["rules"]
+__all__ = ["codegen", "cross_build", "library", "rules"]
+
+register_backend(
+    rules.TARGET,
+    unavailable=library.unavailable,
+    build_options=entry.build_options,
+    package=library.PACKAGE,
+)
+codegen.register_codegen()

@@ -1,8 +1,12 @@
-"""What TensorRT claims: the pattern table that TVM ships for it, as composites of the same names."""
+"""What TensorRT claims: what the emitter can say in ONNX operators of its parser's support matrix.
+
+Where this TVM was built with a TensorRT code generator of its own, TVM's pattern table is registered
+instead, because that generator wants composites under the names of the table.
+"""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from collections.abc import Mapping
 from typing import Any
 
 import tvm.relax.backend.contrib.tensorrt  # fills TVM's pattern registry
@@ -10,20 +14,74 @@ from tvm import relax
 from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 from tvm.relax.transform import PatternCheckContext
 
-from annotated_region.backend import register_backend
-from annotated_region.rules import register_pattern
+from annotated_region.backends.onnx_emitter import Dialect, converted_ops, trial
+from annotated_region.op_view import OpView
+from annotated_region.rules import register_pattern, register_rule
 
-__all__ = ["register_patterns", "unavailable"]
+__all__ = ["DIALECT", "TARGET", "register_patterns", "register_rules"]
 
 TARGET = "tensorrt"
-DTYPES = ("float32", "float16", "int32", "int64", "bool")
+
+_FLOATS = frozenset(("float32", "float16", "bfloat16"))
+_NUMBERS = _FLOATS | {"int32", "int64"}
+_BOOL = frozenset(("bool",))
+
+# The support matrix of the ONNX parser of TensorRT 10 and later; what it only moves, it moves in all types.
+_KERNELS = {
+    **dict.fromkeys(
+        (
+            "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "BatchNormalization", "Ceil",
+            "Clip", "Conv", "ConvTranspose", "Cos", "Cosh", "CumSum", "Einsum", "Erf", "Exp", "Floor", "Gelu",
+            "GlobalAveragePool", "InstanceNormalization", "IsInf", "LayerNormalization", "LeakyRelu", "Log",
+            "LogSoftmax", "MatMul", "MaxPool", "PRelu", "Pow", "Reciprocal", "Resize", "Round", "Selu",
+            "Sigmoid", "Sin", "Sinh", "Softmax", "Softplus", "Sqrt", "Tan", "Tanh",
+        ),
+        _FLOATS,
+    ),
+    **dict.fromkeys(
+        (
+            "Abs", "Add", "ArgMax", "ArgMin", "Div", "Equal", "Greater", "GreaterOrEqual", "IsNaN", "Less",
+            "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Pad", "Range", "ReduceMax", "ReduceMean",
+            "ReduceMin", "ReduceProd", "ReduceSum", "Relu", "ScatterElements", "ScatterND", "Sign", "Sub",
+            "TopK",
+        ),
+        _NUMBERS,
+    ),
+    **dict.fromkeys(("And", "Not", "Or", "Xor"), _BOOL),
+}  # fmt: skip
 
 
-def unavailable() -> str | None:
-    """Why TensorRT regions cannot run here, with the remedy; None if they can."""
-    if find_spec("tensorrt") is None:
-        return "TensorRT is not installed; on a machine with an NVIDIA GPU: pip install tensorrt"
-    return None
+def _window(attrs: Mapping[str, Any]) -> str | None:
+    if len(attrs["kernel_shape"]) not in (2, 3):
+        return "pooling is over two or three axes"
+    dilated = any(step != 1 for step in attrs.get("dilations", ()))
+    return "the window is dilated" if dilated else None
+
+
+def _no_reduction(attrs: Mapping[str, Any]) -> str | None:
+    return f"the reduction {attrs['reduction']}" if attrs.get("reduction") else None
+
+
+DIALECT = Dialect(
+    target=TARGET,
+    opset=20,
+    dtypes=_NUMBERS | _BOOL,
+    kernels=_KERNELS,
+    restrictions={"MaxPool": _window, "AveragePool": _window, "ScatterND": _no_reduction},
+    max_rank=8,
+    max_elements=(1 << 31) - 1,
+)
+"""ONNX as TensorRT 10 and 11 parse it. Their networks have an explicit batch, so no axis is special."""
+
+
+def _rule(op: OpView) -> bool | str:
+    return trial(op, DIALECT) or True
+
+
+def register_rules() -> None:
+    """Register a rule for every op with a converter."""
+    for name in converted_ops():
+        register_rule(TARGET, name)(_rule)
 
 
 def register_patterns() -> None:
@@ -36,10 +94,9 @@ def register_patterns() -> None:
 
 def _check_for(fusion: Any) -> Any:
     def check(context: PatternCheckContext) -> bool | str:
-        root = context.matched_expr
-        for dtype in _dtypes(root.ty):
-            if dtype not in DTYPES:
-                return f"data type {dtype} is none of {', '.join(DTYPES)}"
+        for dtype in _dtypes(context.matched_expr.ty):
+            if dtype not in DIALECT.dtypes:
+                return f"data type {dtype} is none of {', '.join(sorted(DIALECT.dtypes))}"
         return bool(fusion.check(context)) if fusion.check is not None else True
 
     return check
@@ -49,7 +106,3 @@ def _dtypes(ty: tvm.ir.Type) -> list[str]:
     if isinstance(ty, tvm.ir.TupleType):
         return [dtype for part in ty.fields for dtype in _dtypes(part)]
     return [str(ty.dtype)] if isinstance(ty, relax.TensorType) and ty.dtype is not None else []
-
-
-register_backend(TARGET, unavailable=unavailable, bind_constants=True)
-register_patterns()

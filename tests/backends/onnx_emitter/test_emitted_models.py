@@ -208,7 +208,7 @@ def test_a_saved_model_runs_with_its_weights_inside_or_beside(tmp_path, largest)
 
 
 def test_a_model_too_large_for_one_message_says_so(monkeypatch):
-    monkeypatch.setattr("annotated_region.backends.onnx_emitter.model._LARGEST_MESSAGE", 100)
+    monkeypatch.setattr("annotated_region.backends.onnx_emitter.model.LARGEST_MESSAGE", 100)
     with pytest.raises(CodegenError, match="do not fit into one ONNX message; save the model"):
         emit(linear(), DIALECT).complete()
 

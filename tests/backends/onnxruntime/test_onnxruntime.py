@@ -296,7 +296,8 @@ def test_a_provider_that_is_not_there_is_named_at_run_time():
 
 
 def test_a_missing_library_is_reported_with_its_remedy(monkeypatch):
-    monkeypatch.setattr(library, "find_spec", lambda name: None if name == "onnxruntime" else name)
+    find = library.find_spec
+    monkeypatch.setattr(library, "find_spec", lambda name: None if name == "onnxruntime" else find(name))
     assert library.unavailable() == "onnxruntime not installed; pip install onnxruntime"
     report = str(ar.explain(two_results(), ["onnxruntime"], prepare=False))
     assert "pip install onnxruntime" in report

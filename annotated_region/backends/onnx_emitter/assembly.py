@@ -1,0 +1,59 @@
+"""Puts a model and its weights together again, where both have come apart in a built library."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import tvm
+
+__all__ = ["LARGEST_MESSAGE", "array_of", "assemble", "assemble_file", "digest_of"]
+
+LARGEST_MESSAGE = (1 << 31) - (1 << 24)
+"""Weights of more bytes than this do not fit into one message of 2 GiB with what else a model holds."""
+
+
+def array_of(tensor: tvm.runtime.Tensor) -> np.ndarray:
+    """The tensor as an array, where it lies; a copy only of a type that numpy itself does not have."""
+    array: np.ndarray = tensor.numpy() if str(tensor.dtype) == "bfloat16" else np.from_dlpack(tensor)
+    return array
+
+
+def digest_of(model: bytes, weights: Mapping[str, np.ndarray]) -> str:
+    """What tells models apart by their content."""
+    digest = hashlib.sha256(model)
+    for name, array in weights.items():
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def assemble(model: bytes, weights: Mapping[str, np.ndarray]) -> bytes:
+    """The model with its weights inside; they have to fit into one message."""
+    onnx = import_module("onnx")
+    proto = onnx.load_model_from_string(model)
+    for tensor in proto.graph.initializer:
+        if tensor.name in weights:
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+            tensor.raw_data = np.ascontiguousarray(weights[tensor.name]).tobytes()
+    return bytes(proto.SerializeToString())
+
+
+def assemble_file(model: bytes, weights: Mapping[str, np.ndarray], file: Path) -> None:
+    """Write the model, and its weights into a file beside it."""
+    onnx = import_module("onnx")
+    proto = onnx.load_model_from_string(model)
+    location = f"{file.name}.data"
+    with (file.parent / location).open("wb") as data:
+        for tensor in proto.graph.initializer:
+            if tensor.name in weights:
+                entries = {"location": location, "offset": data.tell(), "length": weights[tensor.name].nbytes}
+                data.write(np.ascontiguousarray(weights[tensor.name]).reshape(-1).view(np.uint8).data)
+                tensor.ClearField("external_data")
+                for key, value in entries.items():
+                    tensor.external_data.add(key=key, value=str(value))
+    file.write_bytes(proto.SerializeToString())

@@ -1,0 +1,76 @@
+"""The code generator: external Relax functions become ONNX models in the built library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from annotated_region.backends.onnx_emitter import EmittedModel, emit
+from annotated_region.backends.onnx_emitter.entry import entry_modules, register_runtime
+from annotated_region.backends.tensorrt.rules import DIALECT, TARGET, register_patterns, register_rules
+from annotated_region.backends.tensorrt.runtime import open_region
+from annotated_region.backends.tensorrt.settings import Settings
+
+__all__ = ["emitted_models", "generate", "register_codegen"]
+
+GLOBAL_NAME = f"relax.ext.{TARGET}"
+
+
+def emitted_models(
+    functions: Sequence[relax.Function], constant_names: Mapping[Any, str] | None = None
+) -> list[EmittedModel]:
+    """The checked ONNX models of external functions.
+
+    Raises
+    ------
+    CodegenError
+        A function cannot be translated.
+    """
+    models = [emit(function, DIALECT, constant_names) for function in functions]
+    for model in models:
+        model.check()
+    return models
+
+
+def generate(
+    functions: Sequence[relax.Function], options: Mapping[str, Any] | None, constant_names: Mapping[Any, str]
+) -> list[tvm.runtime.Module]:
+    """What ``generate_code`` and TVM's ``RunCodegen`` call: one module a function.
+
+    Parameters
+    ----------
+    functions
+        The external functions of target ``tensorrt``.
+    options
+        See `Settings`.
+    constant_names
+        TVM's names of the constants of the module.
+
+    Raises
+    ------
+    CodegenError
+        A function cannot be translated, or an option is unknown.
+    """
+    settings = Settings.of(options or {})
+    models = emitted_models(functions, dict(constant_names.items()))
+    if settings.onnx_folder is not None:
+        folder = Path(settings.onnx_folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        for model in models:
+            model.save(folder / f"{model.symbol}.onnx")
+    return entry_modules(TARGET, models, settings.to_dict())
+
+
+def register_codegen() -> None:
+    """Register code generator, rules and runtime; or TVM's patterns where TVM has its own generator."""
+    if tvm.get_global_func(GLOBAL_NAME, allow_missing=True) is not None:
+        register_patterns()
+        return
+    tvm_ffi.register_global_func(GLOBAL_NAME, generate)
+    register_rules()
+    register_runtime(TARGET, open_region)

@@ -1,0 +1,152 @@
+"""The calls of TensorRT's Python API, all of them: an engine is built of a model, and run.
+
+Written against the documentation of TensorRT 10 and 11. Both take the same calls, except that 11 has only
+networks whose types are those of the model, and no flags for half precision any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from annotated_region.backends.tensorrt.settings import Settings
+from annotated_region.errors import BackendUnavailableError, BuildError
+
+__all__ = ["Engine", "Profile", "build_plan"]
+
+Extents = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The shapes of one input, or the values of one that is a shape itself, that an engine is built for."""
+
+    least: Extents
+    usual: Extents
+    largest: Extents
+    are_values: bool = False
+
+
+def build_plan(
+    tensorrt: Any,
+    model: bytes | Path,
+    profiles: Mapping[str, Profile],
+    settings: Settings,
+    timings: bytes,
+) -> tuple[bytes, bytes]:
+    """Build an engine.
+
+    Parameters
+    ----------
+    tensorrt
+        The module ``tensorrt``.
+    model
+        The ONNX model, or the file of a model that is too large for one message.
+    profiles
+        The shapes of each input.
+    settings
+        How to build it.
+    timings
+        What `build_plan` returned as timings before, or nothing; TensorRT ignores those of other devices.
+
+    Returns
+    -------
+    tuple[bytes, bytes]
+        The engine and the timings, both as TensorRT writes them.
+
+    Raises
+    ------
+    BuildError
+        TensorRT cannot read the model, or finds no way to run it; the message holds its reasons.
+    BackendUnavailableError
+        This version of TensorRT does not have the precision that is asked for.
+    """
+    logger = tensorrt.Logger(tensorrt.Logger.ERROR)
+    builder = tensorrt.Builder(logger)
+    network = builder.create_network(0)
+    parser = tensorrt.OnnxParser(network, logger)
+    parsed = parser.parse_from_file(str(model)) if isinstance(model, Path) else parser.parse(model)
+    if not parsed:
+        reasons = [str(parser.get_error(index).desc()) for index in range(parser.num_errors)]
+        raise BuildError(f"TensorRT cannot read the model: {'; '.join(reasons)}")
+    config = builder.create_builder_config()
+    _set_precision(tensorrt, config, settings.precision)
+    if settings.workspace:
+        config.set_memory_pool_limit(tensorrt.MemoryPoolType.WORKSPACE, settings.workspace)
+    cache = config.create_timing_cache(timings)
+    if not config.set_timing_cache(cache, False):
+        cache = config.create_timing_cache(b"")
+        config.set_timing_cache(cache, False)
+    config.add_optimization_profile(_profile(builder, profiles))
+    plan = builder.build_serialized_network(network, config)
+    if plan is None:
+        raise BuildError("TensorRT found no way to run the model; its log, on the standard output, says why")
+    return bytes(plan), bytes(cache.serialize())
+
+
+def _set_precision(tensorrt: Any, config: Any, precision: str) -> None:
+    flags = tensorrt.BuilderFlag
+    if precision in ("fp32", "tf32"):
+        (config.clear_flag if precision == "fp32" else config.set_flag)(flags.TF32)
+        return
+    flag = getattr(flags, precision.upper(), None)
+    if flag is None:
+        raise BackendUnavailableError(
+            f"target 'tensorrt': TensorRT {tensorrt.__version__} has no switch for {precision}, as types "
+            "are those of the model; convert the module (relax.transform.ToMixedPrecision) and leave the "
+            "option out, or install TensorRT 10"
+        )
+    config.set_flag(flag)
+
+
+def _profile(builder: Any, profiles: Mapping[str, Profile]) -> Any:
+    profile = builder.create_optimization_profile()
+    for name, shapes in profiles.items():
+        set_range = profile.set_shape_input if shapes.are_values else profile.set_shape
+        set_range(name, shapes.least, shapes.usual, shapes.largest)
+    return profile
+
+
+class Engine:
+    """An engine that can run; not by several threads at once."""
+
+    def __init__(self, tensorrt: Any, plan: bytes) -> None:
+        """Read an engine that `build_plan` returned.
+
+        Raises
+        ------
+        BuildError
+            It is none that this TensorRT can run on this device.
+        """
+        self._logger = tensorrt.Logger(tensorrt.Logger.ERROR)
+        self._runtime = tensorrt.Runtime(self._logger)
+        self._engine = self._runtime.deserialize_cuda_engine(plan)
+        if self._engine is None:
+            raise BuildError("TensorRT cannot read an engine")
+        self._context = self._engine.create_execution_context()
+
+    def takes_values(self, name: str) -> bool:
+        """Whether an input is a shape, whose values TensorRT reads on the host."""
+        return bool(self._engine.is_shape_inference_io(name))
+
+    def bind_input(self, name: str, shape: Sequence[int], address: int) -> None:
+        """Say how large an input is and where it lies."""
+        self._context.set_input_shape(name, tuple(shape))
+        self._context.set_tensor_address(name, address)
+
+    def bind_output(self, name: str, address: int) -> None:
+        """Say where an output is to be written."""
+        self._context.set_tensor_address(name, address)
+
+    def start(self, stream: int) -> None:
+        """Start it on a stream.
+
+        Raises
+        ------
+        BuildError
+            TensorRT refuses.
+        """
+        if not self._context.execute_async_v3(stream):
+            raise BuildError("TensorRT could not run an engine; its log, on the standard output, says why")

@@ -1,0 +1,72 @@
+"""Runs a region by something else where TensorRT is missing, and says so once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from annotated_region.backends.onnx_emitter.assembly import assemble
+from annotated_region.backends.onnx_emitter.entry import Description
+from annotated_region.backends.onnxruntime import runtime as onnxruntime
+from annotated_region.backends.onnxruntime.session import Settings as SessionSettings
+from annotated_region.backends.onnxruntime.session import make_session
+
+__all__ = ["fallback_runner"]
+
+
+def fallback_runner(
+    name: str, reason: str, description: Description, model: bytes, weights: Mapping[str, np.ndarray]
+) -> Callable[..., None]:
+    """What runs the region instead.
+
+    Parameters
+    ----------
+    name
+        ``"onnxruntime"`` or ``"tvm"``.
+    reason
+        Why TensorRT cannot.
+    description, model, weights
+        The region.
+
+    Raises
+    ------
+    BackendUnavailableError
+        ONNX Runtime is missing as well.
+    """
+    _say_once(name, reason)
+    if name == "tvm":
+        return _run_by_tvm(description, assemble(model, weights))
+    session = make_session(model, weights, SessionSettings())
+    return onnxruntime.Runner(description, session, dict(weights))
+
+
+@cache
+def _say_once(name: str, reason: str) -> None:
+    warnings.warn(
+        f"target 'tensorrt' cannot run here ({reason}); its regions run on {name}, as the option 'fallback' "
+        "asks for",
+        stacklevel=1,
+    )
+
+
+def _run_by_tvm(description: Description, model: bytes) -> Callable[..., None]:
+    """The model, read and compiled by TVM for this machine's processor."""
+    proto = import_module("onnx").load_model_from_string(model)
+    mod = import_module("tvm.relax.frontend.onnx").from_onnx(proto, keep_params_in_input=False)
+    entry = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())["main"]
+    count = len(description.inputs)
+
+    def run(*arguments: Any) -> None:
+        made = entry(*arguments[:count])
+        results = [made] if hasattr(made, "numpy") else list(made)
+        for result, output in zip(results, arguments[count:], strict=True):
+            result.copyto(output)
+
+    return run

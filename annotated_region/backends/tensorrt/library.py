@@ -1,0 +1,54 @@
+"""Whether TensorRT and a GPU are on this machine, and what to install where they are not."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from annotated_region.backends.tensorrt.cuda import device_problem
+from annotated_region.errors import BackendUnavailableError
+
+__all__ = ["PACKAGE", "require_library", "unavailable"]
+
+PACKAGE = "tensorrt"
+REMEDY = "on a machine with an NVIDIA GPU: pip install tensorrt onnx"
+
+
+def unavailable() -> str | None:
+    """Why TensorRT regions cannot run here, with the remedy; None if they can."""
+    for name in (PACKAGE, "onnx"):
+        if not _is_installed(name):
+            return f"{'TensorRT' if name == PACKAGE else name} is not installed; {REMEDY}"
+    return _import_problem() or device_problem()
+
+
+def _is_installed(name: str) -> bool:
+    """Whether there is a package of this name; a folder that happens to be called so has no origin."""
+    spec = find_spec(name)
+    return spec is not None and spec.origin is not None
+
+
+@cache
+def _import_problem() -> str | None:
+    """Why TensorRT's Python bindings cannot be loaded: they may lack the library that they bind."""
+    try:
+        import_module(PACKAGE)
+    except (ImportError, OSError) as error:
+        return f"TensorRT's library cannot be loaded ({error}); {REMEDY}"
+    return None
+
+
+def require_library() -> Any:
+    """The module ``tensorrt``.
+
+    Raises
+    ------
+    BackendUnavailableError
+        TensorRT or a GPU is missing; the message says what to install.
+    """
+    reason = unavailable()
+    if reason:
+        raise BackendUnavailableError(f"target 'tensorrt': {reason}")
+    return import_module(PACKAGE)

@@ -1,0 +1,93 @@
+"""The options of target ``tensorrt``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from annotated_region.errors import CodegenError
+
+__all__ = ["PRECISIONS", "Settings"]
+
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
+_FALLBACKS = (None, "onnxruntime", "tvm")
+Range = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How engines are built and run.
+
+    Attributes
+    ----------
+    precision
+        ``fp32``; ``tf32``, which lets TensorRT round the operands of products to 10 bits; ``fp16`` or
+        ``bf16``, which let it compute in these where it is faster (TensorRT 10 only).
+    workspace
+        The most scratch memory of an engine in bytes; 0 leaves it to TensorRT.
+    profiles
+        For the name of a symbolic extent: its least, usual and largest value. One engine is built for
+        such a range. Without ranges one engine is built for each combination of shapes that comes up.
+    cache
+        Whether engines and measured timings are kept in the user's cache folder.
+    device
+        The number of the GPU.
+    fallback
+        What runs the region where TensorRT or a GPU is missing: ``"onnxruntime"``, ``"tvm"``, or None
+        for an error.
+    onnx_folder
+        A folder to which the model of each region is also written, as ``<function>.onnx``.
+    """
+
+    precision: str = "fp32"
+    workspace: int = 0
+    profiles: Mapping[str, Range] = field(default_factory=dict)
+    cache: bool = True
+    device: int = 0
+    fallback: str | None = None
+    onnx_folder: str | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Settings:
+        """Settings from the options of the code generator.
+
+        Raises
+        ------
+        CodegenError
+            An option is unknown, or has a value that makes no sense.
+        """
+        known = [each.name for each in fields(cls)]
+        unknown = [str(name) for name in options if name not in known]
+        if unknown:
+            raise CodegenError(
+                f"target 'tensorrt' does not know the option {unknown[0]!r}; known: {', '.join(known)}"
+            )
+        given = {str(name): value for name, value in options.items()}
+        if given.get("onnx_folder") is not None:
+            given["onnx_folder"] = str(given["onnx_folder"])
+        given["profiles"] = {
+            str(name): _range(str(name), values) for name, values in given.get("profiles", {}).items()
+        }
+        settings = cls(**given)
+        _require(settings.precision in PRECISIONS, f"precision {settings.precision!r}", PRECISIONS)
+        _require(settings.fallback in _FALLBACKS, f"fallback {settings.fallback!r}", _FALLBACKS)
+        return settings
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        return asdict(self)
+
+
+def _require(condition: bool, what: str, known: tuple[str | None, ...]) -> None:
+    if not condition:
+        raise CodegenError(f"target 'tensorrt' does not know the {what}; known: {', '.join(map(str, known))}")
+
+
+def _range(name: str, values: Any) -> Range:
+    least, usual, largest = map(int, values)
+    if not 0 < least <= usual <= largest:
+        raise CodegenError(
+            f"target 'tensorrt': the profile of {name!r} is {values}; give its least, usual and largest value"
+        )
+    return least, usual, largest
