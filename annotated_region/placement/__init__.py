@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from annotated_region.placement.evaluation import InvalidPlacementError, evaluate
 from annotated_region.placement.problem import Placement, Problem, Region, Unit, Value
-from annotated_region.placement.solver import Solution, solve
+from annotated_region.placement.solver import DEFAULT_BUDGET, Solution, solve
 from annotated_region.placement.starts import priority_placement
 
 __all__ = [
+    "DEFAULT_BUDGET",
     "InvalidPlacementError",
     "Placement",
     "Problem",

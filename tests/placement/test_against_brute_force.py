@@ -12,10 +12,14 @@ from annotated_region.errors import PinError
 from annotated_region.placement import evaluate, solve
 
 
-@settings(max_examples=300, deadline=None)
+IN_CAMPAIGN = settings.get_current_profile_name() == "campaign"
+
+
+@pytest.mark.campaign
+@settings(max_examples=settings.default.max_examples if IN_CAMPAIGN else 300)
 @given(st.integers(0, 2**32))
 def test_the_cost_is_the_optimum_and_the_bound_proves_it(seed: int) -> None:
-    problem = placement_problems.random_problem(seed, most_nodes=7)
+    problem = placement_problems.random_problem(seed, most_nodes=8 if IN_CAMPAIGN else 7)
     optimum = placement_oracle.brute_force(problem)
     if math.isinf(optimum):
         with pytest.raises(PinError, match=r"no placement|no unit of finite cost"):
