@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from annotated_region.errors import PinError
 from annotated_region.placement import evaluate, solve
 
-
 IN_CAMPAIGN = settings.get_current_profile_name() == "campaign"
 
 
