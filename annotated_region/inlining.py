@@ -256,6 +256,8 @@ class _Block:
         self.made.append(relax.VarBinding(var, value))
         if isinstance(value, _STRUCTURE):
             self.hold(var, self.inliner.leaves_of(value))
+            # The way to a result, where the caller has the result by another one.
+            self.inliner.removable[hash(var)] = var
         else:
             self.show(var)
         if isinstance(value, tvm.ir.TupleGetItem):
