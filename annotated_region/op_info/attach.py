@@ -60,8 +60,8 @@ def composition_of_lowering(call: relax.Call, lowered: relax.Call) -> Compositio
     info = info_of_call(call, place)
     if info is None:
         return None
-    if isinstance(lowered.ty, tvm.ir.TupleType):
-        return Composition((info,), tuple(Result(0, field) for field in range(len(lowered.ty.fields))))
+    if isinstance(call.ty, tvm.ir.TupleType):
+        return Composition((info,), tuple(Result(0, field) for field in range(len(call.ty.fields))))
     return Composition((info,), (Result(0),))
 
 

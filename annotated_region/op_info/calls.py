@@ -97,7 +97,9 @@ def _source_of(expr: relax.Expr, place: Place) -> Source | None:
     return place(expr) if isinstance(expr, relax.Var | tvm.ir.GenericConst) else None
 
 
-def make_call(info: OpInfo, parameters: Mapping[int, relax.Expr], results: list[relax.Expr]) -> relax.Call:
+def make_call(
+    info: OpInfo, parameters: Mapping[int, relax.Expr], results: Mapping[Result, relax.Expr]
+) -> relax.Call:
     """The call that `info` describes.
 
     Parameters
@@ -107,7 +109,7 @@ def make_call(info: OpInfo, parameters: Mapping[int, relax.Expr], results: list[
     parameters
         The expression that stands for each parameter of the PrimFunc.
     results
-        The values of the earlier ops of the same composition.
+        The expression that stands for each result of the earlier ops of the same composition.
 
     Raises
     ------
@@ -118,7 +120,7 @@ def make_call(info: OpInfo, parameters: Mapping[int, relax.Expr], results: list[
         args = [_expression(argument.source, parameters, results) for argument in info.arg_roles]
         op = tvm.ir.Op.get(info.name)
         return relax.Call(op, args, _make_attrs(op, info.attrs))
-    except (KeyError, IndexError) as error:
+    except KeyError as error:
         raise OpInfoError(f"{info.name} needs {error}, which is not there") from error
     except (tvm.error.InternalError, TypeError, ValueError) as error:
         raise OpInfoError(f"there is no op {info.name} with attributes {dict(info.attrs)}") from error
@@ -128,17 +130,26 @@ def _make_attrs(op: tvm.ir.Op, attrs: Mapping[str, Any]) -> tvm.ir.Attrs | None:
     if not attrs:
         return None
     kind = _ATTRS_TYPES.get(str(op.name)) or str(op.attrs_type_key)
-    return tvm.ir.make_node(kind, **attrs)
+    return tvm.ir.make_node(kind, **{name: _as_declared(name, value) for name, value in attrs.items()})
+
+
+def _as_declared(name: str, value: Any) -> Any:
+    """`value` as the attribute wants it: the one that may be a number or a list is an expression."""
+    if name != "indices_or_sections":
+        return value
+    if isinstance(value, tuple):
+        return [tvm.tirx.IntImm("int64", index) for index in value]
+    return tvm.tirx.IntImm("int64", value)
 
 
 def _expression(
-    source: Source, parameters: Mapping[int, relax.Expr], results: list[relax.Expr]
+    source: Source, parameters: Mapping[int, relax.Expr], results: Mapping[Result, relax.Expr]
 ) -> relax.Expr:
     match source:
         case Parameter(index):
             made = parameters[index]
-        case Result(op, field):
-            made = results[op] if field is None else relax.TupleGetItem(results[op], field)
+        case Result():
+            made = results[source]
         case Number(value, dtype):
             made = relax.const(np.asarray(value), dtype)
         case Shape(extents):

@@ -14,6 +14,8 @@ Attached op info is believed; what is inferred is proved (see `annotated_region.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import tvm
 import tvm_ffi
 from tvm import relax
@@ -65,58 +67,85 @@ class _Raiser(relax.PyExprMutator):  # type: ignore[misc]
             return call
         func = self.mod[call.args[0]]
         composition = composition_of(func) if isinstance(func, tvm.tirx.PrimFunc) else None
-        calls = None if composition is None else _raised(call, composition)
-        return call if composition is None or calls is None else self.emitted(calls, composition)
+        plan = None if composition is None else _plan(call, composition)
+        return call if plan is None else self.carried_out(plan)
 
-    def emitted(self, calls: list[relax.Call], composition: Composition) -> relax.Expr:
-        """Bind all calls but the one whose value is the result."""
-        (*_, last), outputs = calls, composition.outputs
-        is_last = outputs[0].op == len(calls) - 1 and all(output.op == outputs[0].op for output in outputs)
+    def carried_out(self, plan: _Plan) -> relax.Expr:
+        """Bind all calls but one whose value, as it is, is the result."""
         values: dict[relax.Expr, relax.Expr] = {}
-        for call in calls[:-1] if is_last else calls:
-            values[call] = self.builder_.emit(relax.Call(call.op, _replaced(call.args, values), call.attrs))
-        if is_last:
-            return relax.Call(last.op, _replaced(last.args, values), last.attrs)
-        fields = [_field(values[calls[output.op]], output) for output in outputs]
-        return fields[0] if len(fields) == 1 else relax.Tuple(fields)
+        for call, places in zip(plan.calls[:-1], plan.places[:-1], strict=True):
+            value = self.builder_.emit(_with_values(call, values))
+            values.update(self.fields(value, places))
+        last = _with_values(plan.calls[-1], values)
+        if plan.outputs == plan.places[-1]:
+            return last
+        values.update(self.fields(self.builder_.emit(last), plan.places[-1]))
+        outputs = [values[output] for output in plan.outputs]
+        return outputs[0] if len(outputs) == 1 else relax.Tuple(outputs)
+
+    def fields(self, value: relax.Var, places: list[relax.Var]) -> dict[relax.Expr, relax.Expr]:
+        """The value of each place that an op fills."""
+        if not isinstance(value.ty, tvm.ir.TupleType):
+            return {places[0]: value}
+        parts = range(len(places))
+        return {places[i]: self.builder_.emit(relax.TupleGetItem(value, i)) for i in parts}
 
 
-def _raised(call: relax.Call, composition: Composition) -> list[relax.Call] | None:
-    """The calls that a composition describes, each typed; None if together they give another type."""
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The calls that take the place of one.
+
+    Attributes
+    ----------
+    calls
+        The op calls in order.
+    places
+        For each, a variable for its result, or for each field of it, which later calls use.
+    outputs
+        The places that make up the result.
+    """
+
+    calls: list[relax.Call]
+    places: list[list[relax.Var]]
+    outputs: list[relax.Var]
+
+
+def _plan(call: relax.Call, composition: Composition) -> _Plan | None:
+    """The calls that a composition describes; None if together they give another type than `call`."""
     arguments = dict(enumerate(call.args[1].fields))
     builder = relax.BlockBuilder()
-    calls: list[relax.Call] = []
+    plan = _Plan([], [], [])
+    results: dict[Result, relax.Var] = {}
     try:
-        for info in composition.ops:
-            calls.append(builder.normalize(make_call(info, arguments, list(calls))))
-    except (OpInfoError, tvm.error.InternalError, TypeError, ValueError):
+        for number, info in enumerate(composition.ops):
+            made = builder.normalize(make_call(info, arguments, results))
+            is_tuple = isinstance(made.ty, tvm.ir.TupleType)
+            places = {
+                Result(number, field if is_tuple else None): relax.Var("place", ty)
+                for field, ty in enumerate(made.ty.fields if is_tuple else [made.ty])
+            }
+            results |= places
+            plan.calls.append(made)
+            plan.places.append(list(places.values()))
+        plan.outputs.extend(results[output] for output in composition.outputs)
+    except (OpInfoError, KeyError, tvm.error.InternalError, TypeError, ValueError):
         return None  # an op of other times, or shapes that it no longer fits
-    types = [_type(calls[output.op].ty, output) for output in composition.outputs]
-    result = types[0] if len(types) == 1 else tvm.ir.TupleType(types)
-    return calls if tvm_ffi.structural_equal(result, call.ty) else None
+    types = [output.ty for output in plan.outputs]
+    # A tuple of one field is no tensor: compared as what the call says it is.
+    is_tuple = isinstance(call.ty, tvm.ir.TupleType)
+    result = tvm.ir.TupleType(types) if is_tuple or len(types) > 1 else types[0]
+    return plan if tvm_ffi.structural_equal(result, call.ty) else None
 
 
-def _type(ty: tvm.ir.Type, output: Result) -> tvm.ir.Type:
-    return ty if output.field is None else ty.fields[output.field]
+def _with_values(call: relax.Call, values: dict[relax.Expr, relax.Expr]) -> relax.Call:
+    """The call with the places among its arguments filled."""
+    return relax.Call(call.op, [_filled(arg, values) for arg in call.args], call.attrs)
 
 
-def _field(value: relax.Expr, output: Result) -> relax.Expr:
-    return value if output.field is None else relax.TupleGetItem(value, output.field)
-
-
-def _replaced(args: list[relax.Expr], values: dict[relax.Expr, relax.Expr]) -> list[relax.Expr]:
-    """Arguments with the calls among them replaced by the variables they are bound to."""
-    return [_replaced_in(arg, values) for arg in args]
-
-
-def _replaced_in(expr: relax.Expr, values: dict[relax.Expr, relax.Expr]) -> relax.Expr:
-    if expr in values:
-        return values[expr]
+def _filled(expr: relax.Expr, values: dict[relax.Expr, relax.Expr]) -> relax.Expr:
     if isinstance(expr, relax.Tuple):
-        return relax.Tuple(_replaced(expr.fields, values))
-    if isinstance(expr, relax.TupleGetItem):
-        return relax.TupleGetItem(_replaced_in(expr.tuple_value, values), expr.index)
-    return expr
+        return relax.Tuple([_filled(field, values) for field in expr.fields])
+    return values.get(expr, expr)
 
 
 def _without_leftovers(before: tvm.IRModule, after: tvm.IRModule) -> tvm.IRModule:

@@ -150,29 +150,31 @@ def read_pools(segment: Segment) -> Iterator[relax.Call]:
     if window is None or len(window.axes) not in _SPATIAL:
         return
     padding = _padding(segment, window)
-    letters = _SPATIAL[len(window.axes)]
     if padding is None:
         return
-    rank = len(block.loads[0][2])
-    sizes = [block.reduction[i - len(block.spatial)] for i in window.windows]
-    for layout in _pool_layouts(rank, letters):
-        for name in (
-            ("max", "avg") if len(segment.blocks) - (block is not segment.blocks[0]) < 2 else ("avg",)
-        ):
-            for include in (False, True):
-                for ceil_mode in (False, True):
-                    if name == "max" and include:
-                        continue
-                    yield getattr(relax.op.nn, f"{name}_pool{len(letters)}d")(
-                        segment.variables[0],
-                        pool_size=sizes,
-                        strides=window.strides,
-                        padding=padding,
-                        dilation=window.dilation,
-                        ceil_mode=ceil_mode,
-                        count_include_pad=include,
-                        layout=layout,
-                    )
+    name = "max" if block.stores[0].value[0] == "Max" else "avg"
+    letters = _SPATIAL[len(window.axes)]
+    for ceil_mode, widths in _ceilings(padding, window.strides):
+        for include in (False, True) if name == "avg" else (False,):
+            yield getattr(relax.op.nn, f"{name}_pool{len(letters)}d")(
+                segment.variables[0],
+                pool_size=[block.reduction[i - len(block.spatial)] for i in window.windows],
+                strides=window.strides,
+                padding=widths,
+                dilation=window.dilation,
+                ceil_mode=ceil_mode,
+                count_include_pad=include,
+                layout=f"NC{letters}" if window.axes[0] == 2 else f"N{letters}C",
+            )
+
+
+def _ceilings(padding: list[int], strides: list[int]) -> Iterator[tuple[bool, list[int]]]:
+    """Whether the number of outputs is rounded up; TVM then pads by ``stride - 1`` more behind."""
+    yield False, padding
+    before, after = padding[: len(strides)], padding[len(strides) :]
+    rest = [width - stride + 1 for width, stride in zip(after, strides, strict=True)]
+    if min(rest) >= 0:
+        yield True, [*before, *rest]
 
 
 def read_adaptive_pools(segment: Segment) -> Iterator[relax.Call]:
