@@ -9,6 +9,8 @@ import tvm
 from hypothesis import strategies as st
 from tvm import relax
 
+import annotated_region as ar
+
 EXACT = ("conv", "softmax", "matmul", "concat", "split", "nn.pad", "permute_dims", "leakyrelu", "take")
 """Ops whose attributes must come back as they were; the others up to ops that lower to the same code."""
 
@@ -180,6 +182,13 @@ def lowered(mod):
 def prim_func(mod):
     (func,) = (func for _, func in mod.functions_items() if isinstance(func, tvm.tirx.PrimFunc))
     return func
+
+
+def infos_of(func):
+    """The ops inside, which have to be known."""
+    infos = ar.op_infos(func)
+    assert infos is not None
+    return infos
 
 
 PERTURBATIONS = [

@@ -4,7 +4,7 @@ import pytest
 import tvm
 import tvm_ffi
 from hypothesis import given
-from op_info_kit import calls, module_of, prim_func, tensor
+from op_info_kit import calls, infos_of, module_of, prim_func, tensor
 from tvm import relax
 
 import annotated_region as ar
@@ -30,7 +30,7 @@ def test_the_code_is_that_of_legalize_ops(call):
 
 @given(calls)
 def test_the_info_is_the_call(call):
-    (info,) = ar.op_infos(prim_func(ar.passes.LegalizeWithOpInfo()(module_of(call))))
+    (info,) = infos_of(prim_func(ar.passes.LegalizeWithOpInfo()(module_of(call))))
     assert info.name == call.op.name
     assert dict(info.attrs) == attributes_of(call.attrs)
     assert len(info.arg_roles) == len(call.args)
@@ -40,7 +40,7 @@ def test_the_attribute_survives_text():
     mod = ar.passes.LegalizeWithOpInfo()(module_of(relax.op.nn.leakyrelu(tensor(2, 3), 0.3)))
     parsed = tvm.script.from_source(mod.script(show_meta=True))
     tvm.ir.assert_structural_equal(parsed, mod)
-    assert ar.op_infos(prim_func(parsed)) == ar.op_infos(prim_func(mod))
+    assert infos_of(prim_func(parsed)) == infos_of(prim_func(mod))
 
 
 def test_ops_that_lower_to_the_same_code_stay_apart():
@@ -53,21 +53,19 @@ def test_ops_that_lower_to_the_same_code_stay_apart():
             out = builder.emit_output(relax.op.nn.relu(b))
         builder.emit_func_output(out)
     mod = ar.passes.LegalizeWithOpInfo()(builder.get())
-    names = [
-        ar.op_infos(mod[binding.value.args[0]])[0].name for binding in mod["main"].body.blocks[0].bindings
-    ]
+    names = [infos_of(mod[binding.value.args[0]])[0].name for binding in mod["main"].body.blocks[0].bindings]
     assert names == ["relax.nn.relu", "relax.maximum", "relax.nn.relu"]
 
 
 def test_a_repeated_operand_is_two_parameters():
     x = tensor(2, 3)
-    (info,) = ar.op_infos(prim_func(ar.passes.LegalizeWithOpInfo()(module_of(relax.op.add(x, x)))))
+    (info,) = infos_of(prim_func(ar.passes.LegalizeWithOpInfo()(module_of(relax.op.add(x, x)))))
     assert [role.source for role in info.arg_roles] == [Parameter(0), Parameter(1)]
 
 
 def test_a_scalar_that_is_compiled_in_is_a_number():
     call = relax.op.multiply(tensor(2, 3), relax.const(0.5, "float32"))
-    (info,) = ar.op_infos(prim_func(ar.passes.LegalizeWithOpInfo()(module_of(call))))
+    (info,) = infos_of(prim_func(ar.passes.LegalizeWithOpInfo()(module_of(call))))
     assert [role.source for role in info.arg_roles] == [Parameter(0), Number(0.5, "float32")]
 
 
@@ -79,8 +77,8 @@ def test_a_legalization_of_the_user_is_described_too():
     lowered = ar.passes.LegalizeWithOpInfo({"relax.nn.relu": halve})(mod)
     plain = relax.transform.LegalizeOps({"relax.nn.relu": halve})(mod)
     assert tvm_ffi.structural_equal(bare(lowered), plain)
-    assert ar.op_infos(prim_func(lowered))[0].name == "relax.nn.relu"
-    assert ar.op_infos(prim_func(plain))[0].name == "relax.multiply"
+    assert infos_of(prim_func(lowered))[0].name == "relax.nn.relu"
+    assert infos_of(prim_func(plain))[0].name == "relax.multiply"
 
 
 def test_malformed_op_info_is_an_error():
