@@ -24,6 +24,11 @@ def claimed_func(info, func):
     return lowered(module_of(make_call(info, params, {})))
 
 
+def has_number_on_the_left(call):
+    """Sums and products may come back with their operands in the other order."""
+    return call.op.name in ("relax.add", "relax.multiply") and isinstance(call.args[0], tvm.ir.GenericConst)
+
+
 @pytest.mark.campaign
 @given(calls)
 def test_what_was_lowered_is_inferred(call):
@@ -33,9 +38,8 @@ def test_what_was_lowered_is_inferred(call):
     if info.name == call.op.name and any(name in call.op.name for name in EXACT):
         assert dict(info.attrs) == attributes_of(call.attrs)
     # Compared by TVM. Some ops lower to the same code: a leaky relu of slope 1 is a copy.
-    if [role.source for role in info.arg_roles] == sorted(
-        (role.source for role in info.arg_roles), key=lambda s: s.index if isinstance(s, Parameter) else 99
-    ):
+    indices = [role.source.index for role in info.arg_roles if isinstance(role.source, Parameter)]
+    if indices == sorted(indices) and not has_number_on_the_left(call):
         assert tvm_ffi.structural_equal(claimed_func(info, func), func)
 
 
