@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,13 @@ from tvm.support import cc
 
 from annotated_region.backend import Backend, backend_of
 from annotated_region.code_generation import external_functions, generate_code
-from annotated_region.errors import BackendUnavailableError, BuildError
+from annotated_region.errors import (
+    BackendUnavailableError,
+    BuildError,
+    RegionRejectedError,
+    RegionRejectedWarning,
+)
+from annotated_region.inlining import inline_functions, is_inlinable
 from annotated_region.modules import require_well_formed
 
 __all__ = ["LinkedExecutable", "build", "targets_of"]
@@ -78,6 +85,11 @@ def build(
     options
         For each backend, the options of its code generator, such as ``{"dnnl": {"precision": "bf16"}}``.
 
+    Warns
+    -----
+    RegionRejectedWarning
+        A code generator refuses a region (`RegionRejectedError`): TVM compiles its ops for the host.
+
     Raises
     ------
     BackendUnavailableError
@@ -107,9 +119,28 @@ def build(
     codegen_options = {
         backend.name: {**backend.codegen_options, **chosen.get(backend.name, {})} for backend in backends
     }
-    generated = generate_code(mod, codegen_options)
+    generated = _generated(mod, codegen_options)
     compiled = tvm.compile(generated, tvm.target.Target(target) if isinstance(target, str) else target)
     return LinkedExecutable(compiled.mod, tuple(words))
+
+
+def _generated(mod: tvm.IRModule, options: Mapping[str, Mapping[str, Any]]) -> tvm.IRModule:
+    """The module with generated code; what a code generator refuses goes back to the host, one by one."""
+    while True:
+        try:
+            return generate_code(mod, options)
+        except RegionRejectedError as error:
+            mod = _taken_back(mod, error)
+
+
+def _taken_back(mod: tvm.IRModule, error: RegionRejectedError) -> tvm.IRModule:
+    for target, functions in external_functions(mod).items():
+        for name, func in functions.items():
+            if str(func.attrs["global_symbol"]) == error.symbol and is_inlinable(func):
+                reason = f"target {target!r} refuses {error.symbol}, which the host runs instead ({error})"
+                warnings.warn(reason, RegionRejectedWarning, stacklevel=4)
+                return inline_functions(mod, {name: func})
+    raise error
 
 
 def targets_of(mod: tvm.IRModule) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ __all__ = [
     "BackendUnavailableError",
     "BuildError",
     "CodegenError",
+    "ConformanceError",
     "DrawingError",
     "InvalidClaimError",
     "InvalidModuleError",
@@ -22,6 +23,7 @@ __all__ = [
     "PinError",
     "RegionCycleError",
     "RegionRejectedError",
+    "RegionRejectedWarning",
     "RuleError",
     "UnknownTargetError",
 ]
@@ -76,15 +78,36 @@ class BackendUnavailableError(AnnotatedRegionError):
 
 
 class RegionRejectedError(AnnotatedRegionError):
-    """A code generator refuses one region; the pipeline may take the claim back."""
+    """A code generator refuses one region, whose ops then go back to the host.
+
+    Parameters
+    ----------
+    message
+        Why.
+    symbol
+        The name of the external function; without it, nobody knows what to take back, and the build fails.
+    """
 
     def __init__(self, message: str, symbol: str | None = None) -> None:
-        super().__init__(message)
-        self.symbol = symbol
+        # Of an exception that crosses TVM's FFI the text alone arrives, so the text begins with the symbol.
+        super().__init__(f"{symbol}: {message}" if symbol else message)
+        self.symbol = symbol or message.partition(": ")[0]
+
+
+class RegionRejectedWarning(UserWarning):
+    """A code generator refused a region, and the host runs its ops instead."""
 
 
 class CodegenError(AnnotatedRegionError):
     """A code generator met an external function that it cannot translate."""
+
+
+class ConformanceError(AnnotatedRegionError):
+    """A backend does not compute what its rules claim; ``module`` is the smallest graph that shows it."""
+
+    def __init__(self, message: str, module: object = None) -> None:
+        super().__init__(message)
+        self.module = module
 
 
 class DrawingError(AnnotatedRegionError):

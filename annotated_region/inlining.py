@@ -8,7 +8,7 @@ call, or from its result, are dropped where nobody else uses them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import tvm
 from tvm import relax
@@ -17,7 +17,7 @@ from annotated_region.dead_bindings import without_dead
 from annotated_region.leaves import Leaves, leaves_of
 from annotated_region.rewriting import FunctionRewriter, Substitute, rebind, replace_operands
 
-__all__ = ["Inliner", "is_inlinable"]
+__all__ = ["Inliner", "inline_functions", "is_inlinable"]
 
 FunctionOf = Callable[[relax.Expr], "relax.Function | None"]
 """The function that a callee stands for, if calls to it are to be inlined; else None."""
@@ -38,6 +38,40 @@ def is_inlinable(func: relax.Function) -> bool:
 
 def _is_composite(func: relax.Function) -> bool:
     return bool(func.attrs) and "Composite" in func.attrs
+
+
+def inline_functions(mod: tvm.IRModule, chosen: Mapping[tvm.ir.GlobalVar, relax.Function]) -> tvm.IRModule:
+    """The module with calls of the chosen functions inlined, and without those that nobody calls any more.
+
+    Linear in the size of the result.
+    """
+    if not chosen:
+        return mod
+    result = mod.clone()
+    for global_var, func in mod.functions_items():
+        if isinstance(func, relax.Function) and global_var not in chosen:
+            result.update_func(global_var, Inliner(chosen.get).inlined(func))
+    _remove_unused(result, chosen)
+    return result
+
+
+def _remove_unused(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Function]) -> None:
+    """Remove those of the functions that none of the others refers to."""
+    used = {
+        global_var
+        for caller, func in mod.functions_items()
+        if isinstance(func, relax.Function) and caller not in functions
+        for global_var in relax.analysis.all_global_vars(func)
+    }
+    waiting = [global_var for global_var in functions if global_var in used]
+    for caller in waiting:
+        for callee in relax.analysis.all_global_vars(functions[caller]):
+            if callee in functions and callee not in used:
+                used.add(callee)
+                waiting.append(callee)
+    for global_var in functions:
+        if global_var not in used:
+            del mod[global_var]
 
 
 class Inliner:

@@ -340,3 +340,46 @@ def test_code_that_the_compiler_refuses_is_a_build_error(tmp_path):
     executable = ar.build(ar.partition(Scaled, ["toy"], prepare=False))
     with pytest.raises(ar.BuildError, match=r"could not build the external functions"):
         executable.export_library(str(tmp_path / "never.so"))
+
+
+def refusing(symbols, names):
+    """A code generator that refuses some regions, and leaves the others to the toy backend."""
+    toy = tvm.get_global_func("relax.ext.toy")
+
+    def generate(functions, options, constants):
+        for func in functions:
+            if str(func.attrs["global_symbol"]) in symbols:
+                raise ar.RegionRejectedError("too few ops", names(str(func.attrs["global_symbol"])))
+        return toy(functions, options, constants)
+
+    return generate
+
+
+@pytest.fixture
+def toy_generator():
+    toy = tvm.get_global_func("relax.ext.toy")
+    yield lambda generate: tvm.register_global_func("relax.ext.toy", generate, override=True)
+    tvm.register_global_func("relax.ext.toy", toy, override=True)
+
+
+@needs_compiler
+def test_what_a_code_generator_refuses_the_host_runs(toy_generator, expected, tmp_path):
+    mod = ar.partition(Regions, ["toy"], prepare=False)
+    refused = {"toy_several_0", "toy_dynamic_0"}
+    assert refused < {name.name_hint for name in mod.get_global_vars()}
+    toy_generator(refusing(refused, lambda symbol: symbol))
+    with pytest.warns(
+        ar.RegionRejectedWarning, match=r"refuses toy_\w+_0, which the host runs.*too few"
+    ) as seen:
+        executable = ar.build(mod)
+    assert len(seen) == 2
+    executable.export_library(str(tmp_path / "some.so"))
+    loaded = tvm.runtime.load_module(str(tmp_path / "some.so"))
+    same(answers(relax.VirtualMachine(loaded, tvm.cpu())), expected)
+
+
+def test_a_refusal_that_names_no_region_fails_the_build(toy_generator):
+    mod = ar.partition(Regions, ["toy"], prepare=False)
+    toy_generator(refusing({"toy_several_0"}, lambda _symbol: None))
+    with pytest.raises(ar.RegionRejectedError, match="too few ops"):
+        ar.build(mod)

@@ -47,6 +47,7 @@ NAMES = [
     "BackendUnavailableError",
     "BuildError",
     "CodegenError",
+    "ConformanceError",
     "DrawingError",
     "InvalidClaimError",
     "InvalidModuleError",
@@ -56,6 +57,7 @@ NAMES = [
     "PinError",
     "RegionCycleError",
     "RegionRejectedError",
+    "RegionRejectedWarning",
     "RuleError",
     "UnknownTargetError",
 ]

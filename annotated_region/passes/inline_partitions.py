@@ -20,7 +20,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.backend import backend_of
-from annotated_region.inlining import Inliner, is_inlinable
+from annotated_region.inlining import inline_functions, is_inlinable
 from annotated_region.modules import require_well_formed
 from annotated_region.passes.module_pass import ModulePass, module_pass
 
@@ -57,15 +57,7 @@ class InlinePartitions(ModulePass):
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
         """Called by TVM's pass manager."""
         require_well_formed(mod)
-        chosen = self._chosen(mod)
-        if not chosen:
-            return mod
-        result = mod.clone()
-        for global_var, func in mod.functions_items():
-            if isinstance(func, relax.Function) and global_var not in chosen:
-                result.update_func(global_var, Inliner(chosen.get).inlined(func))
-        _remove_unused(result, chosen)
-        return result
+        return inline_functions(mod, self._chosen(mod))
 
     def _chosen(self, mod: tvm.IRModule) -> dict[tvm.ir.GlobalVar, relax.Function]:
         """The external functions to inline."""
@@ -83,22 +75,3 @@ class InlinePartitions(ModulePass):
             for global_var, (target, func) in external.items()
             if (self.targets is None or target in self.targets) and is_inlinable(func)
         }
-
-
-def _remove_unused(mod: tvm.IRModule, functions: dict[tvm.ir.GlobalVar, relax.Function]) -> None:
-    """Remove those of the functions that none of the others refers to."""
-    used = {
-        global_var
-        for caller, func in mod.functions_items()
-        if isinstance(func, relax.Function) and caller not in functions
-        for global_var in relax.analysis.all_global_vars(func)
-    }
-    waiting = [global_var for global_var in functions if global_var in used]
-    for caller in waiting:
-        for callee in relax.analysis.all_global_vars(functions[caller]):
-            if callee in functions and callee not in used:
-                used.add(callee)
-                waiting.append(callee)
-    for global_var in functions:
-        if global_var not in used:
-            del mod[global_var]
