@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import tvm
 from tvm import relax
 
 from annotated_region.backend import backend_of

@@ -18,9 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import tvm
-from tvm import relax
-
 from annotated_region.backend import Backend, backend_of
 from annotated_region.dataflow import DataflowGraph
 from annotated_region.grouping import Blockers, ColourLimits, Dag, Grouping

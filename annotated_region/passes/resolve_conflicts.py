@@ -14,9 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import tvm
-from tvm import relax
-
 from annotated_region.backend import backend_of
 from annotated_region.claims import without
 from annotated_region.dataflow import DataflowGraph, NodeKind
