@@ -57,7 +57,8 @@ def main() -> int:
     options = parser.parse_args()
     claim_ops(TARGET, *CLAIMED)
     print(
-        f"{'graph':22} {'ops':>7} {'ours s':>8} {'MB':>6} {'functions':>9} {'TVM bound':>12} {'TVM passed':>13}"
+        f"{'graph':22} {'ops':>7} {'ours s':>8} {'MB':>6} {'functions':>9} "
+        f"{'TVM bound':>12} {'TVM passed':>13}"
     )
     for name in options.graphs:
         times = []
