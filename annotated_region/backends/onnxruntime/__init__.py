@@ -2,9 +2,9 @@
 
 from annotated_region.backend import register_backend
 from annotated_region.backends.onnx_emitter import entry
-from annotated_region.backends.onnxruntime import codegen, library, rules
+from annotated_region.backends.onnxruntime import codegen, library, patterns, rules
 
-__all__ = ["codegen", "library", "rules"]
+__all__ = ["codegen", "library", "patterns", "rules"]
 
 register_backend(
     rules.TARGET,
@@ -13,4 +13,5 @@ register_backend(
     package=library.PACKAGE,
 )
 rules.register_rules()
+patterns.register_patterns()
 codegen.register_codegen()

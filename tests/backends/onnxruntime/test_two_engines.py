@@ -92,3 +92,27 @@ def test_measured_costs_place_no_worse_than_any_single_engine(tmp_path):
     np.testing.assert_allclose(
         run(ar.build(part), data), run(tvm.compile(mod, "llvm"), data), rtol=1e-4, atol=1e-6
     )
+
+
+def test_what_a_session_fuses_is_one_composite():
+    (region,) = [
+        function
+        for function in ar.partition(small_network(), ["onnxruntime"], prepare=False).functions.values()
+        if function.attrs and "Codegen" in function.attrs
+    ]
+    inner = [
+        b.value for block in region.body.blocks for b in block.bindings if isinstance(b.value, relax.Function)
+    ]
+    assert [str(function.attrs["Composite"]) for function in inner] == ["onnxruntime.conv2d_relu"] * 2
+
+
+def test_a_composite_is_declined_for_what_one_of_its_ops_is_declined_for():
+    x = relax.Var("x", relax.TensorType((1, 8, 9, 9), "float64"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            kernel = relax.const(np.ones((8, 8, 3, 3)), "float64")
+            out = builder.emit_output(op.nn.relu(builder.emit(op.nn.conv2d(x, kernel))))
+        builder.emit_func_output(out)
+    report = str(ar.explain(builder.finalize(), ["onnxruntime"], prepare=False))
+    assert "onnxruntime computes Conv for float16, float32, not float64" in report
