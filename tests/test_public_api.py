@@ -71,6 +71,7 @@ PASSES = [
     "PartitionGraph",
     "PrepareForInference",
     "ResolveConflicts",
+    "TransformLayout",
 ]
 
 

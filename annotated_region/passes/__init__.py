@@ -9,6 +9,7 @@ from annotated_region.passes.partition_graph import PartitionGraph
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 from annotated_region.passes.raise_to_ops import RaiseToOps
 from annotated_region.passes.resolve_conflicts import ResolveConflicts
+from annotated_region.passes.transform_layout import TransformLayout
 
 __all__ = [
     "AnnotateTarget",
@@ -20,4 +21,5 @@ __all__ = [
     "PrepareForInference",
     "RaiseToOps",
     "ResolveConflicts",
+    "TransformLayout",
 ]

@@ -1,0 +1,117 @@
+"""TransformLayout: the same answers, transposes only where no rule carries a layout on, new attributes."""
+
+import numpy as np
+import pytest
+import tvm
+from op_info_kit import infos_of, tensor
+from tvm import relax
+
+import annotated_region as ar
+from annotated_region.op_info.layouts import layout_rule_of
+
+op = relax.op
+NHWC = {"relax.nn.conv2d": "NHWC", "relax.nn.max_pool2d": "NHWC", "relax.nn.avg_pool2d": "NHWC"}
+
+
+def branches(follows):
+    """A convolution; for each of `follows`, what it makes of that, and another convolution if that fits."""
+    x, w, b = tensor(2, 3, 8, 10), tensor(4, 3, 3, 3), tensor(4, 1, 1)
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, w, b]):
+        with builder.dataflow():
+            first = builder.emit(op.nn.conv2d(x, w, padding=(1, 0, 1, 2), strides=(1, 2)))
+            ends = [convolved(builder, builder.emit(follow(first, b))) for follow in follows]
+            out = builder.emit_output(relax.Tuple(ends))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+def convolved(builder, value):
+    if value.ty.ndim != 4:
+        return value
+    channels = int(value.ty.shape[1])
+    weight = np.linspace(-1, 1, 5 * channels, dtype="float32").reshape(5, channels, 1, 1)
+    return builder.emit(op.nn.conv2d(value, relax.const(weight)))
+
+
+RULED = {
+    "relu": lambda y, b: op.nn.relu(y),
+    "bias": op.add,
+    "bias first": lambda y, b: op.subtract(b, y),
+    "number": lambda y, b: op.multiply(y, relax.const(0.5, "float32")),
+    "itself": lambda y, b: op.multiply(y, y),
+    "max_pool": lambda y, b: op.nn.max_pool2d(y, (3, 2), (2, 1), (1, 0, 1, 1)),
+    "avg_pool": lambda y, b: op.nn.avg_pool2d(y, (2, 2), (2, 2), count_include_pad=True),
+    "adaptive": lambda y, b: op.nn.adaptive_avg_pool2d(y, (1, 1)),
+    "softmax": lambda y, b: op.nn.softmax(y, -3),
+    "concat": lambda y, b: op.concat([y, y], 1),
+    "pad": lambda y, b: op.nn.pad(y, [0, 0, 1, 2, 0, 3, 1, 0], pad_value=1.5),
+    "slice": lambda y, b: op.strided_slice(y, [1, 3], [1, 0], [4, 5], [2, 1]),
+    "mean": lambda y, b: op.mean(y, [2, 3], True),
+    "flip": lambda y, b: op.flip(y, 1),
+}
+UNRULED = {
+    "reshape": lambda y, b: op.reshape(y, (2, 2, 16, -1)),
+    "flatten": lambda y, b: op.flatten(y),
+    "transpose": lambda y, b: op.permute_dims(y, [0, 2, 1, 3]),
+    "sum without axes": lambda y, b: op.sum(y, [1], False),
+    "cumsum": lambda y, b: op.cumsum(y, 2),
+    "repeat": lambda y, b: op.repeat(y, 2, 1),
+    "take": lambda y, b: op.take(y, relax.const([1, 0]), 1),
+    "argmax": lambda y, b: op.argmax(y, 1),
+    "expand": lambda y, b: op.expand_dims(y, 2),
+    "matmul": lambda y, b: op.matmul(y, op.permute_dims(y, [0, 1, 3, 2])),
+    "group_norm": lambda y, b: op.nn.group_norm(
+        y, relax.const([1.0, 2, 3, 4]), relax.const([1.0] * 4), 2, 1, [2, 3]
+    ),
+}
+
+
+def run(mod):
+    generator = np.random.default_rng(0)
+    arguments = [
+        generator.standard_normal(tuple(map(int, param.ty.shape)), dtype=np.float32)
+        for param in mod["main"].params
+    ]
+    machine = relax.VirtualMachine(
+        tvm.compile(mod, tvm.target.Target({"kind": "llvm", "opt-level": 0})), tvm.cpu()
+    )
+    return [out.numpy() for out in machine["main"](*map(tvm.runtime.tensor, arguments))]
+
+
+def transposes(mod):
+    """The calls that transpose."""
+    calls = [binding.value for block in mod["main"].body.blocks for binding in block.bindings]
+    lowered = [call for call in calls if isinstance(call, relax.Call) and call.op.name == "relax.call_tir"]
+    return sum(infos_of(mod[call.args[0]])[0].name == "relax.permute_dims" for call in lowered)
+
+
+def test_the_answers_stay_with_a_rule_and_without():
+    plain = branches([*RULED.values(), *UNRULED.values()])
+    mod = relax.transform.LegalizeOps()(plain)
+    changed = ar.passes.TransformLayout(NHWC)(mod)
+    relax.analysis.well_formed(changed)
+    for name, ours, theirs in zip([*RULED, *UNRULED], run(changed), run(plain), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("name", RULED)
+def test_a_rule_carries_the_layout_on(name):
+    follow = RULED[name]
+    changed = ar.passes.TransformLayout(NHWC)(ar.passes.LegalizeWithOpInfo()(branches([follow])))
+    infos = [
+        infos_of(func)[0] for _, func in changed.functions_items() if isinstance(func, tvm.tirx.PrimFunc)
+    ]
+    assert {info.attrs["data_layout"] for info in infos if info.name == "relax.nn.conv2d"} == {"NHWC"}
+    # One in front of the first convolution, one behind the last, and the bias.
+    assert transposes(changed) <= (3 if name.startswith("bias") else 2)
+
+
+def test_nothing_to_do_changes_nothing():
+    lowered = ar.passes.LegalizeWithOpInfo()(branches([RULED["relu"]]))
+    assert transposes(ar.passes.TransformLayout({"relax.nn.conv2d": "NCHW"})(lowered)) == 0
+
+
+def test_an_op_with_an_axis_has_no_rule_by_its_kind():
+    assert layout_rule_of("relax.cumsum") is None
+    assert layout_rule_of("relax.tanh") is not None
