@@ -343,7 +343,8 @@ class _Bench:
 
     def value(self, rank: int | None = None) -> relax.Expr | None:
         values = [binding.var for binding in self.bindings] or self.params[:1]
-        fitting = [value for value in values if rank is None or len(value.ty.shape) == rank]
+        ranks = {len(value.ty.shape) for value in values} - {0} if rank is None else {rank}
+        fitting = [value for value in values if len(value.ty.shape) in ranks]
         if not fitting:
             return (
                 self._input(4 if rank is None else rank)

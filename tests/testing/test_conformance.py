@@ -108,3 +108,17 @@ def test_the_same_start_gives_the_same_graphs():
             check_backend(NAME, examples=5, start=start, recipes={"relax.nn.relu": recipe})
         runs.append(list(made))
     assert runs[0] == runs[1] != runs[2]
+
+
+def test_values_without_axes_are_read_by_no_recipe():
+    """A sum over all axes gives one, and most recipes ask for an axis."""
+    claim_ops(NAME, "relax.sum", "relax.reshape", "relax.nn.softmax", "relax.concat")
+    ranks = set()
+
+    @settings(max_examples=60)
+    @given(backend_graphs(NAME))
+    def check(mod):
+        ranks.update(int(binding.var.ty.ndim) for binding in mod["main"].body.blocks[0].bindings)
+
+    check()
+    assert 0 in ranks
