@@ -130,6 +130,24 @@ def test_symbolic_extents_become_named_dimensions_and_shapes_are_computed():
         np.testing.assert_array_equal(count, np.arange(length) + 1)
 
 
+@pytest.mark.parametrize(
+    ("after", "constant"),
+    [
+        (lambda n, s: (n, s, 3, 2), [0, 0, 3, 2]),  # case 1 of `reshaped`
+        (lambda n, s: (n * s, 6), [-1, 6]),  # case 2
+        (lambda n, s: (s, n, 6), None),  # case 3
+    ],
+)
+def test_a_reshape_copies_infers_or_computes_symbolic_extents(after, constant):
+    n, s = tirx.Var("n", "int64"), tirx.Var("s", "int64")
+    x = var("x", (n, s, 6))
+    model = emit(function([x], lambda _: op.reshape(x, after(n, s))), DIALECT)
+    vectors = [list(value) for value in model.graph.constants.values() if value.ndim == 1]
+    assert (constant in vectors) == (constant is not None)
+    found = run(model, array(2, 5, 6))[0]
+    np.testing.assert_array_equal(found, array(2, 5, 6).reshape(after(2, 5)))
+
+
 def test_two_symbols_of_one_name_are_two_dimensions():
     x, y = var("x", (tirx.Var("n", "int64"),)), var("y", (tirx.Var("n", "int64"),))
     model = emit(function([x, y], lambda _: (op.exp(x), op.exp(y))), DIALECT)
