@@ -10,7 +10,8 @@ import tvm
 from tvm import relax
 
 from annotated_region.claims import follow_the_data, units_of
-from annotated_region.costs.model import HOST, CostModel, CostUnit
+from annotated_region.confirmation import confirmed
+from annotated_region.costs.model import HOST, ConfirmingCostModel, CostModel, CostUnit
 from annotated_region.costs.work import size_of
 from annotated_region.dataflow import RESULT, DataflowGraph, NodeKind, Scope
 from annotated_region.leaves import Leaf, flatten, leaves_of
@@ -26,6 +27,9 @@ __all__ = ["LeastCost"]
 @dataclass(frozen=True, slots=True)
 class LeastCost:
     """The placement of least cost under a model; never worse than `Priority` under the same model.
+
+    A model that can time whole regions (a `ConfirmingCostModel`, as `MeasuredCost` is one) has the last word:
+    the placement that was found is held against the obvious ones.
 
     The objective is in ``docs/resolving-conflicts.md``. Each block of a function is one problem. What
     moves no data (tuples, their fields, other names) is no part of it: values are followed through it.
@@ -64,7 +68,10 @@ class LeastCost:
             solution = solve(_problem(offer, pinned, readers, self.model), self.budget)
             solutions.append(solution)
             chosen += offer.regions(solution)
-        return Resolution(chosen, _details(solutions))
+        found = Resolution(chosen, _details(solutions))
+        if not isinstance(self.model, ConfirmingCostModel):
+            return found
+        return confirmed(regions, found, self.model, pinned)
 
 
 def _details(solutions: Sequence[Solution]) -> dict[str, object]:

@@ -17,7 +17,7 @@ from annotated_region.dataflow import DataflowGraph, NodeKind
 from annotated_region.errors import InvalidClaimError
 from annotated_region.region import Composite
 
-__all__ = ["Claim", "Members", "Unit", "members_from_claims"]
+__all__ = ["Claim", "Members", "Unit", "largest_composites", "members_from_claims"]
 
 Nodes = tuple[int, ...]
 Claim: TypeAlias = relax.Var | Sequence[relax.Var] | Composite
@@ -82,6 +82,17 @@ class Members:
             tuple(sorted(composites | marks)),
             self.label,
         )
+
+
+def largest_composites(member: Members) -> list[Unit]:
+    """The composites of a region, disjoint: of those that share nodes the largest wins, then the first."""
+    chosen: list[Unit] = []
+    taken: set[int] = set()
+    for unit in sorted(member.composites, key=lambda unit: (-len(unit.nodes), unit)):
+        if taken.isdisjoint(unit.nodes):
+            chosen.append(unit)
+            taken.update(unit.nodes)
+    return chosen
 
 
 def members_from_claims(graph: DataflowGraph, claims: Mapping[str, Iterable[Claim]]) -> list[Members]:

@@ -223,3 +223,50 @@ def test_a_function_that_one_target_takes_whole_is_never_too_small():
     graph = {"a": ("relax.nn.relu", ("x",))}
     found = placed(resolved(module_of(graph), ["one"], ar.Priority(["one"]), min_work={"one": 100}))
     assert found == {"a": "one"}
+
+
+class WholeRegions:
+    """Every op costs one on "near", two on "far" and three on the host; whole regions as given."""
+
+    def __init__(self, wholes):
+        self.wholes = wholes
+
+    def launch(self, _target):
+        return 0.0
+
+    def compute(self, target, unit):
+        return {"near": 1.0, "far": 2.0}.get(target, 3.0) * len(unit.ops)
+
+    def transfer(self, _size, _source, _destination):
+        return 0.0
+
+    def time_region(self, _graph, member):
+        return self.wholes[member.target]
+
+
+@pytest.mark.parametrize(
+    ("wholes", "winner", "taken"),
+    [
+        ({"near": 6.0, "far": 7.0}, "near", "least cost"),
+        ({"near": 6.0, "far": 5.0}, "far", "far first"),
+        ({"near": 90.0, "far": 90.0}, "near", "least cost"),
+    ],
+)
+def test_a_model_that_times_whole_regions_has_the_last_word(wholes, winner, taken):
+    with temporary_registrations():
+        for target in ("near", "far"):
+            claim_ops(target, "relax.nn.relu", "relax.add", "relax.tanh")
+        report = ar.explain(
+            module_of(SIX_OPS), ["near", "far"], ar.LeastCost(WholeRegions(wholes)), prepare=False
+        ).to_dict()
+    (function,) = report["functions"]
+    assert {op["placed"] for op in function["ops"]} == {winner}
+    assert function["measured"]["taken"] == taken
+    assert function["measured"]["seconds"]["least cost"] == wholes["near"]
+    assert set(function["measured"]["seconds"]) == {
+        "least cost",
+        "near first",
+        "near alone",
+        "far first",
+        "far alone",
+    }

@@ -23,7 +23,10 @@ from annotated_region.costs.model import HOST, CostUnit
 from annotated_region.costs.store import CostStore, default_path
 from annotated_region.costs.timing import Timed, time_copy, time_units
 from annotated_region.costs.work import size_of
+from annotated_region.dataflow import DataflowGraph
 from annotated_region.errors import AnnotatedRegionError
+from annotated_region.external import computing_nodes, external_function
+from annotated_region.members import Members, largest_composites
 
 __all__ = ["MeasuredCost"]
 
@@ -94,6 +97,17 @@ class MeasuredCost:
         )
         per_byte = max(large - small, 0.0) / (_COPY_SIZES[1] - _COPY_SIZES[0])
         return max(small - per_byte * _COPY_SIZES[0], 0.0) + per_byte * size
+
+    def time_region(self, graph: DataflowGraph, member: Members) -> float:
+        """See `ConfirmingCostModel`: the region is built and timed as one."""
+        composites = [(unit.name, unit.nodes) for unit in largest_composites(member)]
+        bound = backend_of(member.target).bind_constants
+        nodes = computing_nodes(graph, member.nodes)
+        external = external_function(graph, nodes, composites, {"Codegen": member.target}, bound)
+        if external is None:
+            return 0.0
+        key = _key(member.target, external.func)
+        return self._remembered(key, lambda: self._time(member.target, external.func))
 
     # -- measuring --------------------------------------------------------------------------------
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from tvm import relax
 
 from annotated_region.dataflow import DataflowGraph
 from annotated_region.external import external_function
+from annotated_region.members import Members
 from annotated_region.op_view import OpView
 
-__all__ = ["HOST", "CostModel", "CostUnit", "MeasuringCostModel"]
+__all__ = ["HOST", "ConfirmingCostModel", "CostModel", "CostUnit", "MeasuringCostModel"]
 
 HOST: Final = "host"
 """The name under which cost models know TVM itself."""
@@ -72,3 +73,11 @@ class MeasuringCostModel(CostModel, Protocol):
 
     def prepare(self, questions: Sequence[tuple[str, CostUnit]]) -> None:
         """Get ready for ``compute(target, unit)`` of each pair."""
+
+
+@runtime_checkable
+class ConfirmingCostModel(CostModel, Protocol):
+    """A cost model that can also tell what a whole region takes, entering and leaving included."""
+
+    def time_region(self, graph: DataflowGraph, member: Members) -> float:
+        """Seconds of one region of a function without annotations; infinity if its target refuses it."""

@@ -30,7 +30,7 @@ from annotated_region.errors import OverlappingRegionsError
 from annotated_region.external import External, computing_nodes, external_function
 from annotated_region.function_body import Surroundings
 from annotated_region.library import FunctionLibrary
-from annotated_region.members import Members, Unit
+from annotated_region.members import Members, largest_composites
 from annotated_region.modules import require_well_formed
 from annotated_region.passes.module_pass import ModulePass, module_pass
 from annotated_region.passes.region_pass import Placement
@@ -164,17 +164,9 @@ def chosen_composites(graph: DataflowGraph, member: Members) -> list[tuple[str, 
     OverlappingRegionsError
         A node would be left that its target claims only as part of a composite.
     """
-    chosen: list[Unit] = []
-    taken: set[int] = set()
-    lost: set[int] = set()
-    for unit in sorted(member.units, key=lambda unit: (-len(unit.nodes), unit.nodes, unit.name)):
-        if not unit.name:
-            continue
-        if taken.isdisjoint(unit.nodes):
-            chosen.append(unit)
-            taken.update(unit.nodes)
-        else:
-            lost.update(unit.nodes)
+    chosen = largest_composites(member)
+    taken = {node for unit in chosen for node in unit.nodes}
+    lost = {node for unit in member.composites for node in unit.nodes}
     alone = {node for unit in member.units if not unit.name for node in unit.nodes}
     orphans = sorted(lost - taken - alone)
     if orphans:
