@@ -18,14 +18,20 @@ import sys
 from collections.abc import Sequence
 
 from annotated_region._version import __version__
-from annotated_region.command_line import draw, explain, extract, partition
+from annotated_region.command_line import bench, draw, explain, extract, partition
 from annotated_region.command_line.command import Command
 from annotated_region.errors import AnnotatedRegionError
 
 __all__ = ["COMMANDS", "main"]
 
 PROGRAM = "annotated-region"
-COMMANDS: tuple[Command, ...] = (partition.COMMAND, explain.COMMAND, draw.COMMAND, extract.COMMAND)
+COMMANDS: tuple[Command, ...] = (
+    partition.COMMAND,
+    explain.COMMAND,
+    draw.COMMAND,
+    bench.COMMAND,
+    extract.COMMAND,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -101,6 +101,22 @@ def test_draw_writes_one_file(model, tmp_path, ending):
     assert_refused(called("draw", model, "--targets", "dnnl", "-o", "x.png"), 1, "x.png ends neither in .svg")
 
 
+def test_bench_measures_targets_and_peers(model):
+    finished = program("bench", model, "--targets", "dnnl", "--rounds", "3", "--host", "--json")
+    assert finished.returncode == 0, finished.stderr
+    times = json.loads(finished.stdout)
+    assert {"dnnl", "TVM alone"} <= set(times)
+    assert all(len(samples) == 3 and min(samples) > 0 for samples in times.values())
+    assert "times the first" in called("bench", model, "--targets", "dnnl", "--rounds", "1").stdout
+
+
+def test_bench_needs_fixed_shapes(tmp_path):
+    text = SCRIPT.replace("@I.ir_module", 'n = TypeVar("n")\n\n\n@I.ir_module').replace("(2, 3)", "(n, 3)")
+    (tmp_path / "module.py").write_text(text)
+    finished = called("bench", tmp_path / "module.py", "--targets", "dnnl")
+    assert_refused(finished, 1, "parameter 'x' has no fixed shape")
+
+
 def test_extract_counts_what_models_share(model, tmp_path):
     other = small_model(tmp_path, "other.onnx", channels=5)
     twin = small_model(tmp_path, "twin.onnx")
