@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from annotated_region.errors import InvalidModuleError
 from annotated_region.extraction.call_sites import CallSite, primitive_calls
 from annotated_region.extraction.fused_functions import fused
+from annotated_region.op_info import OpInfo, op_infos
 
 __all__ = ["FusedFunction", "Source", "extract_hashed_functions"]
 
@@ -55,6 +56,11 @@ class FusedFunction:
     def counts(self) -> dict[str, int]:
         """How many calls there are in each model that has any."""
         return {model: len(sites) for model, sites in self.call_sites.items()}
+
+    @property
+    def op_infos(self) -> tuple[OpInfo, ...] | None:
+        """The ops inside, in order, where that is certain; see `annotated_region.op_infos`."""
+        return op_infos(self.func)
 
 
 def extract_hashed_functions(

@@ -73,6 +73,16 @@ def test_every_call_is_counted_where_it_stands():
     assert (in_place.name, in_place.count) == ("in_place", 1)
 
 
+def test_the_ops_inside_are_known_where_that_is_certain():
+    found = {each.name: each.op_infos for each in ar.extract_hashed_functions(small_network()).values()}
+    infos = found["fused_conv2d_add_relu"]
+    assert infos is not None
+    assert [info.name for info in infos] == ["relax.nn.conv2d", "relax.add", "relax.nn.relu"]
+    assert infos[0].attrs["padding"] == (1, 1, 1, 1)
+    (_twice, in_place) = ar.extract_hashed_functions(every_kind_of_call()).values()
+    assert in_place.op_infos is None
+
+
 def test_a_zoo_is_counted_model_by_model():
     one = ar.extract_hashed_functions(small_network())
     zoo = ar.extract_hashed_functions(ZOO)
