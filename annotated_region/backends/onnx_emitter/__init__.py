@@ -5,6 +5,7 @@ from annotated_region.backends.onnx_emitter.dialect import Declined, Dialect, re
 from annotated_region.backends.onnx_emitter.emission import Emission, extents_of, trial
 from annotated_region.backends.onnx_emitter.model import EmittedModel, emit, missing_onnx
 from annotated_region.backends.onnx_emitter.registry import converted_ops, converter
+from annotated_region.backends.onnx_emitter.shape_pattern import register_shape_pattern
 
 __all__ = [
     "Declined",
@@ -17,6 +18,7 @@ __all__ = [
     "emit",
     "extents_of",
     "missing_onnx",
+    "register_shape_pattern",
     "require",
     "trial",
 ]

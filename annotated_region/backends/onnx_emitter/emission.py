@@ -157,7 +157,8 @@ class Emission:
         convert = converter_of(view.name)
         if convert is None:
             raise Declined(f"no converter for {view.name}")
-        self._require_types(view.out_type)
+        if not isinstance(view.out_type, relax.ShapeType):
+            self._require_types(view.out_type)
         return convert(self, view)
 
     def _require_types(self, type_: tvm.ir.Type) -> None:

@@ -16,13 +16,19 @@ Converter = Callable[["Emission", OpView], "str | tuple[str | None, ...]"]
 """Emits one op; returns its result, or its results where it has several (None: not made). May decline."""
 
 _CONVERTERS: dict[str, Converter] = {}
+_INNER: set[str] = set()
 
 
-def converter(*names: str) -> Callable[[Converter], Converter]:
-    """Decorator: register the converter of the ops called `names`; the last registration wins."""
+def converter(*names: str, alone: bool = True) -> Callable[[Converter], Converter]:
+    """Decorator: register the converter of the ops called `names`; the last registration wins.
+
+    An op that makes sense inside a composite only, because no region can return its result, is not to be
+    claimed `alone`.
+    """
 
     def register(convert: Converter) -> Converter:
         _CONVERTERS.update(dict.fromkeys(names, convert))
+        (_INNER.difference_update if alone else _INNER.update)(names)
         return convert
 
     return register
@@ -34,5 +40,5 @@ def converter_of(name: str) -> Converter | None:
 
 
 def converted_ops() -> tuple[str, ...]:
-    """The names of all ops with a converter, in order of registration."""
-    return tuple(_CONVERTERS)
+    """The names of all ops that can be claimed alone, in order of registration."""
+    return tuple(name for name in _CONVERTERS if name not in _INNER)

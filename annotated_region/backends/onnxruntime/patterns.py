@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from tvm.relax.dpl import DFPattern, is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 
-from annotated_region.backends.onnx_emitter import trial
+from annotated_region.backends.onnx_emitter import register_shape_pattern, trial
 from annotated_region.backends.onnxruntime.rules import DIALECT, TARGET
 from annotated_region.op_view import OpView
 from annotated_region.rules import register_pattern
@@ -47,3 +47,4 @@ def register_patterns() -> None:
     """Register all of them."""
     for name, pattern in _patterns():
         register_pattern(TARGET, f"{TARGET}.{name}", pattern, check)
+    register_shape_pattern(DIALECT)

@@ -14,7 +14,7 @@ from tvm import relax
 from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 from tvm.relax.transform import PatternCheckContext
 
-from annotated_region.backends.onnx_emitter import Dialect, converted_ops, trial
+from annotated_region.backends.onnx_emitter import Dialect, converted_ops, register_shape_pattern, trial
 from annotated_region.op_view import OpView
 from annotated_region.rules import register_pattern, register_rule
 
@@ -79,9 +79,10 @@ def _rule(op: OpView) -> bool | str:
 
 
 def register_rules() -> None:
-    """Register a rule for every op with a converter."""
+    """Register a rule for every op with a converter, and the composites that take two."""
     for name in converted_ops():
         register_rule(TARGET, name)(_rule)
+    register_shape_pattern(DIALECT)
 
 
 def register_patterns() -> None:

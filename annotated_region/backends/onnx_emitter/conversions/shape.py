@@ -60,6 +60,16 @@ def _reshape(emission: Emission, op: OpView) -> str:
     return _reshaped_to_result(emission, op)
 
 
+@converter("relax.shape_of", alone=False)
+def _shape_of(emission: Emission, op: OpView) -> str:
+    return emission.node("Shape", emission.operand(op.args[0]))
+
+
+@converter("relax.shape_to_tensor", alone=False)
+def _shape_to_tensor(emission: Emission, op: OpView) -> str:
+    return emission.operand(op.args[0])
+
+
 @converter("relax.squeeze")
 def _squeeze(emission: Emission, op: OpView) -> str:
     extents, axes = extents_of(op.arg_types[0]), op.attrs["axis"]

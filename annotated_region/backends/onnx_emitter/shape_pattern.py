@@ -1,0 +1,25 @@
+"""A shape as a tensor: two ops that are claimed together, because no region can return a bare shape."""
+
+from __future__ import annotations
+
+from tvm.relax.dpl import is_op, wildcard
+from tvm.relax.transform import PatternCheckContext
+
+from annotated_region.backends.onnx_emitter.dialect import Dialect
+from annotated_region.backends.onnx_emitter.emission import trial
+from annotated_region.op_view import OpView
+from annotated_region.rules import register_pattern
+
+__all__ = ["register_shape_pattern"]
+
+
+def register_shape_pattern(dialect: Dialect) -> None:
+    """Let the target of `dialect` claim ``shape_to_tensor(shape_of(x))`` as ``<target>.shape``."""
+    shape = is_op("relax.shape_of")(wildcard())
+
+    def check(context: PatternCheckContext) -> bool | str:
+        view = OpView.of(context.annotated_expr["shape"])
+        return "no op" if view is None else trial(view, dialect) or True
+
+    pattern = is_op("relax.shape_to_tensor")(shape)
+    register_pattern(dialect.target, f"{dialect.target}.shape", pattern, check, {"shape": shape})
