@@ -95,6 +95,16 @@ def test_a_number_that_was_compiled_in_is_an_argument():
     assert [role.source for role in info.arg_roles] == [Number(2.0, "float32"), Parameter(0)]
 
 
+def test_a_window_that_leaves_its_tensor_is_no_convolution():
+    func = lowered(module_of(relax.op.nn.conv1d(tensor(1, 1, 5), tensor(1, 1, 2))))
+    (text,) = (line for line in func.script().splitlines() if "= conv1d_ncw" in line)
+    code = func.script(show_meta=True).replace(text, text.replace("v_yy + v_ry", "v_yy - v_ry"))
+    changed = tvm.script.from_source(code)
+    assert not tvm_ffi.structural_equal(changed, func)
+    assert ar.infer_op_info(func) is not None
+    assert ar.infer_op_info(changed) is None
+
+
 def test_scheduled_code_is_not_understood():
     func = lowered(module_of(relax.op.nn.relu(x)))
     schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": func}))

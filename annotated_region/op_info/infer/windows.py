@@ -58,7 +58,8 @@ def _window(block: Block, load: Tree, fixed: set[int]) -> _Window | None:
             axes.append(axis)
             outputs.append(out[0])
             windows.append(inside[0])
-    return _Window(load, tuple(axes), tuple(outputs), tuple(windows)) if axes else None
+    window = _Window(load, tuple(axes), tuple(outputs), tuple(windows))
+    return window if axes and min(*window.strides, *window.dilation) > 0 else None
 
 
 def _padding(segment: Segment, window: _Window) -> list[int] | None:
@@ -79,7 +80,7 @@ def _padding(segment: Segment, window: _Window) -> list[int] | None:
         return None
     before = [-form.offset for form in forms if form is not None]
     after = [padded[axis] - plain[axis] - first for axis, first in zip(window.axes, before, strict=True)]
-    return [*before, *after]
+    return [*before, *after] if min(*before, *after) >= 0 else None
 
 
 def read_convolutions(segment: Segment) -> Iterator[relax.Call]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from tvm import s_tir, tirx
 
+from annotated_region.op_info.loops.bounds import reads_in_bounds
 from annotated_region.op_info.loops.expressions import Converter, NotNormalError
 from annotated_region.op_info.loops.program import Block, Program, Store, Tensor
 from annotated_region.op_info.loops.trees import loads_in
@@ -47,6 +48,7 @@ def _checked(tensors: dict[int, Tensor], params: int, blocks: tuple[Block, ...])
         _require(written.isdisjoint(block.written), "a buffer is written twice")
         _require(read.isdisjoint(block.written), "a buffer is read before it is written")
         _require(bool(block.init) or not _reads_itself(block), "a block reads what it has not written")
+        _require(reads_in_bounds(block, tensors), "a block reads outside of a buffer")
         written.update(block.written)
     _require(all(b < params or b in written for b in read), "a buffer is read and never written")
     inputs = tuple(b for b in range(params) if b in read)
