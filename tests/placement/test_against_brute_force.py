@@ -1,6 +1,7 @@
 """The engine's answer equals the optimum over all assignments and all groupings."""
 
 import math
+import os
 
 import placement_oracle
 import placement_problems
@@ -15,7 +16,7 @@ IN_CAMPAIGN = settings.get_current_profile_name() == "campaign"
 
 
 @pytest.mark.campaign
-@settings(max_examples=settings.default.max_examples if IN_CAMPAIGN else 300)
+@settings(max_examples=int(os.environ["AR_CAMPAIGN_EXAMPLES"]) if IN_CAMPAIGN else 300)
 @given(st.integers(0, 2**32))
 def test_the_cost_is_the_optimum_and_the_bound_proves_it(seed: int) -> None:
     problem = placement_problems.random_problem(seed, most_nodes=8 if IN_CAMPAIGN else 7)
