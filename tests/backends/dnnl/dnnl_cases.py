@@ -205,6 +205,8 @@ _pool("adaptive_avg_pool2d_global", op.nn.adaptive_avg_pool2d, (2, 16, 7, 5), ou
 _pool("adaptive_avg_pool2d_even", op.nn.adaptive_avg_pool2d, (2, 16, 8, 6), output_size=(4, 3))
 _pool("mean_over_image", op.mean, (2, 16, 7, 5), axis=[2, 3])
 _pool("mean_over_image_kept", op.mean, (2, 16, 7, 5), axis=[2, 3], keepdims=True)
+_pool("mean_of_single_numbers", op.mean, (3, 1, 4), axis=[1])
+_pool("max_of_a_single_number", op.max, (1, 1, 1, 1), axis=[0])
 _pool("mean_last_axis", op.mean, (2, 4, 6), axis=[-1], keepdims=True)
 _pool("sum_middle", op.sum, (2, 4, 6), axis=[1])
 _pool("max_two_axes", op.max, (2, 4, 6, 3), axis=[0, 3])

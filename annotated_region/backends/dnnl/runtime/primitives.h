@@ -257,6 +257,8 @@ inline void reduction(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
   const Desc from = plain(builder.dims(src));
   const Desc to = plain(builder.dims(node.output));
+  // oneDNN reduces no axis of extent one alone; sum, mean, largest and smallest of one number are that number.
+  if (builder.dims(src) == builder.dims(node.output)) return builder.define(node.output, to, builder.fetch(src, from));
   const dnnl::reduction::primitive_desc pd(cpu(), algorithm_of(node.algorithm), from, to, 0.0f, 0.0f, Builder::attributes());
   const Place place = builder.fresh(to);
   builder.add_step(pd, {{DNNL_ARG_SRC, from, builder.fetch(src, from)}, {DNNL_ARG_DST, to, place}}, layout_name(to));
