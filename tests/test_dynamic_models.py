@@ -11,10 +11,12 @@ from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
-from annotated_region.backends.dnnl import library
+from annotated_region.backends.dnnl import installation
 from annotated_region.testing.light_models import light_model
 
-needs_onednn = pytest.mark.skipif(library.unavailable() is not None, reason=str(library.unavailable()))
+needs_onednn = pytest.mark.skipif(
+    installation.unavailable() is not None, reason=str(installation.unavailable())
+)
 
 
 def externals(mod):

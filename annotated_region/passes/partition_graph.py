@@ -29,7 +29,7 @@ from annotated_region.dataflow import DataflowGraph, NodeKind
 from annotated_region.errors import OverlappingRegionsError
 from annotated_region.external import External, computing_nodes, external_function
 from annotated_region.function_body import Surroundings
-from annotated_region.library import FunctionLibrary
+from annotated_region.function_library import FunctionLibrary
 from annotated_region.members import Members, largest_composites
 from annotated_region.modules import require_well_formed
 from annotated_region.passes.module_pass import ModulePass, module_pass
@@ -97,7 +97,7 @@ class _Partitioner:
     def __init__(self, regions: AnnotatedRegionSet, library: FunctionLibrary) -> None:
         self.graph = regions.dataflow
         self.source = Surroundings.of(self.graph)
-        self.library = library
+        self.functions = library
         self.scope_of_block = {hash(scope.block): scope for scope in self.graph.scopes}
         self.region_at: dict[int, Nodes] = {}
         self.callee_of: dict[Nodes, tvm.ir.GlobalVar] = {}
@@ -117,7 +117,7 @@ class _Partitioner:
             return
         self.region_at[nodes[0]] = nodes
         self.external_of[nodes] = external
-        self.callee_of[nodes] = self.library.add(
+        self.callee_of[nodes] = self.functions.add(
             external, member.target, self.graph.name, backend.share_equal_regions
         )
 

@@ -22,8 +22,6 @@ from annotated_region.testing.graphs import SIX_OPS, TWO_RESOLUTIONS, module_of
 from annotated_region.testing.light_models import light_module
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
-pytest.importorskip("igraph", reason="the layout engine of pictures")
-
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -15,7 +15,7 @@ from annotated_region.backends.dnnl.emission import constants_of, emit_module
 from annotated_region.backends.dnnl.fusion import fuse
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.importer import import_function
-from annotated_region.backends.dnnl.library import wait_briefly
+from annotated_region.backends.dnnl.installation import wait_briefly
 from annotated_region.backends.dnnl.simplification import join_linear_functions, rebuild_lrn
 from annotated_region.errors import CodegenError
 

@@ -2,15 +2,15 @@
 
 from annotated_region.backend import register_backend
 from annotated_region.backends.onnx_emitter import entry
-from annotated_region.backends.onnxruntime import codegen, library, patterns, rules
+from annotated_region.backends.onnxruntime import codegen, installation, patterns, rules
 
-__all__ = ["codegen", "library", "patterns", "rules"]
+__all__ = ["codegen", "installation", "patterns", "rules"]
 
 register_backend(
     rules.TARGET,
-    unavailable=library.unavailable,
+    unavailable=installation.unavailable,
     build_options=entry.build_options,
-    package=library.PACKAGE,
+    package=installation.PACKAGE,
 )
 rules.register_rules()
 patterns.register_patterns()

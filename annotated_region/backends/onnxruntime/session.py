@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from annotated_region.backends.onnxruntime.library import require_library
+from annotated_region.backends.onnxruntime.installation import require_library
 from annotated_region.errors import BackendUnavailableError, CodegenError
 
 __all__ = ["Settings", "make_session"]

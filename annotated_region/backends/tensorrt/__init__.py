@@ -2,15 +2,15 @@
 
 from annotated_region.backend import register_backend
 from annotated_region.backends.onnx_emitter import entry
-from annotated_region.backends.tensorrt import codegen, library, rules
+from annotated_region.backends.tensorrt import codegen, installation, rules
 from annotated_region.backends.tensorrt.cross import cross_build
 
-__all__ = ["codegen", "cross_build", "library", "rules"]
+__all__ = ["codegen", "cross_build", "installation", "rules"]
 
 register_backend(
     rules.TARGET,
-    unavailable=library.unavailable,
+    unavailable=installation.unavailable,
     build_options=entry.build_options,
-    package=library.PACKAGE,
+    package=installation.PACKAGE,
 )
 codegen.register_codegen()

@@ -35,7 +35,7 @@ class Cuda:
 
     Attributes
     ----------
-    library
+    runtime
         The loaded ``libcudart``.
     device
         The number of the device.
@@ -43,7 +43,7 @@ class Cuda:
         The stream that everything runs on.
     """
 
-    library: Any
+    runtime: Any
     device: int = 0
     stream: int = field(default=0)
 
@@ -85,7 +85,7 @@ class Cuda:
     def count(self) -> int:
         """How many devices there are."""
         found = ctypes.c_int()
-        return found.value if self.library.cudaGetDeviceCount(ctypes.byref(found)) == 0 else 0
+        return found.value if self.runtime.cudaGetDeviceCount(ctypes.byref(found)) == 0 else 0
 
     def _attribute(self, number: int) -> int:
         value = ctypes.c_int()
@@ -105,7 +105,7 @@ class Cuda:
         )
 
     def _call(self, name: str, *arguments: Any) -> None:
-        code = getattr(self.library, name)(*arguments)
+        code = getattr(self.runtime, name)(*arguments)
         if code:
             raise BackendUnavailableError(
                 f"target 'tensorrt': {name} failed with CUDA's error {code} on device {self.device}"

@@ -26,7 +26,7 @@ from annotated_region.backends.tensorrt import stored
 from annotated_region.backends.tensorrt.cuda import Buffer, Cuda, load_cuda
 from annotated_region.backends.tensorrt.engine import Engine, Profile, build_plan
 from annotated_region.backends.tensorrt.fallback import fallback_runner
-from annotated_region.backends.tensorrt.library import require_library, unavailable
+from annotated_region.backends.tensorrt.installation import require_library, unavailable
 from annotated_region.backends.tensorrt.settings import Settings
 from annotated_region.errors import BackendUnavailableError, BuildError
 

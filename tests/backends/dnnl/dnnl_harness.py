@@ -13,7 +13,7 @@ from dnnl_cases import CASES, module_of
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.backends.dnnl import library
+from annotated_region.backends.dnnl import installation
 
 __all__ = [
     "Offloaded",
@@ -26,7 +26,7 @@ __all__ = [
     "single",
 ]
 
-needs_onednn = pytest.mark.skipif(library.unavailable() is not None, reason=str(library.unavailable()))
+needs_onednn = pytest.mark.skipif(installation.unavailable() is not None, reason=str(installation.unavailable()))
 """Skips one test where oneDNN is not installed."""
 
 
@@ -38,14 +38,14 @@ class Offloaded:
     ----------
     module
         The partitioned module.
-    library
+    linked
         The linked library.
     machine
         A virtual machine with the library loaded.
     """
 
     module: tvm.IRModule
-    library: tvm.runtime.Module
+    linked: tvm.runtime.Module
     machine: relax.VirtualMachine
 
     def call(self, name: str, *arrays: np.ndarray) -> list[np.ndarray]:
@@ -54,7 +54,7 @@ class Offloaded:
 
     def query(self, symbol: str, what: str) -> object:
         """What the runtime tells of an external function: its ``plan`` or its ``plan_count``."""
-        return self.library.get_function(f"{symbol}__{what}", query_imports=True)()
+        return self.linked.get_function(f"{symbol}__{what}", query_imports=True)()
 
     def plan(self, symbol: str) -> list[str]:
         """The primitives of the plan that ran last."""

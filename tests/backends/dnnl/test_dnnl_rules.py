@@ -10,7 +10,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax import op
 
-from annotated_region.backends.dnnl import library
+from annotated_region.backends.dnnl import installation
 from annotated_region.backends.dnnl.conversions import CONVERTERS
 from annotated_region.errors import BackendUnavailableError
 from annotated_region.op_view import OpView
@@ -107,22 +107,22 @@ def test_every_claimed_op_has_a_translation() -> None:
 
 
 def test_missing_library_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "RUNTIME_WHEEL", "no-such-wheel")
+    monkeypatch.setattr(installation, "RUNTIME_WHEEL", "no-such-wheel")
     remedy = "pip install onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0"
-    assert library.unavailable() == f"oneDNN's library is not installed; {remedy}"
+    assert installation.unavailable() == f"oneDNN's library is not installed; {remedy}"
     with pytest.raises(
         BackendUnavailableError, match="target 'dnnl': oneDNN's library is not installed; pip"
     ):
-        library.build_options()
+        installation.build_options()
 
 
 def test_threads_wait_briefly_unless_the_user_says_how() -> None:
     environment: dict[str, str] = {}
-    library.wait_briefly(environment)
+    installation.wait_briefly(environment)
     assert environment == {"GOMP_SPINCOUNT": "2000"}
     for own in ({"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": "7"}):
         kept = dict(own)
-        library.wait_briefly(kept)
+        installation.wait_briefly(kept)
         assert kept == own
 
 

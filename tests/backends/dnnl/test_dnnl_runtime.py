@@ -93,7 +93,7 @@ def test_number_of_plans_is_bounded() -> None:
 def test_concurrent_calls_do_not_disturb_each_other() -> None:
     inputs = [image(batch, height) for batch in (1, 2, 3) for height in (4, 8)]
     expected = [run(dynamic_on_host(), "network", [data])[0] for data in inputs]
-    function = dynamic().library
+    function = dynamic().linked
 
     def work(index: int) -> list[np.ndarray]:
         machine = relax.VirtualMachine(function, tvm.cpu())  # a virtual machine serves one thread
@@ -107,7 +107,7 @@ def test_concurrent_calls_do_not_disturb_each_other() -> None:
 
 def external(name: str) -> tvm.runtime.Object:
     (symbol,) = dynamic().symbols_of(name)
-    return dynamic().library.get_function(symbol, query_imports=True)
+    return dynamic().linked.get_function(symbol, query_imports=True)
 
 
 def tensor(*shape: int, dtype: str = "float32") -> tvm.runtime.Tensor:
@@ -185,7 +185,7 @@ def test_unit_compiles_without_the_linked_runtime(tmp_path: Path, monkeypatch: p
     obstacle = tmp_path / "file"
     obstacle.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(obstacle))
-    options = ar.backends.dnnl.library.build_options()
+    options = ar.backends.dnnl.installation.build_options()
     assert not [word for word in (*options.compile_options, *options.link_options) if word.endswith(".o")]
     data = image(1, 4)
     (result,) = offload(dynamic_module()).call("network", data)

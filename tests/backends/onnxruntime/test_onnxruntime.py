@@ -16,7 +16,7 @@ from tvm.relax import op
 
 import annotated_region as ar
 from annotated_region.backends.onnx_emitter.entry import Description
-from annotated_region.backends.onnxruntime import library, runtime
+from annotated_region.backends.onnxruntime import installation, runtime
 from annotated_region.backends.onnxruntime.session import Settings
 from annotated_region.errors import BackendUnavailableError, CodegenError
 from annotated_region.testing.light_models import input_of, light_model, light_module
@@ -296,9 +296,9 @@ def test_a_provider_that_is_not_there_is_named_at_run_time():
 
 
 def test_a_missing_library_is_reported_with_its_remedy(monkeypatch):
-    find = library.find_spec
-    monkeypatch.setattr(library, "find_spec", lambda name: None if name == "onnxruntime" else find(name))
-    assert library.unavailable() == "onnxruntime not installed; pip install onnxruntime"
+    find = installation.find_spec
+    monkeypatch.setattr(installation, "find_spec", lambda name: None if name == "onnxruntime" else find(name))
+    assert installation.unavailable() == "onnxruntime not installed; pip install onnxruntime"
     report = str(ar.explain(two_results(), ["onnxruntime"], prepare=False))
     assert "pip install onnxruntime" in report
     with pytest.raises(BackendUnavailableError, match="pip install onnxruntime"):

@@ -9,10 +9,10 @@ from tvm import relax
 from tvm.relax import op
 
 import annotated_region as ar
-from annotated_region.backends.dnnl import library
+from annotated_region.backends.dnnl import installation
 
 TARGETS = ["onnxruntime", "dnnl"]
-needs_onednn = pytest.mark.skipif(library.unavailable() is not None, reason=str(library.unavailable()))
+needs_onednn = pytest.mark.skipif(installation.unavailable() is not None, reason=str(installation.unavailable()))
 
 
 def weight(*shape, seed=0):

@@ -15,7 +15,7 @@ import annotated_region as ar
 from annotated_region.backends.onnx_emitter import trial
 from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnxruntime.session import Settings, make_session
-from annotated_region.backends.tensorrt import cross_build, cuda, fallback, library, rules, runtime
+from annotated_region.backends.tensorrt import cross_build, cuda, fallback, installation, rules, runtime
 from annotated_region.backends.tensorrt.codegen import emitted_models
 from annotated_region.errors import BackendUnavailableError, BuildError, CodegenError
 from annotated_region.op_view import OpView
@@ -23,7 +23,7 @@ from annotated_region.rules import patterns_of
 from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model, light_module
 from annotated_region.testing.registry import temporary_registrations
 
-needs_none = pytest.mark.skipif(library.unavailable() is None, reason="TensorRT and a GPU are here")
+needs_none = pytest.mark.skipif(installation.unavailable() is None, reason="TensorRT and a GPU are here")
 
 
 def array(*shape, seed=5):
@@ -365,7 +365,7 @@ def test_a_device_that_is_not_there_is_an_error_with_cudas_number(tensorrt):
 
 
 def test_the_real_library_runs_a_region():
-    reason = library.unavailable()
+    reason = installation.unavailable()
     if reason:
         pytest.skip(reason)
     part = ar.partition(two_results(), ["tensorrt"], prepare=False)
