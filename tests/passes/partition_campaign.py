@@ -1,8 +1,8 @@
 """Partitions generated functions by the thousand, and compares what they compute with TVM, bit by bit.
 
-    python tests/passes/partition_campaign.py --examples 20000 --seed 0
+    PYTHONPATH=tests:tests/passes python tests/passes/partition_campaign.py --examples 20000 --seed 0
 
-The test of the same name compiles one function at a time, which takes a quarter of a second. Here a hundred
+`test_the_partitioned_module_computes_the_same_bits` compiles one function at a time, which takes a quarter of a second. Here a hundred
 functions share a module, so that TVM compiles each kernel once.
 """
 
