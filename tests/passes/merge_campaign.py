@@ -2,9 +2,9 @@
 
     python tests/passes/merge_campaign.py --examples 100000 --seed 0
 
-Graphs have 4x4 to 16x16 ops, every sixteenth more than 8x8. Two targets claim overlapping kinds of them; every other graph has one
-target. Each set of regions has a certificate, which the independent checker takes; each partitioned
-module is well formed, and holds every op of the graph once.
+Graphs have 4x4 to 16x16 ops, every sixteenth more than 8x8. Two targets claim overlapping kinds of them;
+every other graph has one target. Each set of regions has a certificate, which the independent checker
+takes; each partitioned module is well formed, and holds every op of the graph once.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests:tests/passes python tests/passes/partition_campaign.py --examples 20000 --seed 0
 
-`test_the_partitioned_module_computes_the_same_bits` compiles one function at a time, which takes a quarter of a second. Here a hundred
-functions share a module, so that TVM compiles each kernel once.
+`test_the_partitioned_module_computes_the_same_bits` compiles one function at a time, which takes a quarter
+of a second. Here a hundred functions share a module, so that TVM compiles each kernel once.
 """
 
 from __future__ import annotations

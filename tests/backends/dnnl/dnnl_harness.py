@@ -26,7 +26,9 @@ __all__ = [
     "single",
 ]
 
-needs_onednn = pytest.mark.skipif(installation.unavailable() is not None, reason=str(installation.unavailable()))
+needs_onednn = pytest.mark.skipif(
+    installation.unavailable() is not None, reason=str(installation.unavailable())
+)
 """Skips one test where oneDNN is not installed."""
 
 

@@ -12,7 +12,9 @@ import annotated_region as ar
 from annotated_region.backends.dnnl import installation
 
 TARGETS = ["onnxruntime", "dnnl"]
-needs_onednn = pytest.mark.skipif(installation.unavailable() is not None, reason=str(installation.unavailable()))
+needs_onednn = pytest.mark.skipif(
+    installation.unavailable() is not None, reason=str(installation.unavailable())
+)
 
 
 def weight(*shape, seed=0):
