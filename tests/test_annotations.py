@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,17 +62,17 @@ def test_tokens_in_words_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("compiler", ["", None, 3])
-def test_a_target_is_a_text(compiler: object) -> None:
+def test_a_target_is_a_text(compiler: Any) -> None:
     said = f"the target of an annotation is a non-empty text, not {compiler!r}"
     with pytest.raises(ar.MalformedAnnotationError, match=f"^{re.escape(said)}$"):
-        ar.compiler_begin(X, compiler)  # type: ignore[arg-type]
+        ar.compiler_begin(X, compiler)
 
 
 @pytest.mark.parametrize("label", ["", 3])
-def test_a_label_is_a_text(label: object) -> None:
+def test_a_label_is_a_text(label: Any) -> None:
     said = f"the label of a region is a non-empty text, not {label!r}"
     with pytest.raises(ar.MalformedAnnotationError, match=f"^{re.escape(said)}$"):
-        ar.compiler_end(X, "dnnl", label)  # type: ignore[arg-type]
+        ar.compiler_end(X, "dnnl", label)
 
 
 @pytest.mark.parametrize("value", [(X, X), [X], relax.Tuple([X, X])])

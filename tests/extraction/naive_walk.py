@@ -29,7 +29,7 @@ def fuse(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 @visitor
-class _Calls(PyExprVisitor):  # type: ignore[misc]
+class _Calls(PyExprVisitor):
     def __init__(self) -> None:
         super().__init__()
         self.names: list[str] = []

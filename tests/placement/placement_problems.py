@@ -63,7 +63,7 @@ def random_problem(seed: int, most_nodes: int = 8, most_targets: int = 3) -> Pro
     return Problem(nodes, launch, tuple(values), _units(rng, draw, nodes, targets))
 
 
-def _drawer(rng: random.Random):  # type: ignore[no-untyped-def]
+def _drawer(rng: random.Random):
     kind = rng.randrange(4)
     if kind == 0:
         return lambda: float(rng.randint(0, 3))
@@ -74,13 +74,13 @@ def _drawer(rng: random.Random):  # type: ignore[no-untyped-def]
     return lambda: rng.choice([0.0, rng.random(), 10 * rng.random()])
 
 
-def _table(rng: random.Random, draw, targets: int) -> Table:  # type: ignore[no-untyped-def]
+def _table(rng: random.Random, draw, targets: int) -> Table:
     if rng.random() < 0.5:
         return uniform_table(targets, draw(), rng.choice([None, 0.0]))
     return tuple(tuple(draw() for _ in range(targets + 1)) for _ in range(targets + 1))
 
 
-def _units(rng: random.Random, draw, nodes: int, targets: int) -> tuple[Unit, ...]:  # type: ignore[no-untyped-def]
+def _units(rng: random.Random, draw, nodes: int, targets: int) -> tuple[Unit, ...]:
     units = []
     support = rng.choice([0.5, 0.8, 1.0])
     for node in range(nodes):

@@ -64,7 +64,7 @@ def as_tvm(argument: object) -> object:
 def leaves(value: object) -> list[np.ndarray]:
     if isinstance(value, tvm.runtime.Tensor):
         return [value.numpy()]
-    return [leaf for part in value for leaf in leaves(part)]  # type: ignore[attr-defined]
+    return [leaf for part in value for leaf in leaves(part)]
 
 
 def has(wanted: Callable[[relax.Expr], bool]) -> Callable[[relax.Function], bool]:
@@ -161,7 +161,7 @@ def test_claims_that_shall_not_overlap_do_not(drawn: tuple[relax.Function, dict[
             if isinstance(claim, ar.Composite)
             else [claim]
             if isinstance(claim, relax.Var)
-            else claim  # type: ignore[attr-defined]
+            else claim
         )
     ]
     assert len(set(claimed)) == len(claimed)

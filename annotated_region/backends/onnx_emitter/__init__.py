@@ -3,7 +3,7 @@
 from annotated_region.backends.onnx_emitter import conversions
 from annotated_region.backends.onnx_emitter.dialect import Declined, Dialect, require
 from annotated_region.backends.onnx_emitter.emission import Emission, extents_of, trial
-from annotated_region.backends.onnx_emitter.model import EmittedModel, emit, missing_onnx
+from annotated_region.backends.onnx_emitter.model import EmittedModel, emit, emit_all, missing_onnx
 from annotated_region.backends.onnx_emitter.registry import converted_ops, converter
 from annotated_region.backends.onnx_emitter.shape_pattern import register_shape_pattern
 
@@ -16,6 +16,7 @@ __all__ = [
     "converted_ops",
     "converter",
     "emit",
+    "emit_all",
     "extents_of",
     "missing_onnx",
     "register_shape_pattern",

@@ -195,6 +195,18 @@ def emit(
     return EmittedModel(graph, tuple(graph.weights), symbol)
 
 
+def emit_all(
+    functions: Sequence[relax.Function], dialect: Dialect, constant_names: Mapping[Any, str] | None = None
+) -> list[EmittedModel]:
+    """The checked models of several external functions; parameters and errors are those of `emit`."""
+    # TVM hands its names over as a map of its own, whose keys are looked up much slower.
+    names = None if constant_names is None else dict(constant_names.items())
+    models = [emit(function, dialect, names) for function in functions]
+    for model in models:
+        model.check()
+    return models
+
+
 def _drop_unused(graph: Graph) -> None:
     """Take out what no output needs, such as the shapes of extents that turned out as numbers."""
     needed = {port.name for port in graph.outputs}

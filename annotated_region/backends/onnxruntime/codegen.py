@@ -9,7 +9,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from annotated_region.backends.onnx_emitter import emit
+from annotated_region.backends.onnx_emitter import emit_all
 from annotated_region.backends.onnx_emitter.entry import entry_modules, register_runtime
 from annotated_region.backends.onnxruntime.rules import DIALECT, TARGET
 from annotated_region.backends.onnxruntime.runtime import open_region
@@ -40,10 +40,7 @@ def generate(
         A function cannot be translated, or an option is unknown.
     """
     settings = Settings.of(options or {})
-    names = dict(constant_names.items())
-    models = [emit(function, DIALECT, names) for function in functions]
-    for model in models:
-        model.check()
+    models = emit_all(functions, DIALECT, constant_names)
     return entry_modules(TARGET, models, settings.to_dict())
 
 

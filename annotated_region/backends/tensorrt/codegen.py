@@ -10,31 +10,15 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from annotated_region.backends.onnx_emitter import EmittedModel, emit
+from annotated_region.backends.onnx_emitter import emit_all
 from annotated_region.backends.onnx_emitter.entry import entry_modules, register_runtime
 from annotated_region.backends.tensorrt.rules import DIALECT, TARGET, register_patterns, register_rules
 from annotated_region.backends.tensorrt.runtime import open_region
 from annotated_region.backends.tensorrt.settings import Settings
 
-__all__ = ["emitted_models", "generate", "register_codegen"]
+__all__ = ["generate", "register_codegen"]
 
 GLOBAL_NAME = f"relax.ext.{TARGET}"
-
-
-def emitted_models(
-    functions: Sequence[relax.Function], constant_names: Mapping[Any, str] | None = None
-) -> list[EmittedModel]:
-    """The checked ONNX models of external functions.
-
-    Raises
-    ------
-    CodegenError
-        A function cannot be translated.
-    """
-    models = [emit(function, DIALECT, constant_names) for function in functions]
-    for model in models:
-        model.check()
-    return models
 
 
 def generate(
@@ -57,7 +41,7 @@ def generate(
         A function cannot be translated, or an option is unknown.
     """
     settings = Settings.of(options or {})
-    models = emitted_models(functions, dict(constant_names.items()))
+    models = emit_all(functions, DIALECT, constant_names)
     if settings.onnx_folder is not None:
         folder = Path(settings.onnx_folder)
         folder.mkdir(parents=True, exist_ok=True)

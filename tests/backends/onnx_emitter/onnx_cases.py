@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,10 +58,8 @@ def _bound(draw: Callable[..., Graph], function: Callable[..., Any]) -> Callable
 
 
 def _function(name: str) -> Callable[..., Any]:
-    found: Any = op
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found  # type: ignore[no-any-return]
+    found: Callable[..., Any] = operator.attrgetter(name)(op)
+    return found
 
 
 def function_of(graph: Graph, constants: Sequence[int] = (), symbol: str = "main") -> relax.Function:

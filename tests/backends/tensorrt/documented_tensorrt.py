@@ -128,7 +128,7 @@ class FakeTensorrt:
     @property
     def Logger(self) -> Any:
         make = self._constructor("Logger", lambda **_: {})
-        make.ERROR = "ERROR"  # type: ignore[attr-defined]
+        make.ERROR = "ERROR"
         return make
 
     @property

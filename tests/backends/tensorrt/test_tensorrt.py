@@ -12,11 +12,10 @@ from tvm.relax import op
 from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
-from annotated_region.backends.onnx_emitter import trial
+from annotated_region.backends.onnx_emitter import emit_all, trial
 from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnxruntime.session import Settings, make_session
 from annotated_region.backends.tensorrt import cross_build, cuda, fallback, installation, rules, runtime
-from annotated_region.backends.tensorrt.codegen import emitted_models
 from annotated_region.errors import BackendUnavailableError, BuildError, CodegenError
 from annotated_region.op_view import OpView
 from annotated_region.rules import patterns_of
@@ -84,7 +83,7 @@ def test_a_light_model_is_one_region_whose_artefact_computes_the_same(name):
     (region,) = regions_of(
         ar.partition(from_onnx(model, keep_params_in_input=False), ["tensorrt"], cross_compile=True)
     )
-    (emitted,) = emitted_models([region])
+    (emitted,) = emit_all([region], rules.DIALECT)
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
     del model
     # As it runs from a library: without its weights, which stay where they lie.

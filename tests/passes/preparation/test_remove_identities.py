@@ -140,8 +140,8 @@ def test_a_reshape_read_twice_stays_for_its_other_reader() -> None:
 def test_a_constant_stands_on_the_right() -> None:
     for binary in (op.add, op.multiply):
         becomes(
-            of(lambda x, binary=binary: binary(constant(2, 3), x), 2, 3),  # type: ignore[misc]
-            of(lambda x, binary=binary: binary(x, constant(2, 3)), 2, 3),  # type: ignore[misc]
+            of(lambda x, binary=binary: binary(constant(2, 3), x), 2, 3),
+            of(lambda x, binary=binary: binary(x, constant(2, 3)), 2, 3),
         )
 
 
