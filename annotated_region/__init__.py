@@ -25,6 +25,7 @@ from annotated_region.errors import (
     RegionRejectedError,
     RegionRejectedWarning,
     RuleError,
+    SlowBackendWarning,
     UnknownTargetError,
 )
 from annotated_region.extraction import (
@@ -79,6 +80,7 @@ __all__ = [
     "Report",
     "RooflineCost",
     "RuleError",
+    "SlowBackendWarning",
     "UnitCost",
     "UnknownTargetError",
     "__version__",

@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from annotated_region.errors import BackendUnavailableError, UnknownTargetError
+from annotated_region.installed_backends import failure_of, installed_targets, load_installed
 
 __all__ = [
     "Backend",
@@ -17,8 +18,6 @@ __all__ = [
     "known_targets",
     "register_backend",
 ]
-
-ENTRY_POINT_GROUP = "annotated_region.backends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,6 @@ class Backend:
 
 
 _BACKENDS: dict[str, Backend] = {}
-_ENTRY_POINT_ERRORS: dict[str, Exception] = {}
 
 
 def register_backend(backend: Backend | str, /, **options: Any) -> Backend:
@@ -117,15 +115,17 @@ def backend_of(target: str) -> Backend:
     BackendUnavailableError
         The package that provides the target could not be imported.
     """
-    if target not in _BACKENDS:
-        load_entry_points()
+    # A rule alone makes a target known, and does not describe it: its package may still have to be loaded.
+    if _BACKENDS.get(target, Backend(target)) == Backend(target):
+        load_installed(target)
+    failure = failure_of(target)
+    if failure is not None:
+        package, error = failure
+        raise BackendUnavailableError(
+            f"{package} could not be loaded: {type(error).__name__}: {error}; repair or remove it"
+        ) from error
     if target in _BACKENDS:
         return _BACKENDS[target]
-    if target in _ENTRY_POINT_ERRORS:
-        error = _ENTRY_POINT_ERRORS[target]
-        raise BackendUnavailableError(
-            f"the package that provides target {target!r} could not be loaded: {error}; repair or remove it"
-        ) from error
     known = ", ".join(repr(name) for name in known_targets()) or "none"
     raise UnknownTargetError(
         f"unknown target {target!r}; known targets: {known}. Register a rule for it with "
@@ -134,24 +134,19 @@ def backend_of(target: str) -> Backend:
 
 
 def known_targets() -> tuple[str, ...]:
-    """The names of all registered targets, in order of registration."""
-    load_entry_points()
-    return tuple(_BACKENDS)
+    """The names of all registered targets, in order of registration, then those of installed packages."""
+    return tuple(dict.fromkeys((*_BACKENDS, *installed_targets())))
+
+
+def unavailability(backend: Backend) -> str | None:
+    """Why a target cannot run on this machine; None if it can. A check that fails is a reason, too."""
+    try:
+        return backend.unavailable()
+    except Exception as error:  # it is a third party's code, and the other targets have nothing to do with it
+        return f"finding out whether it can run here failed: {type(error).__name__}: {error}"
 
 
 def ensure_known(target: str) -> None:
     """Register `target` with the default description unless it is known already."""
     if target not in _BACKENDS:
         register_backend(target)
-
-
-@cache
-def load_entry_points() -> None:
-    """Import the backends of installed packages, once; what fails is kept for `backend_of` to report."""
-    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name):
-        try:
-            loaded = entry.load()
-            if callable(loaded):
-                loaded()
-        except Exception as error:  # a third party's package may fail in any way; its error is kept, not lost
-            _ENTRY_POINT_ERRORS[entry.name] = error

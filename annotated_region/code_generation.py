@@ -18,7 +18,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from annotated_region.errors import BuildError
+from annotated_region.errors import AnnotatedRegionError, BuildError, CodegenError
 from annotated_region.rewriting import FunctionRewriter, rebind
 
 __all__ = ["external_functions", "generate_code"]
@@ -61,7 +61,15 @@ def generate_code(mod: tvm.IRModule, options: Mapping[str, Mapping[str, Any]]) -
     modules: list[Any] = []
     for target, functions in by_target.items():
         generate = tvm.get_global_func(f"relax.ext.{target}")
-        modules += list(generate(list(functions.values()), dict(options.get(target, {})), constants))
+        try:
+            modules += list(generate(list(functions.values()), dict(options.get(target, {})), constants))
+        except AnnotatedRegionError:
+            raise
+        except Exception as error:
+            names = ", ".join(map(_symbol, functions.values()))
+            raise CodegenError(
+                f"the code generator of target {target!r} failed on {names}: {type(error).__name__}: {error}"
+            ) from error
     return _with_generated(_without_externals(mod, externals), modules, constants)
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "RegionRejectedError",
     "RegionRejectedWarning",
     "RuleError",
+    "SlowBackendWarning",
     "UnknownTargetError",
 ]
 
@@ -96,6 +97,10 @@ class RegionRejectedError(AnnotatedRegionError):
 
 class RegionRejectedWarning(UserWarning):
     """A code generator refused a region, and the host runs its ops instead."""
+
+
+class SlowBackendWarning(UserWarning):
+    """A backend takes so long that its author should know; the text names it."""
 
 
 class CodegenError(AnnotatedRegionError):

@@ -59,6 +59,7 @@ NAMES = [
     "RegionRejectedError",
     "RegionRejectedWarning",
     "RuleError",
+    "SlowBackendWarning",
     "UnknownTargetError",
 ]
 

@@ -4,7 +4,6 @@ import pytest
 from tvm.relax.dpl import is_op, wildcard
 
 import annotated_region as ar
-from annotated_region import backend
 from annotated_region.backend import backend_of
 from annotated_region.op_view import OpView
 from annotated_region.rules import patterns_of, rule_of, rules_of
@@ -66,29 +65,3 @@ def test_registrations_are_undone():
         claim_ops("passing", "relax.add")
         assert "passing" in ar.known_targets()
     assert "passing" not in ar.known_targets()
-
-
-class _EntryPoint:
-    def __init__(self, name, load):
-        self.name = name
-        self.load = load
-
-
-def test_a_broken_package_is_named_and_breaks_only_its_own_target(monkeypatch):
-    def broken():
-        raise ImportError("no module named 'sketchlib'")
-
-    entries = [
-        _EntryPoint("broken", broken),
-        _EntryPoint("whole", lambda: lambda: claim_ops("whole", "relax.add")),
-    ]
-    monkeypatch.setattr(backend, "entry_points", lambda group: entries)
-    monkeypatch.setattr(backend, "_ENTRY_POINT_ERRORS", {})
-    backend.load_entry_points.cache_clear()
-    try:
-        assert backend_of("whole").name == "whole"
-        with pytest.raises(ar.BackendUnavailableError, match="'broken' could not be loaded: no module named"):
-            backend_of("broken")
-    finally:
-        monkeypatch.undo()
-        backend.load_entry_points.cache_clear()

@@ -17,13 +17,15 @@ name for a value to what makes the value, a tuple that only one op uses to that 
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Iterator, Sequence
 
 from tvm import relax
 
 from annotated_region.backend import backend_of
 from annotated_region.dataflow import DEAD, NodeKind
-from annotated_region.errors import RuleError
+from annotated_region.errors import RuleError, SlowBackendWarning
 from annotated_region.matching import Matcher, refusal_of
 from annotated_region.members import Members, Unit
 from annotated_region.networks import op_name_of
@@ -35,6 +37,10 @@ from annotated_region.region_set import AnnotatedRegionSet
 from annotated_region.rules import patterns_of, rule_of
 
 __all__ = ["AnnotateTarget"]
+
+# Seconds that a target may take to claim its part of a function before a warning names it: some, and some for
+# each node.
+_PATIENCE, _PATIENCE_PER_NODE = 10.0, 0.02
 
 
 @module_pass
@@ -73,7 +79,7 @@ class AnnotateTarget(RegionPass):
         plain = regions.plain()
         record = note(plain.dataflow.name)
         claimant = _Claimant(plain, record)
-        claims = [claim for target in self.targets for claim in claimant.claims(target)]
+        claims = [claim for target in self.targets for claim in claimant.all_claims(target)]
         record.regions = plain.replaced_by([*plain.members.values(), *claims])
         return record.regions if claims else regions
 
@@ -86,6 +92,21 @@ class _Claimant:
         self.taken = {node for member in regions.members.values() for node in member.nodes}
         self.record = record
         self.matcher = Matcher(self.graph)
+
+    def all_claims(self, target: str) -> list[Members]:
+        """The claims of one target, with a warning that names it if nobody should have to wait so long."""
+        start = time.monotonic()
+        claims = list(self.claims(target))
+        seconds = time.monotonic() - start
+        nodes = len(self.graph.nodes)
+        if seconds > _PATIENCE + nodes * _PATIENCE_PER_NODE:
+            warnings.warn(
+                f"the rules and patterns of {target!r} took {seconds:.0f} s for the {nodes} nodes of "
+                f"{self.graph.name}; leave this target out, or tell its author",
+                SlowBackendWarning,
+                stacklevel=2,
+            )
+        return claims
 
     def claims(self, target: str) -> Iterator[Members]:
         """The claims of one target: single ops in program order, then composites."""

@@ -25,6 +25,7 @@ from annotated_region.members import Members
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass
 from annotated_region.record import Apart, is_recording, note
+from annotated_region.errors import RuleError
 from annotated_region.region_set import AnnotatedRegionSet
 from annotated_region.regrouping import Regrouped, regroup
 
@@ -146,4 +147,14 @@ def _predicate(regions: AnnotatedRegionSet, backend: Backend) -> Callable[[list[
     accepts = backend.accepts_region
     if accepts is None:
         return None
-    return lambda nodes: accepts(regions.shown(Members(backend.name, tuple(sorted(nodes)))))
+
+    def ask(nodes: list[int]) -> bool | str:
+        try:
+            return accepts(regions.shown(Members(backend.name, tuple(sorted(nodes)))))
+        except Exception as error:
+            raise RuleError(
+                f"what {backend.name!r} says of regions (accepts_region) failed in {regions.dataflow.name}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    return ask

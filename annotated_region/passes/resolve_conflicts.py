@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from annotated_region.backend import backend_of
+from annotated_region.backend import backend_of, unavailability
 from annotated_region.claims import without
 from annotated_region.dataflow import DataflowGraph, NodeKind
 from annotated_region.members import Members
@@ -95,7 +95,7 @@ class ResolveConflicts(RegionPass):
     def _runnable(self, regions: AnnotatedRegionSet) -> list[Members]:
         """The regions of the targets that can win."""
         unavailable = {
-            target: reason for target in regions.targets if (reason := backend_of(target).unavailable())
+            target: reason for target in regions.targets if (reason := unavailability(backend_of(target)))
         }
         note(regions.dataflow.name).unavailable.update(unavailable)
         if self.cross_compile:

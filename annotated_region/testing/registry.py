@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from annotated_region import backend, rules
+from annotated_region import backend, installed_backends, rules
 
 __all__ = ["claim_ops", "temporary_registrations"]
 
@@ -14,7 +14,12 @@ __all__ = ["claim_ops", "temporary_registrations"]
 @contextmanager
 def temporary_registrations() -> Iterator[None]:
     """Inside the ``with`` block registrations work as ever; behind it they are what they were before."""
-    registries: list[dict[str, Any]] = [rules._RULES, rules._PATTERNS, backend._BACKENDS]
+    registries: list[dict[str, Any]] = [
+        rules._RULES,
+        rules._PATTERNS,
+        backend._BACKENDS,
+        installed_backends._LOADED,
+    ]
     known = [{key: _copy(value) for key, value in registry.items()} for registry in registries]
     try:
         yield
