@@ -4,7 +4,6 @@ from annotated_region import backends, passes
 from annotated_region._version import __version__
 from annotated_region.annotations import compiler_begin, compiler_end
 from annotated_region.backend import Backend, BuildOptions, known_targets, register_backend
-from annotated_region.build import LinkedExecutable, build
 from annotated_region.certificate import Certificate, check_certificate
 from annotated_region.costs import CostModel, CostUnit, Device, MeasuredCost, RooflineCost, UnitCost
 from annotated_region.errors import (
@@ -28,6 +27,7 @@ from annotated_region.errors import (
     SlowBackendWarning,
     UnknownTargetError,
 )
+from annotated_region.executable import LinkedExecutable
 from annotated_region.extraction import (
     FusedFunction,
     extract_fused_functions,
@@ -37,6 +37,7 @@ from annotated_region.extraction import (
 from annotated_region.least_cost import LeastCost
 from annotated_region.op_info import OpInfo, infer_op_info, op_infos
 from annotated_region.op_view import OpView
+from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import explain, partition
 from annotated_region.policies import Priority
 from annotated_region.region import AnnotatedRegion, Composite

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.metadata import entry_points
 from typing import Any
 
 from annotated_region.errors import BackendUnavailableError, UnknownTargetError
@@ -69,6 +67,9 @@ class Backend:
         it (an operand or size limit).
     min_work
         The least work that is worth a region; see `ResolveConflicts`.
+    builds_anywhere
+        Whether its code generator needs nothing of what running needs, so that a module is built where
+        the target is not available, to run somewhere else.
     package
         The distribution on PyPI that holds its library, whose version tells measured times apart.
     codegen_options
@@ -83,6 +84,7 @@ class Backend:
     share_equal_regions: bool = True
     accepts_region: Callable[[Any], bool | str] | None = None
     min_work: float = 0.0
+    builds_anywhere: bool = False
     package: str | None = None
     codegen_options: Mapping[str, Any] = field(default_factory=dict)
 

@@ -79,7 +79,7 @@ class BackendUnavailableError(AnnotatedRegionError):
 
 
 class RegionRejectedError(AnnotatedRegionError):
-    """A code generator refuses one region, whose ops then go back to the host.
+    """A code generator refuses one region, whose ops are then offered to other targets, and to the host.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class RegionRejectedError(AnnotatedRegionError):
 
 
 class RegionRejectedWarning(UserWarning):
-    """A code generator refused a region, and the host runs its ops instead."""
+    """A code generator refused a region; other targets or the host run its ops instead."""
 
 
 class SlowBackendWarning(UserWarning):

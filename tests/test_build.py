@@ -16,8 +16,8 @@ from tvm.script import relax as R
 
 import annotated_region as ar
 from annotated_region import backend as registry
-from annotated_region.build import targets_of
 from annotated_region.code_generation import generate_code
+from annotated_region.executable import targets_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
@@ -362,6 +362,11 @@ def toy_generator():
     tvm.register_global_func("relax.ext.toy", toy, override=True)
 
 
+def loaded(executable, path):
+    executable.export_library(str(path))
+    return relax.VirtualMachine(tvm.runtime.load_module(str(path)), tvm.cpu())
+
+
 @needs_compiler
 def test_what_a_code_generator_refuses_the_host_runs(toy_generator, expected, tmp_path):
     mod = ar.partition(Regions, ["toy"], prepare=False)
@@ -369,13 +374,79 @@ def test_what_a_code_generator_refuses_the_host_runs(toy_generator, expected, tm
     assert refused < {name.name_hint for name in mod.get_global_vars()}
     toy_generator(refusing(refused, lambda symbol: symbol))
     with pytest.warns(
-        ar.RegionRejectedWarning, match=r"refuses toy_\w+_0, which the host runs.*too few"
+        ar.RegionRejectedWarning, match=r"'toy' refuses toy_\w+_0; the host will run it.*too few"
     ) as seen:
         executable = ar.build(mod)
     assert len(seen) == 2
-    executable.export_library(str(tmp_path / "some.so"))
-    loaded = tvm.runtime.load_module(str(tmp_path / "some.so"))
-    same(answers(relax.VirtualMachine(loaded, tvm.cpu())), expected)
+    same(answers(loaded(executable, tmp_path / "some.so")), expected)
+
+
+@pytest.fixture
+def second():
+    """Another target, which notes what it is given and runs it with the toy backend's code."""
+    ar.register_backend("second", build_options=toy_backend.build_options)
+    claim_ops("second", "relax.nn.relu", "relax.multiply")
+    given = []
+
+    def generate(functions, options, constants):
+        given.extend(functions)
+        return toy_backend.generate(functions, options, constants)
+
+    tvm.register_global_func("relax.ext.second", generate, override=True)
+    yield given
+    tvm_ffi.registry.remove_global_func("relax.ext.second")
+
+
+@needs_compiler
+def test_what_one_target_refuses_another_one_is_offered(toy_generator, second, expected, tmp_path):
+    mod = ar.partition(Regions, ["toy"], prepare=False)
+    toy_generator(refusing({"toy_several_0"}, lambda symbol: symbol))
+    said = r"refuses toy_several_0; second and, what is left of it, the host will run it"
+    with pytest.warns(ar.RegionRejectedWarning, match=said):
+        executable = ar.build(mod, alternatives=["toy", "second"])
+    # The first op of the two goes to the host, since the second target does not claim it.
+    (region,) = second
+    assert [str(binding.value.op.name) for binding in region.body.blocks[0].bindings] == ["relax.nn.relu"]
+    same(answers(loaded(executable, tmp_path / "some.so")), expected)
+
+
+@needs_compiler
+def test_a_region_that_everybody_refuses_is_asked_for_once_each(toy_generator, expected, tmp_path):
+    ar.register_backend("second", build_options=toy_backend.build_options)
+    claim_ops("second", *toy_backend.OPS)
+    asked = []
+
+    def refuse(functions, _options, _constants):
+        asked.append(str(functions[0].attrs["global_symbol"]))
+        raise ar.RegionRejectedError("never", asked[-1])
+
+    toy_generator(refuse)
+    tvm.register_global_func("relax.ext.second", refuse, override=True)
+    mod = ar.partition(tvm.IRModule({"single": Regions["single"]}), ["toy"], prepare=False)
+    with pytest.warns(ar.RegionRejectedWarning) as seen:
+        executable = ar.build(mod, alternatives=["second", "toy"])
+    tvm_ffi.registry.remove_global_func("relax.ext.second")
+    assert [("toy" in str(each.message), "host" in str(each.message)) for each in seen] == [
+        (True, True),
+        (True, True),
+    ]
+    assert len(asked) == 2
+    single = answers(relax.VirtualMachine(executable, tvm.cpu()), ["single"])
+    same(single, {"single": expected["single"]})
+
+
+def test_constants_that_a_target_took_as_arguments_are_constants_to_the_next_one(toy_generator, second):
+    toy_backend.register(bind_constants=False)
+    ar.register_rule("second", "relax.add")(lambda op: isinstance(op.args[1], tvm.ir.GenericConst))
+    mod = ar.partition(Scaled, ["toy"], prepare=False)
+    toy_generator(refusing({"toy_main_0", "toy_main_1"}, lambda symbol: symbol))
+    with pytest.warns(ar.RegionRejectedWarning, match="second"):
+        ar.build(mod, alternatives=["second"])
+    # It is asked for the first one again when the second one is refused.
+    assert {str(func.attrs["global_symbol"]): len(func.params) for func in second} == {
+        "second_toy_main_0_0": 1,
+        "second_toy_main_1_0": 1,
+    }
 
 
 def test_a_refusal_that_names_no_region_fails_the_build(toy_generator):

@@ -240,8 +240,8 @@ class WholeRegions:
     def transfer(self, _size, _source, _destination):
         return 0.0
 
-    def time_region(self, _graph, member):
-        return self.wholes[member.target]
+    def time_regions(self, _graph, members):
+        return [self.wholes[member.target] for member in members]
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ from rich.table import Table
 from rich.text import Text
 from tvm import relax
 
-from annotated_region.build import build
 from annotated_region.command_line.command import Command, console
 from annotated_region.command_line.models import read_model
 from annotated_region.command_line.options import add_placement_arguments, policy_of
 from annotated_region.errors import ModelError
+from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import partition
 
 __all__ = ["COMMAND"]

@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 import tvm
 import tvm_ffi
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tvm import relax
 
 from annotated_region.backend import backend_of
 from annotated_region.costs.model import HOST, CostUnit
 from annotated_region.costs.store import CostStore, default_path
-from annotated_region.costs.timing import Timed, time_copy, time_units
+from annotated_region.costs.timing import Timed, time_copy, time_together
 from annotated_region.costs.work import size_of
 from annotated_region.dataflow import DataflowGraph
 from annotated_region.errors import AnnotatedRegionError
@@ -31,6 +32,8 @@ from annotated_region.members import Members, largest_composites
 __all__ = ["MeasuredCost"]
 
 _BATCH = 48
+# Whole regions decide between placements, so they are timed in more rounds than single units.
+_CARE = 3
 _COPY_SIZES = (1 << 14, 1 << 22)
 # What stays of a unit's time at least, however much of it entering and leaving its region seems to cost.
 _LEAST_SHARE = 0.05
@@ -53,7 +56,7 @@ class MeasuredCost:
     rounds
         How many interleaved rounds of runs the median is taken of.
     progress
-        Whether to show a progress bar with the remaining time while measuring.
+        Whether to show a progress bar with the remaining time while measuring, on a terminal's stderr.
 
     Raises
     ------
@@ -73,18 +76,20 @@ class MeasuredCost:
         """See `CostModel`: the time of a region with one op on one number."""
         if target == HOST:
             return 0.0
-        return self._remembered(f"launch {_surroundings(target)}", lambda: self._time(target, _smallest()))
+        smallest = Timed(target, _smallest())
+        key = f"launch {_surroundings(target)}"
+        return self._remembered(key, target, lambda: _times([smallest], self.rounds)[0])
 
     def compute(self, target: str, unit: CostUnit) -> float:
         """See `CostModel`; infinite if the target refuses to build the unit."""
-        func = _function_of(target, unit)
-        if func is None:
+        timed = _timed(target, unit)
+        if timed is None:
             return 0.0
-        seconds = self._remembered(_key(target, func), lambda: self._time(target, func))
+        seconds = self._remembered(_key(timed), target, lambda: _times([timed], self.rounds)[0])
         if target == HOST or math.isinf(seconds):
             return seconds
-        entering = sum(self.transfer(size_of(param.ty), HOST, target) for param in func.params)
-        leaving = self.transfer(size_of(func.ret_ty), target, HOST)
+        entering = sum(self.transfer(size_of(param.ty), HOST, target) for param in timed.func.params)
+        leaving = self.transfer(size_of(timed.func.ret_ty), target, HOST)
         return max(seconds - self.launch(target) - entering - leaving, _LEAST_SHARE * seconds)
 
     def transfer(self, size: int, source: str, destination: str) -> float:
@@ -92,59 +97,41 @@ class MeasuredCost:
         if source == destination == HOST:
             return 0.0
         small, large = (
-            self._remembered(f"copy {count} {_surroundings(HOST)}", partial(time_copy, count))
+            self._remembered(f"copy {count} {_surroundings(HOST)}", HOST, partial(time_copy, count))
             for count in _COPY_SIZES
         )
         per_byte = max(large - small, 0.0) / (_COPY_SIZES[1] - _COPY_SIZES[0])
         return max(small - per_byte * _COPY_SIZES[0], 0.0) + per_byte * size
 
-    def time_region(self, graph: DataflowGraph, member: Members) -> float:
-        """See `ConfirmingCostModel`: the region is built and timed as one."""
-        composites = [(unit.name, unit.nodes) for unit in largest_composites(member)]
-        bound = backend_of(member.target).bind_constants
-        nodes = computing_nodes(graph, member.nodes)
-        external = external_function(graph, nodes, composites, {"Codegen": member.target}, bound)
-        if external is None:
-            return 0.0
-        key = _key(member.target, external.func)
-        return self._remembered(key, lambda: self._time(member.target, external.func))
+    def time_regions(self, graph: DataflowGraph, members: Sequence[Members]) -> list[float]:
+        """See `ConfirmingCostModel`: the regions are built and timed as wholes, all in the same rounds."""
+        regions = [_region(graph, member) for member in members]
+        self._measure([region for region in regions if region is not None], _CARE * self.rounds)
+        return [0.0 if region is None else self._known[_key(region)] for region in regions]
 
     # -- measuring --------------------------------------------------------------------------------
 
     def prepare(self, questions: Sequence[tuple[str, CostUnit]]) -> None:
         """Measure all units that are not known yet, in batches, with a progress bar."""
-        missing: dict[str, dict[str, relax.Function]] = {}
-        for target, unit in questions:
-            func = _function_of(target, unit)
-            key = None if func is None else _key(target, func)
-            if key is not None and self._look_up(key) is None:
-                missing.setdefault(target, {})[key] = func
-        with self._progress(sum(map(len, missing.values()))) as advance:
-            for target, functions in missing.items():
-                items = list(functions.items())
-                for first in range(0, len(items), _BATCH):
-                    self._measure_batch(target, items[first : first + _BATCH])
-                    advance(len(items[first : first + _BATCH]))
+        units = [_timed(target, unit) for target, unit in questions]
+        self._measure([unit for unit in units if unit is not None], self.rounds)
 
-    def _measure_batch(self, target: str, items: Sequence[tuple[str, relax.Function]]) -> None:
-        units = [Timed(number, func) for number, (_key, func) in enumerate(items)]
-        try:
-            times = time_units(target, units, self.rounds)
-        except AnnotatedRegionError:
-            # One unit that the target refuses spoils the batch: find out which.
-            times = {unit.number: self._time(target, unit.func) for unit in units}
-        self._keep({items[number][0]: seconds for number, seconds in times.items()}, target)
+    def _measure(self, units: Sequence[Timed], rounds: int) -> None:
+        """Measure those of some units that are not known yet."""
+        distinct = {_key(unit): unit for unit in units}
+        missing = [(key, unit) for key, unit in distinct.items() if self._look_up(key) is None]
+        with self._progress(len(missing)) as advance:
+            for batch in (missing[first : first + _BATCH] for first in range(0, len(missing), _BATCH)):
+                times = _times([unit for _key, unit in batch], rounds)
+                self._keep(
+                    {key: (seconds, unit.target) for (key, unit), seconds in zip(batch, times, strict=True)}
+                )
+                advance(len(batch))
 
-    def _time(self, target: str, func: relax.Function) -> float:
-        try:
-            return time_units(target, [Timed(0, func)], self.rounds)[0]
-        except AnnotatedRegionError:
-            return math.inf
-
-    def _remembered(self, key: str, measure: Callable[[], float]) -> float:
+    def _remembered(self, key: str, target: str, measure: Callable[[], float]) -> float:
         known = self._look_up(key)
         if known is None:
-            self._keep({key: measure()}, key.partition(" ")[0])
+            self._keep({key: (measure(), target)})
             known = self._known[key]
         return known
 
@@ -156,39 +143,62 @@ class MeasuredCost:
             self._known[key] = stored
         return self._known[key]
 
-    def _keep(self, measured: dict[str, float], what: str) -> None:
-        self._known |= measured
-        self.store.put({key: (seconds, what) for key, seconds in measured.items()})
+    def _keep(self, measured: Mapping[str, tuple[float, str]]) -> None:
+        self._known |= {key: seconds for key, (seconds, _target) in measured.items()}
+        self.store.put(measured)
 
     @contextmanager
     def _progress(self, total: int) -> Iterator[Callable[[int], None]]:
-        """A progress bar over `total` units; none when there is nothing to do."""
-        if not total or not self.progress:
+        """A progress bar over `total` units; none when there is nothing to do, or nobody to look at it."""
+        console = Console(stderr=True)
+        if not total or not self.progress or not console.is_terminal:
             yield lambda _done: None
             return
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, transient=True) as bar:
+        with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("measuring units", total=total)
             yield lambda done: bar.advance(task, done)
 
 
-def _function_of(target: str, unit: CostUnit) -> relax.Function | None:
+def _times(units: Sequence[Timed], rounds: int) -> list[float]:
+    """Seconds of each unit; infinite where its target refuses it."""
+    try:
+        return time_together(units, rounds)
+    except AnnotatedRegionError:
+        if len(units) == 1:
+            return [math.inf]
+    # One unit that its target refuses spoils the batch: find out which.
+    return [seconds for unit in units for seconds in _times([unit], rounds)]
+
+
+def _timed(target: str, unit: CostUnit) -> Timed | None:
+    """The function that computes just this unit; None if it computes nothing."""
     attributes = {} if target == HOST else {"Codegen": target}
-    return unit.function(attributes, target == HOST or backend_of(target).bind_constants)
+    func = unit.function(attributes, target == HOST or backend_of(target).bind_constants)
+    return None if func is None else Timed(target, func)
 
 
-def _key(target: str, func: relax.Function) -> str:
+def _region(graph: DataflowGraph, member: Members) -> Timed | None:
+    """The external function of a region; None if it computes nothing."""
+    composites = [(unit.name, unit.nodes) for unit in largest_composites(member)]
+    nodes = computing_nodes(graph, member.nodes)
+    bound = backend_of(member.target).bind_constants
+    external = external_function(graph, nodes, composites, {"Codegen": member.target}, bound)
+    return None if external is None else Timed(member.target, external.func)
+
+
+def _key(timed: Timed) -> str:
     """What identifies a measurement; nothing in it depends on addresses or names."""
     digest = hashlib.sha256()
-    structure = int(tvm_ffi.structural_hash(func, skip_tensor_content=True))
+    structure = int(tvm_ffi.structural_hash(timed.func, skip_tensor_content=True))
     digest.update(structure.to_bytes(8, "little", signed=structure < 0))
 
     def visit(expr: relax.Expr) -> None:
         if isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.value, tvm.runtime.Tensor):
             digest.update(np.ascontiguousarray(expr.value.numpy()).view(np.uint8).data)
 
-    relax.analysis.post_order_visit(func, visit)
-    return f"unit {digest.hexdigest()} {_surroundings(target)}"
+    relax.analysis.post_order_visit(timed.func, visit)
+    return f"unit {digest.hexdigest()} {_surroundings(timed.target)}"
 
 
 def _surroundings(target: str) -> str:

@@ -79,5 +79,8 @@ class MeasuringCostModel(CostModel, Protocol):
 class ConfirmingCostModel(CostModel, Protocol):
     """A cost model that can also tell what a whole region takes, entering and leaving included."""
 
-    def time_region(self, graph: DataflowGraph, member: Members) -> float:
-        """Seconds of one region of a function without annotations; infinity if its target refuses it."""
+    def time_regions(self, graph: DataflowGraph, members: Sequence[Members]) -> list[float]:
+        """Seconds of each of some regions of a function without annotations, to be compared with one another.
+
+        Infinity stands for a region that its target refuses.
+        """

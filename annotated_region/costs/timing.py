@@ -1,10 +1,10 @@
-"""Times units: builds many of them as one module, and runs them in turn."""
+"""Times units: builds many of them together, one module a target, and runs them in turn."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +12,11 @@ import tvm
 from tvm import relax
 from tvm.relax.expr import _update_type
 
-from annotated_region.build import build
 from annotated_region.costs.model import HOST
 from annotated_region.costs.work import extents
+from annotated_region.executable import compile_module
 
-__all__ = ["Timed", "time_copy", "time_units"]
+__all__ = ["Timed", "time_copy", "time_together"]
 
 # One sample runs a unit until this much time has passed, so that short units are above the clock's noise.
 _SAMPLE_SECONDS = 2e-3
@@ -24,27 +24,42 @@ _SAMPLE_SECONDS = 2e-3
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A unit to be timed: its number, and the function that computes just it."""
+    """What is timed: a function, and the target that it runs on as a whole."""
 
-    number: int
+    target: str
     func: relax.Function
 
 
-def time_units(target: str, units: Sequence[Timed], rounds: int) -> dict[int, float]:
-    """Median seconds of each unit on `target`, by number.
+def time_together(units: Sequence[Timed], rounds: int) -> list[float]:
+    """Median seconds of each unit.
 
-    The units are built together, then run in `rounds` interleaved rounds, so that a change of the
+    The units run in `rounds` interleaved rounds, whatever their targets, so that a change of the
     machine's speed falls on all of them.
+
+    Raises
+    ------
+    AnnotatedRegionError
+        A target refuses one of its units.
     """
-    machine = relax.VirtualMachine(build(_module(target, units)), tvm.cpu())
-    runs = {unit.number: _runner(machine, unit) for unit in units}
-    for run in runs.values():
+    runs = _runs(units)
+    for run in runs:
         run()
-    samples: dict[int, list[float]] = {number: [] for number in runs}
+    samples: list[list[float]] = [[] for _ in runs]
     for _round in range(rounds):
-        for number, run in runs.items():
+        for number, run in enumerate(runs):
             samples[number].append(_sample(run))
-    return {number: statistics.median(times) for number, times in samples.items()}
+    return [statistics.median(times) for times in samples]
+
+
+def _runs(units: Sequence[Timed]) -> list[Callable[[], object]]:
+    by_target: dict[str, dict[int, relax.Function]] = {}
+    for number, unit in enumerate(units):
+        by_target.setdefault(unit.target, {})[number] = unit.func
+    runs: dict[int, Callable[[], object]] = {}
+    for target, functions in by_target.items():
+        machine = relax.VirtualMachine(compile_module(_module(target, functions)), tvm.cpu())
+        runs.update((number, _runner(machine, number, func)) for number, func in functions.items())
+    return [runs[number] for number in range(len(units))]
 
 
 def time_copy(size: int, rounds: int = 9) -> float:
@@ -65,22 +80,22 @@ def _sample(run: Callable[[], object]) -> float:
             return elapsed / count
 
 
-def _module(target: str, units: Sequence[Timed]) -> tvm.IRModule:
+def _module(target: str, units: Mapping[int, relax.Function]) -> tvm.IRModule:
     """A module with one entry ``unit_<number>`` a unit, which calls it if it is an external function."""
     functions: dict[tvm.ir.GlobalVar, relax.Function] = {}
-    for unit in units:
-        entry = f"unit_{unit.number}"
+    for number, func in units.items():
+        entry = f"unit_{number}"
         if target == HOST:
-            functions[tvm.ir.GlobalVar(entry)] = unit.func.with_attr("global_symbol", entry)
+            functions[tvm.ir.GlobalVar(entry)] = func.with_attr("global_symbol", entry)
             continue
         callee = tvm.ir.GlobalVar(f"{entry}_on_{target}")
-        external = unit.func.with_attr("global_symbol", callee.name_hint).with_attr("Codegen", target)
+        external = func.with_attr("global_symbol", callee.name_hint).with_attr("Codegen", target)
         _update_type(callee, external.ty)
         functions[callee] = external
-        functions[tvm.ir.GlobalVar(entry)] = _caller(entry, callee, unit.func)
+        functions[tvm.ir.GlobalVar(entry)] = _caller(entry, callee, func)
     mod = tvm.IRModule()
-    for name, func in functions.items():
-        mod.update_func(name, func)
+    for name, each in functions.items():
+        mod.update_func(name, each)
     return mod
 
 
@@ -93,10 +108,10 @@ def _caller(entry: str, callee: tvm.ir.GlobalVar, func: relax.Function) -> relax
     return relax.Function(params, body, func.ret_ty).with_attr("global_symbol", entry)
 
 
-def _runner(machine: relax.VirtualMachine, unit: Timed) -> Callable[[], object]:
-    generator = np.random.default_rng(unit.number)
-    arguments = [_argument(param.ty, generator) for param in unit.func.params]
-    entry = machine[f"unit_{unit.number}"]
+def _runner(machine: relax.VirtualMachine, number: int, func: relax.Function) -> Callable[[], object]:
+    generator = np.random.default_rng(number)
+    arguments = [_argument(param.ty, generator) for param in func.params]
+    entry = machine[f"unit_{number}"]
     return lambda: entry(*arguments)
 
 

@@ -9,7 +9,8 @@ import tvm
 
 from annotated_region.backend import backend_of, register_backend
 from annotated_region.backends.tensorrt.rules import TARGET
-from annotated_region.build import LinkedExecutable, build
+from annotated_region.executable import LinkedExecutable
+from annotated_region.passes.build import build
 
 __all__ = ["cross_build"]
 

@@ -1,8 +1,7 @@
-"""Builds a partitioned module: code generation, TVM's compilation, the link with the backends' libraries."""
+"""Compiles a module with external functions: code generation, TVM's part, the link with the libraries."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,16 +11,10 @@ from tvm.support import cc
 
 from annotated_region.backend import Backend, backend_of
 from annotated_region.code_generation import external_functions, generate_code
-from annotated_region.errors import (
-    BackendUnavailableError,
-    BuildError,
-    RegionRejectedError,
-    RegionRejectedWarning,
-)
-from annotated_region.inlining import inline_functions, is_inlinable
+from annotated_region.errors import BackendUnavailableError, BuildError
 from annotated_region.modules import require_well_formed
 
-__all__ = ["LinkedExecutable", "build", "targets_of"]
+__all__ = ["LinkedExecutable", "compile_module", "targets_of"]
 
 
 class LinkedExecutable(VMExecutable):  # type: ignore[misc]
@@ -69,44 +62,17 @@ class LinkedExecutable(VMExecutable):  # type: ignore[misc]
             ) from error
 
 
-def build(
+def compile_module(
     mod: tvm.IRModule,
     target: str | tvm.target.Target = "llvm",
     options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> LinkedExecutable:
-    """Build a partitioned module into an executable that runs.
-
-    Parameters
-    ----------
-    mod
-        A module as `partition` leaves it; one without external functions is built as well.
-    target
-        TVM's target for what stays on the host.
-    options
-        For each backend, the options of its code generator, such as ``{"dnnl": {"precision": "bf16"}}``.
-
-    Warns
-    -----
-    RegionRejectedWarning
-        A code generator refuses a region (`RegionRejectedError`): TVM compiles its ops for the host.
+    """Compile a partitioned module as it is; parameters and errors are those of `annotated_region.build`.
 
     Raises
     ------
-    BackendUnavailableError
-        A target of the module cannot be built for on this machine; the message says what to install.
-    UnknownTargetError
-        An external function is for a target that nobody registered.
-    InvalidModuleError
-        The module is not well formed.
-    CodegenError
-        A code generator cannot translate one of its functions.
-    BuildError
-        The shape of an external function's result is not known from those of its arguments.
-
-    Examples
-    --------
-    >>> executable = ar.build(partitioned)                          # doctest: +SKIP
-    >>> machine = relax.VirtualMachine(executable, tvm.cpu())       # doctest: +SKIP
+    RegionRejectedError
+        A code generator refuses a region.
     """
     require_well_formed(mod)
     backends = [backend_of(name) for name in targets_of(mod)]
@@ -119,28 +85,9 @@ def build(
     codegen_options = {
         backend.name: {**backend.codegen_options, **chosen.get(backend.name, {})} for backend in backends
     }
-    generated = _generated(mod, codegen_options)
+    generated = generate_code(mod, codegen_options)
     compiled = tvm.compile(generated, tvm.target.Target(target) if isinstance(target, str) else target)
     return LinkedExecutable(compiled.mod, tuple(words))
-
-
-def _generated(mod: tvm.IRModule, options: Mapping[str, Mapping[str, Any]]) -> tvm.IRModule:
-    """The module with generated code; what a code generator refuses goes back to the host, one by one."""
-    while True:
-        try:
-            return generate_code(mod, options)
-        except RegionRejectedError as error:
-            mod = _taken_back(mod, error)
-
-
-def _taken_back(mod: tvm.IRModule, error: RegionRejectedError) -> tvm.IRModule:
-    for target, functions in external_functions(mod).items():
-        for name, func in functions.items():
-            if str(func.attrs["global_symbol"]) == error.symbol and is_inlinable(func):
-                reason = f"target {target!r} refuses {error.symbol}, which the host runs instead ({error})"
-                warnings.warn(reason, RegionRejectedWarning, stacklevel=4)
-                return inline_functions(mod, {name: func})
-    raise error
 
 
 def targets_of(mod: tvm.IRModule) -> tuple[str, ...]:
@@ -149,7 +96,7 @@ def targets_of(mod: tvm.IRModule) -> tuple[str, ...]:
 
 
 def _require_buildable(backend: Backend) -> None:
-    reason = backend.unavailable()
+    reason = None if backend.builds_anywhere else backend.unavailable()
     if reason:
         raise BackendUnavailableError(f"target {backend.name!r}: {reason}")
     if tvm.get_global_func(f"relax.ext.{backend.name}", allow_missing=True) is None:

@@ -1,0 +1,146 @@
+"""build: compiles what `partition` leaves; what a code generator refuses is offered to other targets."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.relax.expr import _update_type
+
+from annotated_region.code_generation import external_functions
+from annotated_region.errors import RegionRejectedError, RegionRejectedWarning
+from annotated_region.executable import LinkedExecutable, compile_module, targets_of
+from annotated_region.inlining import Inliner, inline_functions, is_inlinable
+from annotated_region.passes.partition_graph import partitioned
+from annotated_region.passes.pipeline import placement_passes
+from annotated_region.passes.region_pass import Placement
+from annotated_region.region_set import AnnotatedRegionSet
+
+__all__ = ["build"]
+
+External = tuple[tvm.ir.GlobalVar, relax.Function]
+
+
+def build(
+    mod: tvm.IRModule,
+    target: str | tvm.target.Target = "llvm",
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    alternatives: Sequence[str] | None = None,
+) -> LinkedExecutable:
+    """Build a partitioned module into an executable that runs.
+
+    Parameters
+    ----------
+    mod
+        A module as `partition` leaves it; one without external functions is built as well.
+    target
+        TVM's target for what stays on the host.
+    options
+        For each backend, the options of its code generator, such as ``{"dnnl": {"precision": "bf16"}}``.
+    alternatives
+        The targets that may have a region which its own target refuses, the most preferred first; by
+        default all targets of the module. What none of them takes the host runs.
+
+    Warns
+    -----
+    RegionRejectedWarning
+        A code generator refuses a region (`RegionRejectedError`); the warning says where its ops go.
+
+    Raises
+    ------
+    BackendUnavailableError
+        A target of the module cannot be built for on this machine; the message says what to install.
+    UnknownTargetError
+        An external function is for a target that nobody registered.
+    InvalidModuleError
+        The module is not well formed.
+    CodegenError
+        A code generator cannot translate one of its functions.
+    BuildError
+        The shape of an external function's result is not known from those of its arguments.
+
+    Examples
+    --------
+    >>> executable = ar.build(partitioned)                          # doctest: +SKIP
+    >>> machine = relax.VirtualMachine(executable, tvm.cpu())       # doctest: +SKIP
+    """
+    refused: dict[str, set[str]] = {}
+    while True:
+        try:
+            return compile_module(mod, target, options)
+        except RegionRejectedError as error:
+            others = targets_of(mod) if alternatives is None else alternatives
+            mod = _offered_again(mod, error, others, refused)
+
+
+def _offered_again(
+    mod: tvm.IRModule, error: RegionRejectedError, others: Sequence[str], refused: dict[str, set[str]]
+) -> tvm.IRModule:
+    """The module with a refused region placed anew, on targets that have not refused its ops yet.
+
+    `refused` holds who refused what, by the symbol of the region; this notes what it learns there. As
+    every refusal takes one target from some ops, refusals come to an end.
+    """
+    name, func = _refused_region(mod, error)
+    owner = str(func.attrs["Codegen"])
+    lost = refused.setdefault(str(func.attrs["global_symbol"]), set()) | {owner}
+    known = set(mod.get_global_vars())
+    opened = mod.clone()
+    opened.update_func(name, _opened(mod, name, func))
+    regions = AnnotatedRegionSet(opened[name], name.name_hint)
+    passes = placement_passes([each for each in dict.fromkeys(others) if each not in lost])
+    placed = partitioned(Placement(opened, {name: regions}).after(passes))
+    takers = {symbol: placed[symbol] for symbol in placed.get_global_vars() if symbol not in known}
+    refused.update((str(taker.attrs["global_symbol"]), set(lost)) for taker in takers.values())
+    _warn(error, owner, [str(taker.attrs["Codegen"]) for taker in takers.values()])
+    return inline_functions(placed, {name: placed[name]})
+
+
+def _refused_region(mod: tvm.IRModule, error: RegionRejectedError) -> External:
+    for functions in external_functions(mod).values():
+        for name, func in functions.items():
+            if str(func.attrs["global_symbol"]) == error.symbol and is_inlinable(func):
+                return name, func
+    raise error
+
+
+def _opened(mod: tvm.IRModule, name: tvm.ir.GlobalVar, func: relax.Function) -> relax.Function:
+    """The function without composites, and with the constants that its callers pass, as a host function."""
+    params = [relax.Var(param.name, param.ty) for param in func.params]
+    given = _constants_given(mod, name, len(params))
+    out = relax.Var("out", func.ret_ty)
+    call = relax.Call(
+        name, [given.get(index, param) for index, param in enumerate(params)], ret_ty=func.ret_ty
+    )
+    body = relax.SeqExpr([relax.DataflowBlock([relax.VarBinding(out, call)])], out)
+    _update_type(body, func.ret_ty)
+    return Inliner({name: func}.get).inlined(relax.Function(params, body, func.ret_ty))
+
+
+def _constants_given(mod: tvm.IRModule, name: tvm.ir.GlobalVar, count: int) -> dict[int, relax.Expr]:
+    """By the number of a parameter, the constant that every call of a function passes for it."""
+    calls: list[relax.Call] = []
+
+    def visit(expr: relax.Expr) -> None:
+        if isinstance(expr, tvm.ir.Call) and expr.op == name:
+            calls.append(expr)
+
+    for func in mod.functions.values():
+        if isinstance(func, relax.Function):
+            relax.analysis.post_order_visit(func, visit)
+    return {
+        index: first
+        for index in range(count)
+        for first, *more in [[call.args[index] for call in calls]]
+        if isinstance(first, tvm.ir.GenericConst) and all(each.same_as(first) for each in more)
+    }
+
+
+def _warn(error: RegionRejectedError, owner: str, takers: Sequence[str]) -> None:
+    who = f"{', '.join(dict.fromkeys(takers))} and, what is left of it, the host" if takers else "the host"
+    reason = f"target {owner!r} refuses {error.symbol}; {who} will run it instead ({error})"
+    warnings.warn(reason, RegionRejectedWarning, stacklevel=4)
