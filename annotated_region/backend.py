@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -74,6 +74,9 @@ class Backend:
         The distribution on PyPI that holds its library, whose version tells measured times apart.
     codegen_options
         Options for the code generator, handed to ``relax.ext.<name>``.
+    layouts
+        The layouts that it takes, by op name, for those ops where it does not take any: of the data, such as
+        ``"NHWC"``, or of data and kernel, ``"NHWC/OHWI"``. See `PlanLayout`.
     """
 
     name: str
@@ -87,6 +90,7 @@ class Backend:
     builds_anywhere: bool = False
     package: str | None = None
     codegen_options: Mapping[str, Any] = field(default_factory=dict)
+    layouts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 _BACKENDS: dict[str, Backend] = {}

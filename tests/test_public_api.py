@@ -70,6 +70,7 @@ PASSES = [
     "RaiseToOps",
     "MergeCompilerRegions",
     "PartitionGraph",
+    "PlanLayout",
     "PrepareForInference",
     "ResolveConflicts",
     "TransformLayout",

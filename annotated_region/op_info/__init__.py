@@ -13,12 +13,10 @@ from annotated_region.op_info.info import (
     Value,
 )
 from annotated_region.op_info.kinds import OpKind
-from annotated_region.op_info.layouts import LayoutChange, register_layout_rule
 
 __all__ = [
     "ArgRole",
     "Composition",
-    "LayoutChange",
     "Number",
     "OpInfo",
     "OpKind",
@@ -29,5 +27,4 @@ __all__ = [
     "Value",
     "infer_op_info",
     "op_infos",
-    "register_layout_rule",
 ]

@@ -6,6 +6,7 @@ from annotated_region.passes.inline_partitions import InlinePartitions
 from annotated_region.passes.legalize_with_op_info import LegalizeWithOpInfo
 from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
 from annotated_region.passes.partition_graph import PartitionGraph
+from annotated_region.passes.plan_layout import PlanLayout
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 from annotated_region.passes.raise_to_ops import RaiseToOps
 from annotated_region.passes.resolve_conflicts import ResolveConflicts
@@ -18,6 +19,7 @@ __all__ = [
     "LegalizeWithOpInfo",
     "MergeCompilerRegions",
     "PartitionGraph",
+    "PlanLayout",
     "PrepareForInference",
     "RaiseToOps",
     "ResolveConflicts",

@@ -7,7 +7,6 @@ from op_info_kit import infos_of, tensor
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.op_info.layouts import layout_rule_of
 
 op = relax.op
 NHWC = {"relax.nn.conv2d": "NHWC", "relax.nn.max_pool2d": "NHWC", "relax.nn.avg_pool2d": "NHWC"}
@@ -110,8 +109,3 @@ def test_a_rule_carries_the_layout_on(name):
 def test_nothing_to_do_changes_nothing():
     lowered = ar.passes.LegalizeWithOpInfo()(branches([RULED["relu"]]))
     assert transposes(ar.passes.TransformLayout({"relax.nn.conv2d": "NCHW"})(lowered)) == 0
-
-
-def test_an_op_with_an_axis_has_no_rule_by_its_kind():
-    assert layout_rule_of("relax.cumsum") is None
-    assert layout_rule_of("relax.tanh") is not None

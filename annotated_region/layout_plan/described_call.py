@@ -1,0 +1,103 @@
+"""What a call computes, as layout rules see it: the op, and the expressions that stand for its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax
+
+from annotated_region.errors import OpInfoError
+from annotated_region.layout_plan.views import extents_of
+from annotated_region.layouts import LayoutChange
+from annotated_region.op_info.calls import info_of_call, make_call
+from annotated_region.op_info.infer import composition_of
+from annotated_region.op_info.info import OpInfo, Parameter, Result, Source
+
+__all__ = ["DescribedCall", "changed_call", "described"]
+
+CALL_TIR = "relax.call_tir"
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedCall:
+    """A call of one op, lowered or not.
+
+    Attributes
+    ----------
+    info
+        The op.
+    operands
+        What stands for each parameter in `info`.
+    is_lowered
+        Whether it is a ``call_tir``.
+    """
+
+    info: OpInfo
+    operands: tuple[relax.Expr, ...]
+    is_lowered: bool
+
+
+def described(
+    call: relax.Call, mod: tvm.IRModule, tuples: Callable[[relax.Expr], relax.Expr]
+) -> DescribedCall | None:
+    """What a call computes, if that is one op on tensors; else None.
+
+    Parameters
+    ----------
+    call
+        Any call.
+    mod
+        Where its PrimFunc is.
+    tuples
+        Puts the fields in the place of a variable that is bound to a tuple.
+    """
+    if not isinstance(call.op, tvm.ir.Op):
+        return None
+    name = str(call.op.name)
+    found = _lowered(call, mod) if name == CALL_TIR else _op(call, tuples)
+    known = found is not None and all(isinstance(operand.ty, relax.TensorType) for operand in found.operands)
+    return found if known else None
+
+
+def _op(call: relax.Call, tuples: Callable[[relax.Expr], relax.Expr]) -> DescribedCall | None:
+    operands: list[relax.Expr] = []
+
+    def place(expr: relax.Expr) -> Source:
+        operands.append(expr)
+        return Parameter(len(operands) - 1)
+
+    info = info_of_call(relax.Call(call.op, [tuples(arg) for arg in call.args], call.attrs), place)
+    return None if info is None else DescribedCall(info, tuple(operands), False)
+
+
+def _lowered(call: relax.Call, mod: tvm.IRModule) -> DescribedCall | None:
+    """Of several results, all have to come out as the op gives them."""
+    func = mod[call.args[0]] if isinstance(call.args[0], tvm.ir.GlobalVar) else None
+    if not isinstance(func, tvm.tirx.PrimFunc) or len(call.args) != 2:
+        return None
+    composition = composition_of(func)
+    arguments = call.args[1]
+    if composition is None or len(composition.ops) != 1 or not isinstance(arguments, relax.Tuple):
+        return None
+    fields = len(call.ty.fields) if isinstance(call.ty, tvm.ir.TupleType) else None
+    wanted = (Result(0),) if fields is None else tuple(Result(0, field) for field in range(fields))
+    if composition.outputs != wanted:
+        return None
+    return DescribedCall(composition.ops[0], tuple(arguments.fields), True)
+
+
+def changed_call(
+    change: LayoutChange, operands: Mapping[int, relax.Expr], builder: relax.BlockBuilder
+) -> relax.Call | None:
+    """The call of an op in another layout, with its type; None if TVM finds no type for it."""
+    try:
+        return builder.normalize(make_call(change.info, operands, {}))
+    except (OpInfoError, tvm.error.InternalError, TypeError, ValueError):
+        return None
+
+
+def result_extents(ty: tvm.ir.Type) -> list[tuple[object, ...] | None]:
+    """The shape of each result of a call."""
+    return [extents_of(part) for part in (ty.fields if isinstance(ty, tvm.ir.TupleType) else [ty])]

@@ -1,0 +1,139 @@
+"""Fusion moves: the best mixture of two choices, by a minimum cut.
+
+Each node takes its option from the one choice or from the other (Lempitsky et al. 2010, "Fusion moves for
+Markov random field optimization"). A storage that only one of the two brings is paid as a label cost
+(Delong et al. 2012), which a cut can count:
+
+        n --inf--> a --weight--> sink       a storage that is in use while one of the n stays behind
+        source --weight--> b --inf--> n     a storage that is in use as soon as one of the n moves
+
+With two families of options, such as NCHW and NHWC, one move finds the optimum (as in Boykov, Veksler and
+Zabih 2001, whose expansion moves these are when the second choice is one family everywhere). A storage that
+some nodes would leave and others would enter cannot be counted by a cut: it is counted twice, and then the
+move is a heuristic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import networkx as nx
+from networkx.algorithms.flow import dinitz
+
+from annotated_region.layout_plan.problem import Choice, Problem, evaluate
+
+__all__ = ["Fusion", "fuse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """The outcome of a move.
+
+    Attributes
+    ----------
+    choice
+        The mixture.
+    cost
+        Its cost.
+    is_exact
+        Whether no mixture costs less.
+    """
+
+    choice: Choice
+    cost: int
+    is_exact: bool
+
+
+def fuse(problem: Problem, stay: Choice, move: Choice) -> Fusion:
+    """The best mixture of two choices, or one at least as good as both.
+
+    Notes
+    -----
+    A maximum flow (Dinic 1970) over a vertex for each node that differs, and one or two for each storage.
+    """
+    nodes = [node for node in problem.free if stay[node] != move[node]]
+    if not nodes:
+        return Fusion(stay, evaluate(problem, stay), True)
+    network = _Network(problem, stay, move)
+    moving = network.moving_side()
+    mixture = tuple(move[node] if node in moving else index for node, index in enumerate(stay))
+    candidates = (mixture, stay, move)
+    costs = [evaluate(problem, candidate) for candidate in candidates]
+    best = costs.index(min(costs))
+    return Fusion(candidates[best], costs[best], network.is_exact)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """The nodes that use a storage only if they stay, only if they move, or either way."""
+
+    stay: list[int] = field(default_factory=list)
+    move: list[int] = field(default_factory=list)
+    both: list[int] = field(default_factory=list)
+
+
+class _Network:
+    """The flow network of the module's picture. A node on the sink's side moves."""
+
+    def __init__(self, problem: Problem, stay: Choice, move: Choice) -> None:
+        self.graph = nx.DiGraph()
+        self.graph.add_nodes_from(("source", "sink"))
+        self.is_exact = True
+        self.problem = problem
+        for node in problem.free:
+            options = problem.nodes[node]
+            self.join(("node", node), "sink", options[stay[node]].cost)
+            self.join("source", ("node", node), options[move[node]].cost)
+        for (value, storage), sides in _sides(problem, stay, move).items():
+            self.add_storage((value, storage), sides)
+
+    def add_storage(self, use: tuple[int, int], sides: _Sides) -> None:
+        """Count a storage, unless it is in use either way."""
+        value, storage = use
+        if sides.both or storage in self.problem.anchors[value]:
+            return
+        weight = self.problem.weights[value]
+        self.is_exact &= not (sides.stay and sides.move)
+        if sides.stay:
+            self.join(("left", *use), "sink", weight)
+        for node in sides.stay:
+            self.join(("node", node), ("left", *use), None)
+        if sides.move:
+            self.join("source", ("entered", *use), weight)
+        for node in sides.move:
+            self.join(("entered", *use), ("node", node), None)
+
+    def join(self, tail: object, head: object, capacity: int | None) -> None:
+        """Add an edge; None is infinite."""
+        if capacity is None:
+            self.graph.add_edge(tail, head)
+        elif capacity:
+            self.graph.add_edge(tail, head, capacity=capacity)
+
+    def moving_side(self) -> set[int]:
+        """The nodes on the sink's side of a minimum cut; those that cost the same either way stay."""
+        residual = dinitz(self.graph, "source", "sink")
+        reaching: set[object] = {"sink"}
+        stack: list[object] = ["sink"]
+        while stack:
+            vertex = stack.pop()
+            for before in residual.predecessors(vertex):
+                edge = residual[before][vertex]
+                if before not in reaching and edge["flow"] < edge["capacity"]:
+                    reaching.add(before)
+                    stack.append(before)
+        return {node for node in self.problem.free if ("node", node) in reaching}
+
+
+def _sides(problem: Problem, stay: Choice, move: Choice) -> dict[tuple[int, int], _Sides]:
+    """Who uses each storage, in order of first use."""
+    found: dict[tuple[int, int], _Sides] = {}
+    for node in problem.free:
+        left, entered = problem.nodes[node][stay[node]].uses, problem.nodes[node][move[node]].uses
+        for use in sorted(left | entered):
+            sides = found.setdefault(use, _Sides())
+            if use in left and use in entered:
+                sides.both.append(node)
+            else:
+                (sides.stay if use in left else sides.move).append(node)
+    return found

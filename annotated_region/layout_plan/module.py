@@ -1,0 +1,151 @@
+"""Plans and rewrites all binding blocks of a module, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax
+
+from annotated_region.layout_plan.plan import BlockPlan, Cost, Planner
+from annotated_region.layout_plan.reading import Names, Step, read_block, variables_of
+from annotated_region.layout_plan.transposes import transposes_in
+from annotated_region.layout_plan.views import View
+from annotated_region.layout_plan.writing import BlockWriter
+from annotated_region.modules import replace_functions
+from annotated_region.rewriting import FunctionRewriter, rebind
+
+__all__ = ["ModulePlan", "plan_module"]
+
+_OVERWRITING = ("relax.call_tir_inplace", "relax.call_inplace_packed")
+
+
+@dataclass(frozen=True, slots=True)
+class ModulePlan:
+    """A module in its new layouts.
+
+    Attributes
+    ----------
+    mod
+        The module.
+    blocks
+        The plan of each block that has one, functions in the order of their names.
+    relowered
+        Whether a lowered call was replaced by a call of an op, which has to be lowered again.
+    """
+
+    mod: tvm.IRModule
+    blocks: tuple[BlockPlan, ...]
+    relowered: bool
+
+    @property
+    def cost(self) -> Cost:
+        """What all plans cost."""
+        return sum((plan.cost for plan in self.blocks), Cost())
+
+    @property
+    def lower_bound(self) -> Cost:
+        """No plans cost less."""
+        return sum((plan.lower_bound for plan in self.blocks), Cost())
+
+
+def plan_module(mod: tvm.IRModule, planner: Planner) -> ModulePlan:
+    """Plan every block of the functions of a module, and rewrite it.
+
+    Raises
+    ------
+    InvalidModuleError
+        The module is not well formed.
+    """
+    writer = _ModuleWriter(mod, planner)
+    changed = replace_functions(mod, lambda _, func: writer.function(func))
+    return ModulePlan(changed, tuple(writer.plans), writer.relowered)
+
+
+class _ModuleWriter:
+    def __init__(self, mod: tvm.IRModule, planner: Planner) -> None:
+        self.mod = mod
+        self.planner = planner
+        self.plans: list[BlockPlan] = []
+        self.relowered = False
+        self.escaping: set[relax.Var] = set()
+
+    def function(self, func: relax.Function) -> relax.Function:
+        """The function in its new layouts."""
+        self.escaping = _escaping(func)
+        return FunctionRewriter(self.bindings, lambda expr: expr).function(func)
+
+    def bindings(self, block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterable[relax.Binding]:
+        """The bindings of a block in its new layouts."""
+
+        def nested(binding: relax.Binding) -> relax.Binding:
+            return rebind(binding, rewriter.nested(binding.value))
+
+        if _may_overwrite(block):
+            return [nested(binding) for binding in block.bindings]
+        names = Names()
+        steps = read_block(block, self.mod, names)
+        leaving = [binding.var for binding in block.bindings if binding.var in self.escaping]
+        plan = self.planner(steps, _fixed(steps, leaving, names), names.roots)
+        self.plans.append(plan)
+        changed = [step for step, option in zip(steps, plan.chosen, strict=True) if option.change is not None]
+        if not changed and plan.cost >= transposes_in(block, self.mod):
+            return [nested(binding) for binding in block.bindings]
+        self.relowered |= any(step.call is not None and step.call.is_lowered for step in changed)
+        writer = BlockWriter(block, names, nested)
+        writer.write(steps, plan.chosen)
+        writer.provide(leaving)
+        return writer.bindings
+
+
+def _fixed(steps: list[Step], leaving: list[relax.Var], names: Names) -> list[View]:
+    """What enters the block and is read there, and what leaves it."""
+    made = {view.root.number for step in steps for view in step.results if view is not None}
+    read = [view for step in steps for view in step.operands]
+    left = [view for var in leaving for view in names.fields(var)]
+    entering = [
+        View.of(view.root) for view in (*read, *left) if view is not None and view.root.number not in made
+    ]
+    return [*dict.fromkeys(entering), *(view for view in left if view is not None)]
+
+
+def _may_overwrite(block: relax.BindingBlock) -> bool:
+    """Whether the order of the bindings means more than who reads what."""
+    calls = [binding.value for binding in block.bindings if isinstance(binding.value, relax.Call)]
+    if isinstance(block, relax.DataflowBlock):
+        return any(isinstance(call.op, tvm.ir.Op) and call.op.name in _OVERWRITING for call in calls)
+    return any(
+        not isinstance(call.op, tvm.ir.Op) or call.op.name in _OVERWRITING or not call.op.get_attr("FPurity")
+        for call in calls
+    )
+
+
+def _escaping(func: relax.Function) -> set[relax.Var]:
+    """The variables that are used outside of the block that binds them."""
+    return set(_used_elsewhere(func.body))
+
+
+def _used_elsewhere(body: relax.Expr) -> Iterator[relax.Var]:
+    """The variables that `body` uses and the block at hand does not bind."""
+    if not isinstance(body, relax.SeqExpr):
+        yield from variables_of(body)
+        return
+    for block in body.blocks:
+        bound = {binding.var for binding in block.bindings}
+        for binding in block.bindings:
+            for var in variables_of(binding.value):
+                if var not in bound:
+                    yield var
+            yield from _used_in_branches(binding.value)
+    yield from variables_of(body.body)
+
+
+def _used_in_branches(value: relax.Expr) -> Iterator[relax.Var]:
+    bodies = []
+    if isinstance(value, relax.If):
+        bodies = [value.true_branch, value.false_branch]
+    elif isinstance(value, relax.Function):
+        bodies = [value.body]
+    for body in bodies:
+        yield from _used_elsewhere(body)

@@ -1,0 +1,252 @@
+"""What each op of a block could do: its options, found by letting layouts spread along the ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tvm import relax
+
+from annotated_region.layout_plan.described_call import changed_call, result_extents
+from annotated_region.layout_plan.reading import Step
+from annotated_region.layout_plan.views import Storage, View, same_extent
+from annotated_region.layouts import (
+    Layout,
+    LayoutChange,
+    data_layout_of,
+    layout_rule_of,
+    with_kernel,
+)
+from annotated_region.layouts.image_rules import PLAIN
+from annotated_region.op_info.info import OpInfo
+from annotated_region.op_info.kinds import OpKind
+
+__all__ = ["Demand", "Demands", "StepOption", "options_of"]
+
+MOST_OPTIONS = 16
+"""Layouts tried for one op, besides those that are demanded of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A layout that an op has to have: that of its data, and that of its kernel if it matters."""
+
+    data: str
+    kernel: str | None = None
+
+    @staticmethod
+    def of(name: str) -> Demand:
+        """The demand that a name such as ``"NHWC"`` or ``"NHWC/OHWI"`` tells."""
+        data, _, kernel = name.partition("/")
+        return Demand(data, kernel or None)
+
+    def and_also(self, other: Demand) -> Demand | None:
+        """What meets both demands; None if nothing does."""
+        kernels = {kernel for kernel in (self.kernel, other.kernel) if kernel is not None}
+        if self.data != other.data or len(kernels) > 1:
+            return None
+        return Demand(self.data, self.kernel or other.kernel)
+
+
+Demands = Callable[[OpInfo], Sequence[Demand]]
+"""The layouts of which one is demanded of an op; none leaves the choice open."""
+
+_Use = tuple[int, Storage]
+
+
+@dataclass(frozen=True, slots=True)
+class StepOption:
+    """One way to run a step.
+
+    Attributes
+    ----------
+    change
+        The op in its new layout; None as it was.
+    uses
+        How each root that it reads or makes is stored. What is computed from constants does not count.
+    """
+
+    change: LayoutChange | None
+    uses: frozenset[_Use]
+
+
+def options_of(
+    steps: Sequence[Step], fixed: Iterable[View], demands: Demands
+) -> list[tuple[StepOption, ...]]:
+    """The options of each step; the first is to stay as it was, unless something else is demanded.
+
+    Parameters
+    ----------
+    steps
+        The steps of a block.
+    fixed
+        What enters or leaves the block, and so is there as it was.
+    demands
+        What targets demand of an op.
+
+    Notes
+    -----
+    Every option is tried out on TVM's type inference. O(steps x layouts) of these.
+    """
+    found = [_Found(step) for step in steps]
+    spread = _Spread(found)
+    for view in fixed:
+        spread.offer([(view.root.number, view.storage())])
+    for one in found:
+        one.settle(demands)
+        for option in one.options:
+            spread.offer(option.uses)
+    spread.run()
+    return [tuple(one.options) for one in found]
+
+
+class _Found:
+    """The options of one step so far."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.options = [StepOption(None, _uses_as_it_was(step))]
+        self.rule = None if step.call is None else layout_rule_of(step.call.info.name)
+        self.is_open = self.rule is not None
+        self.tried: set[Layout] = set()
+
+    def settle(self, demands: Demands) -> None:
+        """Keep only what is demanded, if any of it is possible."""
+        call = self.step.call
+        wanted = demands(call.info) if call is not None else ()
+        met = [option for demand in wanted for option in self._meeting(demand)]
+        if met:
+            self.options, self.is_open = list(dict.fromkeys(met)), False
+
+    def _meeting(self, demand: Demand) -> list[StepOption]:
+        """The option that meets a demand; none if there is none."""
+        assert self.step.call is not None
+        info = self.step.call.info
+        kernel = str(info.attrs.get("kernel_layout", "")) or None
+        old = data_layout_of(info)
+        if old == demand.data and demand.kernel in (None, kernel):
+            return self.options[:1]
+        layout = None if old is None else Layout.between(old, demand.data)
+        change = None if layout is None or self.rule is None else self.rule(info, layout)
+        if change is not None and demand.kernel is not None:
+            change = with_kernel(change, demand.kernel)
+        option = None if change is None else _possible(self.step, change)
+        return [] if option is None else [option]
+
+    def leading(self) -> list[View]:
+        """The views whose layout the rule asks for."""
+        views = [view for view in (*self.step.operands, *self.step.results) if view is not None]
+        call = self.step.call
+        assert call is not None
+        if call.info.kind is OpKind.ELEMENTWISE or not self.step.operands:
+            first = self.step.results[0]
+        else:
+            first = self.step.operands[0]
+        return [view for view in views if first is not None and len(view.axes) == len(first.axes)]
+
+    def try_storage(self, number: int, storage: Storage) -> list[StepOption]:
+        """New options in which a root is stored in a certain way."""
+        new = []
+        for view in self.leading():
+            if view.root.number == number:
+                for layout in (view.layout(storage), *self._named(view, storage)):
+                    new += self._try(layout)
+        return new
+
+    def _named(self, view: View, storage: Storage) -> list[Layout]:
+        """The named layouts in which the root is stored just so; they differ in axes of extent one."""
+        assert self.step.call is not None
+        old = data_layout_of(self.step.call.info) or ""
+        layouts = [Layout.between(old, name) for name in PLAIN if sorted(name) == sorted(old)]
+        return [layout for layout in layouts if layout is not None and view.storage(layout) == storage]
+
+    def _try(self, layout: Layout) -> list[StepOption]:
+        call = self.step.call
+        if layout in self.tried or len(self.tried) >= MOST_OPTIONS or call is None or self.rule is None:
+            return []
+        self.tried.add(layout)
+        change = None if layout.is_identity else self.rule(call.info, layout)
+        option = None if change is None else _possible(self.step, change)
+        if option is None or option.uses in [known.uses for known in self.options]:
+            return []
+        self.options.append(option)
+        return [option]
+
+
+class _Spread:
+    """Hands each storage of a root to the steps that may take it on."""
+
+    def __init__(self, found: Sequence[_Found]) -> None:
+        self.waiting: list[_Use] = []
+        self.offered: set[_Use] = set()
+        self.open: dict[int, list[_Found]] = {}
+        for one in found:
+            if one.is_open:
+                for number in dict.fromkeys(view.root.number for view in one.leading()):
+                    self.open.setdefault(number, []).append(one)
+
+    def offer(self, uses: Iterable[_Use]) -> None:
+        """Note storages that occur."""
+        for use in sorted(uses, key=_rank):
+            if use not in self.offered:
+                self.offered.add(use)
+                self.waiting.append(use)
+
+    def run(self) -> None:
+        """Until nothing new occurs."""
+        for number, storage in self.waiting:  # grows while it is walked
+            for one in self.open.get(number, ()):
+                if one.is_open:
+                    for option in one.try_storage(number, storage):
+                        self.offer(option.uses)
+
+
+def _rank(use: _Use) -> tuple[int, list[tuple[int, int, int]]]:
+    number, storage = use
+    return number, [(piece.axis, piece.low, piece.high or 0) for piece in storage]
+
+
+def _uses_as_it_was(step: Step) -> frozenset[_Use]:
+    return frozenset(
+        (view.root.number, view.storage())
+        for view in (*step.operands, *step.results)
+        if view is not None and not view.root.is_constant
+    )
+
+
+def _possible(step: Step, change: LayoutChange) -> StepOption | None:
+    """The option of a change; None if the types do not fit together."""
+    assert step.call is not None
+    operands = {}
+    uses = set()
+    for index, (operand, view) in enumerate(zip(step.call.operands, step.operands, strict=True)):
+        assert view is not None
+        layout = change.operands.get(index)
+        shape = view.extents if layout is None else view.shape(layout)
+        if shape is None:
+            return None
+        operands[index] = relax.Var("operand", relax.TensorType(shape, operand.ty.dtype))
+        if not view.root.is_constant:
+            uses.add((view.root.number, view.storage(layout)))
+    made = changed_call(change, operands, relax.BlockBuilder())
+    if made is None or not _fits(step, change, made):
+        return None
+    for view, layout in zip(step.results, change.results, strict=True):
+        assert view is not None
+        uses.add((view.root.number, view.storage(layout)))
+    return StepOption(change, frozenset(uses))
+
+
+def _fits(step: Step, change: LayoutChange, made: relax.Call) -> bool:
+    """Whether the results have the shapes that the change promises."""
+    if len(change.results) != len(step.results):
+        return False
+    wanted = [
+        None if view is None else view.shape(layout) if layout is not None else view.extents
+        for view, layout in zip(step.results, change.results, strict=True)
+    ]
+    found = result_extents(made.ty)
+    if None in wanted or None in found or len(wanted) != len(found):
+        return False
+    pairs = [(list(one or ()), list(other or ())) for one, other in zip(wanted, found, strict=True)]
+    return all(len(one) == len(other) and all(map(same_extent, one, other)) for one, other in pairs)

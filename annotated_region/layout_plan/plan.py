@@ -1,0 +1,137 @@
+"""The plan for one binding block: which op runs in which layout, what that costs, and how good it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from annotated_region.layout_plan.options import Demands, StepOption, options_of
+from annotated_region.layout_plan.problem import Node, Option, Problem, Use, evaluate
+from annotated_region.layout_plan.reading import Step, bytes_of
+from annotated_region.layout_plan.solver import Solution, greedy, solve
+from annotated_region.layout_plan.views import Root, View
+
+__all__ = ["BlockPlan", "Cost", "Planner", "best_plan", "following_plan"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cost:
+    """What a plan costs at run time.
+
+    Attributes
+    ----------
+    bytes
+        The bytes of all tensors that are transposed.
+    transposes
+        How many that are.
+    changed
+        How many ops have another layout than before; it decides between plans that are equal otherwise.
+    """
+
+    bytes: int = 0
+    transposes: int = 0
+    changed: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.bytes + other.bytes, self.transposes + other.transposes, self.changed + other.changed
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlan:
+    """What each step of a block does.
+
+    Attributes
+    ----------
+    chosen
+        The option of each step.
+    cost
+        What the plan costs.
+    lower_bound
+        No plan with the same rules and demands costs less.
+    """
+
+    chosen: tuple[StepOption, ...]
+    cost: Cost
+    lower_bound: Cost
+
+
+Planner = Callable[[Sequence[Step], Sequence[View], Sequence[Root]], BlockPlan]
+"""Makes a plan from the steps of a block, what enters or leaves the block as it is, and all roots."""
+
+
+def best_plan(demands: Demands) -> Planner:
+    """The planner that moves the fewest bytes; of equal plans, with the fewest transposes, then changes."""
+
+    def plan(steps: Sequence[Step], fixed: Sequence[View], roots: Sequence[Root]) -> BlockPlan:
+        return _planned(steps, fixed, roots, demands, solve)
+
+    return plan
+
+
+def following_plan(demands: Demands) -> Planner:
+    """The planner that gives ops what is demanded, and lets each other op take on what it meets."""
+
+    def follow(problem: Problem) -> Solution:
+        choice = greedy(problem)
+        return Solution(choice, evaluate(problem, choice), 0)
+
+    def plan(steps: Sequence[Step], fixed: Sequence[View], roots: Sequence[Root]) -> BlockPlan:
+        return _planned(steps, fixed, roots, demands, follow)
+
+    return plan
+
+
+def _planned(
+    steps: Sequence[Step],
+    fixed: Sequence[View],
+    roots: Sequence[Root],
+    demands: Demands,
+    solver: Callable[[Problem], Solution],
+) -> BlockPlan:
+    options = options_of(steps, fixed, demands)
+    scale = _Scale(1 + sum(len(step.operands) + len(step.results) for step in steps) + len(fixed), roots)
+    problem = scale.problem(options, fixed)
+    solution = solver(problem)
+    chosen = tuple(option[index] for option, index in zip(options, solution.choice, strict=False))
+    return BlockPlan(chosen, scale.cost(solution.cost), scale.cost(solution.lower_bound))
+
+
+class _Scale:
+    """Puts bytes, transposes and changes into one number, in this order of importance.
+
+    Parameters
+    ----------
+    most
+        More than there can be transposes, or changes.
+    roots
+        The values.
+    """
+
+    def __init__(self, most: int, roots: Sequence[Root]) -> None:
+        self.most = most
+        self.weights = tuple(0 if root.is_constant else (bytes_of(root) * most + 1) * most for root in roots)
+
+    def cost(self, number: int) -> Cost:
+        """The parts of a number."""
+        rest, changed = divmod(number, self.most)
+        moved, transposes = divmod(rest, self.most)
+        return Cost(moved, transposes, changed)
+
+    def problem(self, options: Sequence[tuple[StepOption, ...]], fixed: Sequence[View]) -> Problem:
+        """The problem in numbers; one more node uses what enters or leaves the block."""
+        numbers: dict[tuple[int, object], int] = {}
+
+        def number(use: tuple[int, object]) -> Use:
+            return use[0], numbers.setdefault(use, len(numbers))
+
+        nodes: list[Node] = [
+            tuple(
+                Option(frozenset(map(number, option.uses)), int(option.change is not None)) for option in row
+            )
+            for row in options
+        ]
+        given = [(view.root.number, view.storage()) for view in fixed if not view.root.is_constant]
+        nodes.append((Option(frozenset(map(number, given))),))
+        return Problem(self.weights, tuple(nodes))

@@ -1,0 +1,256 @@
+"""Reads a binding block: which value is a view of which root, and what each op could do in other layouts.
+
+The cases:
+
+1. another name, a transpose, a reshape that adds or removes axes of extent one: a view of the same root;
+2. a tuple, a field of a known tuple: views of what is inside;
+3. a call of one op with a layout rule: a node with an option for each layout that may be of use;
+4. anything else: a node that reads and makes everything as it is.
+
+Which layouts may be of use spreads from where they are given, that is from case 4, from transposes and from
+what targets demand, along ops that can take them on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+import tvm
+from tvm import relax
+
+from annotated_region.layout_plan.described_call import DescribedCall, described
+from annotated_region.layout_plan.views import Root, View, extents_of
+
+__all__ = ["Fields", "Names", "Step", "bytes_of", "read_block", "variables_of"]
+
+Fields = tuple["View | None", ...]
+"""The fields of a tuple; None for what is no tensor of known shape."""
+
+_VIEWS = ("relax.permute_dims", "relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.flatten")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A binding that computes something.
+
+    Attributes
+    ----------
+    binding
+        The binding.
+    reads
+        Every variable in it, for what has to be there if it stays as it is.
+    call
+        The op that it calls, if that may change its layout.
+    operands
+        The views that stand for the parameters of the op; of anything else, what it reads.
+    results
+        What it makes.
+    """
+
+    binding: relax.Binding
+    reads: tuple[relax.Var, ...]
+    call: DescribedCall | None
+    operands: Fields
+    results: Fields
+
+
+@dataclass
+class Names:
+    """What variables and constants stand for.
+
+    Attributes
+    ----------
+    roots
+        All roots, by number.
+    origins
+        For each root that comes from outside, the variable, constant or field that it is.
+    """
+
+    roots: list[Root] = field(default_factory=list)
+    origins: dict[int, relax.Expr] = field(default_factory=dict)
+    _views: dict[relax.Expr, View] = field(default_factory=dict)
+    _tuples: dict[relax.Var, Fields] = field(default_factory=dict)
+    _inlined: dict[relax.Var, relax.Tuple] = field(default_factory=dict)
+
+    def view(self, expr: relax.Expr) -> View | None:
+        """What a variable or constant shows; a new root if it was never seen."""
+        if expr not in self._views and expr not in self._tuples:
+            self._enter(expr)
+        return self._views.get(expr)
+
+    def fields(self, expr: relax.Expr) -> Fields:
+        """The tensors in a variable, a constant, or a tuple of these."""
+        if isinstance(expr, relax.Tuple):
+            return sum(map(self.fields, expr.fields), ())
+        view = self.view(expr) if isinstance(expr, tvm.ir.Var | tvm.ir.GenericConst) else None
+        return (view,) if view is not None else self._tuples.get(expr, (None,))
+
+    def inlined(self, expr: relax.Expr) -> relax.Expr:
+        """The tuple that a variable is bound to; anything else as it is."""
+        return self._inlined.get(expr, expr) if isinstance(expr, tvm.ir.Var) else expr
+
+    def name(self, var: relax.Var, view: View) -> None:
+        """Say what a variable shows."""
+        self._views[var] = view
+
+    def name_tuple(self, var: relax.Var, fields: Fields, value: relax.Tuple | None = None) -> None:
+        """Say what is inside of a variable, and which expression made it."""
+        self._tuples[var] = fields
+        if value is not None:
+            self._inlined[var] = value
+
+    def make(self, var: relax.Var, is_constant: bool) -> Fields:
+        """New roots for what a binding makes."""
+        if not isinstance(var.ty, tvm.ir.TupleType):
+            view = self._root(var.ty, is_constant)
+            if view is not None:
+                self._views[var] = view
+            return (view,)
+        fields = tuple(self._root(ty, is_constant) for ty in var.ty.fields)
+        self._tuples[var] = fields
+        return fields
+
+    def _enter(self, expr: relax.Expr) -> None:
+        if not isinstance(expr, tvm.ir.GenericConst):
+            fields = self.make(expr, is_constant=False)
+            is_tuple = isinstance(expr.ty, tvm.ir.TupleType)
+            for index, view in enumerate(fields):
+                if view is not None:
+                    self.origins[view.root.number] = relax.TupleGetItem(expr, index) if is_tuple else expr
+            return
+        view = self._root(expr.ty, isinstance(expr.value, tvm.runtime.Tensor))
+        if view is not None:
+            self._views[expr] = view
+            self.origins[view.root.number] = expr
+
+    def _root(self, ty: tvm.ir.Type, is_constant: bool) -> View | None:
+        extents = extents_of(ty)
+        if extents is None:
+            return None
+        self.roots.append(Root(len(self.roots), extents, str(ty.dtype), is_constant))
+        return View.of(self.roots[-1])
+
+
+def read_block(block: relax.BindingBlock, mod: tvm.IRModule, names: Names) -> list[Step]:
+    """The bindings of a block that are more than names, in order.
+
+    Parameters
+    ----------
+    block
+        The block.
+    mod
+        Where its PrimFuncs are.
+    names
+        What is known of the values; takes what the block defines.
+    """
+    steps = []
+    for binding in block.bindings:
+        if not _is_name(binding, mod, names):
+            steps.append(_step(binding, mod, names))
+    return steps
+
+
+def _is_name(binding: relax.Binding, mod: tvm.IRModule, names: Names) -> bool:
+    """Cases 1 and 2, which are noted in `names`."""
+    if not isinstance(binding, relax.VarBinding):
+        return False
+    for kind, read in _NAMING.items():
+        if isinstance(binding.value, kind):
+            return read(binding, mod, names)
+    return False
+
+
+def _other_name(binding: relax.VarBinding, _mod: tvm.IRModule, names: Names) -> bool:
+    view = names.view(binding.value)
+    if view is None:
+        return False
+    names.name(binding.var, view)
+    return True
+
+
+def _tuple(binding: relax.VarBinding, _mod: tvm.IRModule, names: Names) -> bool:
+    leaves = [isinstance(part, tvm.ir.Var | tvm.ir.GenericConst) for part in binding.value.fields]
+    fields = names.fields(binding.value)
+    if not all(leaves) or None in fields or len(fields) != len(leaves):
+        return False
+    names.name_tuple(binding.var, fields, binding.value)
+    return True
+
+
+def _field(binding: relax.VarBinding, _mod: tvm.IRModule, names: Names) -> bool:
+    whole, index = binding.value.tuple_value, binding.value.index
+    fields = names.fields(whole) if isinstance(whole, tvm.ir.Var) else ()
+    view = fields[index] if index < len(fields) else None
+    if view is None:
+        return False
+    names.name(binding.var, view)
+    return True
+
+
+def _other_view(binding: relax.VarBinding, mod: tvm.IRModule, names: Names) -> bool:
+    """A call that moves nothing, or only as a transpose does."""
+    extents = extents_of(binding.var.ty)
+    call = described(binding.value, mod, names.inlined) if extents is not None else None
+    if call is None or extents is None or call.info.name not in _VIEWS:
+        return False
+    operand = names.view(call.operands[0])
+    if operand is None or operand.root.is_constant:
+        return False
+    if call.info.name == "relax.permute_dims":
+        rank = len(extents)
+        axes = call.info.attrs["axes"] or range(rank)[::-1]
+        view: View | None = operand.permuted([axis % rank for axis in axes])
+    else:
+        view = operand.reshaped(extents)
+    if view is None:
+        return False
+    names.name(binding.var, view)
+    return True
+
+
+_NAMING: Mapping[type, Callable[[relax.VarBinding, tvm.IRModule, Names], bool]] = {
+    tvm.ir.Var: _other_name,
+    relax.Tuple: _tuple,
+    tvm.ir.TupleGetItem: _field,
+    tvm.ir.Call: _other_view,
+}
+
+
+def _step(binding: relax.Binding, mod: tvm.IRModule, names: Names) -> Step:
+    """Cases 3 and 4."""
+    reads = variables_of(binding.value)
+    value = binding.value
+    call = described(value, mod, names.inlined) if isinstance(value, relax.Call) else None
+    operands = () if call is None else tuple(map(names.view, call.operands))
+    leaves = operands or sum(map(names.fields, reads), ())
+    is_constant = all(view is not None and view.root.is_constant for view in leaves)
+    pure = isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op)
+    results = names.make(binding.var, is_constant and pure and bool(leaves))
+    if is_constant or None in operands or None in results:
+        call = None
+    return Step(binding, reads, call, operands if call is not None else leaves, results)
+
+
+def variables_of(expr: relax.Expr) -> tuple[relax.Var, ...]:
+    """The variables that an expression reads, in order of first use, those inside of branches too."""
+    found: dict[relax.Var, None] = {}
+    bound: dict[relax.Var, None] = {}
+
+    def visit(part: relax.Expr) -> None:
+        if isinstance(part, relax.SeqExpr):
+            bound.update((b.var, None) for block in part.blocks for b in block.bindings)
+        elif isinstance(part, relax.Function):
+            bound.update((param, None) for param in part.params)
+        elif isinstance(part, tvm.ir.Var) and not isinstance(part, tvm.ir.GlobalVar):
+            found[part] = None
+
+    relax.analysis.post_order_visit(expr, visit)
+    return tuple(var for var in found if var not in bound)
+
+
+def bytes_of(root: Root) -> int:
+    """How much a copy moves; an unknown extent counts as one."""
+    elements = prod(extent for extent in root.extents if isinstance(extent, int))
+    return elements * int(-(-tvm.DataType(root.dtype).bits // 8))

@@ -1,0 +1,169 @@
+"""Writes a binding block anew as its plan says.
+
+Each value is bound where it is made, in the storage in which it is made there; other storages are made when
+something first reads them, and kept. So is the value as it was, under its old variable: who reads that keeps
+its binding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from annotated_region.layout_plan.copies import Conversion, converted, converted_constant, same_shape
+from annotated_region.layout_plan.described_call import changed_call
+from annotated_region.layout_plan.options import StepOption
+from annotated_region.layout_plan.reading import Names, Step, variables_of
+from annotated_region.layout_plan.views import Storage, View, extents_of
+from annotated_region.layouts import Layout
+
+__all__ = ["BlockWriter"]
+
+
+class BlockWriter:
+    """The new bindings of a block.
+
+    Parameters
+    ----------
+    block
+        The old block.
+    names
+        What its variables stand for.
+    nested
+        Rebuilds the bodies inside of a value that stays.
+    """
+
+    def __init__(
+        self, block: relax.BindingBlock, names: Names, nested: Callable[[relax.Binding], relax.Binding]
+    ) -> None:
+        self.names = names
+        self.nested = nested
+        self.bindings: list[relax.Binding] = []
+        self.variable = relax.DataflowVar if isinstance(block, relax.DataflowBlock) else relax.Var
+        self.builder = relax.BlockBuilder()
+        # Variables of this block that are not bound yet, with their bindings; None if these are gone.
+        self.unbound: dict[relax.Var, relax.Binding | None] = {b.var: b for b in block.bindings}
+        # For each root and storage, the expressions that have it, in different shapes.
+        self.stored: dict[int, dict[Storage, list[relax.Expr]]] = {}
+
+    def write(self, steps: Sequence[Step], options: Sequence[StepOption]) -> None:
+        """Write all steps in order."""
+        for step, option in zip(steps, options, strict=True):
+            if option.change is None:
+                self.keep(step)
+            else:
+                self.change(step, option)
+
+    def keep(self, step: Step) -> None:
+        """A step as it was."""
+        self.provide(step.reads)
+        del self.unbound[step.binding.var]
+        self.bindings.append(self.nested(step.binding))
+        self.note(step.binding.var, step.results, [None] * len(step.results))
+
+    def change(self, step: Step, option: StepOption) -> None:
+        """A step in another layout."""
+        assert step.call is not None
+        assert option.change is not None
+        layouts = option.change.operands
+        operands = {
+            index: self.operand(expr, view, layouts.get(index))
+            for index, (expr, view) in enumerate(zip(step.call.operands, step.operands, strict=True))
+        }
+        call = changed_call(option.change, operands, self.builder)
+        assert call is not None
+        self.unbound[step.binding.var] = None
+        self.note(self.emit(call, step.binding.var.name), step.results, option.change.results)
+
+    def note(self, var: relax.Var, results: Sequence[View | None], layouts: Sequence[Layout | None]) -> None:
+        """Remember how what a step made is stored."""
+        is_tuple = isinstance(var.ty, tvm.ir.TupleType)
+        for index, (view, layout) in enumerate(zip(results, layouts, strict=True)):
+            if view is not None:
+                value = relax.TupleGetItem(var, index) if is_tuple else var
+                self.stored[view.root.number] = {view.storage(layout): [value]}
+
+    def provide(self, variables: Iterable[relax.Var]) -> None:
+        """Bind variables of this block to what they were, unless they are bound already."""
+        for var in variables:
+            if var in self.unbound:
+                binding = self.unbound.pop(var)
+                view = self.names.view(var)
+                self.bindings.append(
+                    self.restored_tuple(var, binding) if view is None else self.restored(var, binding, view)
+                )
+                if view is not None:
+                    self.known(view).setdefault(view.storage(), []).append(var)
+
+    def restored(self, var: relax.Var, old: relax.Binding | None, view: View) -> relax.Binding:
+        """A binding of a tensor as it was: the old one where that can stay, and nobody made it before."""
+        reads = () if old is None else variables_of(old.value)
+        if old is not None and not any(read in self.unbound for read in reads):
+            shown = self.names.view(reads[0])
+            moves = shown is not None and shown.storage() != view.storage()
+            if not moves or view.storage() not in self.known(view):
+                return old
+        return relax.VarBinding(var, self.builder.normalize(self.value(view, view.storage(), view.extents)))
+
+    def restored_tuple(self, var: relax.Var, old: relax.Binding | None) -> relax.Binding:
+        """A binding of a tuple as it was, from its fields."""
+        if old is not None:
+            self.provide(variables_of(old.value))
+            return old
+        fields = [field for field in self.names.fields(var) if field is not None]
+        return relax.VarBinding(
+            var, relax.Tuple([self.leaf(field, field.storage(), field.extents) for field in fields])
+        )
+
+    def operand(self, expr: relax.Expr, view: View | None, layout: Layout | None) -> relax.Expr:
+        """An operand of an op that changes."""
+        assert view is not None
+        shape = view.extents if layout is None else view.shape(layout)
+        assert shape is not None
+        if not isinstance(expr, tvm.ir.GenericConst):
+            return self.leaf(view, view.storage(layout), shape)
+        if layout is None:
+            return expr
+        return converted_constant(expr, Conversion(view.root, view.storage(), view.storage(layout)), shape)
+
+    def leaf(self, view: View, storage: Storage, shape: Sequence[Any]) -> relax.Expr:
+        """A variable that holds the root of a view in a storage and a shape."""
+        value = self.value(view, storage, shape)
+        if isinstance(value, tvm.ir.Var | tvm.ir.GenericConst):
+            return value
+        var = self.emit(value, "lv")
+        self.known(view).setdefault(storage, []).append(var)
+        return var
+
+    def value(self, view: View, storage: Storage, shape: Sequence[Any]) -> relax.Expr:
+        """An expression for the root of a view in a storage and a shape."""
+        known = self.known(view)
+        for expr in known.get(storage, ()):
+            if same_shape(extents_of(expr.ty), shape):
+                return expr
+        source = storage if storage in known else next(iter(known))
+        conversion = Conversion(view.root, source, storage)
+        return converted(self.bound(known[source]), conversion, shape, lambda expr: self.emit(expr, "lv"))
+
+    def known(self, view: View) -> dict[Storage, list[relax.Expr]]:
+        """How the root of a view is stored so far."""
+        root = view.root
+        if root.number not in self.stored:
+            self.stored[root.number] = {View.of(root).storage(): [self.names.origins[root.number]]}
+        return self.stored[root.number]
+
+    def bound(self, same: list[relax.Expr]) -> relax.Expr:
+        """The first of several expressions, as a variable or constant."""
+        if isinstance(same[0], relax.TupleGetItem):
+            same[0] = self.emit(same[0], "lv")
+        return same[0]
+
+    def emit(self, value: relax.Expr, name: str) -> relax.Var:
+        """Bind a value to a new variable of this block."""
+        typed = self.builder.normalize(value)
+        var = self.variable(name, typed.ty)
+        self.bindings.append(relax.VarBinding(var, typed))
+        return var

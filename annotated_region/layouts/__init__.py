@@ -1,0 +1,24 @@
+"""Layouts: how tensors may be stored otherwise, and what each op is called with then."""
+
+from annotated_region.layouts import data_rules  # registers the rules
+from annotated_region.layouts.image_rules import with_kernel
+from annotated_region.layouts.layout import Layout, Piece
+from annotated_region.layouts.registry import (
+    LayoutChange,
+    carried,
+    data_layout_of,
+    layout_rule_of,
+    register_layout_rule,
+)
+
+__all__ = [
+    "data_rules",
+    "Layout",
+    "LayoutChange",
+    "Piece",
+    "carried",
+    "data_layout_of",
+    "layout_rule_of",
+    "register_layout_rule",
+    "with_kernel",
+]

@@ -1,0 +1,158 @@
+"""Layout: in which order, and in which blocks, the elements of a tensor are stored.
+
+A layout is relative to a tensor's own axes. Each axis of what is stored is a piece of one of them:
+
+    NCHW -> NHWC       (0) (2) (3) (1)              axis 1 goes last
+    NCHW -> NCHW4c     (0) (1: 4..) (2) (3) (1: ..4)   index // 4 and index % 4 of axis 1
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+__all__ = ["Layout", "Piece"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some digits of the index along one axis: ``index // low % (high // low)``.
+
+    Attributes
+    ----------
+    axis
+        The axis of the tensor.
+    low
+        The weight of the lowest digit.
+    high
+        The weight of the digit above the highest; None if the piece goes up to the extent.
+    """
+
+    axis: int
+    low: int = 1
+    high: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the piece is the axis itself."""
+        return self.low == 1 and self.high is None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The pieces of a tensor's axes in the order in which they are stored."""
+
+    pieces: tuple[Piece, ...]
+
+    @staticmethod
+    def of_order(order: Sequence[int]) -> Layout:
+        """What ``permute_dims(tensor, order)`` stores."""
+        return Layout(tuple(map(Piece, order)))
+
+    @staticmethod
+    def between(old: str, new: str) -> Layout | None:
+        """The layout that turns one named layout into another, such as NCHW into NHWC or NCHW8c.
+
+        None if the axes differ, or `old` has blocks.
+        """
+        tokens = re.findall(r"([A-Z])|(\d+)([a-z])", new)
+        blocks = {letter.upper(): int(size) for _, size, letter in tokens if letter}
+        letters = [axis for axis, _, _ in tokens if axis]
+        plain = "".join(f"{axis}{size}{letter}" for axis, size, letter in tokens) == new
+        if not plain or sorted(letters) != sorted(old) or not set(blocks) <= set(old):
+            return None
+        if len(letters) + len(blocks) != len(tokens) or 0 in blocks.values():
+            return None
+        return Layout(
+            tuple(
+                Piece(old.index(axis), blocks.get(axis, 1)) if axis else _block(old, letter, int(size))
+                for axis, size, letter in tokens
+            )
+        )
+
+    @property
+    def rank(self) -> int:
+        """The rank of the tensor."""
+        return sum(piece.high is None for piece in self.pieces)
+
+    @property
+    def order(self) -> tuple[int, ...] | None:
+        """The axes in their order; None if there are blocks."""
+        plain = all(piece.is_whole for piece in self.pieces)
+        return tuple(piece.axis for piece in self.pieces) if plain else None
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the tensor is stored as it is."""
+        return self.order == tuple(range(len(self.pieces)))
+
+    def position(self, axis: int) -> int | None:
+        """Where an axis, which may be counted from the end, is stored; None if it is cut into blocks."""
+        whole = Piece(axis % self.rank)
+        return self.pieces.index(whole) if whole in self.pieces else None
+
+    def positions(self, axes: Sequence[int]) -> tuple[int, ...] | None:
+        """Where several axes are stored; None if one of them is cut into blocks."""
+        found = [self.position(axis) for axis in axes]
+        return None if None in found else tuple(index for index in found if index is not None)
+
+    def letters(self, old: str) -> str:
+        """The name of the layout, if that of the tensor's own axes is `old`."""
+        return "".join(
+            old[piece.axis] if piece.high is None else f"{piece.high}{old[piece.axis].lower()}"
+            for piece in self.pieces
+        )
+
+    def shape(self, extents: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The shape of what is stored; None if an extent is no multiple of its block.
+
+        An axis of extent 1, as broadcasting reads it, has pieces of extent 1.
+        """
+        shape = tuple(_extent(piece, extents[piece.axis]) for piece in self.pieces)
+        return None if None in shape else shape
+
+    def without(self, axes: Sequence[int]) -> Layout:
+        """The layout of what a tensor becomes when it loses axes."""
+        kept = [axis for axis in range(self.rank) if axis not in axes]
+        pieces = (piece for piece in self.pieces if piece.axis not in axes)
+        return Layout(tuple(Piece(kept.index(piece.axis), piece.low, piece.high) for piece in pieces))
+
+    def with_first(self, axis: int) -> Layout:
+        """The layout of what a tensor becomes with one more axis, which is stored in front of the others."""
+        moved = (Piece(p.axis + (p.axis >= axis), p.low, p.high) for p in self.pieces)
+        return Layout((Piece(axis), *moved))
+
+
+def merged(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    """The same digits in as few pieces as possible: ``index // 4`` followed by ``index % 4`` is ``index``."""
+    runs: list[Piece] = []
+    for piece in pieces:
+        if runs and runs[-1].axis == piece.axis and runs[-1].low == piece.high:
+            runs[-1] = Piece(piece.axis, piece.low, runs[-1].high)
+        else:
+            runs.append(piece)
+    return tuple(runs)
+
+
+def cuts(pieces: Sequence[Piece]) -> dict[int, tuple[int, ...]]:
+    """For each axis, the weights at which pieces of it begin, ascending."""
+    by_axis = sorted((piece.axis, piece.low) for piece in pieces)
+    return {axis: tuple(low for _, low in group) for axis, group in groupby(by_axis, lambda cut: cut[0])}
+
+
+def _block(old: str, letter: str, size: int) -> Piece:
+    return Piece(old.index(letter.upper()), 1, size)
+
+
+def _extent(piece: Piece, extent: Any) -> Any:
+    if piece.is_whole or not isinstance(extent, int):
+        return extent if piece.is_whole else None
+    if extent == 1:
+        return 1
+    block = piece.high or piece.low
+    if extent % block:
+        return None
+    return extent // piece.low if piece.high is None else piece.high // piece.low

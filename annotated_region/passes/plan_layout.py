@@ -1,0 +1,84 @@
+"""PlanLayout: stores tensors in the layouts that targets demand, with as few transposes as possible.
+
+It runs before annotation, on ops or on lowered code, and leaves ops with new attributes:
+
+    x -> T -> conv (NHWC) -> T -> relu -> T -> conv (NHWC) -> T -> flatten
+    x -> conv (NCHW) -> relu -> conv (NCHW) -> flatten              for dnnl, which takes any layout
+    x -> T -> conv (NHWC) -> relu -> conv (NHWC) -> T -> flatten    for a target that demands NHWC
+
+1.  An op of which some target demands a layout gets it. Targets that say nothing leave the choice open.
+2.  Any other op with a layout rule gets what makes the plan cheapest: the fewest bytes that are transposed,
+    then the fewest transposes, then the fewest changed ops.
+3.  An op without a rule, and what the function takes and gives, keeps its layout.
+
+Transposes that were there before belong to the plan as well: what can be read as it is stored is not moved.
+Constants are stored anew at once. The search is exact on networks of the usual width; see `layout_plan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tvm
+
+from annotated_region.backend import backend_of
+from annotated_region.layout_plan import Demand, best_plan, plan_module
+from annotated_region.op_info.info import OpInfo
+from annotated_region.passes.module_pass import ModulePass, module_pass
+from annotated_region.passes.transform_layout import lowered_again
+
+__all__ = ["PlanLayout", "demands_of"]
+
+
+@module_pass
+class PlanLayout(ModulePass):
+    """Choose the layout of every op.
+
+    Parameters
+    ----------
+    targets
+        The names of the targets, the most preferred first. Where their demands exclude each other, the
+        first one's count.
+
+    Raises
+    ------
+    UnknownTargetError
+        A target has no backend.
+    InvalidModuleError
+        The module is not well formed.
+
+    Notes
+    -----
+    A demand that an op cannot meet, such as blocks of 16 for 3 channels, is passed over. Blocks in which the
+    order of bindings matters (in-place calls, effects) stay as they are.
+    """
+
+    def __init__(self, targets: Sequence[str]) -> None:
+        self.targets = [targets] if isinstance(targets, str) else list(targets)
+
+    def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
+        """Called by TVM's pass manager."""
+        demanded = [backend_of(target).layouts for target in self.targets]
+
+        def demands(info: OpInfo) -> tuple[Demand, ...]:
+            return demands_of([layouts.get(info.name, ()) for layouts in demanded])
+
+        return lowered_again(plan_module(mod, best_plan(demands)))
+
+
+def demands_of(named: Sequence[Sequence[str]]) -> tuple[Demand, ...]:
+    """What satisfies as many targets as possible, in their order.
+
+    Parameters
+    ----------
+    named
+        For each target, the layouts that it takes; none if it takes any.
+    """
+    left: tuple[Demand, ...] = ()
+    for names in named:
+        wanted = tuple(map(Demand.of, names))
+        both = tuple(
+            shared for one in left for other in wanted if (shared := one.and_also(other)) is not None
+        )
+        left = both or left or wanted
+    return left
