@@ -1,9 +1,27 @@
 """oneDNN (DNNL): what it claims, and the code generator that runs it on CPUs."""
 
 from annotated_region.backend import register_backend
-from annotated_region.backends.dnnl import codegen, installation, patterns, rules
+from annotated_region.backends.dnnl import (
+    codegen,
+    installation,
+    normalization_rules,
+    patterns,
+    registration,
+    rules,
+    shape_rules,
+)
 
-__all__ = ["codegen", "installation", "patterns", "rules"]
+__all__ = [
+    "codegen",
+    "installation",
+    "normalization_rules",
+    "patterns",
+    "registration",
+    "rules",
+    "shape_rules",
+]
 
-register_backend(rules.TARGET, unavailable=installation.unavailable, build_options=installation.build_options)
+register_backend(
+    registration.TARGET, unavailable=installation.unavailable, build_options=installation.build_options
+)
 codegen.register_codegen()

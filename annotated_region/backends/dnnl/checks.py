@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import tvm
 from tvm import relax, tirx
@@ -15,15 +15,19 @@ from annotated_region.op_view import OpView
 __all__ = [
     "finite",
     "first_problem",
+    "function_problems",
     "layout_problem",
     "number_of",
     "number_problem",
+    "operand_problem",
     "result_problem",
+    "symbolic_problem",
     "tensor_problem",
 ]
 
 HIGHEST_RANK = 6
 FLOAT = "float32"
+TRUTH = "bool"
 COMPUTABLE = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Max, tirx.Min)
 
 
@@ -32,13 +36,13 @@ def first_problem(problems: Iterable[str | None]) -> bool | str:
     return next((problem for problem in problems if problem), True)
 
 
-def tensor_problem(type_: tvm.ir.Type, what: str) -> str | None:
-    """Why the backend cannot work with a tensor, or None."""
+def tensor_problem(type_: tvm.ir.Type, what: str, known: tuple[str, ...] = (FLOAT,)) -> str | None:
+    """Why the backend cannot work with a tensor of one of the types `known`, or None."""
     if not isinstance(type_, relax.TensorType):
         return f"{what} is no tensor"
     dtype = None if type_.dtype is None else str(type_.dtype)
-    if dtype != FLOAT:
-        return f"{what} is of type {dtype or 'unknown'}; only {FLOAT} is known"
+    if dtype not in known:
+        return f"{what} is of type {dtype or 'unknown'}; only {' and '.join(known)} is known"
     extents = extents_of(type_)
     if extents is None:
         return f"{what} has no known shape"
@@ -64,6 +68,25 @@ def _is_computable(extent: tvm.ir.Expr) -> bool:
 def result_problem(op: OpView) -> str | None:
     """Why the backend cannot make the result of an op, or None."""
     return tensor_problem(op.out_type, "the result")
+
+
+def function_problems(op: OpView, known: tuple[str, ...] = (FLOAT,)) -> Iterator[str | None]:
+    """What may be wrong with a function of one tensor."""
+    yield tensor_problem(op.arg_types[0], "the data", known)
+    yield tensor_problem(op.out_type, "the result", known)
+
+
+def symbolic_problem(op: OpView, index: int, what: str) -> str | None:
+    """Why an argument whose extents have to be numbers cannot be used, or None."""
+    extents = extents_of(op.arg_types[index]) or ()
+    return None if all(isinstance(extent, int) for extent in extents) else f"{what} has a symbolic extent"
+
+
+def operand_problem(op: OpView, index: int, what: str) -> str | None:
+    """Why an operand of arithmetic cannot be used; a number without a rank is welcome if it is a constant."""
+    type_ = op.arg_types[index]
+    is_number = isinstance(type_, relax.TensorType) and type_.ndim == 0 and str(type_.dtype) == "float32"
+    return number_problem(op, index, what) if is_number else tensor_problem(type_, what)
 
 
 def number_of(argument: object) -> float | None:

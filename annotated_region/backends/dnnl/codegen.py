@@ -16,7 +16,13 @@ from annotated_region.backends.dnnl.fusion import fuse
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.importer import import_function
 from annotated_region.backends.dnnl.installation import wait_briefly
-from annotated_region.backends.dnnl.simplification import join_linear_functions, rebuild_lrn
+from annotated_region.backends.dnnl.recognition import recognize
+from annotated_region.backends.dnnl.simplification import (
+    drop_identities,
+    join_linear_functions,
+    rebuild_lrn,
+)
+from annotated_region.backends.dnnl.sinking import sink_views
 from annotated_region.errors import CodegenError
 
 __all__ = ["generate", "register_codegen", "region_graph"]
@@ -31,7 +37,12 @@ def region_graph(function: relax.Function, constant_names: Mapping[Any, str]) ->
     graph.remove_dead_nodes()
     join_linear_functions(graph)
     rebuild_lrn(graph)
+    recognize(graph)
+    join_linear_functions(graph)
+    drop_identities(graph)
     gather_affine_functions(graph)
+    sink_views(graph)
+    graph.remove_dead_nodes()
     fuse(graph)
     graph.remove_dead_nodes()
     graph.compact()

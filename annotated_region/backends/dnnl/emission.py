@@ -25,7 +25,12 @@ RUNTIME_FILES = (
     "builder.h",
     "post_ops.h",
     "primitives.h",
+    "views.h",
     "concat.h",
+    "vector_math.h",
+    "kernels.h",
+    "attention.h",
+    "dispatch.h",
     "region.h",
 )
 """The rest, in an order in which everything is declared before use."""
@@ -174,7 +179,8 @@ def _tensor(index: int, tensor: Tensor, graph: Graph, variables: _Variables) -> 
         source, position = "input", tensor.source
     else:
         source, position = "computed", 0
-    row = f"{{{_list(f'shape_{index}', len(extents))}, Source::{source}, {position}}}"
+    truth = str(tensor.is_truth).lower()
+    row = f"{{{_list(f'shape_{index}', len(extents))}, Source::{source}, {position}, {truth}}}"
     return [line for line in (table,) if line is not None], row
 
 

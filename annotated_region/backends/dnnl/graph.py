@@ -42,11 +42,20 @@ class Kind(Enum):
     RESHAPE = "reshape"
     PERMUTE = "permute"
     EXPAND = "expand"
+    SLICE = "slice"
+    CAST = "cast"
+    SELECT = "select"
+    ERROR_FUNCTION = "error_function"
+    PAD = "pad"
+    RMS_NORM = "rms_norm"
+    PRELU = "prelu"
+    RESAMPLING = "resampling"
+    ATTENTION = "attention"
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A float32 value of the region.
+    """A value of the region: float32, or truth values where they cross its border.
 
     Attributes
     ----------
@@ -56,11 +65,14 @@ class Tensor:
         ``None`` for what a node computes, the position for an input, the name for a constant.
     scalar
         The value of a constant with a single element.
+    is_truth
+        Whether it holds truth values, one byte each. Inside of the region these are the numbers 0 and 1.
     """
 
     shape: tuple[Dim, ...]
     source: int | str | None = None
     scalar: float | None = None
+    is_truth: bool = False
 
     @property
     def is_constant(self) -> bool:
@@ -133,11 +145,21 @@ class Graph:
     outputs: list[TensorId] = field(default_factory=list)
 
     def tensor(
-        self, shape: Iterable[Dim], source: int | str | None = None, scalar: float | None = None
+        self,
+        shape: Iterable[Dim],
+        source: int | str | None = None,
+        scalar: float | None = None,
+        is_truth: bool = False,
     ) -> TensorId:
         """A new tensor."""
-        self.tensors.append(Tensor(tuple(shape), source, scalar))
+        self.tensors.append(Tensor(tuple(shape), source, scalar, is_truth))
         return len(self.tensors) - 1
+
+    def cast(self, tensor: TensorId, *, is_truth: bool) -> TensorId:
+        """Truth values as numbers, or numbers as truth values."""
+        output = self.tensor(self.shape(tensor), is_truth=is_truth)
+        self.nodes.append(Node(Kind.CAST, (tensor,), output))
+        return output
 
     def add(
         self,

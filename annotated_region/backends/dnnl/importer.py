@@ -12,7 +12,7 @@ from annotated_region.backends.dnnl.graph import Dim, Graph, TensorId
 from annotated_region.errors import CodegenError
 from annotated_region.op_view import OpView
 
-__all__ = ["Convert", "Importer", "extents_of", "import_function"]
+__all__ = ["Convert", "Importer", "extents_of", "holds_truth", "import_function"]
 
 Convert = Callable[["Importer", OpView], "TensorId | tuple[TensorId | None, ...]"]
 """Adds the nodes of one op; returns its result, or the results of an op that has several (None: not made)."""
@@ -30,6 +30,11 @@ def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...] | None:
 
 def _extent(value: tvm.ir.Expr) -> Dim:
     return int(value) if isinstance(value, tirx.IntImm) else value
+
+
+def holds_truth(type_: tvm.ir.Type) -> bool:
+    """Whether a tensor type is one of truth values."""
+    return str(getattr(type_, "dtype", None)) == "bool"
 
 
 class Importer:
@@ -55,14 +60,20 @@ class Importer:
         """Translate `function`; its parameters are the inputs, its result the outputs."""
         scope: dict[relax.Var, object] = {}
         for position, parameter in enumerate(function.params):
-            tensor = self.graph.tensor(self.shape(parameter), source=position)
+            is_truth = holds_truth(parameter.ty)
+            tensor = self.graph.tensor(self.shape(parameter), source=position, is_truth=is_truth)
             self.graph.inputs.append(tensor)
-            scope[parameter] = tensor
+            scope[parameter] = self.graph.cast(tensor, is_truth=False) if is_truth else tensor
         result = self._body(function, scope)
+        results = result if isinstance(result, tuple) else (result,)
+        types = getattr(function.ret_ty, "fields", (function.ret_ty,))
         self.graph.outputs = [
-            self._made(item) for item in (result if isinstance(result, tuple) else (result,))
+            self._leaving(self._made(item), type_) for item, type_ in zip(results, types, strict=True)
         ]
         return self.graph
+
+    def _leaving(self, tensor: TensorId, type_: tvm.ir.Type) -> TensorId:
+        return self.graph.cast(tensor, is_truth=True) if holds_truth(type_) else tensor
 
     def shape(self, expr: relax.Expr) -> tuple[Dim, ...]:
         """The extents of an expression; a scalar counts as a tensor of one element."""
@@ -142,7 +153,9 @@ class Importer:
             extents = self.shape(constant)
             count = reduce(lambda product, extent: product * extent, extents, 1)
             scalar = float(constant.value.numpy().reshape(-1)[0]) if count == 1 else None
-            self._constants[name] = self.graph.tensor(extents, source=name, scalar=scalar)
+            is_truth = holds_truth(constant.ty)
+            tensor = self.graph.tensor(extents, name, None if is_truth else scalar, is_truth)
+            self._constants[name] = self.graph.cast(tensor, is_truth=False) if is_truth else tensor
         return self._constants[name]
 
     def _made(self, value: object) -> TensorId:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tvm.relax.dpl import DFPattern, is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 
-from annotated_region.backends.dnnl.rules import TARGET
+from annotated_region.backends.dnnl.registration import TARGET
 from annotated_region.op_view import OpView
 from annotated_region.rules import register_pattern, rule_of
 

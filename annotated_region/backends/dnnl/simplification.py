@@ -1,4 +1,4 @@
-"""Rewrites before fusion: neighbouring linear functions joined, local response normalisation rebuilt."""
+"""Rewrites before fusion: linear functions joined or dropped, local response normalisation rebuilt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from annotated_region.backends.dnnl.graph import Graph, Kind, Node, TensorId
 
-__all__ = ["join_linear_functions", "rebuild_lrn"]
+__all__ = ["drop_identities", "join_linear_functions", "rebuild_lrn"]
 
 
 def join_linear_functions(graph: Graph) -> None:
@@ -20,6 +20,20 @@ def join_linear_functions(graph: Graph) -> None:
             floats = (outer_scale * scale, outer_scale * shift + outer_shift)
             made.pop(inner.output)
             made[node.output] = replace(node, inputs=inner.inputs, floats=floats)
+        else:
+            made[node.output] = node
+    graph.nodes = list(made.values())
+
+
+def drop_identities(graph: Graph) -> None:
+    """``1 * x + 0`` becomes x, where x is computed for this alone."""
+    uses = graph.use_counts()
+    made: dict[TensorId, Node] = {}
+    for node in graph.nodes:
+        inner = made.get(node.inputs[0]) if _is_linear(node) and node.floats == (1.0, 0.0) else None
+        if inner is not None and uses[inner.output] == 1 and not node.post_ops:
+            made.pop(inner.output)
+            made[node.output] = replace(inner, output=node.output)
         else:
             made[node.output] = node
     graph.nodes = list(made.values())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from annotated_region.backends.dnnl.graph import Dim, Graph, Kind, TensorId, same_shape
 
-__all__ = ["align_rank", "axes_between", "permute", "permuted_shape", "reshape"]
+__all__ = ["align_rank", "along_axis", "axes_between", "permute", "permuted_shape", "reshape"]
 
 
 def reshape(graph: Graph, tensor: TensorId, shape: Sequence[Dim]) -> TensorId:
@@ -41,3 +41,10 @@ def align_rank(graph: Graph, tensor: TensorId, rank: int) -> TensorId:
     """The tensor with leading extents of one, so that it has `rank` axes."""
     shape = graph.shape(tensor)
     return reshape(graph, tensor, (1,) * (rank - len(shape)) + shape)
+
+
+def along_axis(graph: Graph, vector: TensorId, axis: int, rank: int) -> TensorId:
+    """A vector as a tensor of `rank` axes that extends along one."""
+    extents: list[Dim] = [1] * rank
+    extents[axis] = graph.shape(vector)[0]
+    return reshape(graph, vector, extents)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+import dnnl_transformer_cases  # noqa: F401  (adds to the cases)
 import numpy as np
 import pytest
 import tvm

@@ -36,6 +36,7 @@ def answer(call: relax.Expr) -> bool | str:
 X = var(1, 8, 6, 6)
 N = tirx.Var("n", "int64")
 V = const(8)
+HEADS = var(1, 4, 2, 8)
 
 
 def norm(**attrs: object) -> relax.Expr:
@@ -76,7 +77,40 @@ def norm(**attrs: object) -> relax.Expr:
         (lambda: op.add(X, relax.const(np.inf, "float32")), "the right operand is not finite"),
         (lambda: norm(training=True), "it is in training mode"),
         (lambda: norm(center=False), "it leaves out the scale or the shift"),
-        (lambda: op.nn.layer_norm(X, const(6, 6), const(6, 6), axes=[2, 3]), "only the last one is known"),
+        (lambda: op.nn.layer_norm(X, V, V, axes=[1]), "it normalises over axes (1,); only the last ones are"),
+        (lambda: op.nn.rms_norm(var(8), V, [-1]), "0 axes are not normalised; known are 1 to 4"),
+        (
+            lambda: op.nn.group_norm(var(1, 6, 6, 8), V, V, 4, 3, [1, 2]),
+            "it normalises over axes (1, 2) with the channels on 3",
+        ),
+        (
+            lambda: op.strided_slice(X, [1], [7], [0], [-1]),
+            "does not go forward from begins that are numbers",
+        ),
+        (lambda: op.strided_slice(var(N, 3), [0], [1], [2]), "does not go forward"),
+        (lambda: op.take(X, var(2, dtype="int64"), 1), "the indices are computed, and oneDNN has no gather"),
+        (lambda: op.take(X, relax.const(np.array([0, 2])), 1), "the indices are no row of neighbours"),
+        (lambda: op.take(X, relax.const(8, "int64"), 1), "the indices are not surely in range"),
+        (lambda: op.take(var(8), relax.const(1, "int64"), None), "the result has rank 0"),
+        (lambda: op.nn.pad(X, (0, 0, 0, 0, 1, 1, 1, 1), "reflect"), "padding of mode reflect"),
+        (lambda: op.greater(var(3, dtype="int64"), var(3, dtype="int64")), "is of type int64"),
+        (lambda: op.where(var(3, dtype="bool"), var(3), var(dtype="float32")), "a choice has rank 0"),
+        (lambda: op.nn.prelu(X, const(6), axis=3), "the slopes are not along the channels"),
+        (
+            lambda: op.image.resize2d(X, (9, 9), layout="NCHW", method="nearest_neighbor"),
+            "only with whole factors do others agree",
+        ),
+        (
+            lambda: op.image.resize2d(
+                X, (9, 9), layout="NCHW", method="linear", coordinate_transformation_mode="align_corners"
+            ),
+            "no linear resize with coordinates align_corners",
+        ),
+        (
+            lambda: op.image.resize2d(X, (9, 9), layout="NCHW", method="cubic"),
+            "oneDNN has no resize by cubic",
+        ),
+        (lambda: op.nn.attention(HEADS, HEADS, HEADS, window_size=2), "it has a sliding window"),
         (lambda: op.sum(var(2, 3)), "the result has rank 0"),
         (lambda: op.concat((var(2, 3, dtype="int32"), var(2, 3, dtype="int32"))), "is of type int32"),
         (lambda: op.reshape(var(4, dtype="int64"), (2, 2)), "the data is of type int64"),

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from annotated_region.backends.dnnl.conversions import arithmetic, convolution, normalization, pooling, shape
+from annotated_region.backends.dnnl.conversions import (
+    arithmetic,
+    attention,
+    convolution,
+    normalization,
+    pooling,
+    selection,
+    shape,
+)
 from annotated_region.backends.dnnl.importer import Convert
 
 __all__ = ["CONVERTERS"]
@@ -13,4 +21,6 @@ CONVERTERS: dict[str, Convert] = {
     **arithmetic.CONVERTERS,
     **normalization.CONVERTERS,
     **shape.CONVERTERS,
+    **selection.CONVERTERS,
+    **attention.CONVERTERS,
 }

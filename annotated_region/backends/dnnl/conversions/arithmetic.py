@@ -51,6 +51,10 @@ def _clip(importer: Importer, op: OpView) -> TensorId:
     return _eltwise(importer.graph, importer.operand(op.args[0]), "eltwise_clip", low, high)
 
 
+def _error_function(importer: Importer, op: OpView) -> TensorId:
+    return importer.graph.add(Kind.ERROR_FUNCTION, (importer.operand(op.args[0]),), importer.shape(op.call))
+
+
 def _number(argument: object) -> float:
     number = number_of(argument)
     assert number is not None
@@ -126,6 +130,7 @@ CONVERTERS: dict[str, Convert] = {
     **dict.fromkeys(SIMPLE_FUNCTIONS, _simple),
     "relax.nn.leakyrelu": _leaky_relu,
     "relax.clip": _clip,
+    "relax.erf": _error_function,
     "relax.add": _binary("binary_add"),
     "relax.subtract": _binary("binary_sub"),
     "relax.multiply": _binary("binary_mul"),

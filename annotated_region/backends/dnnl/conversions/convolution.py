@@ -44,10 +44,11 @@ def _deconvolution(importer: Importer, op: OpView) -> TensorId:
     """A transposed convolution; Relax stores its weights as (in, out / groups, ...)."""
     graph = importer.graph
     rank = len(op.attrs["strides"])
-    layout = DATA_LAYOUTS[rank]
+    layout, given = DATA_LAYOUTS[rank], op.attrs["data_layout"]
     groups = op.attrs["groups"]
-    data = importer.operand(op.args[0])
+    data = permute(graph, importer.operand(op.args[0]), axes_between(given, layout))
     weights = importer.operand(op.args[1])
+    weights = permute(graph, weights, axes_between(op.attrs["kernel_layout"], "IO" + layout[2:]))
     inputs, outputs, *window = graph.shape(weights)
     if groups == 1:
         weights = permute(graph, weights, (1, 0, *range(2, rank + 2)))
@@ -59,8 +60,10 @@ def _deconvolution(importer: Importer, op: OpView) -> TensorId:
     extra = op.attrs["output_padding"]
     after = tuple(end - more for end, more in zip(after, extra, strict=True))
     ints = (*op.attrs["strides"], *dilation, *before, *after)
-    assert op.attrs["data_layout"] == layout
-    return graph.add(Kind.DECONVOLUTION, (data, weights), importer.shape(op.call), ints=ints)
+    out_layout = op.attrs["out_layout"] or given
+    shape = permuted_shape(importer.shape(op.call), axes_between(out_layout, layout))
+    result = graph.add(Kind.DECONVOLUTION, (data, weights), shape, ints=ints)
+    return permute(graph, result, axes_between(layout, out_layout))
 
 
 def _matmul(importer: Importer, op: OpView) -> TensorId:
@@ -86,6 +89,8 @@ CONVERTERS: dict[str, Convert] = {
     "relax.nn.conv1d": _convolution,
     "relax.nn.conv2d": _convolution,
     "relax.nn.conv3d": _convolution,
+    "relax.nn.conv1d_transpose": _deconvolution,
     "relax.nn.conv2d_transpose": _deconvolution,
+    "relax.nn.conv3d_transpose": _deconvolution,
     "relax.matmul": _matmul,
 }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from annotated_region.backends.dnnl.graph import Kind, TensorId
+from annotated_region.backends.dnnl.graph import Kind, TensorId, volume
 from annotated_region.backends.dnnl.importer import Convert, Importer
-from annotated_region.backends.dnnl.views import permute, reshape
+from annotated_region.backends.dnnl.views import along_axis, permute, reshape
 from annotated_region.op_view import OpView
 
-__all__ = ["CONVERTERS", "reduced_axes"]
+__all__ = ["CONVERTERS", "REDUCTIONS", "reduced_axes"]
 
 
 def _batch_norm(importer: Importer, op: OpView) -> tuple[TensorId | None, ...]:
@@ -25,9 +25,39 @@ def _batch_norm(importer: Importer, op: OpView) -> tuple[TensorId | None, ...]:
 
 
 def _layer_norm(importer: Importer, op: OpView) -> TensorId:
-    graph = importer.graph
-    inputs = tuple(importer.operand(argument) for argument in op.args)
-    return graph.add(Kind.LAYER_NORM, inputs, importer.shape(op.call), floats=(op.attrs["epsilon"],))
+    """Over the last axes, which become one, and back."""
+    graph, shape = importer.graph, importer.shape(op.call)
+    data, scale, shift = (importer.operand(argument) for argument in op.args)
+    outer = shape[: len(shape) - len(op.attrs["axes"])]
+    size = volume(shape[len(outer) :])
+    rows = (*(outer or (1,)), size)
+    inputs = (reshape(graph, data, rows), reshape(graph, scale, (size,)), reshape(graph, shift, (size,)))
+    result = graph.add(Kind.LAYER_NORM, inputs, rows, floats=(op.attrs["epsilon"],))
+    return reshape(graph, result, shape)
+
+
+def _rms_norm(importer: Importer, op: OpView) -> TensorId:
+    graph, shape = importer.graph, importer.shape(op.call)
+    data, scale = (importer.operand(argument) for argument in op.args)
+    outer = shape[: len(shape) - len(op.attrs["axes"])]
+    size = volume(shape[len(outer) :])
+    rows = (*outer, size)
+    inputs = (reshape(graph, data, rows), reshape(graph, scale, (size,)))
+    result = graph.add(Kind.RMS_NORM, inputs, rows, floats=(op.attrs["epsilon"],))
+    return reshape(graph, result, shape)
+
+
+def _group_norm(importer: Importer, op: OpView) -> TensorId:
+    """Each group, or each channel of an instance norm, is a row that is normalised; then scale and shift."""
+    graph, shape = importer.graph, importer.shape(op.call)
+    data, scale, shift = (importer.operand(argument) for argument in op.args)
+    groups = op.attrs.get("num_groups", shape[1])
+    rows = (shape[0], groups, volume(shape[1:]) // groups)
+    normal = graph.add(Kind.LAYER_NORM, (reshape(graph, data, rows),), rows, floats=(op.attrs["epsilon"],))
+    normal = reshape(graph, normal, shape)
+    scale, shift = (along_axis(graph, vector, 1, len(shape)) for vector in (scale, shift))
+    scaled = graph.add(Kind.BINARY, (normal, scale), shape, "binary_mul")
+    return graph.add(Kind.BINARY, (scaled, shift), shape, "binary_add")
 
 
 def _softmax(importer: Importer, op: OpView) -> TensorId:
@@ -36,6 +66,15 @@ def _softmax(importer: Importer, op: OpView) -> TensorId:
     algorithm = "softmax_log" if op.name == "relax.nn.log_softmax" else "softmax_accurate"
     axis = op.attrs["axis"] % len(graph.shape(data))
     return graph.add(Kind.SOFTMAX, (data,), graph.shape(data), algorithm, ints=(axis,))
+
+
+REDUCTIONS = {
+    "relax.mean": "reduction_mean",
+    "relax.sum": "reduction_sum",
+    "relax.max": "reduction_max",
+    "relax.min": "reduction_min",
+    "relax.prod": "reduction_mul",
+}
 
 
 def reduced_axes(op: OpView, rank: int) -> tuple[int, ...]:
@@ -57,17 +96,18 @@ def _reduction(importer: Importer, op: OpView) -> TensorId:
         window = (*(0,) * spatial, *(1,) * spatial, *(0,) * 3 * spatial)
         result = graph.add(Kind.POOLING, (data,), kept, "pooling_avg_exclude_padding", ints=window)
     else:
-        result = graph.add(Kind.REDUCTION, (data,), kept, f"reduction_{op.name.removeprefix('relax.')}")
+        algorithm = REDUCTIONS[op.name]
+        result = graph.add(Kind.REDUCTION, (data,), kept, algorithm)
     return reshape(graph, result, importer.shape(op.call))
 
 
 CONVERTERS: dict[str, Convert] = {
     "relax.nn.batch_norm": _batch_norm,
     "relax.nn.layer_norm": _layer_norm,
+    "relax.nn.rms_norm": _rms_norm,
+    "relax.nn.group_norm": _group_norm,
+    "relax.nn.instance_norm": _group_norm,
     "relax.nn.softmax": _softmax,
     "relax.nn.log_softmax": _softmax,
-    "relax.mean": _reduction,
-    "relax.sum": _reduction,
-    "relax.max": _reduction,
-    "relax.min": _reduction,
+    **dict.fromkeys(REDUCTIONS, _reduction),
 }

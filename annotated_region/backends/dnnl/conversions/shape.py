@@ -1,14 +1,18 @@
-"""Changes of shape and order, concatenation, broadcast."""
+"""Changes of shape and order, parts, concatenation, broadcast, padding, other sizes of an image."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tvm import relax, tirx
+
 from annotated_region.backends.dnnl.conversions.arithmetic import broadcast_to
-from annotated_region.backends.dnnl.graph import Kind, TensorId
-from annotated_region.backends.dnnl.importer import Convert, Importer
-from annotated_region.backends.dnnl.views import permute, reshape
+from annotated_region.backends.dnnl.graph import Dim, Kind, TensorId, same_shape
+from annotated_region.backends.dnnl.importer import Convert, Importer, extents_of
+from annotated_region.backends.dnnl.views import axes_between, permute, permuted_shape, reshape
 from annotated_region.op_view import OpView
 
-__all__ = ["CONVERTERS"]
+__all__ = ["CONVERTERS", "slice_window"]
 
 
 def _reshape(importer: Importer, op: OpView) -> TensorId:
@@ -35,6 +39,102 @@ def _broadcast(importer: Importer, op: OpView) -> TensorId:
     return broadcast_to(importer.graph, importer.operand(op.args[0]), importer.shape(op.call))
 
 
+def _part(
+    importer: Importer, data: TensorId, begins: Sequence[int], steps: Sequence[int], shape: Sequence[Dim]
+) -> TensorId:
+    """The part of a tensor that begins at `begins` and takes each `steps`-th element; itself if it is all."""
+    graph = importer.graph
+    if not any(begins) and set(steps) == {1} and same_shape(graph.shape(data), shape):
+        return data
+    return graph.add(Kind.SLICE, (data,), shape, ints=(*begins, *steps))
+
+
+def _split(importer: Importer, op: OpView) -> tuple[TensorId, ...]:
+    data = importer.operand(op.args[0])
+    rank = len(importer.graph.shape(data))
+    axis = op.attrs["axis"] % rank
+    parts, begin = [], 0
+    for field in op.out_type.fields:
+        shape = extents_of(field)
+        assert shape is not None
+        extent = shape[axis]
+        assert isinstance(extent, int)
+        begins = [begin if each == axis else 0 for each in range(rank)]
+        parts.append(_part(importer, data, begins, [1] * rank, shape))
+        begin += extent
+    return tuple(parts)
+
+
+def _strided_slice(importer: Importer, op: OpView) -> TensorId:
+    data = importer.operand(op.args[0])
+    window = slice_window(op)
+    assert window is not None
+    return _part(importer, data, *window, importer.shape(op.call))
+
+
+def slice_window(op: OpView) -> tuple[list[int], list[int]] | None:
+    """Begin and step of a strided slice on every axis; None unless these are numbers and go forward."""
+    extents = extents_of(op.arg_types[0]) or ()
+    begins, steps = [0] * len(extents), [1] * len(extents)
+    axes, first, _last, *stride = (_numbers(argument) for argument in op.args[1:])
+    if axes is None or first is None or None in stride:
+        return None
+    by = stride[0] if stride and stride[0] is not None else [1] * len(axes)
+    for axis, begin, step in zip(axes, first, by, strict=True):
+        extent = extents[axis]
+        if step < 1 or (begin and not isinstance(extent, int)):
+            return None
+        whole = extent if isinstance(extent, int) else 0
+        begins[axis] = min(max(begin + whole if begin < 0 else begin, 0), whole)
+        steps[axis] = step
+    return begins, steps
+
+
+def _numbers(argument: relax.Expr) -> list[int] | None:
+    fields = getattr(argument, "fields", None)
+    if fields is None or not all(isinstance(field, tirx.IntImm) for field in fields):
+        return None
+    return [int(field) for field in fields]
+
+
+def _take(importer: Importer, op: OpView) -> TensorId:
+    """Neighbouring indices that are known: a part of the tensor, without the axis if it is one number."""
+    data = importer.operand(op.args[0])
+    extents = importer.graph.shape(data)
+    index = op.constant(1)
+    assert index is not None
+    axis = op.attrs["axis"] % len(extents)
+    begins = [int(index.flat[0]) if each == axis else 0 for each in range(len(extents))]
+    shape = [index.size if each == axis else extent for each, extent in enumerate(extents)]
+    part = _part(importer, data, begins, [1] * len(extents), shape)
+    return reshape(importer.graph, part, importer.shape(op.call))
+
+
+def _pad(importer: Importer, op: OpView) -> TensorId:
+    before = op.attrs["pad_width"][::2]
+    inputs = (importer.operand(op.args[0]),)
+    value = float(op.attrs["pad_value"])
+    return importer.graph.add(Kind.PAD, inputs, importer.shape(op.call), ints=before, floats=(value,))
+
+
+def _stack(importer: Importer, op: OpView) -> TensorId:
+    graph, shape = importer.graph, importer.shape(op.call)
+    axis = (op.attrs["axis"] or 0) % len(shape)
+    apart = (*shape[:axis], 1, *shape[axis + 1 :])
+    parts = [reshape(graph, part, apart) for part in importer.operands(op.args[0])]
+    return parts[0] if len(parts) == 1 else graph.add(Kind.CONCAT, parts, shape, ints=(axis,))
+
+
+def _resize(importer: Importer, op: OpView) -> TensorId:
+    graph = importer.graph
+    forward = axes_between(op.attrs["layout"], "NCHW")
+    data = permute(graph, importer.operand(op.args[0]), forward)
+    shape = permuted_shape(importer.shape(op.call), forward)
+    algorithm = "resampling_nearest" if op.attrs["method"] == "nearest_neighbor" else "resampling_linear"
+    result = graph.add(Kind.RESAMPLING, (data,), shape, algorithm)
+    return permute(graph, result, axes_between("NCHW", op.attrs["layout"]))
+
+
 CONVERTERS: dict[str, Convert] = {
     "relax.reshape": _reshape,
     "relax.flatten": _reshape,
@@ -43,4 +143,10 @@ CONVERTERS: dict[str, Convert] = {
     "relax.permute_dims": _permute,
     "relax.concat": _concat,
     "relax.broadcast_to": _broadcast,
+    "relax.split": _split,
+    "relax.strided_slice": _strided_slice,
+    "relax.take": _take,
+    "relax.nn.pad": _pad,
+    "relax.stack": _stack,
+    "relax.image.resize2d": _resize,
 }

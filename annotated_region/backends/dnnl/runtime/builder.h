@@ -35,7 +35,7 @@ class Builder {
       Buffer buffer;
       buffer.home = Home::input;
       buffer.index = position;
-      define(graph.inputs[position], plain(dims_[graph.inputs[position]]), {plan_->buffers.add(buffer), 0});
+      define(graph.inputs[position], border(graph.inputs[position]), {plan_->buffers.add(buffer), 0});
     }
     for (int tensor = 0; tensor < graph.tensors.size; ++tensor) {
       if (graph.tensors[tensor].source == Source::constant) define_constant(tensor);
@@ -47,6 +47,18 @@ class Builder {
   const GraphTable& graph() const { return graph_; }
   const Dims& dims(int tensor) const { return dims_[tensor]; }
   const Desc& layout(int tensor) const { return values_[tensor].front().desc; }
+
+  // The layout of a tensor, or the plain one where it is a part of something larger with gaps in between.
+  Desc dense(int tensor) const {
+    const Desc& desc = layout(tensor);
+    return is_dense(desc) ? desc : plain(dims_[tensor]);
+  }
+
+  // How a tensor crosses the border of the region: plain, truth values as bytes.
+  Desc border(int tensor) const {
+    return Desc(dims_[tensor], graph_.tensors[tensor].is_truth ? kTruth : kFloat, dense_strides(dims_[tensor]));
+  }
+
   const Value& value(int tensor) const { return values_[tensor].front(); }
   bool is_constant(int tensor) const { return home(value(tensor).place) == Home::constant; }
   bool is_folding() const { return folding_; }
@@ -117,9 +129,11 @@ class Builder {
     finish(std::move(step), std::move(arguments));
   }
 
-  void add_kernel(Kernel kernel, std::vector<Argument> arguments, const std::string& label) {
+  // The kernel finds its scratchpad, if it asks for one, behind its arguments.
+  void add_kernel(Kernel kernel, std::vector<Argument> arguments, const std::string& label, size_t scratchpad = 0) {
     Step step;
     step.kernel = std::move(kernel);
+    step.scratchpad = scratchpad;
     step.label = label;
     finish(std::move(step), std::move(arguments));
   }
@@ -181,6 +195,8 @@ class Builder {
       case dnnl::primitive::kind::binary: return "binary";
       case dnnl::primitive::kind::matmul: return "matmul";
       case dnnl::primitive::kind::reduction: return "reduction";
+      case dnnl::primitive::kind::prelu: return "prelu";
+      case dnnl::primitive::kind::resampling: return "resampling";
       default: return "primitive";
     }
   }
@@ -190,7 +206,8 @@ class Builder {
     family_.resize(graph_.tensors.size);
     for (int tensor = 0; tensor < graph_.tensors.size; ++tensor) family_[tensor] = tensor;
     for (const NodeRow& node : graph_.nodes) {
-      if (node.kind != Kind::reshape && node.kind != Kind::permute && node.kind != Kind::concat) continue;
+      const bool is_view = node.kind == Kind::reshape || node.kind == Kind::permute || node.kind == Kind::slice;
+      if (!is_view && node.kind != Kind::concat) continue;
       for (int tensor : node.inputs) family_[family(tensor)] = family(node.output);
     }
     last_use_.assign(graph_.tensors.size, -1);
@@ -212,7 +229,7 @@ class Builder {
     Buffer buffer;
     buffer.home = Home::constant;
     buffer.data = constants_.data[graph_.tensors[tensor].index];
-    define(tensor, plain(dims_[tensor]), {plan_->buffers.add(buffer), 0});
+    define(tensor, border(tensor), {plan_->buffers.add(buffer), 0});
   }
 
   static void allocate(Buffer& buffer) {
@@ -258,7 +275,7 @@ class Builder {
 
   // Puts a result where the caller wants it: its buffer becomes the caller's tensor if the layouts agree.
   void deliver(int tensor, int position) {
-    const Desc wanted = plain(dims_[tensor]);
+    const Desc wanted = border(tensor);
     for (const Value& candidate : values_[tensor]) {
       if (!same_bytes(candidate.desc, wanted)) continue;
       const Place place = plan_->buffers.resolve(candidate.place);

@@ -68,30 +68,4 @@ inline void concat(Builder& builder, const NodeRow& node) {
   builder.define(node.output, whole, place);
 }
 
-inline std::shared_ptr<Plan> build_plan(const GraphTable& graph, const std::vector<Dims>& dims, Constants& constants) {
-  Builder builder(graph, dims, constants);
-  for (int index = 0; index < graph.nodes.size; ++index) {
-    const NodeRow& node = graph.nodes[index];
-    builder.begin(index);
-    switch (node.kind) {
-      case Kind::convolution: convolution(builder, node); break;
-      case Kind::deconvolution: deconvolution(builder, node); break;
-      case Kind::matmul: matmul(builder, node); break;
-      case Kind::pooling: pooling(builder, node); break;
-      case Kind::eltwise: eltwise(builder, node); break;
-      case Kind::binary: binary(builder, node); break;
-      case Kind::batch_norm: batch_norm(builder, node); break;
-      case Kind::layer_norm: layer_norm(builder, node); break;
-      case Kind::softmax: softmax(builder, node); break;
-      case Kind::lrn: lrn(builder, node); break;
-      case Kind::reduction: reduction(builder, node); break;
-      case Kind::concat: concat(builder, node); break;
-      case Kind::reshape: reshape(builder, node); break;
-      case Kind::permute: permute(builder, node); break;
-      case Kind::expand: expand(builder, node); break;
-    }
-  }
-  return builder.finish();
-}
-
 }  // namespace annotated_region_dnnl

@@ -15,6 +15,7 @@ using Tag = dnnl::memory::format_tag;
 inline dnnl::algorithm algorithm_of(dnnl_alg_kind_t kind) { return static_cast<dnnl::algorithm>(kind); }
 
 constexpr auto kFloat = dnnl::memory::data_type::f32;
+constexpr auto kTruth = dnnl::memory::data_type::u8;
 
 inline Dims dense_strides(const Dims& dims) {
   Dims strides(dims.size(), 1);
@@ -33,6 +34,14 @@ inline bool is_blocked_kind(const Desc& desc) {
 }
 
 inline bool is_strided(const Desc& desc) { return is_blocked_kind(desc) && desc.get_inner_nblks() == 0; }
+
+// Whether no bytes lie unused between the elements.
+inline bool is_dense(const Desc& desc) {
+  if (!is_strided(desc)) return true;
+  size_t count = 1;
+  for (int64_t extent : desc.get_dims()) count *= static_cast<size_t>(extent);
+  return desc.get_size() == count * sizeof(float);
+}
 
 struct Run {
   int64_t extent;
@@ -90,9 +99,43 @@ inline bool same_bytes(const Desc& left, const Desc& right) {
   return true;
 }
 
+// A strided view of `desc` with other extents, or no descriptor. Axes are taken in groups of equal volume on
+// both sides; the axes of a group on the old side have to be one run.
+inline Desc restrided(const Desc& desc, const Dims& dims) {
+  Dims extents, strides, result(dims.size(), 1);
+  const Dims all = desc.get_dims();
+  for (size_t axis = 0; axis < all.size(); ++axis) {
+    if (all[axis] == 1) continue;
+    extents.push_back(all[axis]);
+    strides.push_back(desc.get_strides()[axis]);
+  }
+  size_t old = 0;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (dims[axis] == 1) continue;
+    size_t last = axis;
+    int64_t from = extents[old], to = dims[axis];
+    while (from != to) {
+      if (to < from) {
+        to *= dims[++last];
+      } else {
+        if (strides[old] != extents[old + 1] * strides[old + 1]) return Desc(dnnl_memory_desc_t{nullptr});
+        from *= extents[++old];
+      }
+    }
+    int64_t stride = strides[old++];
+    for (size_t inner = last + 1; inner-- > axis; stride *= dims[inner]) result[inner] = stride;
+    axis = last;
+  }
+  for (size_t axis = dims.size(); axis-- > 0;) {
+    if (dims[axis] == 1 && axis + 1 < dims.size()) result[axis] = result[axis + 1] * dims[axis + 1];
+  }
+  return Desc(dims, kFloat, result);
+}
+
 // A view of `desc` with other extents, or no descriptor where the bytes would have to move.
 inline Desc reshaped(const Desc& desc, const Dims& dims) {
   if (same_bytes(desc, plain(desc.get_dims()))) return plain(dims);
+  if (is_strided(desc)) return restrided(desc, dims);
   return desc.reshape(dims, /*allow_empty=*/true);
 }
 

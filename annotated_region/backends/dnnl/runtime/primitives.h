@@ -134,7 +134,7 @@ inline void pooling(Builder& builder, const NodeRow& node) {
                                                  dilation, before, after, Builder::attributes(),
                                                  /*allow_empty=*/true);
   };
-  Desc from = builder.layout(src);
+  Desc from = builder.dense(src);
   auto pd = create(from);
   if (!pd) {
     from = plain(in);
@@ -163,7 +163,7 @@ void add_pointwise(Builder& builder, const NodeRow& node, const PrimitiveDesc& p
 
 // floats: alpha, beta.
 inline void eltwise(Builder& builder, const NodeRow& node) {
-  const Desc desc = builder.layout(node.inputs[0]);
+  const Desc desc = builder.dense(node.inputs[0]);
   PostOps chain(builder, node);
   const dnnl::eltwise_forward::primitive_desc pd(cpu(), kInference, algorithm_of(node.algorithm), desc, desc, node.floats[0],
                                                  node.floats[1], chain.settle(desc, /*may_accumulate=*/false));
@@ -177,7 +177,7 @@ inline void eltwise(Builder& builder, const NodeRow& node) {
 inline void binary(Builder& builder, const NodeRow& node) {
   const int left = node.inputs[0];
   const int right = node.inputs[1];
-  const Desc desc = builder.layout(left);
+  const Desc desc = builder.dense(left);
   std::vector<std::pair<Desc, Desc>> candidates;
   if (builder.dims(left) == builder.dims(right)) {
     candidates.emplace_back(desc, desc);
@@ -203,7 +203,7 @@ inline void binary(Builder& builder, const NodeRow& node) {
 // inputs: data, scale, shift, mean, variance; ints: whether relu follows; floats: epsilon.
 inline void batch_norm(Builder& builder, const NodeRow& node) {
   using Flags = dnnl::normalization_flags;
-  const Desc desc = builder.layout(node.inputs[0]);
+  const Desc desc = builder.dense(node.inputs[0]);
   Flags flags = Flags::use_global_stats | Flags::use_scale | Flags::use_shift;
   if (node.ints[0] != 0) flags |= Flags::fuse_norm_relu;
   const dnnl::batch_normalization_forward::primitive_desc pd(cpu(), kInference, desc, desc, node.floats[0], flags,
@@ -218,22 +218,48 @@ inline void batch_norm(Builder& builder, const NodeRow& node) {
   add_pointwise(builder, node, pd, desc, std::move(arguments), node.ints[0] != 0 ? " +relu" : "");
 }
 
-// inputs: data, scale, shift; floats: epsilon. Over the last axis.
+// inputs: data, and scale and shift or neither; floats: epsilon. Over the last axis.
 inline void layer_norm(Builder& builder, const NodeRow& node) {
   using Flags = dnnl::normalization_flags;
   const Desc desc = plain(builder.dims(node.inputs[0]));
-  const Desc vector = plain(builder.dims(node.inputs[1]));
+  const bool is_affine = node.inputs.size > 1;
   const dnnl::layer_normalization_forward::primitive_desc pd(
-      cpu(), kInference, desc, desc, node.floats[0], Flags::use_scale | Flags::use_shift, Builder::attributes());
+      cpu(), kInference, desc, desc, node.floats[0], is_affine ? Flags::use_scale | Flags::use_shift : Flags::none,
+      Builder::attributes());
+  std::vector<Argument> arguments;
+  const int roles[] = {DNNL_ARG_SCALE, DNNL_ARG_SHIFT};
+  for (int role = 0; role < 2 && is_affine; ++role) {
+    const int tensor = node.inputs[role + 1];
+    const Desc vector = plain(builder.dims(tensor));
+    arguments.push_back({roles[role], vector, builder.fetch(tensor, vector)});
+  }
+  add_pointwise(builder, node, pd, desc, std::move(arguments), "");
+}
+
+// inputs: data, slopes for the negative side, of the same rank.
+inline void prelu(Builder& builder, const NodeRow& node) {
+  const Desc desc = builder.dense(node.inputs[0]);
+  const Desc slopes = plain(builder.dims(node.inputs[1]));
+  const dnnl::prelu_forward::primitive_desc pd(cpu(), kInference, desc, slopes, desc, Builder::attributes());
   add_pointwise(builder, node, pd, desc,
-                {{DNNL_ARG_SCALE, vector, builder.fetch(node.inputs[1], vector)},
-                 {DNNL_ARG_SHIFT, vector, builder.fetch(node.inputs[2], vector)}},
-                "");
+                {{DNNL_ARG_WEIGHTS, slopes, builder.fetch(node.inputs[1], slopes)}}, "");
+}
+
+// To other extents of the same image.
+inline void resampling(Builder& builder, const NodeRow& node) {
+  const int src = node.inputs[0];
+  const Desc from = builder.dense(src);
+  const dnnl::resampling_forward::primitive_desc pd(cpu(), kInference, algorithm_of(node.algorithm), from,
+                                                    any(builder.dims(node.output)), Builder::attributes());
+  const Place place = builder.fresh(pd.dst_desc());
+  builder.add_step(pd, {{DNNL_ARG_SRC, from, builder.fetch(src, from)}, {DNNL_ARG_DST, pd.dst_desc(), place}},
+                   layout_name(pd.dst_desc()));
+  builder.define(node.output, pd.dst_desc(), place);
 }
 
 // ints: axis.
 inline void softmax(Builder& builder, const NodeRow& node) {
-  const Desc desc = builder.layout(node.inputs[0]);
+  const Desc desc = builder.dense(node.inputs[0]);
   const dnnl::softmax_forward::primitive_desc pd(cpu(), kInference, algorithm_of(node.algorithm), desc, desc,
                                                  static_cast<int>(node.ints[0]), Builder::attributes());
   add_pointwise(builder, node, pd, desc, {}, "");
@@ -242,7 +268,7 @@ inline void softmax(Builder& builder, const NodeRow& node) {
 // ints: size; floats: alpha, beta, k. Across channels.
 inline void lrn(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
-  const Desc desc = builder.layout(src);
+  const Desc desc = builder.dense(src);
   const dnnl::lrn_forward::primitive_desc pd(cpu(), kInference, dnnl::algorithm::lrn_across_channels, desc, desc,
                                              node.ints[0], node.floats[0], node.floats[1], node.floats[2],
                                              Builder::attributes());
@@ -263,54 +289,6 @@ inline void reduction(Builder& builder, const NodeRow& node) {
   const Place place = builder.fresh(to);
   builder.add_step(pd, {{DNNL_ARG_SRC, from, builder.fetch(src, from)}, {DNNL_ARG_DST, to, place}}, layout_name(to));
   builder.define(node.output, to, place);
-}
-
-inline void reshape(Builder& builder, const NodeRow& node) {
-  const int src = node.inputs[0];
-  const Dims& dims = builder.dims(node.output);
-  const Desc view = reshaped(builder.layout(src), dims);
-  if (view) return builder.define(node.output, view, builder.value(src).place);
-  builder.define(node.output, plain(dims), builder.fetch(src, plain(builder.dims(src))));
-}
-
-// ints: axes.
-inline void permute(Builder& builder, const NodeRow& node) {
-  const Desc view = permuted(builder.layout(node.inputs[0]), node.ints);
-  if (view) return builder.define(node.output, view, builder.value(node.inputs[0]).place);
-  const Desc from = plain(builder.dims(node.inputs[0]));
-  builder.define(node.output, permuted(from, node.ints), builder.fetch(node.inputs[0], from));
-}
-
-// Repeats the operand along the axes where its extent is one.
-inline void expand(Builder& builder, const NodeRow& node) {
-  const int src = node.inputs[0];
-  const Dims in = builder.dims(src);
-  const Dims out = builder.dims(node.output);
-  Dims strides = dense_strides(in);
-  for (size_t axis = 0; axis < in.size(); ++axis) {
-    if (in[axis] == 1) strides[axis] = 0;
-  }
-  const auto kernel = [out, strides](const std::vector<char*>& pointers) {
-    const float* from = reinterpret_cast<const float*>(pointers[0]);
-    float* to = reinterpret_cast<float*>(pointers[1]);
-    const int last = static_cast<int>(out.size()) - 1;
-    int64_t rows = 1;
-    for (int axis = 0; axis < last; ++axis) rows *= out[axis];
-#pragma omp parallel for
-    for (int64_t row = 0; row < rows; ++row) {
-      int64_t rest = row;
-      int64_t offset = 0;
-      for (int axis = last - 1; axis >= 0; --axis) {
-        offset += rest % out[axis] * strides[axis];
-        rest /= out[axis];
-      }
-      for (int64_t item = 0; item < out[last]; ++item) to[row * out[last] + item] = from[offset + item * strides[last]];
-    }
-  };
-  const Place place = builder.fresh(plain(out));
-  builder.add_kernel(kernel, {{DNNL_ARG_SRC, plain(in), builder.fetch(src, plain(in))}, {DNNL_ARG_DST, plain(out), place}},
-                     "expand");
-  builder.define(node.output, plain(out), place);
 }
 
 }  // namespace annotated_region_dnnl

@@ -148,21 +148,24 @@ class Region {
     std::vector<char*> result;
     for (int position = 0; position < expected.size; ++position) {
       const DLTensor* tensor = tensors[first + position];
-      check(tensor, extents(expected[position], expressions), role, position);
+      check(tensor, expected[position], extents(expected[position], expressions), role, position);
       result.push_back(static_cast<char*>(tensor->data) + tensor->byte_offset);
     }
     return result;
   }
 
-  void check(const DLTensor* tensor, const Dims& dims, const char* role, int position) const {
+  void check(const DLTensor* tensor, int expected, const Dims& dims, const char* role, int position) const {
     const int rank = static_cast<int>(dims.size());
     if (tensor->ndim != rank || !std::equal(dims.begin(), dims.end(), tensor->shape)) {
       TVM_FFI_THROW(ValueError) << graph_.symbol << ": " << role << " " << position << " has shape "
                                 << text_of(tensor->shape, tensor->ndim) << "; expected "
                                 << text_of(dims.data(), rank);
     }
-    if (tensor->dtype.code != kDLFloat || tensor->dtype.bits != 32 || tensor->dtype.lanes != 1) {
-      TVM_FFI_THROW(TypeError) << graph_.symbol << ": " << role << " " << position << " is not float32";
+    const bool is_truth = graph_.tensors[expected].is_truth;
+    const int code = is_truth ? kDLBool : kDLFloat;
+    if (tensor->dtype.code != code || tensor->dtype.bits != (is_truth ? 8 : 32) || tensor->dtype.lanes != 1) {
+      TVM_FFI_THROW(TypeError) << graph_.symbol << ": " << role << " " << position << " is not "
+                               << (is_truth ? "bool" : "float32");
     }
     if (tensor->device.device_type != kDLCPU) {
       TVM_FFI_THROW(ValueError) << graph_.symbol << ": " << role << " " << position << " is not in CPU memory";

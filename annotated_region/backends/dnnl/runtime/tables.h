@@ -17,7 +17,8 @@ struct List {
 
 enum class Kind {
   convolution, deconvolution, matmul, pooling, eltwise, binary, batch_norm, layer_norm,
-  softmax, lrn, reduction, concat, reshape, permute, expand,
+  softmax, lrn, reduction, concat, reshape, permute, expand, slice, cast, select, error_function, pad,
+  rms_norm, prelu, resampling, attention,
 };
 
 enum class Source { computed, input, constant };
@@ -27,6 +28,7 @@ struct TensorRow {
   List<int64_t> extents;
   Source source;
   int index;
+  bool is_truth;  // truth values, one byte each, at the border of the region; numbers otherwise
 };
 
 struct PostOpRow {

@@ -1,0 +1,149 @@
+// Scaled dot-product attention: a block of scores at a time stays in a thread's cache, and the heads are read
+// and written where they lie, so that no transposed copy is ever made.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <omp.h>
+
+namespace annotated_region_dnnl {
+
+constexpr int64_t kScoreBytes = 256 << 10;  // of a block of scores: an eighth to a quarter of a second-level cache
+constexpr int64_t kLeastRows = 16;
+
+// Matrices in a tensor: the last two axes; one of their strides is one.
+struct Matrices {
+  Dims dims;
+  Dims strides;
+  char transposed;  // 'T' where the rows are next to each other
+  int64_t leading;
+
+  explicit Matrices(const Desc& desc) : dims(desc.get_dims()), strides(desc.get_strides()) {
+    const size_t rank = dims.size();
+    const bool by_rows = strides[rank - 1] == 1;
+    transposed = by_rows ? 'N' : 'T';
+    leading = by_rows ? std::max(strides[rank - 2], dims[rank - 1]) : std::max(strides[rank - 1], dims[rank - 2]);
+  }
+
+  int64_t row_stride() const { return strides[strides.size() - 2]; }
+
+  // Where matrix number `index` of a stack with the leading extents of `stack` begins; a smaller stack serves
+  // several heads with each of its matrices.
+  int64_t offset(const Dims& stack, int64_t index) const {
+    int64_t result = 0;
+    for (int axis = static_cast<int>(stack.size()) - 3; axis >= 0; --axis) {
+      result += index % stack[axis] * dims[axis] / stack[axis] * strides[axis];
+      index /= stack[axis];
+    }
+    return result;
+  }
+};
+
+struct Attention {
+  Matrices queries, keys, values, result;  // keys: (depth, columns)
+  float scale;
+  Mask mode;
+  float fill;
+  int causal;  // 0: no, 1: from the upper left corner, 2: to the lower right one
+  Dims mask_dims, mask_strides;
+  int64_t rows, columns, depth, width, block, blocks, count;
+
+  // Scores and their product with the values for one block of rows of one head.
+  void run(const std::vector<char*>& pointers, int64_t head, int64_t first, float* scores) const {
+    const Dims& stack = queries.dims;
+    const int64_t height = std::min(block, rows - first);
+    const bool has_mask = mode != Mask::none;
+    const float* q = floats(pointers[0]) + queries.offset(stack, head) + first * queries.row_stride();
+    const float* k = floats(pointers[1]) + keys.offset(stack, head);
+    const float* v = floats(pointers[2]) + values.offset(stack, head);
+    const float* mask = has_mask ? floats(pointers[3]) : nullptr;
+    float* to = floats(pointers[has_mask ? 4 : 3]) + result.offset(stack, head) + first * result.row_stride();
+    multiply(queries, keys, height, columns, depth, q, k, scores, columns);
+    for (int64_t row = 0; row < height; ++row) {
+      const float* line = has_mask ? mask + mask_offset(head, first + row) : nullptr;
+      weigh(scores + row * columns, seen(first + row), line);
+    }
+    const Matrices plain_scores(plain({height, columns}));
+    multiply(plain_scores, values, height, width, columns, scores, v, to, result.row_stride());
+  }
+
+ private:
+  // How many columns a row may look at.
+  int64_t seen(int64_t row) const {
+    if (causal == 0) return columns;
+    return std::min(columns, row + 1 + (causal == 2 ? columns - rows : 0));
+  }
+
+  void weigh(float* row, int64_t size, const float* mask) const {
+    const int64_t step = mask_strides.empty() ? 0 : mask_strides.back();
+    const float largest = masked_scores(row, size, scale, mode, mask, step, fill);
+    normalized_powers(row, size, largest);
+    std::fill(row + size, row + columns, 0.0f);
+  }
+
+  int64_t mask_offset(int64_t head, int64_t row) const {
+    const int rank = static_cast<int>(mask_dims.size());
+    int64_t offset = row * mask_strides[rank - 2];
+    for (int axis = rank - 3; axis >= 0; --axis) {
+      offset += head % queries.dims[axis] * mask_strides[axis];
+      head /= queries.dims[axis];
+    }
+    return offset;
+  }
+
+  static void multiply(const Matrices& left, const Matrices& right, int64_t m, int64_t n, int64_t k, const float* a,
+                       const float* b, float* c, int64_t leading) {
+    const dnnl_status_t status = dnnl_sgemm(left.transposed, right.transposed, m, n, k, 1.0f, a, left.leading, b,
+                                            right.leading, 0.0f, c, std::max(leading, n));
+    if (status != dnnl_success) throw dnnl::error(status, "oneDNN could not multiply matrices");
+  }
+};
+
+// Memory order of the result: the heads of one position side by side, as the projection behind wants them.
+inline Desc heads_side_by_side(const Dims& dims) {
+  if (dims.size() != 4) return plain(dims);
+  return Desc(dims, kFloat, {dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3], 1});
+}
+
+// inputs: queries, keys as (depth, columns), values, mask; ints: kind of mask, causal; floats: scale, fill.
+inline void attention(Builder& builder, const NodeRow& node) {
+  std::vector<Argument> arguments;
+  for (int index = 0; index < 3; ++index) {
+    const Desc desc = matrix_layout(builder, node.inputs[index]);
+    arguments.push_back({DNNL_ARG_MULTIPLE_SRC + index, desc, builder.fetch(node.inputs[index], desc)});
+  }
+  const Desc to = heads_side_by_side(builder.dims(node.output));
+  const Dims& dims = builder.dims(node.inputs[0]);
+  const size_t rank = dims.size();
+  const int64_t columns = builder.dims(node.inputs[1])[rank - 1];
+  Dims mask_dims;
+  if (node.inputs.size > 3) {
+    mask_dims = builder.dims(node.inputs[3]);
+    arguments.push_back({DNNL_ARG_SRC_3, plain(mask_dims), builder.fetch(node.inputs[3], plain(mask_dims))});
+  }
+  const int64_t rows = dims[rank - 2];
+  const int64_t fitting = kScoreBytes / static_cast<int64_t>(sizeof(float)) / columns;
+  const int64_t block = std::min(rows, std::max(kLeastRows, fitting));
+  const Attention work{Matrices(arguments[0].desc), Matrices(arguments[1].desc), Matrices(arguments[2].desc),
+                       Matrices(to), node.floats[0], static_cast<Mask>(node.ints[0]), node.floats[1],
+                       static_cast<int>(node.ints[1]), mask_dims, repeating_strides(mask_dims), rows, columns,
+                       dims[rank - 1], builder.dims(node.output)[rank - 1], block, (rows + block - 1) / block,
+                       volume(dims, 0, rank - 2)};
+  const Place place = builder.fresh(to);
+  arguments.push_back({DNNL_ARG_DST, to, place});
+  const size_t share = round_up(static_cast<size_t>(block * columns) * sizeof(float), kAlignment);
+  const auto kernel = [work, share](const std::vector<char*>& pointers) {
+    Failure failure;
+#pragma omp parallel for
+    for (int64_t item = 0; item < work.count * work.blocks; ++item) {
+      float* scores = floats(pointers.back() + omp_get_thread_num() * share);
+      failure.guard([&] { work.run(pointers, item / work.blocks, item % work.blocks * work.block, scores); });
+    }
+    failure.raise();
+  };
+  builder.add_kernel(kernel, std::move(arguments), "attention " + layout_name(to), share * omp_get_max_threads());
+  builder.define(node.output, to, place);
+}
+
+}  // namespace annotated_region_dnnl

@@ -1,0 +1,162 @@
+// What oneDNN has no primitive for: repetition, choice, the error function, root mean square, filling.
+#include <cmath>
+#include <exception>
+#include <utility>
+#include <vector>
+
+namespace annotated_region_dnnl {
+
+// Carries the first exception out of a parallel loop, which it must not leave by itself.
+class Failure {
+ public:
+  template <typename Action>
+  void guard(Action action) {
+    try {
+      action();
+    } catch (...) {
+#pragma omp critical(annotated_region_failure)
+      if (!first_) first_ = std::current_exception();
+    }
+  }
+  void raise() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::exception_ptr first_;
+};
+
+inline int64_t volume(const Dims& dims, size_t first, size_t last) {
+  int64_t product = 1;
+  for (size_t axis = first; axis < last; ++axis) product *= dims[axis];
+  return product;
+}
+
+// The strides of a plain tensor that is repeated along its axes of extent one.
+inline Dims repeating_strides(const Dims& in) {
+  Dims strides = dense_strides(in);
+  for (size_t axis = 0; axis < in.size(); ++axis) {
+    if (in[axis] == 1) strides[axis] = 0;
+  }
+  return strides;
+}
+
+// Where row number `row` of a tensor of extents `dims` begins in an operand with these strides.
+inline int64_t row_offset(const Dims& dims, const Dims& strides, int64_t row) {
+  int64_t offset = 0;
+  for (int axis = static_cast<int>(dims.size()) - 2; axis >= 0; --axis) {
+    offset += row % dims[axis] * strides[axis];
+    row /= dims[axis];
+  }
+  return offset;
+}
+
+inline const float* floats(const char* pointer) { return reinterpret_cast<const float*>(pointer); }
+inline float* floats(char* pointer) { return reinterpret_cast<float*>(pointer); }
+
+// Adds a kernel over plain operands that makes a plain result.
+inline void add_plain_kernel(Builder& builder, const NodeRow& node, Kernel kernel, const char* label) {
+  std::vector<Argument> arguments;
+  for (int tensor : node.inputs) {
+    const Desc desc = plain(builder.dims(tensor));
+    arguments.push_back({DNNL_ARG_MULTIPLE_SRC, desc, builder.fetch(tensor, desc)});
+  }
+  const Desc desc = plain(builder.dims(node.output));
+  const Place place = builder.fresh(desc);
+  arguments.push_back({DNNL_ARG_DST, desc, place});
+  builder.add_kernel(std::move(kernel), std::move(arguments), label);
+  builder.define(node.output, desc, place);
+}
+
+// Repeats the operand along the axes where its extent is one.
+inline void expand(Builder& builder, const NodeRow& node) {
+  const Dims out = builder.dims(node.output);
+  const Dims strides = repeating_strides(builder.dims(node.inputs[0]));
+  const auto kernel = [out, strides](const std::vector<char*>& pointers) {
+    const int64_t size = out.back();
+    const int64_t rows = volume(out, 0, out.size() - 1);
+#pragma omp parallel for
+    for (int64_t row = 0; row < rows; ++row) {
+      const float* from = floats(pointers[0]) + row_offset(out, strides, row);
+      float* to = floats(pointers[1]) + row * size;
+      for (int64_t item = 0; item < size; ++item) to[item] = from[item * strides.back()];
+    }
+  };
+  add_plain_kernel(builder, node, kernel, "expand");
+}
+
+// inputs: condition, and what is taken where it is not zero and where it is; each is repeated if smaller.
+inline void select(Builder& builder, const NodeRow& node) {
+  const Dims out = builder.dims(node.output);
+  std::vector<Dims> strides;
+  for (int tensor : node.inputs) strides.push_back(repeating_strides(builder.dims(tensor)));
+  const auto kernel = [out, strides](const std::vector<char*>& pointers) {
+    const int64_t size = out.back();
+    const int64_t rows = volume(out, 0, out.size() - 1);
+#pragma omp parallel for
+    for (int64_t row = 0; row < rows; ++row) {
+      const float* from[3];
+      for (int operand = 0; operand < 3; ++operand) {
+        from[operand] = floats(pointers[operand]) + row_offset(out, strides[operand], row);
+      }
+      float* to = floats(pointers[3]) + row * size;
+      for (int64_t item = 0; item < size; ++item) {
+        const int operand = from[0][item * strides[0].back()] != 0.0f ? 1 : 2;
+        to[item] = from[operand][item * strides[operand].back()];
+      }
+    }
+  };
+  add_plain_kernel(builder, node, kernel, "select");
+}
+
+inline void error_function(Builder& builder, const NodeRow& node) {
+  const int64_t count = volume(builder.dims(node.output), 0, builder.dims(node.output).size());
+  const auto kernel = [count](const std::vector<char*>& pointers) {
+    const float* from = floats(pointers[0]);
+    float* to = floats(pointers[1]);
+#pragma omp parallel for
+    for (int64_t item = 0; item < count; ++item) to[item] = std::erf(from[item]);
+  };
+  add_plain_kernel(builder, node, kernel, "erf");
+}
+
+// inputs: data, and a scale or none; floats: epsilon. Over the last axis.
+inline void rms_norm(Builder& builder, const NodeRow& node) {
+  const Dims dims = builder.dims(node.output);
+  const float epsilon = node.floats[0];
+  const std::vector<float> ones(node.inputs.size > 1 ? 0 : dims.back(), 1.0f);
+  const auto kernel = [dims, epsilon, ones](const std::vector<char*>& pointers) {
+    const int64_t size = dims.back();
+    const int64_t rows = volume(dims, 0, dims.size() - 1);
+    const float* scale = ones.empty() ? floats(pointers[1]) : ones.data();
+#pragma omp parallel for
+    for (int64_t row = 0; row < rows; ++row) {
+      normalize_row(floats(pointers[0]) + row * size, scale, floats(pointers.back()) + row * size, size, epsilon);
+    }
+  };
+  add_plain_kernel(builder, node, kernel, "rms_norm");
+}
+
+// ints: padding before each axis; floats: the value. Fills the whole, then copies the operand into its place.
+inline void pad(Builder& builder, const NodeRow& node) {
+  const Desc whole = plain(builder.dims(node.output));
+  const Dims strides = whole.get_strides();
+  const Place target = builder.fresh(whole);
+  const int64_t count = volume(builder.dims(node.output), 0, strides.size());
+  const float value = node.floats[0];
+  const auto fill = [count, value](const std::vector<char*>& pointers) {
+    float* to = floats(pointers[0]);
+#pragma omp parallel for simd
+    for (int64_t item = 0; item < count; ++item) to[item] = value;
+  };
+  builder.add_kernel(fill, {{DNNL_ARG_DST, whole, target}}, "fill");
+  Place inner = target;
+  for (size_t axis = 0; axis < strides.size(); ++axis) {
+    inner.offset += node.ints[static_cast<int>(axis)] * strides[axis] * sizeof(float);
+  }
+  const Desc part(builder.dims(node.inputs[0]), kFloat, strides);
+  builder.reorder(builder.value(node.inputs[0]), part, inner);
+  builder.define(node.output, whole, target);
+}
+
+}  // namespace annotated_region_dnnl

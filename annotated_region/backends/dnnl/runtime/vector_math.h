@@ -1,0 +1,97 @@
+// Loops over rows of numbers, compiled for several instruction sets; the machine's best is chosen when loading.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define ANNOTATED_REGION_CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#else
+#define ANNOTATED_REGION_CLONES
+#endif
+
+namespace annotated_region_dnnl {
+namespace {
+
+// The natural exponential function to two units in the last place; 0 below the smallest normal number.
+// Cody and Waite's reduction to half a binary order, then Cephes' polynomial.
+inline __attribute__((always_inline)) float exponential(float x) {
+  const float low = -87.3365448f;
+  const float high = 88.7228394f;
+  const float bounded = x < low ? low : (x > high ? high : x);
+  const float turns = bounded * 1.44269504f + 12582912.0f;  // rounds to whole numbers
+  const float whole = turns - 12582912.0f;
+  const float rest = (bounded - whole * 0.693359375f) + whole * 2.12194440e-4f;
+  float power = 1.9875691500e-4f;
+  power = power * rest + 1.3981999507e-3f;
+  power = power * rest + 8.3334519073e-3f;
+  power = power * rest + 4.1665795894e-2f;
+  power = power * rest + 1.6666665459e-1f;
+  power = power * rest + 5.0000001201e-1f;
+  power = power * rest * rest + rest + 1.0f;
+  const int32_t exponent = static_cast<int32_t>(whole);
+  const int32_t half = exponent / 2;  // in two steps, so that the largest results do not overflow early
+  const int32_t first_bits = (half + 127) << 23;
+  const int32_t second_bits = (exponent - half + 127) << 23;
+  float first;
+  float second;
+  std::memcpy(&first, &first_bits, sizeof first);
+  std::memcpy(&second, &second_bits, sizeof second);
+  return x < low ? 0.0f : power * first * second;
+}
+
+// What hides scores before a softmax.
+enum class Mask { none, added, selected };
+
+// scores * scale, masked; returns the largest.
+ANNOTATED_REGION_CLONES float masked_scores(float* row, int64_t size, float scale, Mask mode, const float* mask,
+                                            int64_t step, float fill) {
+  float largest = -INFINITY;
+  if (mode == Mask::none) {
+#pragma omp simd reduction(max : largest)
+    for (int64_t i = 0; i < size; ++i) {
+      row[i] *= scale;
+      largest = largest < row[i] ? row[i] : largest;
+    }
+  } else if (mode == Mask::added) {
+#pragma omp simd reduction(max : largest)
+    for (int64_t i = 0; i < size; ++i) {
+      row[i] = row[i] * scale + mask[i * step];
+      largest = largest < row[i] ? row[i] : largest;
+    }
+  } else {
+#pragma omp simd reduction(max : largest)
+    for (int64_t i = 0; i < size; ++i) {
+      row[i] = mask[i * step] != 0.0f ? row[i] * scale : fill;
+      largest = largest < row[i] ? row[i] : largest;
+    }
+  }
+  return largest;
+}
+
+// Probabilities from scores whose largest is known.
+ANNOTATED_REGION_CLONES void normalized_powers(float* row, int64_t size, float largest) {
+  float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < size; ++i) {
+    row[i] = exponential(row[i] - largest);
+    sum += row[i];
+  }
+  const float factor = 1.0f / sum;
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) row[i] *= factor;
+}
+
+// One row by its root mean square, times the scale.
+ANNOTATED_REGION_CLONES void normalize_row(const float* from, const float* scale, float* to, int64_t size,
+                                           float epsilon) {
+  float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < size; ++i) sum += from[i] * from[i];
+  const float factor = 1.0f / std::sqrt(sum / static_cast<float>(size) + epsilon);
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) to[i] = from[i] * factor * scale[i];
+}
+
+}  // namespace
+}  // namespace annotated_region_dnnl

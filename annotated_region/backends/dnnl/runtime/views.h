@@ -1,0 +1,43 @@
+// Views: other extents, another order, a part. Nothing is copied unless the layout cannot express the view.
+#include <utility>
+#include <vector>
+
+namespace annotated_region_dnnl {
+
+inline void reshape(Builder& builder, const NodeRow& node) {
+  const int src = node.inputs[0];
+  const Dims& dims = builder.dims(node.output);
+  const Desc view = reshaped(builder.layout(src), dims);
+  if (view) return builder.define(node.output, view, builder.value(src).place);
+  builder.define(node.output, plain(dims), builder.fetch(src, plain(builder.dims(src))));
+}
+
+// ints: axes.
+inline void permute(Builder& builder, const NodeRow& node) {
+  const Desc view = permuted(builder.layout(node.inputs[0]), node.ints);
+  if (view) return builder.define(node.output, view, builder.value(node.inputs[0]).place);
+  const Desc from = plain(builder.dims(node.inputs[0]));
+  builder.define(node.output, permuted(from, node.ints), builder.fetch(node.inputs[0], from));
+}
+
+// ints: for each axis where the part begins, then its step.
+inline void slice(Builder& builder, const NodeRow& node) {
+  const int src = node.inputs[0];
+  const Desc from = is_strided(builder.layout(src)) ? builder.layout(src) : plain(builder.dims(src));
+  Place place = builder.fetch(src, from);
+  Dims strides = from.get_strides();
+  const int rank = static_cast<int>(strides.size());
+  for (int axis = 0; axis < rank; ++axis) {
+    place.offset += node.ints[axis] * strides[axis] * sizeof(float);
+    strides[axis] *= node.ints[rank + axis];
+  }
+  builder.define(node.output, Desc(builder.dims(node.output), kFloat, strides), place);
+}
+
+// Between truth values (one byte, at the border of the region) and numbers.
+inline void cast(Builder& builder, const NodeRow& node) {
+  const Desc desc = builder.border(node.output);
+  builder.define(node.output, desc, builder.reorder(builder.value(node.inputs[0]), desc, builder.fresh(desc)));
+}
+
+}  // namespace annotated_region_dnnl
