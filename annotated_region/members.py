@@ -71,6 +71,15 @@ class Members:
         units = tuple(Unit(moved(unit.nodes), unit.name) for unit in self.units)
         return Members(self.target, moved(self.nodes), units, self.label)
 
+    def expanded(self, places: Sequence[Sequence[int]]) -> Members:
+        """The same region of a function in which node `i` has become the nodes ``places[i]``."""
+
+        def moved(nodes: Nodes) -> Nodes:
+            return tuple(sorted(number for node in nodes for number in places[node]))
+
+        units = tuple(sorted(Unit(moved(unit.nodes), unit.name) for unit in self.units))
+        return Members(self.target, moved(self.nodes), units, self.label)
+
     def joined(self, other: Members) -> Members:
         """Both regions as one; what is claimed alone in one of them stays so."""
         composites = {*self.composites, *other.composites}

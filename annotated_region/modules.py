@@ -9,7 +9,7 @@ from tvm import relax
 
 from annotated_region.errors import InvalidModuleError
 
-__all__ = ["functions_to_partition", "replace_functions", "require_well_formed"]
+__all__ = ["functions_to_partition", "replace_functions", "require_well_formed", "without_uncalled"]
 
 # Functions that a code generator or a kernel already owns.
 _OWNED = ("Codegen", "Composite", "Primitive", "kCodegen")
@@ -45,6 +45,30 @@ def replace_functions(
     for global_var, func in changed.items():
         result.update_func(global_var, func)
     return result
+
+
+def without_uncalled(before: tvm.IRModule, after: tvm.IRModule) -> tvm.IRModule:
+    """`after` without the private PrimFuncs that only the calls in `before` needed."""
+    lowered = [
+        global_var
+        for global_var, func in after.functions_items()
+        if isinstance(func, tvm.tirx.PrimFunc) and not (func.attrs and "global_symbol" in func.attrs)
+    ]
+    gone = _called(before) - _called(after) if lowered else set()
+    leftovers = [global_var for global_var in lowered if global_var.name_hint in gone]
+    result = after.clone() if leftovers else after
+    for global_var in leftovers:
+        del result[global_var]
+    return result
+
+
+def _called(mod: tvm.IRModule) -> set[str]:
+    return {
+        global_var.name_hint
+        for func in mod.functions.values()
+        if isinstance(func, relax.Function)
+        for global_var in relax.analysis.all_global_vars(func)
+    }
 
 
 def require_well_formed(mod: tvm.IRModule) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import tvm
-import tvm_ffi
 from tvm import relax
 
-__all__ = ["OpView", "attributes_of"]
+from annotated_region.attributes import attributes_of
+from annotated_region.op_info.raising import single_call
+
+__all__ = ["OpView"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class OpView:
     args
         Its arguments as Relax expressions (variables, constants, tuples, shapes).
     call
-        The call itself.
+        The call itself; for a ``call_tir``, the call of the op that it stands for.
     """
 
     name: str
@@ -39,8 +41,24 @@ class OpView:
     call: relax.Call = field(repr=False)
 
     @staticmethod
-    def of(call: relax.Call) -> OpView | None:
-        """The view of a call to a Relax op; None for calls to anything else."""
+    def of(call: relax.Call, mod: tvm.IRModule | None = None) -> OpView | None:
+        """The view of a call to a Relax op; None for calls to anything else.
+
+        Parameters
+        ----------
+        call
+            The call, with its type.
+        mod
+            Where to look up the PrimFunc of a ``call_tir``. If it is given, and that PrimFunc is one op,
+            as attached or inferred, the view is of that op.
+
+        Raises
+        ------
+        OpInfoError
+            The PrimFunc carries malformed op info.
+        """
+        raised = None if mod is None else single_call(call, mod)
+        call = call if raised is None else raised
         if not isinstance(call.op, tvm.ir.Op):
             return None
         return OpView(call.op.name, attributes_of(call.attrs), tuple(call.args), call)
@@ -65,35 +83,3 @@ class OpView:
             value: np.ndarray = argument.value.numpy()
             return value
         return None
-
-
-def attributes_of(attrs: tvm.ir.Attrs | None) -> dict[str, Any]:
-    """The attributes of a call as a dict of Python values, in the order they are declared."""
-    if attrs is None:
-        return {}
-    if isinstance(attrs, tvm.ir.DictAttrs):
-        return {str(key): _to_python(value) for key, value in attrs.items()}
-    return {name: _to_python(getattr(attrs, name)) for name in _field_names(type(attrs))}
-
-
-_FIELD_NAMES: dict[type, tuple[str, ...]] = {}
-
-
-def _field_names(kind: type) -> tuple[str, ...]:
-    if kind not in _FIELD_NAMES:
-        info = kind.__tvm_ffi_type_info__  # type: ignore[attr-defined]
-        _FIELD_NAMES[kind] = tuple(declared.name for declared in info.fields)
-    return _FIELD_NAMES[kind]
-
-
-def _to_python(value: Any) -> Any:
-    """An FFI value as a plain Python value; what has no plain counterpart stays as it is."""
-    if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm | tvm.ir.StringImm):
-        return value.value
-    if isinstance(value, tvm_ffi.Array):
-        return tuple(_to_python(item) for item in value)
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, tvm.ir.PrimType):
-        return str(value)
-    return value

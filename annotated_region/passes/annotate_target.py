@@ -11,6 +11,12 @@ Nothing is decided here: MergeCompilerRegions makes the claims of each target as
 allows, and ResolveConflicts gives every node to one target. What a target declines, and why, goes to
 the report.
 
+A call of a lowered function counts as the op, or the ops, that it is known to compute. Those calls that
+somebody claims are raised, so that regions hold ops; the others stay as they are:
+
+    lv = R.call_tir(cls.conv2d, (x, w))      ->     lv = R.nn.conv2d(x, w, ...)             claimed
+    lv1 = R.call_tir(cls.my_kernel, (lv,))          lv1 = R.call_tir(cls.my_kernel, (lv,))
+
 What moves no data belongs to the claims around it: the fields of a tuple-valued op to the op, another
 name for a value to what makes the value, a tuple that only one op uses to that op.
 """
@@ -21,6 +27,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 
+import tvm
 from tvm import relax
 
 from annotated_region.backend import backend_of
@@ -28,10 +35,13 @@ from annotated_region.dataflow import DEAD, NodeKind
 from annotated_region.errors import RuleError, SlowBackendWarning
 from annotated_region.matching import Matcher, refusal_of
 from annotated_region.members import Members, Unit
+from annotated_region.modules import without_uncalled
 from annotated_region.networks import op_name_of
+from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.op_view import OpView
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass
+from annotated_region.raised_regions import with_calls_lowered, with_calls_raised
 from annotated_region.record import FunctionRecord, note
 from annotated_region.region_set import AnnotatedRegionSet
 from annotated_region.rules import patterns_of, rule_of
@@ -63,10 +73,13 @@ class AnnotateTarget(RegionPass):
         A rule or the check of a pattern failed.
     InvalidModuleError
         The module is not well formed.
+    OpInfoError
+        A PrimFunc carries malformed op info.
 
     Notes
     -----
-    Calls each rule once an op and tries each pattern at each op of its root's name.
+    Calls each rule once an op and tries each pattern at each op of its root's name. Each distinct
+    PrimFunc is looked at once in a process.
     """
 
     def __init__(self, targets: Sequence[str]) -> None:
@@ -74,14 +87,40 @@ class AnnotateTarget(RegionPass):
         for target in self.targets:
             backend_of(target)
 
-    def transform_regions(self, regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
+    def transform_module(self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext) -> tvm.IRModule:
+        """Called by TVM's pass manager."""
+        return without_uncalled(mod, super().transform_module(mod, context))
+
+    def transform_function(self, regions: AnnotatedRegionSet, mod: tvm.IRModule) -> AnnotatedRegionSet:
         """Add what the targets claim of one function."""
+        plain = regions.plain()
+        lowered = LoweredCalls.of(plain.func, mod)
+        offered = with_calls_raised(plain, lowered) if lowered.bindings else plain
+        claimed = self.transform_regions(offered)
+        chosen = _held(claimed, lowered) if lowered.bindings else {}
+        if len(chosen) == len(lowered.bindings):
+            return regions if claimed is plain else claimed
+        touched = chosen or claimed is not offered
+        result = with_calls_lowered(claimed, lowered, chosen) if touched else regions
+        note(plain.dataflow.name).regions = result
+        return result
+
+    def transform_regions(self, regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
+        """Add what the targets claim of one function without looking at lowered calls."""
         plain = regions.plain()
         record = note(plain.dataflow.name)
         claimant = _Claimant(plain, record)
         claims = [claim for target in self.targets for claim in claimant.all_claims(target)]
         record.regions = plain.replaced_by([*plain.members.values(), *claims])
         return record.regions if claims else regions
+
+
+def _held(regions: AnnotatedRegionSet, calls: LoweredCalls) -> dict[relax.Var, None]:
+    """The calls of which some op lies in a region."""
+    nodes = regions.dataflow.nodes
+    inside = {nodes[node].var for member in regions.members.values() for node in member.nodes}
+    held = (var for var, ops in calls.bindings.items() if any(op.var in inside for op in ops))
+    return dict.fromkeys(held)
 
 
 class _Claimant:

@@ -8,7 +8,7 @@ import tvm
 
 from annotated_region.backend import backend_of
 from annotated_region.collector import paused_collector
-from annotated_region.modules import require_well_formed
+from annotated_region.modules import require_well_formed, without_uncalled
 from annotated_region.passes.annotate_target import AnnotateTarget
 from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
 from annotated_region.passes.partition_graph import partitioned
@@ -89,7 +89,7 @@ def partition(
     >>> partitioned = ar.partition(mod, ["tensorrt", "dnnl"])  # doctest: +SKIP
     """
     passes = placement_passes(targets, policy, cross_compile=cross_compile)
-    return partitioned(_place(mod, passes, prepare))
+    return without_uncalled(mod, partitioned(_place(mod, passes, prepare)))
 
 
 @paused_collector()

@@ -18,6 +18,9 @@ are written for, the *normal form*:
 *   No call has constants alone for arguments, if numpy can evaluate it exactly; every constant stands
     right in the call that uses it. So ONNX Gemm is ``matmul(x, weight)`` with the weight transposed.
 *   ONNX ``Sum``, ``Mean``, ``Max`` and ``Min`` are chains of binary ops, not reductions of a ``stack``.
+*   What the importer lowered by itself (ONNX ``Clip``, some ``Pad`` and ``Tile``) is ops again, wherever it
+    is certain that TVM would lower these ops to the same code; ``Clip`` is ``relu`` or ``clip``.
+*   A static shape as a tensor is a constant.
 *   No ``reshape``, ``broadcast_to``, ``astype``, ... that changes nothing, no tuple that is made and taken
     apart again, no dead code.
 *   Zero padding is an attribute of the convolution.
@@ -40,11 +43,15 @@ import tvm
 from tvm import relax
 
 from annotated_region.modules import functions_to_partition, require_well_formed
+from annotated_region.op_info.infer import proved_composition_of
+from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.passes.preparation import (
     fold_affine,
     fold_batch_norm,
     fold_constants,
     fold_padding,
+    fold_shapes,
+    join_bounds,
     remove_identities,
     unstack_reductions,
 )
@@ -57,7 +64,9 @@ __all__ = ["PrepareForInference"]
 # In the order in which they are tried on an op.
 REWRITES = (
     fold_constants.REWRITES
+    + fold_shapes.REWRITES
     + remove_identities.REWRITES
+    + join_bounds.REWRITES
     + unstack_reductions.REWRITES
     + fold_padding.REWRITES
     + fold_batch_norm.REWRITES
@@ -98,10 +107,18 @@ class PrepareForInference:
     def transform_module(self, mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
         """The prepared module."""
         require_well_formed(mod)
-        prepared = _settled(_tidied(mod))
+        prepared = _settled(_tidied(_raised(mod)))
         if self.fold_with_tvm:
             prepared = _settled(_applied(prepared, relax.transform.FoldConstant()))
         return prepared
+
+
+def _raised(mod: tvm.IRModule) -> tvm.IRModule:
+    """`mod` with ops in the place of calls that lower to the same code again."""
+    lowered = {
+        name: LoweredCalls.of(func, mod, proved_composition_of) for name, func in functions_to_partition(mod)
+    }
+    return _updated(mod, {name: calls.raised() for name, calls in lowered.items() if calls.bindings})
 
 
 def _table() -> RewriteTable:

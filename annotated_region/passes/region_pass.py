@@ -27,10 +27,14 @@ class RegionPass(ModulePass):
         """What the pass does to one function; the set that is given stays as it is."""
         raise NotImplementedError
 
+    def transform_function(self, regions: AnnotatedRegionSet, _mod: tvm.IRModule) -> AnnotatedRegionSet:
+        """What the pass does to one function of a module, for passes that look at what it calls."""
+        return self.transform_regions(regions)
+
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
         """Called by TVM's pass manager."""
         return replace_functions(
-            mod, lambda name, func: self.transform_regions(AnnotatedRegionSet(func, name)).annotate()
+            mod, lambda name, func: self.transform_function(AnnotatedRegionSet(func, name), mod).annotate()
         )
 
 
@@ -53,5 +57,5 @@ class Placement:
         """What the passes, one after the other, make of it."""
         regions = dict(self.regions)
         for step in passes:
-            regions = {name: step.transform_regions(each) for name, each in regions.items()}
+            regions = {name: step.transform_function(each, self.mod) for name, each in regions.items()}
         return Placement(self.mod, regions)

@@ -10,9 +10,9 @@ from op_info_kit import EXACT, PERTURBATIONS, calls, lowered, module_of, perturb
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.attributes import attributes_of
 from annotated_region.op_info import Number, Parameter
 from annotated_region.op_info.calls import make_call
-from annotated_region.op_view import attributes_of
 
 
 def claimed_func(info, func):

@@ -8,6 +8,11 @@ a changed coefficient, guard, start value or combiner of a reduction is found ou
 
 from __future__ import annotations
 
-from annotated_region.op_info.infer.compose import composition_of, infer_op_info, op_infos
+from annotated_region.op_info.infer.compose import (
+    composition_of,
+    infer_op_info,
+    op_infos,
+    proved_composition_of,
+)
 
-__all__ = ["composition_of", "infer_op_info", "op_infos"]
+__all__ = ["composition_of", "infer_op_info", "op_infos", "proved_composition_of"]

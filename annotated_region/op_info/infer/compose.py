@@ -30,7 +30,7 @@ from annotated_region.op_info.infer.windows import read_adaptive_pools, read_con
 from annotated_region.op_info.info import Composition, Number, OpInfo, Parameter, Result, Source
 from annotated_region.op_info.loops import NotNormalError, Program, read_program
 
-__all__ = ["composition_of", "infer_op_info", "op_infos"]
+__all__ = ["composition_of", "infer_op_info", "op_infos", "proved_composition_of"]
 
 LONGEST = 32
 """No op of TVM is lowered to more blocks than this."""
@@ -98,6 +98,15 @@ def op_infos(prim_func: tvm.tirx.PrimFunc) -> tuple[OpInfo, ...] | None:
 def composition_of(prim_func: tvm.tirx.PrimFunc) -> Composition | None:
     """The ops inside a PrimFunc, and which of their results it hands out: attached, or else inferred."""
     return attached(prim_func) or _inferred(prim_func)
+
+
+def proved_composition_of(prim_func: tvm.tirx.PrimFunc) -> Composition | None:
+    """As `composition_of`, for a PrimFunc that TVM's lowering of its ops would give again; else None.
+
+    What is attached may say more than what is inferred (``relu``, not ``maximum`` with 0); but code that was
+    scheduled or written by hand is not given up for it.
+    """
+    return None if _inferred(prim_func) is None else composition_of(prim_func)
 
 
 _KNOWN: dict[int, list[tuple[tvm.tirx.PrimFunc, Composition | None]]] = {}

@@ -29,6 +29,15 @@ _BINARY = """
     not_equal less less_equal greater greater_equal logical_and logical_or logical_xor bitwise_and bitwise_or
     bitwise_xor left_shift right_shift
 """
+_DOMAINS = {
+    "log_add_exp": ("float", "bfloat"),
+    **dict.fromkeys(("logical_not", "logical_and", "logical_or"), ("bool",)),
+    **dict.fromkeys(("left_shift", "right_shift"), ("int", "uint")),
+    **dict.fromkeys(
+        ("logical_xor", "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor"), ("int", "uint", "bool")
+    ),
+}
+"""What the dtype of operands begins with, where TVM refuses others: its refusals print warnings."""
 
 Numbers: TypeAlias = tuple[float, ...]
 Maker: TypeAlias = Callable[[tuple[relax.Expr, ...], Numbers], relax.Call]
@@ -47,11 +56,11 @@ def _scalar(like: relax.Expr, number: float) -> relax.Expr:
     return relax.const(number, str(like.ty.dtype))
 
 
-def _makers() -> Iterator[tuple[int, int, Maker]]:
-    """How each op is called: the number of tensors, the number of numbers, and the call."""
-    for f in map(_function, _UNARY.split()):
+def _makers(dtype: str) -> Iterator[tuple[int, int, Maker]]:
+    """How each op on such tensors is called: the number of tensors, the number of numbers, and the call."""
+    for f in _functions(_UNARY, dtype):
         yield 1, 0, lambda x, _, f=f: f(x[0])  # type: ignore[misc]
-    binary = list(map(_function, _BINARY.split()))
+    binary = _functions(_BINARY, dtype)
     for f in binary:
         yield 2, 0, lambda x, _, f=f: f(x[0], x[1])  # type: ignore[misc]
         yield 1, 0, lambda x, _, f=f: f(x[0], x[0])  # type: ignore[misc]
@@ -62,6 +71,10 @@ def _makers() -> Iterator[tuple[int, int, Maker]]:
     yield 1, 2, lambda x, n: relax.op.clip(x[0], n[0], n[1])
     yield 1, 2, lambda x, n: relax.op.nn.softplus(x[0], n[0], n[1])
     yield 3, 0, lambda x, _: relax.op.where(x[0], x[1], x[2])
+
+
+def _functions(names: str, dtype: str) -> list[Callable[..., relax.Call]]:
+    return [_function(name) for name in names.split() if dtype.startswith(_DOMAINS.get(name, ""))]
 
 
 def read_elementwise(segment: Segment) -> Iterator[relax.Call]:
@@ -88,7 +101,7 @@ def _table(dtypes: tuple[str, ...]) -> dict[Tree, list[tuple[int, Maker]]]:
         relax.Var(f"x{index}", relax.TensorType((2, 3), dtype)) for index, dtype in enumerate(dtypes)
     )
     table: dict[Tree, list[tuple[int, Maker]]] = {}
-    makers = [entry for entry in _makers() if entry[0] == len(dtypes)]
+    makers = [entry for entry in _makers(dtypes[0]) if entry[0] == len(dtypes)]
     for _, count, make in sorted(makers, key=lambda entry: entry[1]):
         skeleton = _sampled(samples, count, make)
         if skeleton is not None:

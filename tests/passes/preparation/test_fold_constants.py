@@ -87,6 +87,9 @@ def cases() -> Iterator[relax.Expr]:
         yield binary(*INTEGERS)
     for comparison in (op.equal, op.not_equal, op.less, op.less_equal, op.greater, op.greater_equal):
         yield comparison(of(SIGNED), of(SIGNED[::-1]))
+    for question in (op.isnan, op.isinf, op.isfinite):
+        for dtype in ("float32", "float16"):
+            yield question(of([0.0, float("nan"), float("inf"), -float("inf"), 1.5], dtype))
     for connective in (op.logical_and, op.logical_or, op.logical_xor):
         yield connective(*BOOLEANS)
     yield op.logical_not(BOOLEANS[0])

@@ -1,0 +1,42 @@
+"""The attributes of a call as plain Python values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+__all__ = ["attributes_of"]
+
+
+def attributes_of(attrs: tvm.ir.Attrs | None) -> dict[str, Any]:
+    """The attributes of a call as a dict of Python values, in the order they are declared."""
+    if attrs is None:
+        return {}
+    if isinstance(attrs, tvm.ir.DictAttrs):
+        return {str(key): _to_python(value) for key, value in attrs.items()}
+    return {name: _to_python(getattr(attrs, name)) for name in _field_names(type(attrs))}
+
+
+_FIELD_NAMES: dict[type, tuple[str, ...]] = {}
+
+
+def _field_names(kind: type) -> tuple[str, ...]:
+    if kind not in _FIELD_NAMES:
+        info = kind.__tvm_ffi_type_info__  # type: ignore[attr-defined]
+        _FIELD_NAMES[kind] = tuple(declared.name for declared in info.fields)
+    return _FIELD_NAMES[kind]
+
+
+def _to_python(value: Any) -> Any:
+    """An FFI value as a plain Python value; what has no plain counterpart stays as it is."""
+    if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm | tvm.ir.StringImm):
+        return value.value
+    if isinstance(value, tvm_ffi.Array):
+        return tuple(_to_python(item) for item in value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, tvm.ir.PrimType):
+        return str(value)
+    return value

@@ -1,0 +1,179 @@
+"""Finds the Relax ops that lowered calls stand for, and puts them in the place of the calls.
+
+    lv = R.call_tir(cls.fused_conv2d_relu, (x, w))    ->    lv_conv2d = R.nn.conv2d(x, w, strides=[2, 2], ...)
+                                                            lv        = R.nn.relu(lv_conv2d)
+
+The last op takes over the variable of the call, so that nothing else in the function changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from annotated_region.errors import OpInfoError
+from annotated_region.op_info.calls import make_call
+from annotated_region.op_info.infer import composition_of
+from annotated_region.op_info.info import Composition, Result
+from annotated_region.rewriting import FunctionRewriter, rebind
+
+__all__ = ["LoweredCalls", "called_composition", "is_call_tir", "single_call"]
+
+Understand = Callable[[tvm.tirx.PrimFunc], Composition | None]
+"""What a PrimFunc computes; None if that is not known, or not to be used."""
+
+
+def is_call_tir(expr: relax.Expr) -> bool:
+    """Whether an expression calls a PrimFunc whose arguments are tensors alone."""
+    is_op_call = isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op)
+    return bool(is_op_call and expr.op.name == "relax.call_tir" and len(expr.args) == 2)
+
+
+def called_composition(
+    call: relax.Expr, mod: tvm.IRModule, understand: Understand = composition_of
+) -> Composition | None:
+    """What a ``call_tir`` computes; None if it is none, or calls what nobody understands."""
+    if not is_call_tir(call) or not isinstance(call.args[1], relax.Tuple):
+        return None
+    func = mod[call.args[0]]
+    return understand(func) if isinstance(func, tvm.tirx.PrimFunc) else None
+
+
+def single_call(call: relax.Expr, mod: tvm.IRModule) -> relax.Call | None:
+    """The one op call that a ``call_tir`` stands for, with its type; None if it is none, or several."""
+    composition = called_composition(call, mod)
+    if composition is None or len(composition.ops) != 1:
+        return None
+    bindings = _bindings(relax.VarBinding(relax.Var("lowered", call.ty), call), composition, relax.Var)
+    return bindings[0].value if bindings is not None and len(bindings) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredCalls:
+    """The calls of one function that can be raised.
+
+    Attributes
+    ----------
+    func
+        The function.
+    bindings
+        For the variable of each such call, the bindings that take its place; the last one binds the
+        same variable.
+    """
+
+    func: relax.Function
+    bindings: Mapping[relax.Var, tuple[relax.VarBinding, ...]] = field(repr=False)
+
+    @staticmethod
+    def of(func: relax.Function, mod: tvm.IRModule, understand: Understand = composition_of) -> LoweredCalls:
+        """Look at every ``call_tir`` of `func`, a function of `mod`.
+
+        Raises
+        ------
+        OpInfoError
+            A PrimFunc carries malformed op info.
+
+        Notes
+        -----
+        Linear in the bindings. Each distinct PrimFunc is inferred once in a process.
+        """
+        bindings = {}
+        for block, binding in _bindings_in(func.body):
+            composition = called_composition(binding.value, mod, understand)
+            if composition is not None and isinstance(binding, relax.VarBinding):
+                kind = relax.DataflowVar if isinstance(block, relax.DataflowBlock) else relax.Var
+                raised = _bindings(binding, composition, kind)
+                if raised is not None:
+                    bindings[binding.var] = raised
+        return LoweredCalls(func, bindings)
+
+    def raised(self, chosen: Collection[relax.Var] | None = None) -> relax.Function:
+        """The function with the calls of the `chosen` variables raised, or all of them."""
+        chosen = self.bindings if chosen is None else chosen
+        if not chosen:
+            return self.func
+
+        def rewritten(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
+            for binding in block.bindings:
+                if binding.var in chosen:
+                    yield from self.bindings[binding.var]
+                else:
+                    yield rebind(binding, rewriter.nested(binding.value))
+
+        return FunctionRewriter(rewritten, lambda expr: expr).function(self.func)
+
+
+def _bindings_in(body: relax.Expr) -> Iterator[tuple[relax.BindingBlock, relax.Binding]]:
+    if not isinstance(body, relax.SeqExpr):
+        return
+    for block in body.blocks:
+        for binding in block.bindings:
+            yield block, binding
+            if isinstance(binding.value, relax.If):
+                yield from _bindings_in(binding.value.true_branch)
+                yield from _bindings_in(binding.value.false_branch)
+            elif isinstance(binding.value, relax.Function):
+                yield from _bindings_in(binding.value.body)
+
+
+def _bindings(
+    binding: relax.VarBinding, composition: Composition, kind: type[relax.Var]
+) -> tuple[relax.VarBinding, ...] | None:
+    """The bindings that a composition describes; None if together they give another type than the call."""
+    try:
+        return _Placement(binding, kind).bindings_of(composition)
+    except (OpInfoError, KeyError, tvm.error.InternalError, TypeError, ValueError):
+        return None  # an op of other times, or shapes that it no longer fits
+
+
+class _Placement:
+    """Writes the bindings that take the place of one."""
+
+    def __init__(self, binding: relax.VarBinding, kind: type[relax.Var]) -> None:
+        self.binding = binding
+        self.kind = kind
+        self.builder = relax.BlockBuilder()
+        self.made: list[relax.VarBinding] = []
+
+    def bindings_of(self, composition: Composition) -> tuple[relax.VarBinding, ...] | None:
+        """All of them, the last for the variable of the old binding."""
+        arguments = dict(enumerate(self.binding.value.args[1].fields))
+        results: dict[Result, relax.Expr] = {}
+        for number, info in enumerate(composition.ops):
+            call = self.builder.normalize(make_call(info, arguments, results))
+            if composition.outputs == _results_of(number, call) and self.fits(call):
+                return self.ended_by(call)
+            results.update(self.placed(number, call, info.name.rpartition(".")[2]))
+        outputs = [results[output] for output in composition.outputs]
+        # What counts is what the call says: a tuple of one field is no tensor.
+        whole = len(outputs) > 1 or isinstance(self.binding.value.ty, tvm.ir.TupleType)
+        result = relax.Tuple(outputs) if whole else outputs[0]
+        return self.ended_by(result) if self.fits(result) else None
+
+    def placed(self, number: int, call: relax.Call, name: str) -> Iterator[tuple[Result, relax.Expr]]:
+        """Bind a call, and each field of it."""
+        value = self.bind(name, call)
+        for result in _results_of(number, call):
+            is_field = result.field is not None
+            yield result, self.bind(name, relax.TupleGetItem(value, result.field)) if is_field else value
+
+    def bind(self, name: str, value: relax.Expr) -> relax.Var:
+        var = self.kind(f"{self.binding.var.name}_{name}", value.ty)
+        self.made.append(relax.VarBinding(var, value))
+        return var
+
+    def fits(self, value: relax.Expr) -> bool:
+        return bool(tvm_ffi.structural_equal(value.ty, self.binding.value.ty))
+
+    def ended_by(self, value: relax.Expr) -> tuple[relax.VarBinding, ...]:
+        return (*self.made, relax.VarBinding(self.binding.var, value, self.binding.span))
+
+
+def _results_of(number: int, call: relax.Call) -> tuple[Result, ...]:
+    if not isinstance(call.ty, tvm.ir.TupleType):
+        return (Result(number),)
+    return tuple(Result(number, index) for index in range(len(call.ty.fields)))

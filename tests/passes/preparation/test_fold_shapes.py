@@ -1,0 +1,45 @@
+"""A static shape as a tensor is a constant; one that is not known stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from preparation_kit import module, prepare, stays
+from tvm import relax
+
+op = relax.op
+
+
+def shape_of(*shape: int | str) -> tvm.IRModule:
+    return module(lambda _builder, x: op.shape_to_tensor(op.shape_of(x)), x=shape)
+
+
+def written(*shape: int) -> tvm.IRModule:
+    return module(lambda _builder, _x: op.shape_to_tensor(relax.ShapeExpr(shape)), x=(1,))
+
+
+def result_of(mod: tvm.IRModule) -> np.ndarray:
+    """The constant that a function returns."""
+    result = prepare(mod)["main"].body.body
+    assert isinstance(result, tvm.ir.GenericConst)
+    array: np.ndarray = result.value.numpy()
+    assert array.dtype == np.int64
+    return array
+
+
+@pytest.mark.parametrize("make", [shape_of, written])
+def test_a_static_shape_is_a_constant(make) -> None:
+    np.testing.assert_array_equal(result_of(make(2, 3, 1)), [2, 3, 1])
+
+
+def test_what_is_computed_from_a_static_shape_is_a_constant() -> None:
+    def second_extent(_builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+        shape = op.shape_to_tensor(op.shape_of(x))
+        return op.take(shape, relax.const([1], "int64"), axis=0)
+
+    np.testing.assert_array_equal(result_of(module(second_extent, x=(2, 3))), [3])
+
+
+def test_an_extent_that_is_not_known_stays() -> None:
+    stays(shape_of("n", 3))
