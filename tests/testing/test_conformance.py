@@ -1,16 +1,22 @@
 """The conformance kit: right backends pass, wrong ones fail on a graph as small as the fault."""
 
+import math
 import re
 
+import numpy as np
+import numpy_backend
 import pytest
+import tvm_ffi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
 
 import annotated_region as ar
+from annotated_region.testing import conformance
 from annotated_region.testing.conformance import backend_graphs, check_backend, conformance_test
-from annotated_region.testing.conformance_recipes import RECIPES
+from annotated_region.testing.conformance_graphs import parts_of, size_of
+from annotated_region.testing.recipes import DTYPES, RECIPES, can_be_made
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
 NAME = "stand_in"
@@ -81,9 +87,10 @@ def test_every_recipe_makes_graphs_that_tvm_accepts(name):
     ar.register_backend(NAME)
     claim_ops(NAME, name)
     seen = []
+    dtype = "float32" if can_be_made(name, "float32") else "bool"
 
     @settings(max_examples=8)
-    @given(backend_graphs(NAME, max_ops=3))
+    @given(backend_graphs(NAME, max_ops=3, dtype=dtype))
     def check(mod):
         relax.analysis.well_formed(mod)
         seen.append(name.removeprefix("relax.") in mod.script())
@@ -122,3 +129,143 @@ def test_values_without_axes_are_read_by_no_recipe():
 
     check()
     assert 0 in ranks
+
+
+# -- types -----------------------------------------------------------------------------------------
+
+
+def answering(*dtypes):
+    """A rule that claims values of some types."""
+
+    def rule(op):
+        found = str(op.out_type.dtype)
+        return True if found in dtypes else f"{found}: no"
+
+    return rule
+
+
+@pytest.mark.parametrize(
+    ("op", "dtypes"),
+    [
+        ("relax.add", ("float32", "float16", "int8", "int64")),
+        ("relax.logical_and", ("bool",)),
+        ("relax.concat", ("float64", "uint8", "int32", "bool")),
+    ],
+)
+def test_every_type_that_rules_claim_is_tried(op, dtypes):
+    """And no other: the generator is asked for regions of these types alone."""
+    seen = set()
+
+    def generate(functions, _options, _constants):
+        seen.update(str(function.ret_ty.dtype) for function in functions)
+        return []
+
+    ar.register_rule("typed", op)(answering(*dtypes))
+    tvm_ffi.register_global_func("relax.ext.typed", generate, override=True)
+    for dtype in dtypes:
+        with pytest.raises(ar.ConformanceError):  # nothing was generated, so nothing runs
+            check_backend("typed", examples=8, max_ops=2, dtypes=[dtype])
+    assert seen == set(dtypes)
+    assert conformance._dtypes("typed", [op], RECIPES, 0) == tuple(
+        dtype for dtype in DTYPES if dtype == "float32" or dtype in dtypes
+    )
+
+
+def test_whole_numbers_have_to_be_equal_and_halves_nearly():
+    check = conformance._Check(NAME, 1e-4, 1e-4)
+    ones = np.ones((2,))
+    for dtype, step, equal in (
+        ("float32", 1e-5, True), ("float32", 1e-2, False), ("float16", 1e-2, True), ("float16", 1e-1, False),
+        ("int32", 1, False), ("bool", -1, False), ("uint8", 0, True),
+    ):  # fmt: skip
+        assert check._close(ones.astype(dtype), (ones + step).astype(dtype)).all() == equal, (dtype, step)
+
+
+def test_a_result_of_another_type_is_an_error():
+    with pytest.raises(conformance._GraphError, match="result 0 has type float64 instead of float32"):
+        conformance._Check(NAME, 1.0, 1.0)._compare(0, np.ones(1), np.ones(1, "float32"), None)
+
+
+def test_both_sides_of_the_edge_are_seen():
+    def square_windows(op):
+        return True if len(set(op.attrs["pool_size"])) == 1 else "windows that are no squares"
+
+    ar.register_rule("edge", "relax.nn.max_pool2d")(square_windows)
+    seen = {True: 0, False: 0}
+
+    @settings(max_examples=40)
+    @given(backend_graphs("edge", max_ops=2))
+    def check(mod):
+        for binding in mod["main"].body.blocks[0].bindings:
+            if binding.value.op.name == "relax.nn.max_pool2d":
+                seen[len(set(map(int, binding.value.attrs.pool_size))) == 1] += 1
+
+    check()
+    assert min(seen.values()) > 0
+
+
+def test_what_was_declined_and_why_is_told():
+    ar.register_rule(NAME, "relax.add")(answering("float16"))
+    claim_ops(NAME, "relax.nn.relu", answer="not today")
+    found = check_backend(NAME, examples=6, dtypes=["float32"])
+    assert found.declined == {"relax.add": ("float32: no",), "relax.nn.relu": ("not today",)}
+
+
+# -- shrinking -------------------------------------------------------------------------------------
+
+
+@given(backend_graphs("dnnl", max_ops=5))
+def test_parts_are_whole_graphs_of_so_many_ops(mod):
+    total = size_of(mod)
+    for size in range(1, total + 1):
+        parts = list(parts_of(mod, size))
+        assert len(parts) == math.comb(total, size)
+        for part in parts:
+            relax.analysis.well_formed(part)
+            assert size_of(part) == size
+
+
+def spoiled_by(*needed):
+    """A region is wrong if it holds all of these ops."""
+    return lambda ops, result: result + 1 if set(needed) <= set(ops) else result
+
+
+@pytest.mark.parametrize(
+    "together",
+    [
+        ("relax.add",),
+        ("relax.add", "relax.nn.relu"),
+        ("relax.multiply", "relax.maximum"),
+        ("relax.add", "relax.multiply", "relax.negative"),
+    ],
+    ids="+".join,
+)
+def test_ops_that_are_wrong_only_together_stay_together_and_alone(together):
+    numpy_backend.register(spoiled_by(*together))
+    with pytest.raises(ar.ConformanceError, match=r"numpy fails on this graph: result 0 has") as caught:
+        check_backend("numpy", examples=60, max_ops=8)
+    assert sorted(f"relax.{name[2:]}" for name in ops_in(caught.value)) == sorted(together)
+    relax.analysis.well_formed(caught.value.module)
+
+
+def test_a_backend_that_is_wrong_in_every_op_fails_on_one():
+    numpy_backend.register(lambda _ops, result: -result - 1)
+    with pytest.raises(ar.ConformanceError) as caught:
+        check_backend("numpy", examples=10)
+    assert len(ops_in(caught.value)) == 1
+
+
+def test_a_backend_that_is_wrong_for_one_type_fails_in_that_type():
+    numpy_backend.register(lambda _ops, result: result + (result.dtype.kind == "i"))
+    with pytest.raises(ar.ConformanceError) as caught:
+        check_backend("numpy", examples=30)
+    assert "int" in str(caught.value)
+    assert len(ops_in(caught.value)) == 1
+
+
+def test_a_backend_that_is_right_passes_in_every_type_that_it_claims():
+    numpy_backend.register()
+    found = check_backend("numpy", examples=30)
+    assert {"float32", "float16", "float64", "int32", "int64", "int8"} <= set(found.dtypes)
+    assert set(found.placed) == set(numpy_backend.OPS)
+    assert "ops by type: float32 x" in str(found)
