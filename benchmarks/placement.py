@@ -4,7 +4,8 @@
 
 The targets are dnnl and onnxruntime, with the host as the third place. Placements are each target alone,
 `Priority` in both orders, and `LeastCost(MeasuredCost())`, which times each distinct unit once and keeps the
-times. All are built before any is timed; rounds are interleaved, and the answers of all are compared.
+times. All are built before any is timed; rounds are interleaved, and the answers of all are compared. Ways
+that lead to the same program share it and its times, so that they do not differ by noise alone.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax
 
 import annotated_region as ar
@@ -44,7 +46,6 @@ def main() -> int:
     for name in options.models:
         times, regions, gap = measure(name, model, options.rounds)
         best = min(statistics.median(each) for way, each in times.items() if way != MEASURED)
-        # Round by round against the best of the others in that round's company.
         ratio = statistics.median(times[MEASURED]) / best
         slow += ratio > 1.05
         shown = "  ".join(f"{way} {statistics.median(each):.2f}" for way, each in times.items())
@@ -67,24 +68,35 @@ def measure(
         "onnxruntime first": (TARGETS, ar.Priority(TARGETS[::-1])),
         MEASURED: (TARGETS, policy),
     }
-    image = next(iter(input_of(light_model(name)).values()))
-    machines = {}
-    for way, (targets, chosen) in ways.items():
-        executable = ar.build(ar.partition(mod, targets, chosen, prepare=False))
-        machines[way] = relax.VirtualMachine(executable, tvm.cpu())["main"]
-    argument = tvm.runtime.tensor(image)
-    expected = machines["dnnl"](argument).numpy()
-    times: dict[str, list[float]] = {way: [] for way in ways}
-    for way, run in machines.items():
-        np.testing.assert_allclose(run(argument).numpy(), expected, rtol=1e-3, atol=1e-4, err_msg=way)
-    order = list(ways)
+    programs = {way: ar.partition(mod, given, chosen, prepare=False) for way, (given, chosen) in ways.items()}
+    first = {way: _first_equal(way, programs) for way in ways}
+    machines = {
+        way: relax.VirtualMachine(ar.build(programs[way]), tvm.cpu())["main"] for way in set(first.values())
+    }
+    samples = _run(machines, tvm.runtime.tensor(next(iter(input_of(light_model(name)).values()))), rounds)
+    return {way: samples[first[way]] for way in ways}, regions, report["gap"]
+
+
+def _first_equal(way: str, programs: dict[str, tvm.IRModule]) -> str:
+    return next(other for other in programs if tvm_ffi.structural_equal(programs[other], programs[way]))
+
+
+def _run(machines: dict[str, Any], argument: Any, rounds: int) -> dict[str, list[float]]:
+    """Milliseconds of each program, in interleaved rounds; their answers have to agree."""
+    order = sorted(machines)
+    expected = machines[order[0]](argument).numpy()
+    for way in order[1:]:
+        np.testing.assert_allclose(
+            machines[way](argument).numpy(), expected, rtol=1e-3, atol=1e-4, err_msg=way
+        )
+    times: dict[str, list[float]] = {way: [] for way in order}
     for number in range(rounds):
         for way in order[number % len(order) :] + order[: number % len(order)]:
             machines[way](argument)
             began = time.perf_counter()
             machines[way](argument)
             times[way].append((time.perf_counter() - began) * 1e3)
-    return times, regions, report["gap"]
+    return times
 
 
 if __name__ == "__main__":
