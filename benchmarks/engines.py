@@ -1,4 +1,4 @@
-"""The engines that are measured: each takes a light model and answers one image."""
+"""The engines that are measured: each takes an ONNX model and answers one set of inputs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +22,7 @@ from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
 
-__all__ = ["FAST_ENGINES", "Engine", "Setting", "tvm_alone"]
+__all__ = ["BF16_ENGINES", "FAST_ENGINES", "Engine", "Setting", "tvm_alone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,8 @@ class Setting:
     ----------
     model
         The network, with its weights.
-    image
-        The input, by name.
+    inputs
+        What is asked, by name.
     threads
         How many threads the engine may use.
     target
@@ -41,7 +42,7 @@ class Setting:
     """
 
     model: onnx.ModelProto
-    image: Mapping[str, np.ndarray]
+    inputs: Mapping[str, np.ndarray]
     threads: int
     target: str
 
@@ -53,7 +54,7 @@ class Engine:
     Attributes
     ----------
     run
-        Answers the image.
+        Answers the inputs.
     seconds
         What it took to get ready: reading, partitioning, compiling.
     notes
@@ -72,15 +73,16 @@ def onnx_runtime(setting: Setting) -> Engine:
     options.intra_op_num_threads = setting.threads
     serialized = setting.model.SerializeToString()
     session = onnxruntime.InferenceSession(serialized, options, providers=["CPUExecutionProvider"])
-    feed = dict(setting.image)
+    feed = dict(setting.inputs)
     return Engine(lambda: session.run(None, feed)[0], time.perf_counter() - began)
 
 
-def on_onednn(setting: Setting) -> Engine:
+def on_onednn(setting: Setting, precision: str = "fp32") -> Engine:
     """The module partitioned for oneDNN; what is left is compiled by TVM."""
     began = time.perf_counter()
     mod = ar.partition(from_onnx(setting.model), ["dnnl"])
-    run = _on_virtual_machine(ar.build(mod, setting.target), setting)
+    executable = ar.build(mod, setting.target, {"dnnl": {"precision": precision}})
+    run = _on_virtual_machine(executable, setting)
     return Engine(run, time.perf_counter() - began, _placement(mod))
 
 
@@ -92,26 +94,26 @@ def tvm_alone(setting: Setting) -> Engine:
     return Engine(run, time.perf_counter() - began)
 
 
-def open_vino(setting: Setting) -> Engine:
-    """OpenVINO in single precision, tuned for latency."""
+def open_vino(setting: Setting, precision: str = "f32") -> Engine:
+    """OpenVINO, tuned for latency."""
     began = time.perf_counter()
     openvino = import_module("openvino")
     config = {
         "INFERENCE_NUM_THREADS": setting.threads,
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
         "PERFORMANCE_HINT": "LATENCY",
     }
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.onnx"
         file.write_bytes(setting.model.SerializeToString())
         compiled = openvino.Core().compile_model(str(file), "CPU", config)
-    arrays = list(setting.image.values())
+    arrays = list(setting.inputs.values())
     return Engine(lambda: compiled(arrays)[0], time.perf_counter() - began)
 
 
 def _on_virtual_machine(executable: Any, setting: Setting) -> Callable[[], np.ndarray]:
     machine = relax.VirtualMachine(executable, tvm.cpu())
-    arguments = [tvm.runtime.tensor(array) for array in setting.image.values()]
+    arguments = [tvm.runtime.tensor(array) for array in setting.inputs.values()]
     return lambda: machine["main"](*arguments).numpy()
 
 
@@ -129,9 +131,16 @@ def _placement(mod: tvm.IRModule) -> dict[str, Any]:
     return {"regions": len(external), "host": dict(host)}
 
 
+HAS_OPENVINO = find_spec("openvino") is not None
+
 # Every engine that is fast enough to run in each round.
 FAST_ENGINES: dict[str, Callable[[Setting], Engine]] = {
     "onnxruntime": onnx_runtime,
     "annotated-region": on_onednn,
-    **({"openvino": open_vino} if find_spec("openvino") else {}),
+    **({"openvino": open_vino} if HAS_OPENVINO else {}),
+}
+# The same with operands of products rounded to bfloat16.
+BF16_ENGINES: dict[str, Callable[[Setting], Engine]] = {
+    "annotated-region-bf16": partial(on_onednn, precision="bf16"),
+    **({"openvino-bf16": partial(open_vino, precision="bf16")} if HAS_OPENVINO else {}),
 }

@@ -1,11 +1,13 @@
-"""The nine light models side by side: annotated-region on oneDNN, ONNX Runtime, OpenVINO, TVM alone.
+"""Fifteen models side by side: annotated-region on oneDNN, ONNX Runtime, OpenVINO, TVM alone.
 
-    python benchmarks/inference.py --models resnet50 vgg19 --rounds 20 --tvm --json result.json
+    python benchmarks/inference.py --models resnet50 bert --rounds 20 --tvm --bf16 --json result.json
 
-All engines get the same weights, the same image and the same number of threads. The rounds are interleaved,
-so a busy machine slows all of them alike; read the ratios to ONNX Runtime, not the milliseconds. In each
-round an engine first runs once without being timed, while the idle threads of the one before it, which
-spin for a moment in hope of work, go to sleep. Answers are compared with ONNX Runtime's.
+The models are the nine light ones and those of `annotated_region.testing.family_models` at their usual size.
+All engines get the same weights, the same inputs and the same number of threads. The rounds are interleaved,
+so a busy machine slows all of them alike; read the ratios to ONNX Runtime, and to the better of it and
+OpenVINO (``pip install annotated-region[bench]``), not the milliseconds. In each round an engine first runs
+once without being timed, while the idle threads of the one before it, which spin for a moment in hope of
+work, go to sleep. Answers are compared with ONNX Runtime's.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ def main() -> int:
         os.environ[variable] = str(options.threads)
     side_by_side = importlib.import_module("side_by_side")
     report: dict[str, Any] = {"environment": side_by_side.environment(options.threads), "models": []}
-    for name in options.models or side_by_side.LIGHT_MODELS:
+    for name in options.models or side_by_side.MODELS:
+        tvm_rounds = options.tvm_rounds if options.tvm else 0
         result = side_by_side.measured(
-            name, options.rounds, options.tvm_rounds if options.tvm else 0, options.target, options.threads
+            name, options.rounds, tvm_rounds, options.bf16, options.target, options.threads
         )
         report["models"].append(result)
     print(side_by_side.table(report))
@@ -40,10 +43,11 @@ def main() -> int:
 def parsed() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--models", nargs="+", metavar="NAME", help="some of the nine; all if left out")
+    parser.add_argument("--models", nargs="+", metavar="NAME", help="some of them; all if left out")
     parser.add_argument("--rounds", type=int, default=20, help="interleaved rounds of the fast engines")
     parser.add_argument("--threads", type=int, default=2, help="threads of every engine")
     parser.add_argument("--target", default="llvm", help="TVM's target for what it compiles itself")
+    parser.add_argument("--bf16", action="store_true", help="measure products in bfloat16 as well")
     parser.add_argument("--tvm", action="store_true", help="measure TVM alone as well; it is slow")
     parser.add_argument("--tvm-rounds", type=int, default=3, help="rounds of TVM alone")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")

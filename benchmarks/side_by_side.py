@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from engines import FAST_ENGINES, Engine, Setting, tvm_alone
+from engines import BF16_ENGINES, FAST_ENGINES, Engine, Setting, tvm_alone
 
+from annotated_region.testing.family_models import FAMILIES, family_model, inputs_of
 from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model
 
-__all__ = ["LIGHT_MODELS", "all_well", "environment", "measured", "table"]
+__all__ = ["MODELS", "all_well", "environment", "measured", "table"]
 
+MODELS = (*LIGHT_MODELS, *FAMILIES)
 REFERENCE = "onnxruntime"
+PEERS = {"annotated-region": ("onnxruntime", "openvino"), "annotated-region-bf16": ("openvino-bf16",)}
+ROUNDED = 0.05  # how far, of the largest answer, one that was computed with bfloat16 may be off
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # how far an answer may be from the reference's
 RUNS = 3  # timed runs of an engine in a round, after one that is not timed
 PACKAGES = ("apache-tvm", "onnxruntime", "onednn-cpu-gomp", "openvino", "numpy", "onnx")
@@ -29,11 +33,23 @@ Figures = dict[str, Any]
 Samples = dict[str, list[list[float]]]  # engine -> for each round, the milliseconds of its runs
 
 
-def measured(name: str, rounds: int, tvm_rounds: int, target: str, threads: int) -> Figures:
+def setting_of(name: str, threads: int, target: str) -> Setting:
+    """A model with its inputs."""
+    if name in LIGHT_MODELS:
+        model = light_model(name)
+        return Setting(model, input_of(model), threads, target)
+    model = family_model(name)
+    return Setting(model, inputs_of(model), threads, target)
+
+
+def measured(name: str, rounds: int, tvm_rounds: int, bf16: bool, target: str, threads: int) -> Figures:
     """The figures of every engine on one model, in milliseconds; what fails has its error in their place."""
-    model = light_model(name)
-    setting = Setting(model, input_of(model), threads, target)
-    makers = {**FAST_ENGINES, **({"tvm": tvm_alone} if tvm_rounds else {})}
+    setting = setting_of(name, threads, target)
+    makers = {
+        **FAST_ENGINES,
+        **(BF16_ENGINES if bf16 else {}),
+        **({"tvm": tvm_alone} if tvm_rounds else {}),
+    }
     ready = {maker: _ready(maker, makers[maker], setting) for maker in makers}
     engines = {maker: engine for maker, engine in ready.items() if isinstance(engine, Engine)}
     samples: Samples = {maker: [] for maker in engines}
@@ -91,14 +107,26 @@ def _figures(name: str, engine: Engine, samples: Samples, engines: Mapping[str, 
         **engine.notes,
     }
     if REFERENCE in engines:
-        # Round by round, so that what disturbs a round disturbs both sides of its ratio.
-        pairs = zip(samples[name], samples[REFERENCE], strict=False)
-        ratios = [statistics.median(own) / statistics.median(reference) for own, reference in pairs]
         answer, expected = engine.run(), engines[REFERENCE].run()
-        figures["ratio"] = statistics.median(ratios)
+        figures["ratio"] = _ratio(samples[name], samples[REFERENCE])
         figures["largest_difference"] = float(np.abs(answer - expected).max())
-        figures["agrees"] = bool(np.allclose(answer, expected, rtol=RELATIVE, atol=ABSOLUTE))
+        figures["agrees"] = _agrees(name, answer, expected)
+    peers = [samples[peer] for peer in PEERS.get(name, ()) if peer in samples]
+    if peers:
+        figures["to_best_peer"] = max(_ratio(samples[name], peer) for peer in peers)
     return figures
+
+
+def _ratio(own: list[list[float]], other: list[list[float]]) -> float:
+    """Round by round, so that what disturbs a round disturbs both sides of its ratio."""
+    pairs = zip(own, other, strict=False)
+    return statistics.median(statistics.median(left) / statistics.median(right) for left, right in pairs)
+
+
+def _agrees(name: str, answer: np.ndarray, expected: np.ndarray) -> bool:
+    if name.endswith("-bf16"):
+        return bool(np.abs(answer - expected).max() <= ROUNDED * np.abs(expected).max())
+    return bool(np.allclose(answer, expected, rtol=RELATIVE, atol=ABSOLUTE))
 
 
 def environment(threads: int) -> Figures:
@@ -129,11 +157,12 @@ def _version(package: str) -> str | None:
 def table(report: Figures) -> str:
     """The report as text: a line for each engine on each model, and the mean of the ratios."""
     surroundings = ", ".join(f"{key} {value}" for key, value in report["environment"].items())
-    head = f"{'model':<13} {'engine':<17} {'median ms':>10} {'min':>9} {'max':>9} {'ratio':>7}  answer"
+    columns = f"{'median ms':>10} {'min':>9} {'max':>9} {'ratio':>7} {'to best':>8}"
+    head = f"{'model':<13} {'engine':<22} {columns}  answer"
     lines = [surroundings, "", head]
     for result in report["models"]:
         for name, figures in result["engines"].items():
-            lines.append(f"{result['model']:<13} {name:<17} {_columns(figures)}")
+            lines.append(f"{result['model']:<13} {name:<22} {_columns(figures)}")
     return "\n".join([*lines, "", *_means(report)])
 
 
@@ -142,22 +171,25 @@ def _columns(figures: Figures) -> str:
         return str(figures["error"]).splitlines()[0]
     times = f"{figures['median_ms']:>10.2f} {figures['min_ms']:>9.2f} {figures['max_ms']:>9.2f}"
     answer = {True: "agrees", False: "DIFFERS", None: "-"}[figures.get("agrees")]
+    answer += f" ({figures['largest_difference']:.1e})" if "largest_difference" in figures else ""
+    best = f"{figures['to_best_peer']:>8.2f}" if "to_best_peer" in figures else f"{'':>8}"
     regions = f", regions: {figures['regions']}" if "regions" in figures else ""
     host = ", ".join(f"{count} {name}" for name, count in figures.get("host", {}).items())
-    return (
-        f"{times} {figures.get('ratio', float('nan')):>7.2f}  {answer}{regions}{host and f', host: {host}'}"
-    )
+    ratios = f"{figures.get('ratio', float('nan')):>7.2f} {best}"
+    return f"{times} {ratios}  {answer}{regions}{host and f', host: {host}'}"
 
 
 def _means(report: Figures) -> Iterator[str]:
-    ratios: dict[str, list[float]] = {}
-    for result in report["models"]:
-        for name, figures in result["engines"].items():
-            if "ratio" in figures:
-                ratios.setdefault(name, []).append(figures["ratio"])
-    for name, values in ratios.items():
-        mean = statistics.geometric_mean(values)
-        yield f"{name}: {mean:.2f} times {REFERENCE}'s time (geometric mean of {len(values)} models)"
+    for figure, what in (("ratio", f"{REFERENCE}'s time"), ("to_best_peer", "the time of the best peer")):
+        ratios: dict[str, list[float]] = {}
+        for result in report["models"]:
+            for name, figures in result["engines"].items():
+                if figure in figures:
+                    ratios.setdefault(name, []).append(figures[figure])
+        for name, values in ratios.items():
+            mean, worst = statistics.geometric_mean(values), max(values)
+            count = f"geometric mean of {len(values)} models"
+            yield f"{name}: {mean:.2f} times {what} ({count}), worst {worst:.2f}"
 
 
 def all_well(report: Figures) -> bool:
