@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax
 
-from annotated_region.layout_plan.views import Root, Storage, extents_of, same_extent
-from annotated_region.layouts.layout import Piece, cuts
+from annotated_region.layout_plan.views import Root, Storage, View, extents_of, same_extent
+from annotated_region.layouts.layout import split
 
-__all__ = ["Conversion", "converted", "converted_constant", "reshaped", "same_shape"]
+__all__ = ["Conversion", "conversions", "converted", "converted_constant", "same_shape"]
 
 Emit = Callable[[relax.Expr], relax.Var]
 """Binds an expression to a new variable."""
 
 
+@dataclass(frozen=True, slots=True)
 class Conversion:
-    """The way from one storage of a root to another: reshape, transpose, reshape.
+    """One step from a storage of a root to another: reshape, transpose, reshape.
 
     Pieces are cut where those of the other storage are cut, so that both are orders of the same parts:
 
-        (N) (C: 4..) (H) (W) (C: ..4)   from blocks of 4
-        (N) (C: 16..) (H) (W) (C: ..16)     to blocks of 16    parts C: 16.., 4..16, ..4
+        (N) (C: 4..) (H) (W) (C: ..4)       from blocks of 4
+        (N) (C: 16..) (H) (W) (C: ..16)     to blocks of 16        parts C: 16.., 4..16, ..4
 
     Attributes
     ----------
@@ -35,16 +36,8 @@ class Conversion:
         The new order of the parts.
     """
 
-    def __init__(self, root: Root, old: Storage, new: Storage) -> None:
-        weights = {
-            axis: sorted({*cuts(old).get(axis, ()), *cuts(new).get(axis, ())}) for axis in cuts((*old, *new))
-        }
-        before, after = (
-            [part for piece in storage for part in _parts(piece, weights[piece.axis])]
-            for storage in (old, new)
-        )
-        self.parts = tuple(_extent(part, root.extents[part.axis]) for part in before)
-        self.axes = tuple(before.index(part) for part in after)
+    parts: tuple[Any, ...]
+    axes: tuple[int, ...]
 
     @property
     def is_trivial(self) -> bool:
@@ -52,14 +45,25 @@ class Conversion:
         return self.axes == tuple(range(len(self.axes)))
 
 
-def converted(expr: relax.Expr, conversion: Conversion, shape: Sequence[Any], emit: Emit) -> relax.Expr:
+def conversions(root: Root, old: Storage, new: Storage) -> list[Conversion]:
+    """The steps from one storage to another: one, or two where the cuts of both do not fit together."""
+    parts_of = split((*old, *new))
+    if parts_of is None:
+        plain = View.of(root).storage()
+        return conversions(root, old, plain) + conversions(root, plain, new)
+    before, after = ([part for piece in storage for part in parts_of(piece)] for storage in (old, new))
+    return [Conversion(tuple(map(root.extent, before)), tuple(map(before.index, after)))]
+
+
+def converted(expr: relax.Expr, steps: Sequence[Conversion], shape: Sequence[Any], emit: Emit) -> relax.Expr:
     """`expr` in another storage and shape; what it takes before the last step is emitted."""
-    if conversion.is_trivial:
-        return reshaped(expr, shape)
-    parts = reshaped(expr, conversion.parts)
-    moved = relax.op.permute_dims(parts if parts.same_as(expr) else emit(parts), list(conversion.axes))
-    ordered = [conversion.parts[axis] for axis in conversion.axes]
-    return moved if same_shape(ordered, shape) else reshaped(emit(moved), shape)
+    now: Sequence[Any] | None = None
+    for step in steps:
+        if not step.is_trivial:
+            parts = _bound(reshaped(_bound(expr, emit), step.parts), emit)
+            expr = relax.op.permute_dims(parts, list(step.axes))
+            now = [step.parts[axis] for axis in step.axes]
+    return expr if same_shape(now, shape) else reshaped(_bound(expr, emit), shape)
 
 
 def reshaped(expr: relax.Expr, shape: Sequence[Any]) -> relax.Expr:
@@ -70,26 +74,19 @@ def reshaped(expr: relax.Expr, shape: Sequence[Any]) -> relax.Expr:
 
 
 def converted_constant(
-    constant: tvm.ir.GenericConst, conversion: Conversion, shape: Sequence[Any]
+    constant: tvm.ir.GenericConst, steps: Sequence[Conversion], shape: Sequence[Any]
 ) -> tvm.ir.GenericConst:
     """A constant in another storage and shape."""
     value = constant.value.numpy()
-    moved = value.reshape(conversion.parts).transpose(conversion.axes).reshape(shape)
-    return relax.const(np.ascontiguousarray(moved), constant.ty.dtype)
+    for step in steps:
+        value = value.reshape(step.parts).transpose(step.axes)
+    return relax.const(np.ascontiguousarray(value.reshape(shape)), constant.ty.dtype)
+
+
+def _bound(expr: relax.Expr, emit: Emit) -> relax.Expr:
+    return emit(expr) if isinstance(expr, tvm.ir.Call) else expr
 
 
 def same_shape(one: Sequence[Any] | None, other: Sequence[Any]) -> bool:
     """Whether two shapes are known and the same."""
     return one is not None and len(one) == len(other) and all(map(same_extent, one, other))
-
-
-def _parts(piece: Piece, weights: Sequence[int]) -> list[Piece]:
-    """The piece cut at all weights inside it, the highest digits first."""
-    inside = [w for w in weights if w >= piece.low and (piece.high is None or w < piece.high)]
-    return [Piece(piece.axis, low, high) for low, high in pairwise([*inside, piece.high]) if low][::-1]
-
-
-def _extent(piece: Piece, extent: Any) -> Any:
-    if piece.is_whole:
-        return extent
-    return extent // piece.low if piece.high is None else piece.high // piece.low

@@ -9,7 +9,7 @@ from tvm import relax
 
 from annotated_region.layout_plan.described_call import changed_call, result_extents
 from annotated_region.layout_plan.reading import Step
-from annotated_region.layout_plan.views import Storage, View, same_extent
+from annotated_region.layout_plan.views import MisfitError, Storage, View, same_extent
 from annotated_region.layouts import (
     Layout,
     LayoutChange,
@@ -149,7 +149,7 @@ class _Found:
         new = []
         for view in self.leading():
             if view.root.number == number:
-                for layout in (view.layout(storage), *self._named(view, storage)):
+                for layout in (*_told(view, storage), *self._named(view, storage)):
                     new += self._try(layout)
         return new
 
@@ -214,8 +214,23 @@ def _uses_as_it_was(step: Step) -> frozenset[_Use]:
     )
 
 
+def _told(view: View, storage: Storage) -> list[Layout]:
+    """The layout of a view in which its root is stored as told, if there is one."""
+    try:
+        return [view.layout(storage)]
+    except MisfitError:
+        return []
+
+
 def _possible(step: Step, change: LayoutChange) -> StepOption | None:
-    """The option of a change; None if the types do not fit together."""
+    """The option of a change; None if the types or the cuts of axes do not fit together."""
+    try:
+        return _typed(step, change)
+    except MisfitError:
+        return None
+
+
+def _typed(step: Step, change: LayoutChange) -> StepOption | None:
     assert step.call is not None
     operands = {}
     uses = set()

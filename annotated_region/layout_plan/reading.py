@@ -2,7 +2,7 @@
 
 The cases:
 
-1. another name, a transpose, a reshape that adds or removes axes of extent one: a view of the same root;
+1. another name, a transpose, a reshape that splits or joins whole axes: a view of the same root;
 2. a tuple, a field of a known tuple: views of what is inside;
 3. a call of one op with a layout rule: a node with an option for each layout that may be of use;
 4. anything else: a node that reads and makes everything as it is.

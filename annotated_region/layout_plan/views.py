@@ -1,30 +1,40 @@
 """Views: what is known of how values hang together, so that a transpose is only another name for a value.
 
 ``y = permute_dims(x)`` moves nothing as long as whoever reads ``y`` can read ``x`` as it is stored. So values
-that differ only in the order of their axes, or in axes of extent one, are views of one root:
+that hold the same elements in another order of indices are views of one root. Each axis of a view is a
+sequence of pieces of the root's axes:
 
-    x: NCHW    y = permute_dims(x, [0, 2, 3, 1])    z = squeeze(y)        one root, three views
+    x: NCHW            (N) (C) (H) (W)
+    reshape            (N) (C: 8..) (C: ..8) (H) (W)       splits the channels into groups of 8
+    permute_dims       (N) (C: ..8) (C: 8..) (H) (W)
+    reshape            (N) (C: ..8, C: 8..) (H) (W)        joins them: a channel shuffle, a view of x
 
-How a root is stored is told by the pieces of its axes, without axes of extent one: these take no part in the
-order of the elements. Changing between two such tellings that are equal is a reshape, which costs nothing.
+How a root is stored is told by the order of its pieces. Axes of extent one take no part in that. Changing
+between two shapes with the same order is a reshape, which costs nothing.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import relax
 
-from annotated_region.layouts.layout import Layout, Piece, merged
+from annotated_region.layouts.layout import Layout, Piece, extent_of, merged, split
 
-__all__ = ["Root", "Storage", "View", "extents_of", "same_but_units", "same_extent"]
+__all__ = ["MisfitError", "Root", "Storage", "View", "extents_of", "same_extent"]
 
 Storage = tuple[Piece, ...]
 """The order in which the elements of a root are stored: pieces of its axes."""
+
+
+class MisfitError(Exception):
+    """A layout cuts an axis where it cannot be cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,56 +58,75 @@ class Root:
     dtype: str
     is_constant: bool = False
 
+    def extent(self, piece: Piece) -> Any:
+        """The extent of a piece of one of its axes."""
+        return extent_of(piece, self.extents[piece.axis])
+
+    def ordered(self, pieces: Sequence[Piece]) -> Storage:
+        """The storage that pieces tell, in its one form: without units, in as few pieces as possible."""
+        known = [piece for piece in pieces if not _is_unit(self.extent(piece))]
+        top = [Piece(p.axis, p.low, None) if p.high == self.extents[p.axis] else p for p in known]
+        return merged(top)
+
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor as another arrangement of a root's axes.
+    """A tensor as another arrangement of a root's elements.
 
     Attributes
     ----------
     root
         What it shows.
     axes
-        For each of its axes, the axis of the root; None for one of extent one that the root may lack.
+        For each of its axes the pieces of the root, the most significant first; none for an extent of one.
     """
 
     root: Root
-    axes: tuple[int | None, ...]
+    axes: tuple[Storage, ...]
 
     @staticmethod
     def of(root: Root) -> View:
         """The root itself."""
-        return View(root, tuple(range(len(root.extents))))
+        return View(root, tuple(root.ordered([Piece(axis)]) for axis in range(len(root.extents))))
 
     @property
     def extents(self) -> tuple[Any, ...]:
         """The shape of the view."""
-        return tuple(1 if axis is None else self.root.extents[axis] for axis in self.axes)
+        return tuple(
+            self.root.extent(axis[0]) if len(axis) == 1 else prod(map(self.root.extent, axis))
+            for axis in self.axes
+        )
 
     def permuted(self, order: Sequence[int]) -> View:
         """What ``permute_dims(self, order)`` is."""
         return View(self.root, tuple(self.axes[axis] for axis in order))
 
     def reshaped(self, extents: Sequence[Any]) -> View | None:
-        """The view of another shape; None unless the shapes differ in axes of extent one only."""
-        places = same_but_units(self.extents, extents)
-        if places is None:
+        """What ``reshape(self, extents)`` is; None if it cuts an axis where it cannot be cut."""
+        left = deque(piece for axis in self.axes for piece in axis)
+        axes = [self._taken(left, extent) for extent in extents]
+        if left or None in axes:
             return None
-        return View(self.root, tuple(None if place is None else self.axes[place] for place in places))
+        return View(self.root, tuple(self.root.ordered(axis) for axis in axes if axis is not None))
 
     def storage(self, layout: Layout | None = None) -> Storage:
         """How the root is stored if the view is stored in `layout`, or as it is.
 
         A layout of higher rank reads the view as broadcasting does.
+
+        Raises
+        ------
+        MisfitError
+            The layout has blocks that cut an axis of several pieces inside of one.
         """
         layout = layout or Layout.of_order(range(len(self.axes)))
         lifted = layout.rank - len(self.axes)
-        pieces = [
-            self._piece(piece, self.axes[piece.axis - lifted])
+        digits = (
+            self._digits(self.axes[piece.axis - lifted], piece)
             for piece in layout.pieces
             if piece.axis >= lifted
-        ]
-        return merged([piece for piece in pieces if piece is not None])
+        )
+        return self.root.ordered(sum(digits, ()))
 
     def shape(self, layout: Layout) -> tuple[Any, ...] | None:
         """The shape of what is stored in `layout`; None if blocks do not fit."""
@@ -105,23 +134,73 @@ class View:
         return layout.shape((1,) * lifted + self.extents)
 
     def layout(self, storage: Storage) -> Layout:
-        """The layout of the view in which its root is stored as told; axes of extent one stay in place."""
-        own = {axis: place for place, axis in enumerate(self.axes)}
-        pieces = [Piece(own[piece.axis], piece.low, piece.high) for piece in storage]
-        used = {piece.axis for piece in pieces}
-        for unit in (place for place in range(len(self.axes)) if place not in used):
+        """The layout of the view in which its root is stored as told; axes of extent one stay in place.
+
+        Raises
+        ------
+        MisfitError
+            The cuts of the storage and of the view do not fit together.
+        """
+        everything = [*storage, *(piece for axis in self.axes for piece in axis)]
+        parts_of = split(everything)
+        if parts_of is None:
+            raise MisfitError
+        own: dict[Piece, Piece] = {}
+        for place, axis in enumerate(self.axes):
+            low, high = 1, None
+            for part in reversed([part for piece in axis for part in parts_of(piece)]):
+                extent = self.root.extent(part)
+                high = low * extent if isinstance(extent, int) else None
+                own[part] = Piece(place, low, high)
+                last, low = part, high or low
+            if axis:
+                own[last] = Piece(place, own[last].low)
+        pieces = list(merged([own[part] for piece in storage for part in parts_of(piece)]))
+        for unit in (place for place, axis in enumerate(self.axes) if not axis):
             behind = (index for index, piece in enumerate(pieces) if piece.axis > unit)
             pieces.insert(next(behind, len(pieces)), Piece(unit))
         return Layout(tuple(pieces))
 
-    def _piece(self, piece: Piece, axis: int | None) -> Piece | None:
-        """The piece of the root's axis; None if its extent is one."""
-        extent = 1 if axis is None else self.root.extents[axis]
-        if axis is None or (isinstance(extent, int) and extent <= piece.low and not piece.is_whole):
-            return None
-        if isinstance(extent, int) and extent == 1:
-            return None
-        return Piece(axis, piece.low, None if piece.high == extent else piece.high)
+    def _taken(self, left: deque[Piece], wanted: Any) -> list[Piece] | None:
+        """The next pieces, taken away, that make up an extent; None if there are none that do."""
+        taken: list[Piece] = []
+        rest = wanted
+        while not _is_unit(rest):
+            if not left:
+                return None
+            piece = left.popleft()
+            extent = self.root.extent(piece)
+            if same_extent(extent, rest):
+                rest = 1
+            elif not isinstance(extent, int) or not isinstance(rest, int) or 0 in (extent, rest):
+                return None
+            elif rest % extent == 0:
+                rest //= extent
+            elif extent % rest == 0:
+                cut = piece.low * (extent // rest)
+                left.appendleft(Piece(piece.axis, piece.low, cut))
+                piece, rest = Piece(piece.axis, cut, piece.high), 1
+            else:
+                return None
+            taken.append(piece)
+        return taken
+
+    def _digits(self, axis: Storage, piece: Piece) -> Storage:
+        """The part of an axis that a piece of it takes."""
+        if piece.is_whole:
+            return axis
+        found: list[Piece] = []
+        weight = 1
+        for digit in reversed(axis):
+            above = weight * self.root.extent(digit)
+            low, high = max(piece.low, weight), above if piece.high is None else min(piece.high, above)
+            if low < high:
+                if low % weight or high % low or above % high:
+                    raise MisfitError
+                top = digit.high if high == above else digit.low * (high // weight)
+                found.insert(0, Piece(digit.axis, digit.low * (low // weight), top))
+            weight = above
+        return tuple(found)
 
 
 def extents_of(ty: Any) -> tuple[Any, ...] | None:
@@ -131,24 +210,12 @@ def extents_of(ty: Any) -> tuple[Any, ...] | None:
     return tuple(int(e) if isinstance(e, tvm.tirx.IntImm) else e for e in ty.shape.values)
 
 
-def same_but_units(old: Sequence[Any], new: Sequence[Any]) -> tuple[int | None, ...] | None:
-    """For each new axis, the old one; None for units. None altogether if the shapes differ otherwise."""
-    old_places = [place for place, extent in enumerate(old) if not _is_unit(extent)]
-    new_places = [place for place, extent in enumerate(new) if not _is_unit(extent)]
-    if len(old_places) != len(new_places):
-        return None
-    pairs = dict(zip(new_places, old_places, strict=True))
-    if any(not same_extent(new[place], old[other]) for place, other in pairs.items()):
-        return None
-    return tuple(pairs.get(place) for place in range(len(new)))
-
-
-def _is_unit(extent: Any) -> bool:
-    return isinstance(extent, int) and extent == 1
-
-
 def same_extent(one: Any, other: Any) -> bool:
     """Whether two extents, integers or expressions, are the same."""
     if isinstance(one, int) or isinstance(other, int):
         return isinstance(one, int) and isinstance(other, int) and one == other
     return bool(tvm_ffi.structural_equal(one, other))
+
+
+def _is_unit(extent: Any) -> bool:
+    return isinstance(extent, int) and extent == 1

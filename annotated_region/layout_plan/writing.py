@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from annotated_region.layout_plan.copies import Conversion, converted, converted_constant, same_shape
+from annotated_region.layout_plan.copies import conversions, converted, converted_constant, same_shape
 from annotated_region.layout_plan.described_call import changed_call
 from annotated_region.layout_plan.options import StepOption
 from annotated_region.layout_plan.reading import Names, Step, variables_of
@@ -127,7 +127,7 @@ class BlockWriter:
             return self.leaf(view, view.storage(layout), shape)
         if layout is None:
             return expr
-        return converted_constant(expr, Conversion(view.root, view.storage(), view.storage(layout)), shape)
+        return converted_constant(expr, conversions(view.root, view.storage(), view.storage(layout)), shape)
 
     def leaf(self, view: View, storage: Storage, shape: Sequence[Any]) -> relax.Expr:
         """A variable that holds the root of a view in a storage and a shape."""
@@ -145,8 +145,8 @@ class BlockWriter:
             if same_shape(extents_of(expr.ty), shape):
                 return expr
         source = storage if storage in known else next(iter(known))
-        conversion = Conversion(view.root, source, storage)
-        return converted(self.bound(known[source]), conversion, shape, lambda expr: self.emit(expr, "lv"))
+        steps = conversions(view.root, source, storage)
+        return converted(self.bound(known[source]), steps, shape, lambda expr: self.emit(expr, "lv"))
 
     def known(self, view: View) -> dict[Storage, list[relax.Expr]]:
         """How the root of a view is stored so far."""

@@ -8,13 +8,14 @@ A layout is relative to a tensor's own axes. Each axis of what is stored is a pi
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import pairwise
 from typing import Any
 
-__all__ = ["Layout", "Piece"]
+__all__ = ["Layout", "Piece", "extent_of", "merged", "split"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +138,28 @@ def merged(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
     return tuple(runs)
 
 
-def cuts(pieces: Sequence[Piece]) -> dict[int, tuple[int, ...]]:
-    """For each axis, the weights at which pieces of it begin, ascending."""
-    by_axis = sorted((piece.axis, piece.low) for piece in pieces)
-    return {axis: tuple(low for _, low in group) for axis, group in groupby(by_axis, lambda cut: cut[0])}
+def split(pieces: Sequence[Piece]) -> Callable[[Piece], tuple[Piece, ...]] | None:
+    """A function that cuts a piece wherever one of `pieces` begins; None if the cuts do not fit together."""
+    cuts: dict[int, list[int]] = {}
+    for piece in pieces:
+        cuts.setdefault(piece.axis, []).append(piece.low)
+    weights = {axis: sorted(set(lows)) for axis, lows in cuts.items()}
+    if any(high % low for lows in weights.values() for low, high in pairwise(lows)):
+        return None
+
+    def parts(piece: Piece) -> tuple[Piece, ...]:
+        inside = (w for w in weights[piece.axis] if w >= piece.low and w < (piece.high or math.inf))
+        bounds = pairwise([*inside, piece.high])
+        return tuple(Piece(piece.axis, low, high) for low, high in bounds if low)[::-1]
+
+    return parts
+
+
+def extent_of(piece: Piece, extent: Any) -> Any:
+    """The extent of a piece of an axis; the blocks fit into it."""
+    if piece.is_whole:
+        return extent
+    return extent // piece.low if piece.high is None else piece.high // piece.low
 
 
 def _block(old: str, letter: str, size: int) -> Piece:
@@ -152,7 +171,4 @@ def _extent(piece: Piece, extent: Any) -> Any:
         return extent if piece.is_whole else None
     if extent == 1:
         return 1
-    block = piece.high or piece.low
-    if extent % block:
-        return None
-    return extent // piece.low if piece.high is None else piece.high // piece.low
+    return None if extent % (piece.high or piece.low) else extent_of(piece, extent)
