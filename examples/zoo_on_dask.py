@@ -1,6 +1,6 @@
 """A model zoo on a cluster: each model is lowered on a worker, the counts come together here.
 
-    pip install distributed
+    pip install 'annotated-region[cluster]'
     python examples/zoo_on_dask.py zoo/*.onnx
 
 The cluster is a local one with two processes; hand the address of yours to `Client` instead.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from concurrent.futures import Executor, Future
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -108,11 +109,11 @@ def extract_hashed_functions(
     """
     models = [("main", mods)] if isinstance(mods, tvm.IRModule) else mods
     found: dict[int, _Entry] = {}
-    with _bar() if progress else nullcontext() as bar:
-        shown = models if bar is None else bar.track(models, description="extracting")
-        for name, extracts in _extracted(shown, target, executor):
+    with _shown(models, progress) as advance:
+        for name, extracts in _extracted(models, target, executor):
             for extract in extracts:
                 _entry_for(extract, found, hash_function).sites.setdefault(name, []).append(extract.site)
+            advance()
     return {key: entry.finished() for key, entry in found.items()}
 
 
@@ -160,14 +161,17 @@ def _from_text(text: str, expected: int) -> _Portable:
 
 
 class _Work:
-    """A model on its way to an executor."""
+    """A model on its way to where it is lowered, which takes it out."""
 
     def __init__(self, name: str, source: Source) -> None:
         self.name = name
-        self.source = source
+        self.source: Source | None = source
 
-    def module(self) -> tvm.IRModule:
-        return self.source if isinstance(self.source, tvm.IRModule) else self.source()
+    def taken(self) -> tvm.IRModule:
+        """The module, which nothing here holds any longer."""
+        source, self.source = self.source, None
+        assert source is not None, "a model is lowered once"
+        return source if isinstance(source, tvm.IRModule) else source()
 
     def __reduce__(self) -> tuple[Any, ...]:
         if isinstance(self.source, tvm.IRModule):
@@ -184,11 +188,14 @@ def _extracted(
     """What each model calls, in the order of the models."""
     if executor is None:
         for name, source in models:
-            yield name, _extract(_Work(name, source), target)
+            work = _Work(name, source)
+            del source  # else this model would still be here while the next one is made
+            yield name, _extract(work, target)
         return
     pending: deque[tuple[str, Future[list[_Extract]]]] = deque()
     for name, source in models:
         pending.append((name, executor.submit(_extract, _Work(name, source), target)))
+        del source
         if len(pending) > _AHEAD:
             first, future = pending.popleft()
             yield first, future.result()
@@ -198,7 +205,9 @@ def _extracted(
 
 
 def _extract(work: _Work, target: str | tvm.target.Target | None) -> list[_Extract]:
-    module = fused(work.module(), target)
+    module = fused(work.taken(), target)
+    # TVM's legalization leaves Python objects that hold each other, and with them the weights of the model.
+    gc.collect()
     nameless: dict[tvm.ir.GlobalVar, _Portable] = {}
     extracts = []
     for call in primitive_calls(module):
@@ -228,6 +237,13 @@ def _entry_for(
     return found[key]
 
 
-def _bar() -> Progress:
+@contextmanager
+def _shown(models: Iterable[tuple[str, Source]], wanted: bool) -> Iterator[Callable[[], None]]:
+    """What to call after each model, so that a progress bar moves, if one is wanted."""
+    if not wanted:
+        yield lambda: None
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("extracting", total=len(models) if isinstance(models, Sized) else None)
+        yield lambda: bar.advance(task)

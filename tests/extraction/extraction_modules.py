@@ -6,7 +6,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-__all__ = ["every_kind_of_call", "small_network"]
+__all__ = ["every_kind_of_call", "nested_calls", "small_network"]
 
 _SCRIPT = """
 @I.ir_module
@@ -59,6 +59,44 @@ class Module:
         z = R.call_tir_inplace(cls.in_place, (y,), inplace_indices=[0], out_ty=[R.Tensor((4,), "float32")])
         return z
 """
+
+
+_NESTED = """
+@I.ir_module
+class Module:
+    @T.prim_func(private=True, s_tir=True)
+    def twice(a: T.Buffer((T.int64(4),), "float32"), b: T.Buffer((T.int64(4),), "float32")):
+        for i in range(T.int64(4)):
+            with T.sblock("b"):
+                v = T.axis.spatial(T.int64(4), i)
+                b[v] = a[v] * T.float32(2)
+
+    @R.function
+    def main(c: R.Tensor((), "bool"), x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        cls = Module
+        @R.function
+        def inner(a: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            b = R.call_tir(cls.twice, (a,), out_ty=R.Tensor((4,), "float32"))
+            return b
+
+        s = inner(x)
+        t = inner(s)
+        if c:
+            if c:
+                u = R.call_tir(cls.twice, (t,), out_ty=R.Tensor((4,), "float32"))
+            else:
+                v = R.call_tir(cls.twice, (x,), out_ty=R.Tensor((4,), "float32"))
+                u = R.call_tir(cls.twice, (v,), out_ty=R.Tensor((4,), "float32"))
+            y = u
+        else:
+            y = R.call_tir(cls.twice, (s,), out_ty=R.Tensor((4,), "float32"))
+        return y
+"""
+
+
+def nested_calls() -> tvm.IRModule:
+    """Calls in a local function, and in the branches of an `If` that stands in a branch of another."""
+    return tvm.script.from_source(_NESTED)
 
 
 def every_kind_of_call() -> tvm.IRModule:

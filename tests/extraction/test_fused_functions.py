@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
+from calls_inside import differences
 from extraction_modules import every_kind_of_call, small_network
 from hypothesis import given
-from naive_walk import fuse
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region.testing import Ingredients, modules
 from annotated_region.testing.graphs import SIX_OPS, module_of
+from annotated_region.testing.light_models import input_of, light_model, light_module
 
 
 def names_of(mod):
@@ -52,25 +53,6 @@ def test_a_malformed_module_is_refused():
         ar.extract_fused_functions(dict(mod.functions_items()))
 
 
-def calls_inside(mod, *arguments):
-    """Name, arguments before and after, of every call of a TensorIR function while `mod` runs."""
-    machine = relax.VirtualMachine(tvm.compile(fuse(mod), "llvm"), tvm.cpu())
-    primitive = set(names_of(ar.extract_fused_functions(mod)))
-    calls, running = [], []
-
-    def watch(_function, name, before, _result, *values):
-        if name in primitive:
-            numbers = [value.numpy().copy() for value in values if isinstance(value, tvm.runtime.Tensor)]
-            if before:
-                running.append(numbers)
-            else:
-                calls.append((name, running.pop(), numbers))
-
-    machine.set_instrument(watch)
-    machine["main"](*arguments)
-    return calls
-
-
 NETWORKS = {
     "network": (small_network, [(1, 4, 6, 6)]),
     "six ops": (lambda: module_of(SIX_OPS), [(2, 3), (2, 3)]),
@@ -80,18 +62,15 @@ NETWORKS = {
 @pytest.mark.parametrize("name", NETWORKS)
 def test_built_alone_it_computes_what_it_does_inside(name):
     make, shapes = NETWORKS[name]
-    mod = make()
     random = np.random.default_rng(0)
-    inputs = [tvm.runtime.tensor(random.standard_normal(shape, dtype=np.float32)) for shape in shapes]
-    extracted = ar.extract_fused_functions(mod)
-    calls = calls_inside(mod, *inputs)
-    assert {name for name, _before, _after in calls} == set(names_of(extracted))
-    for name, before, after in calls:
-        alone = tvm.compile(tvm.IRModule({name: extracted[name]}), "llvm")
-        buffers = [tvm.runtime.tensor(value) for value in before]
-        alone[name](*buffers)
-        for buffer, expected in zip(buffers, after, strict=True):
-            np.testing.assert_allclose(buffer.numpy(), expected, rtol=1e-5, atol=1e-6)
+    inputs = [random.standard_normal(shape, dtype=np.float32) for shape in shapes]
+    assert max(differences(make(), inputs, calls=100).values()) < 1e-6
+
+
+def test_built_alone_it_computes_what_it_does_inside_a_light_model():
+    found = differences(light_module("squeezenet"), list(input_of(light_model("squeezenet")).values()))
+    assert len(found) > 10
+    assert max(found.values()) < 1e-5
 
 
 def test_as_relax_each_function_can_be_built_and_run_alone():
@@ -120,6 +99,12 @@ def test_as_relax_an_op_that_stands_alone_is_a_function_too():
     ]
     assert sorted(public) == ["fused_again", "fused_in_place", "fused_twice"]
     relax.analysis.well_formed(functions)
+    machine = relax.VirtualMachine(tvm.compile(functions, "llvm"), tvm.cpu())
+    expected = {"fused_again": [0, 2, 4, 6], "fused_in_place": [1, 2, 3, 4], "fused_twice": [0, 2, 4, 6]}
+    for name, numbers in expected.items():
+        result = machine[name](tvm.runtime.tensor(np.arange(4, dtype="float32")))
+        result = result if hasattr(result, "numpy") else result[0]
+        np.testing.assert_array_equal(result.numpy(), numbers)
 
 
 @given(modules(Ingredients(nodes=8, effects=False)))

@@ -2,14 +2,18 @@
 
 import multiprocessing
 import pickle
+import weakref
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 
+import numpy as np
 import pytest
+import tvm
 import tvm_ffi
-from extraction_modules import every_kind_of_call, small_network
+from extraction_modules import every_kind_of_call, nested_calls, small_network
 from hypothesis import given
 from naive_walk import TARGET, assert_same_tasks, count_by_function, fuse, tvm_tasks
+from tvm import relax
 
 import annotated_region as ar
 from annotated_region.extraction import CallSite
@@ -48,6 +52,7 @@ def test_counts_and_weights_are_those_of_a_naive_walk_and_of_tvm_on_a_light_mode
     "make",
     [
         every_kind_of_call,
+        nested_calls,
         small_network,
         partial(residual, 60),
         partial(inception, 60),
@@ -71,6 +76,11 @@ def test_every_call_is_counted_where_it_stands():
         CallSite("main", "y_then"), CallSite("main", "y_else"), CallSite("sub", "y"),
     )  # fmt: skip
     assert (in_place.name, in_place.count) == ("in_place", 1)
+
+
+def test_calls_in_local_functions_and_nested_branches_are_counted_as_they_are_written():
+    (twice,) = ar.extract_hashed_functions(nested_calls()).values()
+    assert twice.count == 5
 
 
 def test_the_ops_inside_are_known_where_that_is_certain():
@@ -148,6 +158,67 @@ def test_models_are_taken_one_after_the_other():
 
     ar.extract_hashed_functions(zoo())
     assert events == ["ask a", "make a", "ask b", "make b", "ask c", "make c"]
+
+
+class Alive:
+    """A zoo whose modules hold memory that can be watched: which models have not been freed yet."""
+
+    def __init__(self):
+        self.weights = []
+
+    def module(self, value):
+        space = np.full(32, value, "float32")
+        start = -space.ctypes.data % 64 // 4  # TVM wants a multiple of 64 bytes
+        weight = space[start : start + 16].reshape(4, 4)
+        self.weights.append(weakref.ref(weight))
+        x = relax.Var("x", relax.TensorType((2, 4), "float32"))
+        builder = relax.BlockBuilder()
+        with builder.function("main", [x]):
+            with builder.dataflow():
+                # Not a copy: the constant keeps the array.
+                constant = relax.const(tvm.runtime.from_dlpack(weight))
+                result = builder.emit_output(relax.op.matmul(x, constant))
+            builder.emit_func_output(result)
+        return builder.get()
+
+    def count(self):
+        return sum(weight() is not None for weight in self.weights)
+
+
+@pytest.mark.parametrize("progress", [False, True])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_no_model_is_kept_so_a_zoo_may_be_larger_than_memory(lazy, progress):
+    """However a zoo hands its models over, one of them is in memory at any time."""
+    alive, seen = Alive(), []
+
+    def make(value):
+        seen.append(alive.count())
+        return alive.module(value)
+
+    def zoo():
+        for value in range(4):
+            yield str(value), partial(make, value) if lazy else make(value)
+
+    ((_key, found),) = ar.extract_hashed_functions(zoo(), progress=progress).items()
+    assert found.counts == {"0": 1, "1": 1, "2": 1, "3": 1}
+    assert seen == [0, 0, 0, 0]
+    assert alive.count() == 0
+
+
+def test_an_executor_is_not_given_the_whole_zoo_at_once():
+    """Finished models are gone, and of those that wait no more than a few are made."""
+    alive, most = Alive(), []
+
+    def make(value):
+        module = alive.module(value)
+        most.append(alive.count())
+        return module
+
+    with ThreadPoolExecutor(1) as one:
+        found = ar.extract_hashed_functions(((str(n), partial(make, n)) for n in range(20)), executor=one)
+    assert sum(each.count for each in found.values()) == 20
+    assert max(most) == 1
+    assert alive.count() == 0
 
 
 def test_progress_is_shown_on_the_error_output(capsys):
