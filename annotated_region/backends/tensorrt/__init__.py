@@ -3,14 +3,14 @@
 from annotated_region.backend import register_backend
 from annotated_region.backends.onnx_emitter import entry
 from annotated_region.backends.tensorrt import codegen, installation, rules
-from annotated_region.backends.tensorrt.cross import cross_build
 
-__all__ = ["codegen", "cross_build", "installation", "rules"]
+__all__ = ["codegen", "installation", "rules"]
 
 register_backend(
     rules.TARGET,
     unavailable=installation.unavailable,
     build_options=entry.build_options,
+    builds_anywhere=True,
     package=installation.PACKAGE,
 )
 codegen.register_codegen()

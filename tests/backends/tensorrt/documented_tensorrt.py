@@ -255,6 +255,7 @@ class FakeCuda:
         self.memory: dict[int, Any] = {}
         self.calls: list[str] = []
         self.waited = True
+        self.attributes = dict(ATTRIBUTES)
 
     def __getattr__(self, name: str) -> Any:
         assert name in CUDA, f"{name} is not documented"
@@ -275,7 +276,7 @@ class FakeCuda:
         count._obj.value = self.devices
 
     def _cudaDeviceGetAttribute(self, value: Any, attribute: Any, _device: Any) -> None:
-        value._obj.value = ATTRIBUTES[attribute.value]
+        value._obj.value = self.attributes[attribute.value]
 
     def _cudaStreamCreate(self, stream: Any) -> None:
         stream._obj.value = STREAM

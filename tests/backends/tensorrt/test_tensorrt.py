@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -15,7 +17,7 @@ import annotated_region as ar
 from annotated_region.backends.onnx_emitter import emit_all, trial
 from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnxruntime.session import Settings, make_session
-from annotated_region.backends.tensorrt import cross_build, cuda, fallback, installation, rules, runtime
+from annotated_region.backends.tensorrt import cuda, fallback, installation, rules, runtime
 from annotated_region.errors import BackendUnavailableError, BuildError, CodegenError
 from annotated_region.op_view import OpView
 from annotated_region.rules import patterns_of
@@ -43,11 +45,11 @@ def module(params, make):
     return builder.finalize()
 
 
-def two_results(rows=4):
+def two_results(rows=4, seed=5):
     x = var("x", (rows, 32))
 
     def make(builder):
-        product = builder.emit(op.matmul(x, relax.const(array(32, 16))))
+        product = builder.emit(op.matmul(x, relax.const(array(32, 16, seed=seed))))
         return op.nn.relu(product), op.argmax(product, axis=1)
 
     return module([x], make)
@@ -66,7 +68,7 @@ def partitioned(mod):
 
 
 def machine_of(mod, **options):
-    return relax.VirtualMachine(cross_build(partitioned(mod), options={"tensorrt": options}), tvm.cpu())
+    return relax.VirtualMachine(ar.build(partitioned(mod), options={"tensorrt": options}), tvm.cpu())
 
 
 def regions_of(mod):
@@ -141,9 +143,7 @@ def test_a_report_shows_what_a_machine_with_tensorrt_would_get():
 @needs_none
 def test_building_works_and_running_says_what_to_install(tmp_path):
     part = partitioned(two_results())
-    with pytest.raises(BackendUnavailableError, match="pip install tensorrt"):
-        ar.build(part)
-    executable = cross_build(part, options={"tensorrt": {"onnx_folder": tmp_path / "models"}})
+    executable = ar.build(part, options={"tensorrt": {"onnx_folder": tmp_path / "models"}})
     assert [file.name for file in (tmp_path / "models").iterdir()] == ["tensorrt_main_0.onnx"]
     found = onnxruntime.InferenceSession(str(tmp_path / "models/tensorrt_main_0.onnx")).run(
         None, {"x": array(4, 32)}
@@ -153,8 +153,12 @@ def test_building_works_and_running_says_what_to_install(tmp_path):
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(tmp_path / "model.so")), tvm.cpu())
     with pytest.raises(BackendUnavailableError, match=r"target 'tensorrt'.*pip install tensorrt"):
         check_two(machine)
-    with pytest.raises(BackendUnavailableError):  # what was lent for the build has been given back
-        ar.build(part)
+
+
+def test_building_takes_the_package_onnx(monkeypatch):
+    monkeypatch.setattr("annotated_region.backends.onnx_emitter.model.find_spec", lambda _name: None)
+    with pytest.raises(BackendUnavailableError, match="the package onnx is not installed; pip install onnx"):
+        ar.build(partitioned(two_results()))
 
 
 @needs_none
@@ -261,11 +265,33 @@ def test_an_engine_that_tensorrt_refuses_is_built_anew(tensorrt, monkeypatch):
     assert len(tensorrt.named("Builder.build_serialized_network")) == 1
 
 
-def test_another_version_or_device_has_engines_of_its_own(tensorrt, tmp_path):
+def test_another_version_or_device_has_engines_and_timings_of_its_own(tensorrt, tmp_path):
     check_two(machine_of(two_results()))
     tensorrt.__version__ = "10.17.0"
     check_two(machine_of(two_results()))
     assert len(cached(tmp_path)) == 4
+    tensorrt.cuda.attributes[76] = 9
+    check_two(machine_of(two_results()))
+    assert len(cached(tmp_path)) == 6
+
+
+def test_an_engine_is_of_one_model_with_its_weights_one_shape_and_its_options(tensorrt):
+    """What differs in one of these is built, and what differs in none is not."""
+    builds: list[int] = []
+    cases: list[tuple[tvm.IRModule, dict[str, Any]]] = [
+        (two_results(), {}),
+        (two_results(seed=6), {}),
+        (two_results(rows=5), {}),
+        (two_results(), {"precision": "tf32"}),
+        (two_results(), {"workspace": 4096}),
+        (two_results(), {"device": 0}),
+    ]
+    for mod, options in cases:
+        machine = machine_of(mod, **options)
+        rows = int(mod["main"].params[0].ty.shape.values[0])
+        machine["main"](tvm.runtime.tensor(array(rows, 32)))
+        builds.append(len(tensorrt.named("Builder.build_serialized_network")))
+    assert builds == [1, 2, 3, 4, 5, 5]
 
 
 def test_timings_are_kept_and_those_that_do_not_fit_are_dropped(tensorrt):
