@@ -7,7 +7,7 @@ from pathlib import Path
 
 from annotated_region.command_line.command import Command
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.options import add_placement_arguments, policy_of
+from annotated_region.command_line.options import add_placement_arguments, complete_files, policy_of
 from annotated_region.errors import DrawingError
 from annotated_region.passes.pipeline import explain
 
@@ -16,9 +16,10 @@ __all__ = ["COMMAND"]
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement_arguments(parser)
-    parser.add_argument(
+    output = parser.add_argument(
         "-o", "--output", type=Path, required=True, help="where to: a file ending in .svg or .html"
     )
+    complete_files(output)
 
 
 def _run(options: argparse.Namespace) -> int:

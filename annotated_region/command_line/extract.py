@@ -19,6 +19,7 @@ from rich.text import Text
 
 from annotated_region.command_line.command import Command, console
 from annotated_region.command_line.models import read_model
+from annotated_region.command_line.options import complete_files
 from annotated_region.extraction import FusedFunction, extract_hashed_functions
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 
@@ -26,9 +27,10 @@ __all__ = ["COMMAND", "statistics_of"]
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    models = parser.add_argument(
         "models", nargs="+", metavar="model", help="ONNX files, or Relax modules as TVMScript"
     )
+    complete_files(models)
     parser.add_argument(
         "--top", type=int, default=15, metavar="N", help="how many functions to list (default: 15)"
     )
@@ -42,7 +44,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take the modules as they are, fold nothing",
     )
     parser.add_argument("--json", action="store_true", help="print the statistics as JSON")
-    parser.add_argument("-o", "--output", type=Path, help="write the statistics as JSON into this file, too")
+    output = parser.add_argument(
+        "-o", "--output", type=Path, help="write the statistics as JSON into this file, too"
+    )
+    complete_files(output)
 
 
 def _run(options: argparse.Namespace) -> int:

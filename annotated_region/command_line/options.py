@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+import shtab
+
 from annotated_region.costs import CostModel, MeasuredCost, RooflineCost, UnitCost
 from annotated_region.least_cost import LeastCost
 from annotated_region.policies import Policy, Priority
 
-__all__ = ["add_placement_arguments", "policy_of"]
+__all__ = ["add_placement_arguments", "complete_files", "policy_of"]
 
 
 def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the targets, and how conflicts between targets are settled."""
-    parser.add_argument("model", help="an ONNX file (.onnx), or a Relax module as TVMScript (.py)")
+    model = parser.add_argument("model", help="an ONNX file (.onnx), or a Relax module as TVMScript (.py)")
+    complete_files(model)
     parser.add_argument(
         "--targets",
         required=True,
@@ -43,6 +46,11 @@ def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cross-compile", action="store_true", help="let targets win that cannot run on this machine"
     )
+
+
+def complete_files(argument: argparse.Action) -> None:
+    """Let shells offer files for an argument."""
+    argument.complete = shtab.FILE  # type: ignore[attr-defined] # the documented way to tell shtab
 
 
 def _names(text: str) -> list[str]:

@@ -15,7 +15,7 @@ from tvm import relax
 
 from annotated_region.command_line.command import Command, console
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.options import add_placement_arguments, policy_of
+from annotated_region.command_line.options import add_placement_arguments, complete_files, policy_of
 from annotated_region.errors import ModelError
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import partition
@@ -27,13 +27,14 @@ _LIBRARY, _SCRIPT = ".so", ".py"
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement_arguments(parser)
-    parser.add_argument(
+    output = parser.add_argument(
         "-o",
         "--output",
         type=Path,
         help=f"where to write it: a library ({_LIBRARY}) that TVM's runtime loads, or TVMScript ({_SCRIPT}) "
         "to read, in which large constants are only named",
     )
+    complete_files(output)
     parser.add_argument("--json", action="store_true", help="print the external functions as JSON")
 
 

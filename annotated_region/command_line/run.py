@@ -17,6 +17,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+import shtab
+
 from annotated_region._version import __version__
 from annotated_region.command_line import bench, draw, explain, extract, partition
 from annotated_region.command_line.command import Command
@@ -25,6 +27,7 @@ from annotated_region.errors import AnnotatedRegionError
 __all__ = ["COMMANDS", "main"]
 
 PROGRAM = "annotated-region"
+COMPLETION = "--print-completion bash > ~/.local/share/bash-completion/completions/annotated-region"
 COMMANDS: tuple[Command, ...] = (
     partition.COMMAND,
     explain.COMMAND,
@@ -76,10 +79,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description="Hands what a library can run of a model to that library, and says why the rest stays.",
-        epilog=_examples([command.examples[0] for command in COMMANDS]),
+        epilog=_examples([*(command.examples[0] for command in COMMANDS), COMPLETION]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    shtab.add_argument_to(
+        parser, "--print-completion", help="print what completes commands, options and files in that shell"
+    )
     rooms = parser.add_subparsers(title="commands", metavar="command", required=True)
     for command in COMMANDS:
         room = rooms.add_parser(

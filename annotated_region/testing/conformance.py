@@ -191,9 +191,9 @@ def _claims_any(target: str, mods: Graphs) -> bool:
 
 def _shares(dtypes: Sequence[str], examples: int) -> Iterator[tuple[str, int]]:
     """How many graphs of each type: half are of the first one, unless there is no other."""
-    others = dtypes[1:]
-    share = max(1, examples // 2 // len(others)) if others else 0
-    yield dtypes[0], max(1, examples - share * len(others))
+    others = dtypes[1:][: examples // 2]
+    share = examples // 2 // len(others) if others else 0
+    yield dtypes[0], examples - share * len(others)
     yield from ((dtype, share) for dtype in others)
 
 

@@ -162,6 +162,52 @@ def test_help_lists_the_commands_and_the_version_is_told():
     assert program("--version").stdout.startswith("annotated-region ")
 
 
+# -- completion in shells --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def completion(tmp_path_factory):
+    finished = program("--print-completion", "bash")
+    assert finished.returncode == 0, finished.stderr
+    path = tmp_path_factory.mktemp("completion") / "annotated-region"
+    path.write_text(finished.stdout)
+    return path
+
+
+def completed(completion, folder, *words):
+    """What bash offers for the last of the words."""
+    script = (
+        'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+        '$(complete -p annotated-region | sed "s/.* -F \\([^ ]*\\) .*/\\1/") "$1" "${@: -1}" ""; '
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    finished = subprocess.run(
+        ["bash", "-c", script, "bash", completion, "annotated-region", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return finished.stdout.split()
+
+
+def test_a_shell_completes_commands_options_choices_and_files(completion, tmp_path):
+    (tmp_path / "model.onnx").touch()
+    assert completed(completion, tmp_path, "ex") == ["explain", "extract"]
+    assert completed(completion, tmp_path, "explain", "--po") == ["--policy"]
+    assert completed(completion, tmp_path, "explain", "--policy", "l") == ["least-cost"]
+    assert completed(completion, tmp_path, "explain", "mod") == ["model.onnx"]
+    assert completed(completion, tmp_path, "draw", "-o", "mod") == ["model.onnx"]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "tcsh"])
+def test_other_shells_are_served(shell):
+    finished = called("--print-completion", shell)
+    assert finished.returncode == 0
+    assert all(command.name in finished.stdout for command in COMMANDS)
+
+
 # -- what it refuses -------------------------------------------------------------------------------
 
 
