@@ -16,7 +16,7 @@ from tvm import relax
 
 from annotated_region.testing.recipes import DTYPES, EXTENTS, RECIPES, Recipe, can_be_made
 
-__all__ = ["graphs_of", "inputs_of", "made", "parts_of", "size_of"]
+__all__ = ["declared_types", "graphs_of", "inputs_of", "made", "parts_of", "size_of"]
 
 T = TypeVar("T")
 _GAPS = ("relax.tanh", "relax.negative", "relax.abs")
@@ -110,7 +110,7 @@ class _Bench:
         values = _numbers(self.constants, shape, kind, dtype or self.dtype)
         if kind == "x" and values.dtype.kind == "f":
             values = values / math.sqrt(max(math.prod(shape[1:]), 1))
-        return relax.const(values.astype(dtype or self.dtype))
+        return relax.const(values, dtype or self.dtype)
 
     def _param(self, kind: str, shape: Sequence[int], dtype: str) -> relax.Var:
         self.params.append(relax.Var(f"{kind}{len(self.params)}", relax.TensorType(list(shape), dtype)))
@@ -164,6 +164,12 @@ def inputs_of(mod: tvm.IRModule) -> list[np.ndarray]:
         _numbers(random, [int(extent) for extent in param.ty.shape], param.name, str(param.ty.dtype))
         for param in mod["main"].params
     ]
+
+
+def declared_types(mod: tvm.IRModule) -> list[str]:
+    """The data types of a graph's results, as it declares them."""
+    ty = mod["main"].ret_ty
+    return [str(part.dtype) for part in (ty.fields if isinstance(ty, tvm.ir.TupleType) else [ty])]
 
 
 def _numbers(random: np.random.Generator, shape: Sequence[int], kind: str, dtype: str) -> np.ndarray:

@@ -15,7 +15,7 @@ from tvm.relax.dpl import is_op, wildcard
 import annotated_region as ar
 from annotated_region.testing import conformance
 from annotated_region.testing.conformance import backend_graphs, check_backend, conformance_test
-from annotated_region.testing.conformance_graphs import parts_of, size_of
+from annotated_region.testing.conformance_graphs import graphs_of, made, parts_of, size_of
 from annotated_region.testing.recipes import DTYPES, RECIPES, can_be_made
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
@@ -269,3 +269,22 @@ def test_a_backend_that_is_right_passes_in_every_type_that_it_claims():
     assert {"float32", "float16", "float64", "int32", "int64", "int8"} <= set(found.dtypes)
     assert set(found.placed) == set(numpy_backend.OPS)
     assert "ops by type: float32 x" in str(found)
+
+
+def test_what_tvm_gives_in_another_type_than_it_declares_is_no_reference():
+    x = relax.Var("x0", relax.TensorType((2, 3, 4), "float16"))
+    ones = relax.const(np.ones(3, "float16"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            normal = builder.emit(relax.op.nn.batch_norm(x, ones, ones, ones, ones, axis=1, training=False))
+            out = builder.emit_output(relax.TupleGetItem(normal, 0))
+        builder.emit_func_output(out)
+    assert conformance._answers([builder.get()]) == [None]
+
+
+def test_constants_are_of_the_type_that_is_tried():
+    graphs = graphs_of(["relax.less"], RECIPES, 1, "float64")
+    for mod in made(graphs, 12, 0):
+        call = mod["main"].body.blocks[0].bindings[0].value
+        assert {str(arg.ty.dtype) for arg in call.args} == {"float64"}

@@ -290,6 +290,8 @@ def test_every_decline_has_a_reason():
     )
     assert "data type bfloat16 is none of" in reason(lambda _: op.astype(x, "bfloat16"), x)
     assert reason(lambda _: op.floor_divide(counts, counts), counts).startswith("whole numbers")
+    assert reason(lambda _: op.greater(x, op.astype(x, "float64")), x) == "float32 compared with float64"
+    assert reason(lambda _: op.not_equal(x, op.astype(x, "float16")), x) == "float32 compared with float16"
     assert reason(lambda _: op.zeros((0, 3), "float32")) == "a tensor is empty"
     assert "mode nan" in reason(lambda _: op.take(x, counts, 1, "nan"), x, counts)
 

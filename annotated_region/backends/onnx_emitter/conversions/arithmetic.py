@@ -117,12 +117,20 @@ def _mod(emission: Emission, op: OpView) -> str:
 
 @converter(*COMPARISONS)
 def _comparison(emission: Emission, op: OpView) -> str:
-    return emission.node(COMPARISONS[op.name], *(emission.operand(argument) for argument in op.args))
+    return emission.node(COMPARISONS[op.name], *_compared(emission, op))
 
 
 @converter("relax.not_equal")
 def _not_equal(emission: Emission, op: OpView) -> str:
-    return emission.node("Not", emission.node("Equal", *(emission.operand(argument) for argument in op.args)))
+    return emission.node("Not", emission.node("Equal", *_compared(emission, op)))
+
+
+def _compared(emission: Emission, op: OpView) -> tuple[str, str]:
+    """The operands of a comparison, of one type: Relax itself does not insist on that."""
+    left, right = (emission.operand(argument) for argument in op.args)
+    types = emission.dtype(left), emission.dtype(right)
+    require(types[0] == types[1], f"{types[0]} compared with {types[1]}")
+    return left, right
 
 
 @converter(*LOGIC, "relax.logical_not")
