@@ -221,9 +221,13 @@ def test_an_executor_is_not_given_the_whole_zoo_at_once():
     assert alive.count() == 0
 
 
-def test_progress_is_shown_on_the_error_output(capsys):
+def test_progress_is_shown_on_the_error_output(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # else rich shows nothing where there is no terminal
     assert ar.extract_hashed_functions(ZOO, progress=True)
-    assert capsys.readouterr().out == ""
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "extracting" in captured.err
+    assert "3/3" in captured.err
 
 
 def test_a_failing_model_ends_the_extraction_with_its_error():

@@ -17,7 +17,7 @@ import annotated_region as ar
 from annotated_region.backends.onnx_emitter import emit_all, trial
 from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnxruntime.session import Settings, make_session
-from annotated_region.backends.tensorrt import cuda, fallback, installation, rules, runtime
+from annotated_region.backends.tensorrt import codegen, cuda, fallback, installation, rules, runtime
 from annotated_region.errors import BackendUnavailableError, BuildError, CodegenError
 from annotated_region.op_view import OpView
 from annotated_region.rules import patterns_of
@@ -123,9 +123,16 @@ def test_what_the_support_matrix_leaves_out_is_declined_with_a_reason():
 
 
 def test_a_tvm_with_its_own_generator_gets_composites_under_its_names():
+    """What is registered already under the name of the generator stays, and takes the place of TVM's own."""
+    x = var("x", (1, 3, 8, 8))
+    mod = module([x], lambda _: op.nn.conv2d(x, relax.const(array(4, 3, 3, 3))))
     with temporary_registrations():
-        rules.register_patterns()
+        codegen.register_codegen()
         assert "tensorrt.nn.conv2d" in [pattern.name for pattern in patterns_of("tensorrt")]
+        (region,) = regions_of(partitioned(mod))
+    inner = [binding.value for block in region.body.blocks for binding in block.bindings]
+    composites = [each for each in inner if isinstance(each, relax.Function)]
+    assert [str(each.attrs["Composite"]) for each in composites] == ["tensorrt.nn.conv2d"]
 
 
 @needs_none
