@@ -30,6 +30,7 @@ from annotated_region.testing.conformance_graphs import (
     made,
     parts_of,
     size_of,
+    types_of,
 )
 from annotated_region.testing.recipes import DTYPES, RECIPES, Recipe
 
@@ -113,7 +114,7 @@ def check_backend(
         Another number gives other graphs; the same number gives the same ones.
     rtol, atol
         The tolerance, as `numpy.allclose` means it. Inputs are of order one. Both are 0.03 at least for
-        float16; whole numbers and truth values have to be equal.
+        graphs with float16 in them; whole numbers and truth values have to be equal.
     recipes
         How to try ops that the kit does not know, or to try them otherwise; see
         `annotated_region.testing.recipes`.
@@ -286,7 +287,7 @@ class _Check:
         ):
             if found != wanted:
                 raise _GraphError(f"result {number} has {what} {found} instead of {wanted}", mod)
-        close = self._close(result, right)
+        close = self._close(result, right, mod)
         if not close.all():
             at = tuple(int(index) for index in np.argwhere(~close)[0])
             raise _GraphError(
@@ -295,10 +296,11 @@ class _Check:
                 mod,
             )
 
-    def _close(self, result: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def _close(self, result: np.ndarray, right: np.ndarray, mod: tvm.IRModule) -> np.ndarray:
         if right.dtype.kind != "f":
             return np.asarray(result == right)
-        least = _TOLERANCE.get(str(right.dtype), 0.0)
+        # A result is as coarse as the coarsest type on the way to it.
+        least = max(_TOLERANCE.get(dtype, 0.0) for dtype in types_of(mod))
         rtol, atol = max(self.rtol, least), max(self.atol, least)
         return np.asarray(np.isclose(result, right, rtol, atol, equal_nan=True))
 

@@ -16,7 +16,7 @@ from tvm import relax
 
 from annotated_region.testing.recipes import DTYPES, EXTENTS, RECIPES, Recipe, can_be_made
 
-__all__ = ["declared_types", "graphs_of", "inputs_of", "made", "parts_of", "size_of"]
+__all__ = ["declared_types", "graphs_of", "inputs_of", "made", "parts_of", "size_of", "types_of"]
 
 T = TypeVar("T")
 _GAPS = ("relax.tanh", "relax.negative", "relax.abs")
@@ -166,10 +166,21 @@ def inputs_of(mod: tvm.IRModule) -> list[np.ndarray]:
     ]
 
 
+def types_of(mod: tvm.IRModule) -> set[str]:
+    """The data types of a graph's parameters and of what its ops make."""
+    main = mod["main"]
+    values = [*main.params, *(binding.var for block in main.body.blocks for binding in block.bindings)]
+    tys = [part for value in values for part in _parts(value.ty)]
+    return {str(ty.dtype) for ty in tys if isinstance(ty, relax.TensorType)}
+
+
+def _parts(ty: tvm.ir.Type) -> Sequence[tvm.ir.Type]:
+    return list(ty.fields) if isinstance(ty, tvm.ir.TupleType) else [ty]
+
+
 def declared_types(mod: tvm.IRModule) -> list[str]:
     """The data types of a graph's results, as it declares them."""
-    ty = mod["main"].ret_ty
-    return [str(part.dtype) for part in (ty.fields if isinstance(ty, tvm.ir.TupleType) else [ty])]
+    return [str(part.dtype) for part in _parts(mod["main"].ret_ty)]
 
 
 def _numbers(random: np.random.Generator, shape: Sequence[int], kind: str, dtype: str) -> np.ndarray:

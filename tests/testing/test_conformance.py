@@ -288,3 +288,16 @@ def test_constants_are_of_the_type_that_is_tried():
     for mod in made(graphs, 12, 0):
         call = mod["main"].body.blocks[0].bindings[0].value
         assert {str(arg.ty.dtype) for arg in call.args} == {"float64"}
+
+
+def test_the_coarsest_type_on_the_way_sets_the_tolerance():
+    x = relax.Var("x0", relax.TensorType((4,), "float16"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(builder.emit(relax.op.astype(x, "float32")))
+        builder.emit_func_output(out)
+    check = conformance._Check(NAME, 1e-4, 1e-4)
+    right, near, far = (np.full(4, value, "float32") for value in (0.25, 0.27, 0.35))
+    assert check._close(near, right, builder.get()).all()
+    assert not check._close(far, right, builder.get()).any()
