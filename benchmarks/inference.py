@@ -6,8 +6,8 @@ The models are the nine light ones and those of `annotated_region.testing.family
 All engines get the same weights, the same inputs and the same number of threads. The rounds are interleaved,
 so a busy machine slows all of them alike; read the ratios to ONNX Runtime, and to the better of it and
 OpenVINO (``pip install annotated-region[bench]``), not the milliseconds. In each round an engine first runs
-once without being timed, while the idle threads of the one before it, which spin for a moment in hope of
-work, go to sleep. Answers are compared with ONNX Runtime's.
+for a tenth of a second without being timed, while the idle threads of the one before it, which spin for a
+while in hope of work, go to sleep. Answers are compared with ONNX Runtime's.
 """
 
 from __future__ import annotations

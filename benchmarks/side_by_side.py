@@ -26,7 +26,8 @@ REFERENCE = "onnxruntime"
 PEERS = {"annotated-region": ("onnxruntime", "openvino"), "annotated-region-bf16": ("openvino-bf16",)}
 ROUNDED = 0.05  # how far, of the largest answer, one that was computed with bfloat16 may be off
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # how far an answer may be from the reference's
-RUNS = 3  # timed runs of an engine in a round, after one that is not timed
+RUNS = 3  # timed runs of an engine in a round, after some that are not timed
+SETTLING = 0.1  # seconds of untimed runs, in which the idle threads of the engine before stop spinning
 PACKAGES = ("apache-tvm", "onnxruntime", "onednn-cpu-gomp", "openvino", "numpy", "onnx")
 
 Figures = dict[str, Any]
@@ -84,7 +85,8 @@ def _order(engines: list[str], number: int, tvm_rounds: int) -> list[str]:
 
 def _timed(engine: Engine, slow: bool) -> list[float]:
     """Milliseconds of a few runs in a row; of an engine that takes seconds, one run has to do."""
-    if not slow:
+    began = time.perf_counter()
+    while not slow and time.perf_counter() - began < SETTLING:
         engine.run()
     times = []
     gc.disable()

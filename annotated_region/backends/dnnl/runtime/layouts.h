@@ -99,37 +99,71 @@ inline bool same_bytes(const Desc& left, const Desc& right) {
   return true;
 }
 
-// A strided view of `desc` with other extents, or no descriptor. Axes are taken in groups of equal volume on
-// both sides; the axes of a group on the old side have to be one run.
+// Neighbouring axes of two shapes that have the same volume: [first, last) on either side.
+struct AxisGroup {
+  size_t from_first, from_last;
+  size_t to_first, to_last;
+};
+
+// The smallest groups into which a change of extents falls apart; trailing axes of extent one join the last.
+inline std::vector<AxisGroup> axis_groups(const Dims& from, const Dims& to) {
+  std::vector<AxisGroup> groups;
+  size_t old = 0, fresh = 0;
+  while (old < from.size() || fresh < to.size()) {
+    AxisGroup group{old, old, fresh, fresh};
+    int64_t left = old < from.size() ? from[old++] : 1;
+    int64_t right = fresh < to.size() ? to[fresh++] : 1;
+    while (left != right) (left < right ? left : right) *= left < right ? from[old++] : to[fresh++];
+    group.from_last = old;
+    group.to_last = fresh;
+    groups.push_back(group);
+  }
+  return groups;
+}
+
+// Strides of the axes [first, last) that make them one run whose elements are `stride` apart.
+inline void lay_run(const Dims& dims, size_t first, size_t last, int64_t stride, Dims& strides) {
+  for (size_t axis = last; axis-- > first; stride *= dims[axis]) strides[axis] = stride;
+}
+
+// A strided view of `desc` with other extents, or no descriptor: the axes of each group have to be one run.
 inline Desc restrided(const Desc& desc, const Dims& dims) {
-  Dims extents, strides, result(dims.size(), 1);
-  const Dims all = desc.get_dims();
-  for (size_t axis = 0; axis < all.size(); ++axis) {
-    if (all[axis] == 1) continue;
-    extents.push_back(all[axis]);
-    strides.push_back(desc.get_strides()[axis]);
-  }
-  size_t old = 0;
-  for (size_t axis = 0; axis < dims.size(); ++axis) {
-    if (dims[axis] == 1) continue;
-    size_t last = axis;
-    int64_t from = extents[old], to = dims[axis];
-    while (from != to) {
-      if (to < from) {
-        to *= dims[++last];
-      } else {
-        if (strides[old] != extents[old + 1] * strides[old + 1]) return Desc(dnnl_memory_desc_t{nullptr});
-        from *= extents[++old];
-      }
+  const Dims from = desc.get_dims(), strides = desc.get_strides();
+  Dims result(dims.size(), 1);
+  for (const AxisGroup& group : axis_groups(from, dims)) {
+    int64_t innermost = 1, wanted = 0;
+    for (size_t axis = group.from_last; axis-- > group.from_first;) {
+      if (from[axis] == 1) continue;
+      if (wanted == 0) innermost = wanted = strides[axis];
+      if (strides[axis] != wanted) return Desc(dnnl_memory_desc_t{nullptr});
+      wanted *= from[axis];
     }
-    int64_t stride = strides[old++];
-    for (size_t inner = last + 1; inner-- > axis; stride *= dims[inner]) result[inner] = stride;
-    axis = last;
-  }
-  for (size_t axis = dims.size(); axis-- > 0;) {
-    if (dims[axis] == 1 && axis + 1 < dims.size()) result[axis] = result[axis + 1] * dims[axis + 1];
+    lay_run(dims, group.to_first, group.to_last, innermost, result);
   }
   return Desc(dims, kFloat, result);
+}
+
+// Where a reshape has to copy: dense layouts before and after it that keep the order of the groups in memory, so
+// that channels which stand last stay there.
+inline std::pair<Desc, Desc> reordered_for(const Desc& desc, const Dims& dims) {
+  const Dims from = desc.get_dims(), strides = desc.get_strides();
+  std::vector<AxisGroup> groups = axis_groups(from, dims);
+  const auto step = [&](const AxisGroup& group) {
+    int64_t least = 0;
+    for (size_t axis = group.from_first; axis < group.from_last; ++axis) {
+      if (from[axis] != 1 && (least == 0 || strides[axis] < least)) least = strides[axis];
+    }
+    return least;
+  };
+  std::stable_sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return step(a) < step(b); });
+  Dims before(from.size(), 1), after(dims.size(), 1);
+  int64_t stride = 1;
+  for (const AxisGroup& group : groups) {
+    lay_run(from, group.from_first, group.from_last, stride, before);
+    lay_run(dims, group.to_first, group.to_last, stride, after);
+    for (size_t axis = group.from_first; axis < group.from_last; ++axis) stride *= from[axis];
+  }
+  return {Desc(from, kFloat, before), Desc(dims, kFloat, after)};
 }
 
 // A view of `desc` with other extents, or no descriptor where the bytes would have to move.

@@ -60,6 +60,12 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
       if (is_fast(pd)) return pd;
     }
     auto pd = create(attr, any(builder.dims(src)), dst);
+    if (is_fast(pd)) return pd;
+    for (const NamedTag& named : tags_of_rank(static_cast<int>(builder.dims(src).size()))) {
+      if (!named.channels_last) continue;
+      auto last = create(attr, Desc(builder.dims(src), kFloat, named.tag), dst);
+      if (is_fast(last)) return last;
+    }
     if (!pd) throw std::runtime_error("oneDNN has no convolution with these parameters");
     return pd;
   };

@@ -9,7 +9,9 @@ inline void reshape(Builder& builder, const NodeRow& node) {
   const Dims& dims = builder.dims(node.output);
   const Desc view = reshaped(builder.layout(src), dims);
   if (view) return builder.define(node.output, view, builder.value(src).place);
-  builder.define(node.output, plain(dims), builder.fetch(src, plain(builder.dims(src))));
+  const Desc from = is_strided(builder.layout(src)) ? builder.layout(src) : plain(builder.dims(src));
+  const auto [before, after] = reordered_for(from, dims);
+  builder.define(node.output, after, builder.fetch(src, before));
 }
 
 // ints: axes.
