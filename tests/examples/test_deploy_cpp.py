@@ -1,0 +1,79 @@
+"""The deployment example: an exported library runs from C++ and answers what ONNX Runtime answers."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from annotated_region.backends.dnnl import installation
+from annotated_region.testing.family_models import family_model, inputs_of
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "deploy_cpp"
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"deploy_{name}", EXAMPLE / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def missing() -> str | None:
+    """What this machine lacks for the example, or None."""
+    folders = script("where").folders()
+    needed = {
+        "headers of TVM's runtime": folders["ffi_include"] / "tvm" / "ffi" / "function.h",
+        "TVM's runtime library": folders["runtime_lib"] / "libtvm_runtime.so",
+        "TVM's FFI library": folders["ffi_lib"] / "libtvm_ffi.so",
+    }
+    absent = [what for what, file in needed.items() if not file.exists()]
+    absent += [program for program in ("make", "g++", "ldd") if shutil.which(program) is None]
+    return f"missing: {', '.join(absent)}" if absent else installation.unavailable()
+
+
+def call(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_a_library_runs_without_python(tmp_path: Path) -> None:
+    model = family_model("convnext", "small")
+    (image,) = inputs_of(model).values()
+    library, data, result = (tmp_path / name for name in ("model.so", "input.bin", "output.bin"))
+    script("export_model").export(model, library)
+    image.tofile(data)
+
+    built = call("make", "-C", EXAMPLE, f"OUT={tmp_path}", f"PYTHON={sys.executable}")
+    assert built.returncode == 0, built.stderr
+    for binary in (library, tmp_path / "run_model"):
+        assert not [
+            line for line in call("ldd", binary).stdout.splitlines() if "python" in line.split("=>")[0]
+        ]
+    assert "libtvm_compiler" not in call("ldd", tmp_path / "run_model").stdout
+
+    program = tmp_path / "run_model"
+    ran = call(program, library, data, result, *image.shape)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.endswith(" ms\n")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, inputs_of(model))
+    found = np.fromfile(result, "float32").reshape(expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+    refused = call(program, library, data, result, 1, 3, 64, 63)
+    assert (refused.returncode, refused.stderr) == (1, f"{data} does not hold 48384 bytes\n")
+    refused = call(program, library, data, result, 1, 3, 32, 128)
+    assert refused.returncode == 1
+    assert "shape" in refused.stderr.lower()
