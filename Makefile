@@ -9,9 +9,9 @@ TEST_TYPING = --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls
   --disable-error-code var-annotated --disable-error-code has-type --disable-error-code call-overload \
   --no-warn-unused-ignores
 # Tests import the helpers beside them.
-TEST_HELPERS = tests:tests/command_line:tests/extraction:tests/placement:tests/grouping:tests/backends/dnnl:tests/passes:tests/passes/preparation:tests/backends/onnx_emitter:tests/backends/tensorrt
+TEST_HELPERS = tests:tests/command_line:tests/extraction:tests/placement:tests/grouping:tests/layouts:tests/backends/dnnl:tests/passes:tests/passes/preparation:tests/backends/onnx_emitter:tests/backends/tensorrt
 
-.PHONY: help venv demo test lint format campaign bench clean
+.PHONY: help venv demo test lint format campaign bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -40,6 +40,9 @@ campaign: $(STAMP)  ## the property tests with 100 000 examples each (hours)
 
 bench: $(STAMP)  ## the side-by-side measurements
 	$(BIN)/python benchmarks/inference.py
+
+docs: $(STAMP)  ## the documentation as HTML in build/docs; a warning is an error
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going -q docs build/docs
 
 clean:  ## remove .venv and caches
 	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache build *.egg-info

@@ -80,7 +80,7 @@ def converted_constant(
     value = constant.value.numpy()
     for step in steps:
         value = value.reshape(step.parts).transpose(step.axes)
-    return relax.const(np.ascontiguousarray(value.reshape(shape)), constant.ty.dtype)
+    return relax.const(tvm.runtime.tensor(np.ascontiguousarray(value.reshape(shape))))
 
 
 def _bound(expr: relax.Expr, emit: Emit) -> relax.Expr:

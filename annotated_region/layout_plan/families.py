@@ -10,6 +10,8 @@ Families that share no node move together: a choice holds as many of them as fit
 
 from __future__ import annotations
 
+from collections import Counter
+
 from annotated_region.layout_plan.problem import Choice, Problem, Use
 
 __all__ = ["family_choices"]
@@ -35,17 +37,20 @@ def family_choices(problem: Problem, start: Choice) -> list[Choice]:
         for uses in _distinct_uses(problem, node):
             for use in uses:
                 parents[root(use)] = root(uses[0])
-    members: dict[Use, dict[int, int]] = {}
+    # A node may have several options in one family: the first of each node move together, then the second ...
+    members: dict[tuple[Use | None, int], dict[int, int]] = {}
     for node in problem.free:
+        met: Counter[Use | None] = Counter()
         for index, uses in enumerate(_distinct_uses(problem, node)):
-            for use in uses[:1]:
-                members.setdefault(root(use), {}).setdefault(node, index)
+            family = root(uses[0]) if uses else None
+            members.setdefault((family, met[family]), {})[node] = index
+            met[family] += 1
     packed: list[dict[int, int]] = []
-    for family in members.values():
-        home = next((choice for choice in packed if not choice.keys() & family.keys()), None)
+    for moving in members.values():
+        home = next((choice for choice in packed if not choice.keys() & moving.keys()), None)
         if home is None:
             packed.append(home := {})
-        home.update(family)
+        home.update(moving)
     return [tuple(choice.get(node, index) for node, index in enumerate(start)) for choice in packed]
 
 

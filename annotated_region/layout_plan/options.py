@@ -21,7 +21,7 @@ from annotated_region.layouts.image_rules import PLAIN
 from annotated_region.op_info.info import OpInfo
 from annotated_region.op_info.kinds import OpKind
 
-__all__ = ["Demand", "Demands", "StepOption", "options_of"]
+__all__ = ["Demand", "Demands", "StepOption", "options_of", "use_rank"]
 
 MOST_OPTIONS = 16
 """Layouts tried for one op, besides those that are demanded of it."""
@@ -187,7 +187,7 @@ class _Spread:
 
     def offer(self, uses: Iterable[_Use]) -> None:
         """Note storages that occur."""
-        for use in sorted(uses, key=_rank):
+        for use in sorted(uses, key=use_rank):
             if use not in self.offered:
                 self.offered.add(use)
                 self.waiting.append(use)
@@ -201,7 +201,8 @@ class _Spread:
                         self.offer(option.uses)
 
 
-def _rank(use: _Use) -> tuple[int, list[tuple[int, int, int]]]:
+def use_rank(use: _Use) -> tuple[int, list[tuple[int, int, int]]]:
+    """A key that sorts uses; sets of them have no order, because the hash of None is an address."""
     number, storage = use
     return number, [(piece.axis, piece.low, piece.high or 0) for piece in storage]
 

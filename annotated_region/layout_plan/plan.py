@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from annotated_region.layout_plan.options import Demands, StepOption, options_of
+from annotated_region.layout_plan.options import Demands, StepOption, options_of, use_rank
 from annotated_region.layout_plan.problem import Node, Option, Problem, Use, evaluate
 from annotated_region.layout_plan.reading import Step, bytes_of
 from annotated_region.layout_plan.solver import Solution, greedy, solve
-from annotated_region.layout_plan.views import Root, View
+from annotated_region.layout_plan.views import Root, Storage, View
 
 __all__ = ["BlockPlan", "Cost", "Planner", "best_plan", "following_plan"]
 
@@ -121,17 +121,16 @@ class _Scale:
 
     def problem(self, options: Sequence[tuple[StepOption, ...]], fixed: Sequence[View]) -> Problem:
         """The problem in numbers; one more node uses what enters or leaves the block."""
-        numbers: dict[tuple[int, object], int] = {}
+        numbers: dict[tuple[int, Storage], int] = {}
 
-        def number(use: tuple[int, object]) -> Use:
-            return use[0], numbers.setdefault(use, len(numbers))
+        def number(uses: Iterable[tuple[int, Storage]]) -> frozenset[Use]:
+            ordered = sorted(uses, key=use_rank)
+            return frozenset([(use[0], numbers.setdefault(use, len(numbers))) for use in ordered])
 
         nodes: list[Node] = [
-            tuple(
-                Option(frozenset(map(number, option.uses)), int(option.change is not None)) for option in row
-            )
+            tuple(Option(number(option.uses), int(option.change is not None)) for option in row)
             for row in options
         ]
         given = [(view.root.number, view.storage()) for view in fixed if not view.root.is_constant]
-        nodes.append((Option(frozenset(map(number, given))),))
+        nodes.append((Option(number(given)),))
         return Problem(self.weights, tuple(nodes))

@@ -28,7 +28,8 @@ __all__ = ["Fields", "Names", "Step", "bytes_of", "read_block", "variables_of"]
 Fields = tuple["View | None", ...]
 """The fields of a tuple; None for what is no tensor of known shape."""
 
-_VIEWS = ("relax.permute_dims", "relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.flatten")
+_RESHAPES = ("reshape", "expand_dims", "squeeze", "flatten", "nn.batch_flatten")
+_VIEWS = ("relax.permute_dims", *(f"relax.{name}" for name in _RESHAPES))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Layouts: how tensors may be stored otherwise, and what each op is called with then."""
 
-from annotated_region.layouts import data_rules  # registers the rules
+from annotated_region.layouts import blocked_convolution, data_rules  # these register what they hold
 from annotated_region.layouts.image_rules import with_kernel
 from annotated_region.layouts.layout import Layout, Piece
 from annotated_region.layouts.registry import (
@@ -12,6 +12,7 @@ from annotated_region.layouts.registry import (
 )
 
 __all__ = [
+    "blocked_convolution",
     "data_rules",
     "Layout",
     "LayoutChange",
