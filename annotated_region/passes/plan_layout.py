@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import tvm
 
 from annotated_region.backend import backend_of
-from annotated_region.layout_plan import Demand, best_plan, plan_module
+from annotated_region.layout_plan import Demand, ModulePlan, best_plan, plan_module
 from annotated_region.op_info.info import OpInfo
 from annotated_region.passes.module_pass import ModulePass, module_pass
 from annotated_region.passes.transform_layout import lowered_again
@@ -58,12 +58,16 @@ class PlanLayout(ModulePass):
 
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
         """Called by TVM's pass manager."""
+        return lowered_again(self.plan(mod))
+
+    def plan(self, mod: tvm.IRModule) -> ModulePlan:
+        """The plan itself: what it costs, and what no plan can be cheaper than."""
         demanded = [backend_of(target).layouts for target in self.targets]
 
         def demands(info: OpInfo) -> tuple[Demand, ...]:
             return demands_of([layouts.get(info.name, ()) for layouts in demanded])
 
-        return lowered_again(plan_module(mod, best_plan(demands)))
+        return plan_module(mod, best_plan(demands))
 
 
 def demands_of(named: Sequence[Sequence[str]]) -> tuple[Demand, ...]:
