@@ -53,6 +53,9 @@ class FunctionRecord:
         What the policy says of its answer, such as cost, lower bound and gap.
     unavailable
         The targets that cannot run on this machine, and why.
+    costs
+        For each variable that somebody claims, what it costs by itself on the host and on each target that
+        claims it alone, in seconds; empty unless the policy goes by costs.
     """
 
     claims: dict[relax.Var, dict[str, list[str]]] = field(default_factory=dict)
@@ -62,6 +65,7 @@ class FunctionRecord:
     dissolved: list[tuple[str, tuple[str, ...], str]] = field(default_factory=list)
     resolution: dict[str, Any] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
+    costs: dict[relax.Var, dict[str, float]] = field(default_factory=dict)
 
     def claim(self, var: relax.Var, target: str, by: str) -> None:
         """Note that `target` claims `var`, by a rule or a pattern."""

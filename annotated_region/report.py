@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tvm import relax
+
 from annotated_region.dataflow import NodeKind
 from annotated_region.drawing import draw
 from annotated_region.networks import op_name_of
@@ -21,6 +23,7 @@ from annotated_region.value_flow import ValueReport, values_of
 __all__ = ["FunctionReport", "OpReport", "RegionReport", "Report"]
 
 HOST = "host"
+_APART_SHOWN = 8  # pairs of regions in the summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,11 @@ class OpReport:
         For each target that claims it, what claims it: the rule of its op, or patterns.
     declines
         For each target that does not, why.
+    lost
+        For each target that claims it and did not get it, to whom it was lost, and why.
+    costs
+        What the op costs by itself, in seconds, on the host and on each target that claims it alone; empty
+        unless the policy goes by costs. The placement also counts launches, and what it takes to move values.
     """
 
     name: str
@@ -47,6 +55,8 @@ class OpReport:
     region: int | None
     claims: dict[str, tuple[str, ...]]
     declines: dict[str, str]
+    lost: dict[str, str] = field(default_factory=dict)
+    costs: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +98,15 @@ class FunctionReport:
                 line += f" (claims {claimed[target]}, but cannot run here: {self.unavailable[target]})"
             yield line
         yield f"{HOST}: {self._host_line()}"
-        for each in self.apart:
+        for each in self.apart[:_APART_SHOWN]:
             why = (
                 f"{each.between} stands between them"
                 if each.between
                 else "the limits on regions keep them apart"
             )
             yield f"{each.target}: the regions of {each.left} and {each.right} are two, because {why}"
+        if len(self.apart) > _APART_SHOWN:
+            yield f"and {len(self.apart) - _APART_SHOWN} more pairs of regions are kept apart"
 
     def _host_line(self) -> str:
         reasons: dict[tuple[str, str], int] = {}
@@ -192,14 +204,18 @@ def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> Fun
         positions[number] = len(positions)
         held = plain.regions_of(node.var)
         claims = {target: tuple(by) for target, by in record.claims.get(node.var, {}).items()}
+        placed = held[0].target if held else HOST
+        costs = dict(record.costs.get(node.var, {}))
         ops.append(
             OpReport(
                 node.var.name,
                 op_name_of(node.value),
-                held[0].target if held else HOST,
+                placed,
                 held[0].id if held else None,
                 claims,
                 dict(record.declines.get(node.var, {})),
+                {target: _lost(target, placed, node.var, record) for target in claims if target != placed},
+                costs,
             )
         )
     return FunctionReport(
@@ -212,6 +228,32 @@ def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> Fun
         dict(record.resolution),
         values_of(graph, positions),
     )
+
+
+def _lost(target: str, placed: str, var: relax.Var, record: FunctionRecord) -> str:
+    """Why a target did not get what it claims."""
+    to = "to the host" if placed == HOST else f"to {placed}"
+    if target in record.unavailable:
+        return f"{to}: it cannot run here"
+    for dissolved, names, reason in record.dissolved:
+        if dissolved == target and var.name in names:
+            return f"{to}: its region had {reason}" if reason.startswith("less") else f"{to}: {reason}"
+    costs = record.costs.get(var, {})
+    if target in costs and placed in costs:
+        return f"{to}: alone it takes {_seconds(costs[placed])} there, {_seconds(costs[target])} on {target}"
+    if record.resolution.get("cost") is not None:
+        return f"{to}: cheaper as a part of a larger unit"
+    return to if placed == HOST else f"{to}, which comes first"
+
+
+def _seconds(seconds: float) -> str:
+    """A time as people write it."""
+    scaled = seconds * 1e6
+    for unit in ("us", "ms"):
+        if scaled < 1000:
+            return f"{scaled:.3g} {unit}"
+        scaled /= 1000
+    return f"{scaled:.3g} s"
 
 
 def _region_report(regions: AnnotatedRegionSet, number: int) -> RegionReport:
@@ -237,6 +279,8 @@ def _plain(function: FunctionReport) -> dict[str, Any]:
                 "region": op.region,
                 "claims": op.claims,
                 "declines": op.declines,
+                "lost": op.lost,
+                "costs": op.costs,
             }
             for op in function.ops
         ],

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import annotated_region as ar
+from annotated_region.testing.generated import chain
 from annotated_region.testing.graphs import SIX_OPS, module_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
@@ -63,3 +64,75 @@ def test_explaining_changes_nothing():
     before = mod.script()
     ar.explain(mod, ["sketch"])
     assert mod.script() == before
+
+
+# -- who lost, and why -----------------------------------------------------------------------------
+
+
+def lost_of(report):
+    return {op.name: op.lost for op in report.functions[0].ops if op.lost}
+
+
+def test_the_first_target_wins_and_the_other_is_told_so():
+    claim_ops("second", "relax.nn.relu")
+    assert lost_of(explained(["sketch", "second"])) == {
+        "a1": {"second": "to sketch, which comes first"},
+        "a2": {"second": "to sketch, which comes first"},
+    }
+
+
+class _Prices:
+    """So many seconds for each op; launches and transfers cost nothing."""
+
+    def __init__(self, **seconds):
+        self.seconds = seconds
+
+    def launch(self, target):
+        return 0.0
+
+    def compute(self, target, unit):
+        return len(unit.ops) * self.seconds[target]
+
+    def transfer(self, size, source, destination):
+        return 0.0
+
+
+def test_what_was_lost_by_cost_is_told_with_the_costs():
+    claim_ops("second", "relax.nn.relu")
+    prices = _Prices(host=1.0, sketch=2e-3, second=5e-6)
+    report = ar.explain(module_of(SIX_OPS), ["sketch", "second"], ar.LeastCost(prices), prepare=False)
+    assert lost_of(report) == {
+        "a1": {"sketch": "to second: alone it takes 5 us there, 2 ms on sketch"},
+        "a2": {"sketch": "to second: alone it takes 5 us there, 2 ms on sketch"},
+    }
+    ops = {op["name"]: op for op in report.to_dict()["functions"][0]["ops"]}
+    assert ops["a1"]["costs"] == {"host": 1.0, "sketch": 2e-3, "second": 5e-6}
+    assert ops["b1"]["costs"] == {"host": 1.0, "sketch": 2e-3}
+    assert ops["x1"]["costs"] == {}
+
+
+def test_what_is_cheaper_on_the_host_is_told_with_the_costs():
+    report = ar.explain(
+        module_of(SIX_OPS), ["sketch"], ar.LeastCost(_Prices(host=0.1, sketch=0.2)), prepare=False
+    )
+    assert lost_of(report)["b1"] == {"sketch": "to the host: alone it takes 100 ms there, 200 ms on sketch"}
+
+
+def test_a_region_dissolved_for_its_size_is_told_so():
+    ar.register_backend("sketch", min_work=3.0)
+    lost = lost_of(explained())
+    assert lost["a1"] == {"sketch": "to the host: its region had less work than the minimum of 3"}
+
+
+def test_what_a_target_loses_that_cannot_run_here():
+    ar.register_backend("absent", unavailable=lambda: "install libabsent")
+    claim_ops("absent", "relax.nn.relu", "relax.tanh")
+    lost = lost_of(explained(["absent", "sketch"]))
+    assert lost["a1"] == {"absent": "to sketch: it cannot run here"}
+    assert lost["x1"] == {"absent": "to the host: it cannot run here"}
+
+
+def test_the_summary_names_a_few_pairs_of_regions():
+    lines = str(ar.explain(chain(60, 3), ["sketch"], prepare=False)).splitlines()
+    assert sum("are two, because" in line for line in lines) == 8
+    assert lines[-1] == "and 11 more pairs of regions are kept apart"

@@ -68,7 +68,7 @@ def _counted(names: tuple[str, ...]) -> Iterator[str]:
 
 def _ops_table(function: FunctionReport) -> Table:
     table = Table(title=f"Ops of {function.name}", title_justify="left")
-    for column in ("name", "op", "placed", "region", "claimed by", "declined by"):
+    for column in ("name", "op", "placed", "region", "claimed by", "lost by", "declined by"):
         table.add_column(column, overflow="fold")
     for op in function.ops:
         table.add_row(*map(Text, _cells(op)))
@@ -78,8 +78,10 @@ def _ops_table(function: FunctionReport) -> Table:
 def _cells(op: OpReport) -> tuple[str, ...]:
     region = "" if op.region is None else str(op.region)
     claims = "; ".join(f"{target}: {', '.join(by)}" for target, by in op.claims.items())
+    lost = "; ".join(f"{target} {why}" for target, why in op.lost.items())
     declines = "; ".join(f"{target}: {reason}" for target, reason in op.declines.items())
-    return op.name, op.op.removeprefix("relax."), op.placed, region, claims.replace("relax.", ""), declines
+    name = op.op.removeprefix("relax.")
+    return op.name, name, op.placed, region, claims.replace("relax.", ""), lost, declines
 
 
 COMMAND = Command(

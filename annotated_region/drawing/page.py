@@ -39,6 +39,7 @@ def page_of(report: Report) -> str:
         "<h1>Who got what, and why</h1>",
         f"<pre>{escape(str(report))}</pre>",
         f"<p>{_legend(fills)}</p>",
+        "<p>Lines say how many bytes go over them. A dashed red border: others claim some of it, too.</p>",
     ]
     for number, function in enumerate(report.functions):
         parts += _function(number, function, fills)
@@ -56,6 +57,7 @@ def _legend(fills: Mapping[str, str]) -> str:
 def _function(number: int, function: FunctionReport, fills: Mapping[str, str]) -> Iterator[str]:
     yield f"<h2>{escape(function.name)}</h2>"
     yield _figure(quotient(function), fills, f"#f{number}-r")
+    yield from _apart(function)
     for region in function.regions:
         yield from _region(number, region, function)
     if len(function.ops) <= _OPS_DRAWN:
@@ -75,6 +77,18 @@ def _figure(picture: Picture, fills: Mapping[str, str], link: str | None) -> str
     )
 
 
+def _apart(function: FunctionReport) -> Iterator[str]:
+    """Which regions are two, and what stands between them."""
+    if not function.apart:
+        return
+    yield f'<details class="apart"><summary>{len(function.apart)} pairs of regions are kept apart</summary>'
+    yield "<table><tr><th>target</th><th>region of</th><th>region of</th><th>kept apart by</th></tr>"
+    for each in function.apart:
+        cells = (each.target, each.left, each.right, each.between or "the limits on regions")
+        yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    yield "</table></details>"
+
+
 def _region(number: int, region: RegionReport, function: FunctionReport) -> Iterator[str]:
     yield f'<details class="region" id="f{number}-r{region.id}" data-target="{escape(region.target)}">'
     yield (
@@ -90,11 +104,13 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _table(ops: Sequence[OpReport]) -> Iterator[str]:
-    yield "<table><tr><th>name</th><th>op</th><th>placed</th><th>claimed by</th><th>declined by</th></tr>"
+    heads = ("name", "op", "placed", "claimed by", "lost by", "declined by")
+    yield f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>"
     for op in ops:
         claims = "; ".join(f"{target}: {', '.join(by)}" for target, by in op.claims.items())
+        lost = "; ".join(f"{target} {why}" for target, why in op.lost.items())
         declines = "; ".join(f"{target}: {reason}" for target, reason in op.declines.items())
         placed = op.placed if op.region is None else f"{op.placed}, region {op.region}"
-        cells = (op.name, op.op, placed, claims, declines)
+        cells = (op.name, op.op, placed, claims, lost, declines)
         yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
     yield "</table>"

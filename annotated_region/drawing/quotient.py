@@ -3,13 +3,17 @@
 Two host ops share a box if they hang together and lie equally deep, where the depth of a box counts the
 changes between host and regions on the longest way to it. A way out of such a box and back into it would
 pass a region and so get deeper; hence the boxes form a graph without cycles, whatever the regions are.
+
+Where that leaves more boxes than anybody can look at, all regions of one target that lie equally deep share
+one, and so do all host ops, where the depth now counts the changes of the target. Values that skip many of
+these boxes are told by a line of text in the box that reads them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import networkx
@@ -21,6 +25,10 @@ __all__ = ["Box", "Line", "Picture", "every_op", "quotient"]
 
 PARAMETERS, RESULT = "parameters", "result"
 _KINDS_SHOWN = 7
+_BOXES_SHOWN = 150  # more than these are folded once more
+_FAR = 3  # how many changes of the target a line may pass in a picture that is folded twice
+
+_Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,11 @@ class Picture:
 
 def quotient(function: FunctionReport) -> Picture:
     """The function with its regions folded. O(ops + values), times the readers of a value."""
-    return _picture(function, _folded(function))
+    boxes = _folded(function)
+    if len(set(boxes)) <= _BOXES_SHOWN:
+        return _picture(function, boxes)
+    boxes, depth = _folded_by_target(function)
+    return _without_far_lines(_picture(function, boxes), depth)
 
 
 def every_op(function: FunctionReport) -> Picture:
@@ -78,15 +90,8 @@ def every_op(function: FunctionReport) -> Picture:
 
 def _folded(function: FunctionReport) -> list[int]:
     """For each op, the number of its box."""
-    graph = networkx.DiGraph()
-    keys = [
-        ("region", op.region) if op.region is not None else ("op", at) for at, op in enumerate(function.ops)
-    ]
-    graph.add_nodes_from(keys)
-    for producer, consumer in _op_edges(function):
-        if keys[producer] != keys[consumer]:
-            graph.add_edge(keys[producer], keys[consumer])
-    depth: dict[tuple[str, int], int] = {}
+    keys, graph = _regions_and_ops(function)
+    depth: dict[_Key, int] = {}
     for key in networkx.topological_sort(graph):
         steps = [depth[before] + ("region" in (key[0], before[0])) for before in graph.predecessors(key)]
         depth[key] = max(steps, default=0)
@@ -101,6 +106,54 @@ def _folded(function: FunctionReport) -> list[int]:
         key: index for index, part in enumerate(networkx.connected_components(together)) for key in part
     }
     return [box_of[key] for key in keys]
+
+
+def _folded_by_target(function: FunctionReport) -> tuple[list[int], list[int]]:
+    """For each op the number of its box, and for each box how deep it lies.
+
+    A line between different boxes leads to a deeper one, because either the target changes or the depth does.
+    """
+    keys, graph = _regions_and_ops(function)
+    target = dict(zip(keys, (op.placed for op in function.ops), strict=True))
+    depth: dict[_Key, int] = {}
+    for key in networkx.topological_sort(graph):
+        steps = [depth[before] + (target[key] != target[before]) for before in graph.predecessors(key)]
+        depth[key] = max(steps, default=0)
+    box_of: dict[_Key, int] = {}
+    boxes = [box_of.setdefault((target[key], depth[key]), len(box_of)) for key in keys]
+    return boxes, [deep for _target, deep in box_of]
+
+
+def _regions_and_ops(function: FunctionReport) -> tuple[list[_Key], networkx.DiGraph]:
+    """For each op a key, the same for all ops of a region, and the graph of the keys."""
+    keys = [
+        ("region", op.region) if op.region is not None else ("op", at) for at, op in enumerate(function.ops)
+    ]
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(keys)
+    for producer, consumer in _op_edges(function):
+        if keys[producer] != keys[consumer]:
+            graph.add_edge(keys[producer], keys[consumer])
+    return keys, graph
+
+
+def _without_far_lines(picture: Picture, depth: Sequence[int]) -> Picture:
+    """The picture with a text in place of each line that passes many boxes; `depth` is that of the boxes."""
+    far = [line for line in picture.lines if line.target < len(depth) and _is_far(line, depth)]
+    sources: dict[int, list[Line]] = {}
+    for line in far:
+        sources.setdefault(line.target, []).append(line)
+    boxes = list(picture.boxes)
+    for target, lines in sources.items():
+        values = sum(line.values for line in lines)
+        text = f"{values} value{'s' * (values != 1)} of {len(lines)} boxes above"
+        boxes[target] = replace(boxes[target], lines=(*boxes[target].lines, text))
+    return Picture(tuple(boxes), tuple(line for line in picture.lines if line not in far))
+
+
+def _is_far(line: Line, depth: Sequence[int]) -> bool:
+    start = depth[line.source] if line.source < len(depth) else 0
+    return depth[line.target] - start > _FAR
 
 
 def _op_edges(function: FunctionReport) -> Iterator[tuple[int, int]]:
@@ -135,8 +188,12 @@ def _total(sizes: Sequence[int | None]) -> int | None:
 
 def _box(function: FunctionReport, positions: tuple[int, ...]) -> Box:
     ops = [function.ops[position] for position in positions]
-    target, region = ops[0].placed, ops[0].region
+    target = ops[0].placed
+    regions = list(dict.fromkeys(op.region for op in ops))
+    region = regions[0] if len(regions) == 1 else None
     title = target if region is None else f"{target}, region {region}"
+    if len(regions) > 1:
+        title = f"{target}, {len(regions)} regions"
     if len(ops) == 1:
         names = [_short(ops[0].op), ops[0].name]
         return Box(title, (*names, *_contested(ops)), target, region, positions)

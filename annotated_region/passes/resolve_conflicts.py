@@ -12,10 +12,14 @@ are whole. What decides is the policy: `Priority` or `LeastCost`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+
+from tvm import relax
 
 from annotated_region.backend import backend_of, unavailability
 from annotated_region.claims import without
+from annotated_region.costs.model import HOST, CostModel, CostUnit
 from annotated_region.dataflow import DataflowGraph, NodeKind
 from annotated_region.members import Members
 from annotated_region.networks import op_name_of
@@ -23,7 +27,7 @@ from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass
 from annotated_region.pins import Pins
 from annotated_region.policies import Policy, Resolution
-from annotated_region.record import note
+from annotated_region.record import FunctionRecord, is_recording, note
 from annotated_region.region_set import AnnotatedRegionSet
 
 __all__ = ["ResolveConflicts"]
@@ -90,6 +94,8 @@ class ResolveConflicts(RegionPass):
         record = note(regions.dataflow.name)
         record.regions = resolved
         record.resolution = dict(resolution.details)
+        if is_recording() and hasattr(self.policy, "model"):
+            record.costs = _costs(regions.dataflow, record, self.policy.model)
         return resolved
 
     def _runnable(self, regions: AnnotatedRegionSet) -> list[Members]:
@@ -134,6 +140,21 @@ class ResolveConflicts(RegionPass):
             return False
         held = [node for node in region.nodes if graph.nodes[node].kind is NodeKind.OPERATION]
         return len(held) < whole and sum(_work(graph, node) for node in held) < minimum
+
+
+def _costs(
+    graph: DataflowGraph, record: FunctionRecord, model: CostModel
+) -> dict[relax.Var, dict[str, float]]:
+    """What each claimed op costs by itself, on the host and on the targets that claim it alone."""
+    costs: dict[relax.Var, dict[str, float]] = {}
+    for number, node in enumerate(graph.nodes):
+        claims = record.claims.get(node.var, {})
+        if claims:
+            alone = [target for target, by in claims.items() if op_name_of(node.value) in by]
+            unit = CostUnit.of(graph, (number,))
+            asked = {target: model.compute(target, unit) for target in (HOST, *alone)}
+            costs[node.var] = {target: cost for target, cost in asked.items() if math.isfinite(cost)}
+    return costs
 
 
 _HEAVY = ("conv", "matmul", "attention")

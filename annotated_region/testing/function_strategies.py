@@ -41,7 +41,7 @@ class Ingredients:
     blocks
         How many blocks a body has at most.
     branches
-        How deep `If`s may be nested; 0 for none.
+        How deep an `If` may be nested; 0 for none.
     effects
         Whether it may call what has effects, and therefore be impure.
     local_functions
@@ -49,7 +49,7 @@ class Ingredients:
     symbolic
         Whether the number of rows may be a variable.
     casts
-        Whether it may have `MatchCast`s, some of which define further shape variables.
+        Whether it may have casts (`MatchCast`), some of which define further shape variables.
     arrays
         Whether constants may have more than one element. TVM 0.27 crashes when it prints those.
     """

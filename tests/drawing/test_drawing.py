@@ -1,12 +1,10 @@
 """Pictures: the same regions as the data, readable at a thousand ops, one file, the same in every process."""
 
 import re
-import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
-from pathlib import Path
 
 import networkx
 import pytest
@@ -148,13 +146,6 @@ def test_a_page_shows_the_regions_of_the_data_and_needs_nothing_else(name, tmp_p
     assert sorted(page.links) == sorted(f"#{anchor}" for anchor, _target in regions)
     assert page.references == []
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
-    assert (
-        text.count("<tr>")
-        == len(function["ops"])
-        + sum(len(r["ops"]) for r in function["regions"])
-        + len(function["regions"])
-        + 1
-    )
 
 
 def test_names_that_look_like_markup_stay_text(tmp_path):
@@ -211,17 +202,26 @@ def test_amounts_are_written_as_people_do(size, text):
     assert amount(size) == text
 
 
-def test_a_browser_shows_the_page(tmp_path):
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no chromium on this machine")
-    path: Path = explained(module_of(SIX_OPS)).draw(tmp_path / "x.html")
-    shown = subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", path.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout
-    assert shown.count('class="region"') == 2
-    assert shown.count("<rect") == 2 * 6 + 2
+def test_an_irregular_graph_of_a_thousand_ops_is_folded_once_more(tmp_path):
+    """By target and depth: the picture stays as wide as a page, and every op is still in one box."""
+    report = explained(layered(20, 50, 0), ["sketch", "pencil"])
+    (function,) = report.functions
+    assert len(function.ops) >= 1000
+    picture = quotient(function)
+    assert sorted(op for box in picture.boxes for op in box.ops) == list(range(len(function.ops)))
+    assert networkx.is_directed_acyclic_graph(as_network(picture))
+    root = ET.parse(report.draw(tmp_path / "x.svg")).getroot()
+    assert float(root.attrib["width"]) < 2000
+    texts = "\n".join(line for box in picture.boxes for line in box.lines)
+    told = re.findall(r"(\d+) values? of \d+ boxes above", texts)
+    assert sum(line.values for line in picture.lines) + sum(map(int, told)) == crossings(function, picture)
+
+
+def crossings(function, picture):
+    """How many values go from one box to another, counted for each box that reads them."""
+    box_of = {op: number for number, box in enumerate(picture.boxes) for op in box.ops}
+    count = 0
+    for value in function.values:
+        source = None if value.producer is None else box_of[value.producer]
+        count += len({box_of[consumer] for consumer in value.consumers} - {source}) + value.result
+    return count
