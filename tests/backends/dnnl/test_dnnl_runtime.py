@@ -89,6 +89,29 @@ def test_number_of_plans_is_bounded() -> None:
     assert dynamic().query(symbol, "plan_count") == 16
 
 
+def resident_megabytes() -> float:
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    (line,) = [line for line in lines if line.startswith("VmRSS")]
+    return int(line.split()[1]) / 1024
+
+
+@needs_onednn
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system has no /proc")
+def test_plans_that_are_dropped_leave_no_memory_behind() -> None:
+    """Every call builds a plan; a plan takes 40 kB and more. Caches of oneDNN fill up in the first rounds."""
+    function = relax.VirtualMachine(dynamic().linked, tvm.cpu(), memory_cfg="naive")["network"]
+    images = [tvm.runtime.tensor(image(batch, height)) for batch in range(1, 6) for height in range(1, 41)]
+
+    def call_all(rounds: int) -> float:
+        for _ in range(rounds):
+            for data in images:
+                function(data)
+        return resident_megabytes()
+
+    before = call_all(2)
+    assert call_all(4) - before < 8
+
+
 @needs_onednn
 def test_concurrent_calls_do_not_disturb_each_other() -> None:
     inputs = [image(batch, height) for batch in (1, 2, 3) for height in (4, 8)]
@@ -125,6 +148,10 @@ def tensor(*shape: int, dtype: str = "float32") -> tvm.runtime.Tensor:
         ((tensor(2, 5), tensor(5, 2)), r"output 0 has shape \(5, 2\); expected \(4, 2\)"),
         ((tensor(2, 5, dtype="float64"), tensor(4, 2)), "input 0 is not float32"),
         ((tensor(2, 5), tensor(4, 2, dtype="int32")), "output 0 is not float32"),
+        (
+            (tensor(0, 5), tensor(0, 2)),
+            r"the inputs are out of range: a tensor of the region would have shape \(0, 5\)",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: tuple[object, ...], message: str) -> None:
@@ -137,6 +164,36 @@ def test_wrong_arguments_are_refused(arguments: tuple[object, ...], message: str
 def test_unknown_precision_is_refused() -> None:
     with pytest.raises(ar.CodegenError, match="does not know the precision 'fp8'; known: 'fp32', 'bf16'"):
         offload(dynamic_module(), precision="fp8")
+
+
+def masked_module() -> tvm.IRModule:
+    """Truth values in and out."""
+    mask = relax.Var("mask", relax.TensorType((2, 1), "bool"))
+    x = relax.Var("x", relax.TensorType((2, 3), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("choose", [mask, x]):
+        with builder.dataflow():
+            wide = builder.emit(op.broadcast_to(mask, (2, 3)))
+            chosen = builder.emit(op.where(wide, x, relax.const(7.0, "float32")))
+            larger = builder.emit(op.greater(chosen, relax.const(0.5, "float32")))
+            results = builder.emit_output(relax.Tuple([chosen, larger, wide]))
+        builder.emit_func_output(results)
+    return builder.finalize()
+
+
+@needs_onednn
+def test_truth_values_cross_the_border_as_bytes() -> None:
+    offloaded = offload(masked_module())
+    mask, x = np.array([[True], [False]]), np.array([[0.1, 0.9, 0.5]] * 2, "float32")
+    chosen, larger, wide = offloaded.call("choose", mask, x)
+    np.testing.assert_array_equal(chosen, np.where(mask, x, np.float32(7)))
+    np.testing.assert_array_equal(larger, chosen > 0.5)
+    np.testing.assert_array_equal(wide, np.broadcast_to(mask, (2, 3)))
+    assert (larger.dtype, wide.dtype) == (np.dtype(bool), np.dtype(bool))
+    (symbol,) = offloaded.symbols_of("choose")
+    function = offloaded.linked.get_function(symbol, query_imports=True)
+    with pytest.raises(TypeError, match=f"{symbol}: input 0 is not bool"):
+        function(tensor(2, 1, dtype="int8"), *(tensor(2, 3) for _ in range(4)))
 
 
 @needs_onednn

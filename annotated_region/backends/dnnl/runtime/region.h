@@ -178,6 +178,13 @@ class Region {
     }
   }
 
+  // Shapes that are too small for a window or a slice leave nothing, which oneDNN has no layout for.
+  void require_content(const Dims& dims) const {
+    if (std::all_of(dims.begin(), dims.end(), [](int64_t extent) { return extent > 0; })) return;
+    TVM_FFI_THROW(ValueError) << graph_.symbol << ": the inputs are out of range: a tensor of the region would have shape "
+                              << text_of(dims.data(), static_cast<int>(dims.size()));
+  }
+
   std::shared_ptr<Plan> plan_for(const Key& key, const std::vector<int64_t>& expressions) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto known = plans_.begin(); known != plans_.end(); ++known) {
@@ -189,7 +196,10 @@ class Region {
       TVM_FFI_THROW(RuntimeError) << graph_.symbol << ": called before its constants were loaded";
     }
     std::vector<Dims> dims;
-    for (int tensor = 0; tensor < graph_.tensors.size; ++tensor) dims.push_back(extents(tensor, expressions));
+    for (int tensor = 0; tensor < graph_.tensors.size; ++tensor) {
+      dims.push_back(extents(tensor, expressions));
+      require_content(dims.back());
+    }
     plans_.emplace_front(key, build_plan(graph_, dims, constants_));
     if (plans_.size() > kPlansKept) plans_.pop_back();
     return plans_.front().second;
