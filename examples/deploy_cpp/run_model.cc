@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -39,7 +40,8 @@ struct HostMemory {
 
 // The functions of a library, through TVM's virtual machine for graphs.
 ffi::Module load(const std::string& path) {
-  const ffi::Module library = ffi::Module::LoadFromFile(path);
+  // A name without a folder would be looked for among the system's libraries.
+  const ffi::Module library = ffi::Module::LoadFromFile(std::filesystem::absolute(path).string());
   const auto load_executable = library->GetFunction("vm_load_executable", /*query_imports=*/false);
   if (!load_executable.has_value()) throw std::runtime_error(path + " holds no program for TVM's virtual machine");
   const auto machine = load_executable.value()().cast<ffi::Module>();
