@@ -30,13 +30,10 @@ class DescribedCall:
         The op.
     operands
         What stands for each parameter in `info`.
-    is_lowered
-        Whether it is a ``call_tir``.
     """
 
     info: OpInfo
     operands: tuple[relax.Expr, ...]
-    is_lowered: bool
 
 
 def described(
@@ -69,7 +66,7 @@ def _op(call: relax.Call, tuples: Callable[[relax.Expr], relax.Expr]) -> Describ
         return Parameter(len(operands) - 1)
 
     info = info_of_call(relax.Call(call.op, [tuples(arg) for arg in call.args], call.attrs), place)
-    return None if info is None else DescribedCall(info, tuple(operands), False)
+    return None if info is None else DescribedCall(info, tuple(operands))
 
 
 def _lowered(call: relax.Call, mod: tvm.IRModule) -> DescribedCall | None:
@@ -85,7 +82,7 @@ def _lowered(call: relax.Call, mod: tvm.IRModule) -> DescribedCall | None:
     wanted = (Result(0),) if fields is None else tuple(Result(0, field) for field in range(fields))
     if composition.outputs != wanted:
         return None
-    return DescribedCall(composition.ops[0], tuple(arguments.fields), True)
+    return DescribedCall(composition.ops[0], tuple(arguments.fields))
 
 
 def changed_call(

@@ -31,13 +31,13 @@ class ModulePlan:
         The module.
     blocks
         The plan of each block that has one, functions in the order of their names.
-    relowered
-        Whether a lowered call was replaced by a call of an op, which has to be lowered again.
+    was_lowered
+        Whether the old module had lowered calls only. Those that changed are ops, to be lowered again.
     """
 
     mod: tvm.IRModule
     blocks: tuple[BlockPlan, ...]
-    relowered: bool
+    was_lowered: bool
 
     @property
     def cost(self) -> Cost:
@@ -60,7 +60,8 @@ def plan_module(mod: tvm.IRModule, planner: Planner) -> ModulePlan:
     """
     writer = _ModuleWriter(mod, planner)
     changed = replace_functions(mod, lambda _, func: writer.function(func))
-    return ModulePlan(changed, tuple(writer.plans), writer.relowered)
+    was_lowered = "call_tir" in writer.kinds and "op" not in writer.kinds
+    return ModulePlan(changed, tuple(writer.plans), was_lowered and not changed.same_as(mod))
 
 
 class _ModuleWriter:
@@ -68,7 +69,7 @@ class _ModuleWriter:
         self.mod = mod
         self.planner = planner
         self.plans: list[BlockPlan] = []
-        self.relowered = False
+        self.kinds: set[str] = set()
         self.escaping: set[relax.Var] = set()
 
     def function(self, func: relax.Function) -> relax.Function:
@@ -84,15 +85,15 @@ class _ModuleWriter:
 
         if _may_overwrite(block):
             return [nested(binding) for binding in block.bindings]
+        self.kinds.update(_kinds(block))
         names = Names()
         steps = read_block(block, self.mod, names)
         leaving = [binding.var for binding in block.bindings if binding.var in self.escaping]
         plan = self.planner(steps, _fixed(steps, leaving, names), names.roots)
         self.plans.append(plan)
-        changed = [step for step, option in zip(steps, plan.chosen, strict=True) if option.change is not None]
-        if not changed and plan.cost >= transposes_in(block, self.mod):
+        unchanged = all(option.change is None for option in plan.chosen)
+        if unchanged and plan.cost >= transposes_in(block, self.mod):
             return [nested(binding) for binding in block.bindings]
-        self.relowered |= any(step.call is not None and step.call.is_lowered for step in changed)
         writer = BlockWriter(block, names, nested)
         writer.write(steps, plan.chosen)
         writer.provide(leaving)
@@ -119,6 +120,16 @@ def _may_overwrite(block: relax.BindingBlock) -> bool:
         not isinstance(call.op, tvm.ir.Op) or call.op.name in _OVERWRITING or not call.op.get_attr("FPurity")
         for call in calls
     )
+
+
+def _kinds(block: relax.BindingBlock) -> Iterator[str]:
+    """For each call of a block whether it is lowered, or an op that can be."""
+    for binding in block.bindings:
+        if isinstance(binding.value, relax.Call) and isinstance(binding.value.op, tvm.ir.Op):
+            if binding.value.op.name == "relax.call_tir":
+                yield "call_tir"
+            elif binding.value.op.get_attr("FLegalize") is not None:
+                yield "op"
 
 
 def _escaping(func: relax.Function) -> set[relax.Var]:

@@ -46,7 +46,7 @@ class TransformLayout(ModulePass):
 
     Notes
     -----
-    Lowered calls that change are lowered again, and what is not lowered yet with them. A layout that an op
+    A lowered module stays lowered. In a mixed one, lowered calls that change become ops. A layout that an op
     cannot have, such as blocks of 8 for 3 channels, leaves the op as it was.
     """
 
@@ -63,7 +63,7 @@ class TransformLayout(ModulePass):
 
 
 def lowered_again(plan: ModulePlan) -> tvm.IRModule:
-    """The module of a plan, lowered if the calls that the plan replaced were."""
-    if not plan.relowered:
+    """The module of a plan, lowered if it was."""
+    if not plan.was_lowered:
         return plan.mod
     return relax.transform.DeadCodeElimination()(LegalizeWithOpInfo()(plan.mod))
