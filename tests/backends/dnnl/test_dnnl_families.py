@@ -1,0 +1,109 @@
+"""Whole models of six families on oneDNN: one region each, and the answer of ONNX Runtime or TVM."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+import tvm
+from dnnl_harness import external_functions, needs_onednn, run
+from tvm import relax
+from tvm.relax.frontend import nn
+from tvm.relax.frontend.onnx import from_onnx
+
+import annotated_region as ar
+from annotated_region.testing.family_models import FAMILIES, family_model, inputs_of
+
+HOST = {"take", "less", "add", "where", "expand_dims", "astype"}
+"""What prepares whole numbers: looking up words, and a mask of integers."""
+
+
+def on_onednn(name: str, precision: str = "fp32") -> tuple[tvm.IRModule, np.ndarray]:
+    """The partitioned model, and its answer."""
+    model = family_model(name, "small")
+    module = ar.partition(from_onnx(model), ["dnnl"])
+    library = ar.build(module, options={"dnnl": {"precision": precision}}).jit()
+    (answer,) = run(relax.VirtualMachine(library, tvm.cpu()), "main", list(inputs_of(model).values()))
+    return module, answer
+
+
+def on_onnx_runtime(name: str) -> np.ndarray:
+    model = family_model(name, "small")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, inputs_of(model))[0])
+
+
+def ops_on_host(module: tvm.IRModule) -> set[str]:
+    found: set[str] = set()
+
+    def visit(expr: relax.Expr) -> None:
+        if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op):
+            found.add(str(expr.op.name).removeprefix("relax."))
+
+    relax.analysis.post_order_visit(module["main"], visit)
+    return found
+
+
+@needs_onednn
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_is_one_region_and_agrees_with_onnx_runtime(name: str) -> None:
+    module, answer = on_onednn(name)
+    assert len(external_functions(module)) == 1
+    assert ops_on_host(module) <= HOST
+    np.testing.assert_allclose(answer, on_onnx_runtime(name), rtol=1e-4, atol=2e-5)
+
+
+@needs_onednn
+@pytest.mark.parametrize("name", ["bert", "convnext"])
+def test_bf16_rounds_a_family_by_less_than_two_per_cent(name: str) -> None:
+    """Of the largest answer. A processor without bfloat16 computes in float32 all the same."""
+    expected = on_onnx_runtime(name)
+    error = float(np.abs(on_onednn(name, "bf16")[1] - expected).max() / np.abs(expected).max())
+    assert error < 0.02
+
+
+class Block(nn.Module):
+    """A block of a Llama as ``relax.frontend.nn`` writes it."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        self.heads = heads
+        self.norm = nn.RMSNorm(width, -1, 1e-5, bias=False)
+        self.joined = nn.Linear(width, 3 * width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+        self.gate = nn.Linear(width, 4 * width, bias=False)
+        self.down = nn.Linear(2 * width, width, bias=True)
+
+    def forward(self, x: nn.Tensor) -> nn.Tensor:
+        batch, length, width = x.shape
+        q, k, v = nn.op.split(self.joined(self.norm(x)), 3, axis=-1)
+        apart = (batch, length, self.heads, width // self.heads)
+        q, k, v = (nn.op.reshape(each, apart) for each in (q, k, v))
+        mixed = nn.op.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.output(nn.op.reshape(mixed, (batch, length, width)))
+        gate, up = nn.op.split(self.gate(x), 2, axis=-1)
+        return x + self.down(nn.op.silu(gate) * up)
+
+
+def block() -> tuple[tvm.IRModule, np.ndarray]:
+    """The block with its weights bound, and an input."""
+    length = tvm.tirx.Var("length", "int64")
+    spec = {"forward": {"x": nn.spec.Tensor([1, length, 32], "float32")}}
+    module, weights = Block(32, 4).export_tvm(spec)
+    rng = np.random.default_rng(5)
+    values = {
+        name: (rng.standard_normal([int(extent) for extent in weight.shape]) / 6).astype("float32")
+        for name, weight in weights
+    }
+    bound = relax.transform.BindParams("forward", values)(module)
+    return bound, rng.standard_normal((1, 9, 32)).astype("float32")
+
+
+@needs_onednn
+def test_a_block_of_the_frontend_is_one_region_and_agrees_with_tvm() -> None:
+    module, data = block()
+    partitioned = ar.partition(module, ["dnnl"])
+    assert len(external_functions(partitioned)) == 1
+    machine = relax.VirtualMachine(ar.build(partitioned).jit(), tvm.cpu())
+    (expected,) = run(relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu()), "forward", [data])
+    (answer,) = run(machine, "forward", [data])
+    np.testing.assert_allclose(answer, expected, rtol=1e-4, atol=1e-5)
