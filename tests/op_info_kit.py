@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.attributes import attributes_of
 
-EXACT = ("conv", "softmax", "matmul", "concat", "split", "nn.pad", "permute_dims", "leakyrelu", "take")
+EXACT = ("nn.conv", "softmax", "matmul", "concat", "split", "nn.pad", "permute_dims", "leakyrelu", "take")
 """Ops whose attributes must come back as they were; the others up to ops that lower to the same code."""
 
 UNARY = ("nn.relu", "sigmoid", "tanh", "exp", "sqrt", "negative", "abs", "nn.gelu", "nn.silu", "floor", "erf")
@@ -136,15 +137,15 @@ def movements(draw):
             ]
             return relax.op.concat(parts, axis)
         case "pad":
-            widths = [draw(st.integers(0, 2)) for _ in shape * 2]
-            return relax.op.nn.pad(x, [1, *widths[1:]], pad_value=draw(st.floats(0, 2, width=16)))
+            return draw(pads(shape))
         case "slice":
             begin = draw(st.integers(0, shape[axis] - 1))
             end = draw(st.integers(begin + 1, shape[axis]))
             return relax.op.strided_slice(x, [axis], [begin], [end], [draw(st.integers(1, 3))])
         case "take":
             shape = (*shape[:axis], shape[axis] + 1, *shape[axis + 1 :])  # of one element, none is chosen
-            return relax.op.take(tensor(*shape), tensor(draw(extents), dtype="int64"), axis, mode="clip")
+            chosen = tensor(*draw(st.sampled_from([(3,), (2, 2), ()])), dtype="int64")
+            return relax.op.take(tensor(*shape), chosen, axis, mode=draw(st.sampled_from(TAKES)))
         case "split":
             parts = draw(st.integers(2, 3))
             return relax.op.split(tensor(*shape[:axis], shape[axis] * parts, *shape[axis + 1 :]), parts, axis)
@@ -152,7 +153,149 @@ def movements(draw):
             return relax.op.expand_dims(x, axis)
 
 
-calls = st.one_of(convolutions(), pools(), elementwise(), reductions(), products(), movements())
+@st.composite
+def pads(draw, shape):
+    mode = draw(st.sampled_from(["constant", "constant", "reflect", "replicate", "circular"]))
+    x, widths = tensor(*shape), [draw(st.integers(0, 2)) for _ in shape * 2]
+    if mode == "constant":
+        return relax.op.nn.pad(x, [1, *widths[1:]], pad_value=draw(st.floats(0, 2, width=16)))
+    # No mirror and no circle is longer than the tensor.
+    longest = [extent - (mode == "reflect") for extent in shape for _ in range(2)]
+    return relax.op.nn.pad(x, list(map(min, widths, longest)), pad_mode=mode)
+
+
+@st.composite
+def transposed_convolutions(draw):
+    rank = draw(st.integers(1, 3))
+    groups = draw(st.sampled_from([1, 1, 2]))
+    inputs, outputs = groups * draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    kernel = [draw(st.integers(1, 3)) for _ in range(rank)]
+    dilation = [draw(st.integers(1, 2)) for _ in range(rank)]
+    strides = [draw(st.integers(1, 3)) for _ in range(rank)]
+    space = [draw(st.integers(1, 4)) + 2 for _ in range(rank)]
+    return function(f"nn.conv{rank}d_transpose")(
+        tensor(draw(st.integers(1, 2)), inputs, *space),
+        tensor(inputs, outputs, *kernel),
+        strides=strides,
+        padding=[draw(st.integers(0, (k - 1) * d)) for k, d in zip(kernel * 2, dilation * 2, strict=True)],
+        output_padding=[draw(st.integers(0, stride - 1)) for stride in strides],
+        dilation=dilation,
+        groups=groups,
+    )
+
+
+@st.composite
+def resizes(draw):
+    letters = draw(st.sampled_from(["HW", "HW", "HW", "DHW"]))
+    layout = draw(st.sampled_from([f"NC{letters}", f"N{letters}C"]))
+    method = draw(st.sampled_from(METHODS if letters == "HW" else METHODS[:2]))
+    x = tensor(*(draw(st.integers(1, 5)) for _ in layout))
+    # TVM aligns no corners of a single element. Crops and other splines are not understood.
+    return function(f"image.resize{len(letters)}d")(
+        x,
+        [draw(st.integers(2, 7)) for _ in letters],
+        layout=layout,
+        method=method,
+        coordinate_transformation_mode=draw(st.sampled_from(MODES)),
+        rounding_method=draw(st.sampled_from(ROUNDINGS)) if method == "nearest_neighbor" else "round",
+    )
+
+
+@st.composite
+def symbolic(draw):
+    """Ops on a batch whose size is not known."""
+    n, (rows, columns) = tvm.tirx.Var("n", "int64"), (draw(extents), draw(extents))
+    x, number = tensor(n, rows, columns), draw(st.floats(0.125, 4, width=16))
+    axis = draw(st.integers(0, 2))
+    kinds = ["unary", "binary", "number", "reduce", "softmax", "product", "norm", "conv"]
+    match draw(st.sampled_from(kinds)):
+        case "unary":
+            return function(draw(st.sampled_from(UNARY)))(x)
+        case "binary":
+            others = [(n, rows, columns), (n, 1, columns), (rows, 1), (1, 1, columns), (n, rows, 1)]
+            operands = draw(st.permutations([x, tensor(*draw(st.sampled_from(others)))]))
+            return function(draw(st.sampled_from(BINARY)))(*operands)
+        case "number":
+            return function(draw(st.sampled_from(BINARY)))(x, relax.const(number, "float32"))
+        case "reduce":
+            axes = draw(st.lists(st.integers(0, 2), min_size=1, unique=True).map(sorted))
+            name = draw(st.sampled_from(["sum", "max", "min", "mean", "variance"]))
+            return function(name)(x, axes, draw(st.booleans()))
+        case "softmax":
+            return function(draw(st.sampled_from(["nn.softmax", "nn.log_softmax"])))(x, axis)
+        case "product":
+            return relax.op.matmul(x, draw(st.sampled_from([tensor(columns, 3), tensor(n, columns, 3)])))
+        case "norm":
+            scale, shift = tensor(columns), tensor(columns)
+            return draw(
+                st.sampled_from(
+                    [
+                        relax.op.nn.layer_norm(x, scale, shift, [2], 1e-3),
+                        relax.op.nn.rms_norm(x, scale, [2], 1e-3),
+                        relax.op.nn.batch_norm(x, *(tensor(columns) for _ in range(4)), 2, training=False),
+                    ]
+                )
+            )
+        case _:
+            image, kernel = tensor(n, 2, rows + 2, columns + 2), tensor(3, 2, 3, 3)
+            return relax.op.nn.conv2d(image, kernel, padding=draw(st.integers(0, 1)), strides=axis + 1)
+
+
+@st.composite
+def unread(draw):
+    """Ops whose code does not read all that they are given, and ops that are given nothing."""
+    shape, number = draw(shapes), draw(st.sampled_from([0.0, 1.0, 2.5]))
+    match draw(st.sampled_from(["batch_norm", "zeros_like", "full", "zeros"])):
+        case "batch_norm":
+            x, vectors = tensor(2, 3, 4), [tensor(3) for _ in range(4)]
+            scale, center = draw(st.booleans()), draw(st.booleans())
+            return relax.op.nn.batch_norm(x, *vectors, 1, scale=scale, center=center, training=False)
+        case "zeros_like":
+            return relax.op.zeros_like(tensor(*shape))
+        case "full":
+            return relax.op.full(shape, relax.const(number, "float32"), "float32")
+        case _:
+            return relax.op.zeros(shape, draw(st.sampled_from(["float32", "int64"])))
+
+
+METHODS = ["linear", "nearest_neighbor", "cubic"]
+MODES = ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn"]
+ROUNDINGS = ["round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
+TAKES = ["clip", "wrap", "nan"]  # TVM warns whenever it lowers the fast mode
+
+calls = st.one_of(
+    convolutions(),
+    transposed_convolutions(),
+    pools(),
+    elementwise(),
+    reductions(),
+    products(),
+    movements(),
+    resizes(),
+    symbolic(),
+    unread(),
+)
+
+
+def expected_attributes(call):
+    """The attributes that have to come back; None if the code does not tell them all."""
+    name, attrs = call.op.name.removeprefix("relax."), attributes_of(call.attrs)
+    if name.endswith("_transpose"):
+        return _without_common_padding(attrs)
+    if name == "nn.pad" and attrs["pad_mode"] != "constant":
+        return None  # on an axis of one element, and round a circle, several widths are the same
+    return attrs if name.startswith(EXACT) else None
+
+
+def _without_common_padding(attrs):
+    """Padding behind less output padding is all that the code tells."""
+    output, rank = attrs["output_padding"], len(attrs["strides"])
+    front, back = attrs["padding"][:rank], attrs["padding"][rank:]
+    common = list(map(min, output, back))
+    return attrs | {
+        "padding": (*front, *(width - less for width, less in zip(back, common, strict=True))),
+        "output_padding": tuple(width - less for width, less in zip(output, common, strict=True)),
+    }
 
 
 def module_of(call):
@@ -201,6 +344,12 @@ PERTURBATIONS = [
     (r" and ", lambda m: " or "),
     (r"T\.max\(", lambda m: "T.min("),
     (r"T\.exp\(", lambda m: "T.tanh("),
+    (r"T\.min\(", lambda m: "T.max("),
+    (r"T\.(floor|round)\(", lambda m: "T.ceil("),
+    (r" // ", lambda m: " % "),
+    (r" % ", lambda m: " // "),
+    (r" == ", lambda m: " != "),
+    (r"T\.Select\(", lambda m: "T.if_then_else("),
 ]
 
 

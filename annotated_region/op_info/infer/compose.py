@@ -11,9 +11,12 @@ from tvm import relax
 from annotated_region.op_info.attach import attached
 from annotated_region.op_info.calls import info_of_call
 from annotated_region.op_info.infer.elementwise import read_elementwise
+from annotated_region.op_info.infer.images import read_resizes
 from annotated_region.op_info.infer.movement import (
     read_dropout,
+    read_fills,
     read_joins,
+    read_mirrors,
     read_moves,
     read_pad,
     read_split,
@@ -26,6 +29,7 @@ from annotated_region.op_info.infer.reductions import (
     read_softmax,
 )
 from annotated_region.op_info.infer.segment import Segment
+from annotated_region.op_info.infer.transposed import read_transposed_convolutions
 from annotated_region.op_info.infer.windows import read_adaptive_pools, read_convolutions, read_pools
 from annotated_region.op_info.info import Composition, Number, OpInfo, Parameter, Result, Source
 from annotated_region.op_info.loops import NotNormalError, Program, read_program
@@ -39,6 +43,7 @@ Reader = Callable[[Segment], Iterator[relax.Call]]
 
 _READERS: tuple[Reader, ...] = (
     read_convolutions,
+    read_transposed_convolutions,
     read_pools,
     read_adaptive_pools,
     read_softmax,
@@ -48,10 +53,13 @@ _READERS: tuple[Reader, ...] = (
     read_elementwise,
     read_moves,
     read_pad,
+    read_mirrors,
+    read_resizes,
     read_joins,
     read_take,
     read_split,
     read_dropout,
+    read_fills,
 )
 
 
@@ -135,7 +143,8 @@ class _Splitter:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.sources: dict[int, Source] = {buffer: Parameter(buffer) for buffer in program.inputs}
+        given = (*program.inputs, *program.unread)
+        self.sources: dict[int, Source] = {buffer: Parameter(buffer) for buffer in given}
         self.ops: list[OpInfo] = []
 
     def composition(self) -> Composition | None:
@@ -167,11 +176,9 @@ class _Splitter:
         self.ops.append(info)
 
     def place_in(self, segment: Segment) -> Callable[[relax.Expr], Source | None]:
-        buffers = dict(zip(segment.variables, segment.program.inputs, strict=True))
-
         def place(expr: relax.Expr) -> Source | None:
             if isinstance(expr, relax.Var):
-                return self.sources[buffers[expr]]
+                return self.sources[segment.buffer(expr)]
             return Number(expr.value.numpy()[()].item(), str(expr.ty.dtype))
 
         return place
@@ -179,9 +186,13 @@ class _Splitter:
 
 def _recognised(segment: Segment) -> relax.Call | None:
     """The first proposal that is proved; None if none is."""
+    proved = map(segment.is_computed_by, _proposals(segment))
+    return next((call for call in proved if call is not None), None)
+
+
+def _proposals(segment: Segment) -> Iterator[relax.Call]:
     for read in _READERS:
-        for proposal in read(segment):
-            call = segment.is_computed_by(proposal)
-            if call is not None:
-                return call
-    return None
+        try:
+            yield from read(segment)
+        except (tvm.error.InternalError, TypeError, ValueError):
+            continue  # TVM refuses some attributes as soon as the call is made

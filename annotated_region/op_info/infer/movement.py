@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import accumulate, combinations
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, combinations, product
 from math import prod
+from typing import Any
 
 from tvm import relax
 
 from annotated_region.op_info.infer.indices import affine
 from annotated_region.op_info.infer.segment import Segment
-from annotated_region.op_info.loops.trees import Tree, loads_in
+from annotated_region.op_info.loops.trees import Extent, Tree, loads_in, subtrees
 
-__all__ = ["read_dropout", "read_joins", "read_moves", "read_pad", "read_split", "read_take"]
+__all__ = [
+    "read_dropout",
+    "read_fills",
+    "read_joins",
+    "read_mirrors",
+    "read_moves",
+    "read_pad",
+    "read_split",
+    "read_take",
+]
 
 
 def read_moves(segment: Segment) -> Iterator[relax.Call]:
@@ -26,17 +36,18 @@ def read_moves(segment: Segment) -> Iterator[relax.Call]:
     used = [single for single in singles if single is not None]
     if len(shape) == len(target) and sorted(used) == list(range(len(target))) != used:
         yield relax.op.permute_dims(x, [used.index(axis) for axis in range(len(target))])
-    if prod(shape) == prod(target):
+    if segment.is_static and prod(shape) == prod(target):
         yield relax.op.reshape(x, target)
-        yield from _changes_of_rank(x, shape, target, used)
+    yield from _changes_of_rank(x, shape, target, used)
     if len(shape) == len(target) and all(index is not None for index in indices):
         yield from _slices(segment, load)
-    yield relax.op.broadcast_to(x, target)
-    yield from _repetitions(x, shape, target)
+    if segment.is_static:
+        yield relax.op.broadcast_to(x, target)
+        yield from _repetitions(x, shape, target)
 
 
 def _changes_of_rank(
-    x: relax.Var, shape: tuple[int, ...], target: tuple[int, ...], used: list[int]
+    x: relax.Var, shape: tuple[Extent, ...], target: tuple[Extent, ...], used: list[int]
 ) -> Iterator[relax.Call]:
     if len(target) > len(shape):
         yield relax.op.expand_dims(x, [axis for axis in range(len(target)) if axis not in used])
@@ -54,13 +65,15 @@ def _slices(segment: Segment, load: Tree) -> Iterator[relax.Call]:
         form = affine(index)
         assert form is not None
         step = form.factors.get(axis, 1)
-        if form.offset == 0 and step == 1 and shape[axis] == target[axis]:
+        extent, count = shape[axis], target[axis]
+        if form.offset == 0 and step == 1 and extent == count:
             continue
-        last = form.offset + step * (target[axis] - 1)
-        end = last + (1 if step > 0 else -1)
+        if not isinstance(extent, int) or not isinstance(count, int):
+            return
+        end = form.offset + step * (count - 1) + (1 if step > 0 else -1)
         axes.append(axis)
         begins.append(form.offset)
-        ends.append(end if end >= 0 else -shape[axis] - 1)
+        ends.append(end if end >= 0 else -extent - 1)
         steps.append(step)
     if len(axes) == 1 and steps == [-1] and target == shape:
         yield relax.op.flip(x, axes[0])
@@ -68,7 +81,7 @@ def _slices(segment: Segment, load: Tree) -> Iterator[relax.Call]:
         yield relax.op.strided_slice(x, axes, begins, ends, steps)
 
 
-def _repetitions(x: relax.Var, shape: tuple[int, ...], target: tuple[int, ...]) -> Iterator[relax.Call]:
+def _repetitions(x: relax.Var, shape: tuple[Any, ...], target: tuple[Any, ...]) -> Iterator[relax.Call]:
     if len(shape) != len(target) or any(to % extent for extent, to in zip(shape, target, strict=True)):
         return
     times = [to // extent for extent, to in zip(shape, target, strict=True)]
@@ -83,14 +96,58 @@ def read_pad(segment: Segment) -> Iterator[relax.Call]:
     value = _only_value(segment)
     if value is None or value[0] != "if" or value[2][0] != "load" or value[3][0] not in ("float", "int"):
         return
-    shape, target = segment.inputs[0].shape, segment.outputs[0].shape
     forms = [affine(index) for index in value[2][2]]
-    if len(shape) != len(target) or None in forms or len(segment.variables) != 1:
+    growth = _growth(segment)
+    if growth is None or None in forms:
         return
     before = [-form.offset for form in forms if form is not None]
-    after = [to - extent - first for to, extent, first in zip(target, shape, before, strict=True)]
-    widths = [width for pair in zip(before, after, strict=True) for width in pair]
-    yield relax.op.nn.pad(segment.variables[0], widths, pad_value=value[3][2])
+    yield relax.op.nn.pad(segment.variables[0], _widths(before, growth), pad_value=value[3][2])
+
+
+def read_mirrors(segment: Segment) -> Iterator[relax.Call]:
+    """An element of the tensor itself behind each border: the other modes of ``pad``."""
+    load, growth = _only_load(segment), _growth(segment)
+    if load is None or growth is None:
+        return
+    before = [_first_offset(index) if more else 0 for index, more in zip(load[2], growth, strict=True)]
+    yield relax.op.nn.pad(segment.variables[0], _widths(before, growth), pad_mode="replicate")
+    yield relax.op.nn.pad(segment.variables[0], _widths(before, growth), pad_mode="reflect")
+    # A circle gives the offset up to its length, and all of it may lie behind.
+    rounds = [
+        [width for width in range(more + 1) if isinstance(extent, int) and (width - first) % extent == 0]
+        for first, more, extent in zip(before, growth, segment.inputs[0].shape, strict=True)
+    ]
+    for chosen in product(*(widths or [0] for widths in rounds)):
+        yield relax.op.nn.pad(segment.variables[0], _widths(chosen, growth), pad_mode="circular")
+
+
+def _growth(segment: Segment) -> list[int] | None:
+    """How much longer each axis is made; None if an axis gets shorter, or it is not known."""
+    if len(segment.variables) != 1 or len(segment.outputs) != 1:
+        return None
+    shape, target = segment.inputs[0].shape, segment.outputs[0].shape
+    if len(shape) != len(target):
+        return None
+    growth = [_difference(to, extent) for to, extent in zip(target, shape, strict=True)]
+    known = [more for more in growth if more is not None and more >= 0]
+    return known if len(known) == len(growth) else None
+
+
+def _difference(left: Extent, right: Extent) -> int | None:
+    if left == right:
+        return 0
+    return left - right if isinstance(left, int) and isinstance(right, int) else None
+
+
+def _widths(before: Sequence[int], growth: Sequence[int]) -> list[int]:
+    return [width for first, more in zip(before, growth, strict=True) for width in (first, more - first)]
+
+
+def _first_offset(index: Tree) -> int:
+    """How far the first sum with an iteration variable inside an index is shifted."""
+    forms = (part for part in subtrees(index) if part[0] == "linear")
+    shifts = (-int(form[1]) for form in forms if any(atom[0] == "iter" for atom, _ in form[2]))
+    return next(shifts, 0)
 
 
 def read_take(segment: Segment) -> Iterator[relax.Call]:
@@ -104,8 +161,16 @@ def read_take(segment: Segment) -> Iterator[relax.Call]:
             if not inner:
                 continue
             x, indices = segment.variable(load[1]), segment.variable(inner[0][1])
-            for mode in ("fast", "clip", "wrap"):
+            for mode in _modes(value, index):
                 yield relax.op.take(x, indices, axis, mode=mode)
+
+
+def _modes(value: Tree, index: Tree) -> tuple[str, ...]:
+    """How places outside of the tensor can be treated; TVM warns of the fast mode whenever it lowers it."""
+    if value[0] == "if":
+        return ("nan",)
+    plain = index[1] == 0 and [(atom[0], factor) for atom, factor in index[2]] == [("load", 1)]
+    return ("fast",) if plain else ("clip", "wrap")
 
 
 def read_joins(segment: Segment) -> Iterator[relax.Call]:
@@ -118,12 +183,12 @@ def read_joins(segment: Segment) -> Iterator[relax.Call]:
     if value is None or value[0] != "load" or not order:
         return
     order = [segment.variable(value[1]), *reversed(order)]
-    shape, target = order[0].ty.shape, segment.outputs[0].shape
+    shape, target = segment.tensor(order[0]).shape, segment.outputs[0].shape
     for axis, extent in enumerate(target):
         if len(target) > len(shape):
             if extent == len(order):
                 yield relax.op.stack(order, axis)
-        elif extent != int(shape[axis]):
+        elif extent != shape[axis]:
             yield relax.op.concat(order, axis)
 
 
@@ -133,12 +198,29 @@ def read_split(segment: Segment) -> Iterator[relax.Call]:
     if len(outputs) < 2 or len(segment.variables) != 1 or len(outputs) != len(segment.blocks):
         return
     shape = segment.inputs[0].shape
+    if any(len(tensor.shape) != len(shape) for tensor in outputs):
+        return
     for axis, extent in enumerate(shape):
-        parts = [tensor.shape[axis] if axis < len(tensor.shape) else 0 for tensor in outputs]
-        if sum(parts) == extent and len(shape) == len(outputs[0].shape):
+        lengths = [tensor.shape[axis] for tensor in outputs]
+        parts = [length for length in lengths if isinstance(length, int)]
+        if len(parts) == len(outputs) and sum(parts) == extent:
             if len(set(parts)) == 1:
                 yield relax.op.split(segment.variables[0], len(parts), axis)
             yield relax.op.split(segment.variables[0], list(accumulate(parts))[:-1], axis)
+
+
+def read_fills(segment: Segment) -> Iterator[relax.Call]:
+    """One number everywhere: ``full``, or ``full_like`` where there is a tensor that nobody reads."""
+    value = _only_value(segment)
+    if value is None or value[0] not in ("float", "int") or len(segment.outputs) != 1 or segment.variables:
+        return
+    number, dtype, shape = float(value[2]), segment.outputs[0].dtype, segment.outputs[0].shape
+    if segment.is_static and number in (0, 1):
+        yield (relax.op.ones if number else relax.op.zeros)(shape, dtype)
+    if segment.is_static:
+        yield relax.op.full(shape, relax.const(number, dtype), dtype)
+    for like in segment.spare:
+        yield relax.op.full_like(like, relax.const(number, dtype), dtype)
 
 
 def read_dropout(segment: Segment) -> Iterator[relax.Call]:

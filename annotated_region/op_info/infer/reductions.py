@@ -9,6 +9,7 @@ from tvm import relax
 
 from annotated_region.op_info.infer.indices import factors
 from annotated_region.op_info.infer.segment import Segment
+from annotated_region.op_info.loops.trees import Extent
 
 __all__ = ["read_matmul", "read_norms", "read_reductions", "read_softmax"]
 
@@ -67,21 +68,21 @@ def read_norms(segment: Segment) -> Iterator[relax.Call]:
     if len(segment.blocks) < 2:
         return
     for epsilon in small:
-        if len(segment.outputs) == 3 and len(variables) == 5:
+        if len(segment.outputs) == 3 and len(variables) <= 5 <= len(variables) + len(segment.spare):
             yield from _batch_norms(segment, epsilon)
         elif len(variables) in (2, 3) and len(segment.outputs) == 1:
             yield from _others(segment, epsilon)
 
 
 def _batch_norms(segment: Segment, epsilon: float) -> Iterator[relax.Call]:
-    variables = segment.variables
+    variables = sorted((*segment.variables, *segment.spare), key=segment.buffer)
     rank = len(segment.outputs[0].shape)
     data = [x for x in variables if len(x.ty.shape) == rank]
     vectors = [x for x in variables if len(x.ty.shape) == 1]
     if len(data) != 1 or len(vectors) != 4:
         return
     for axis in range(rank):
-        if segment.outputs[0].shape[axis] == int(vectors[0].ty.shape[0]):
+        if segment.outputs[0].shape[axis] == segment.tensor(vectors[0]).shape[0]:
             for training in (False, True):
                 yield from _momenta(segment, data[0], vectors, axis, epsilon, training)
 
@@ -113,6 +114,9 @@ def _others(segment: Segment, epsilon: float) -> Iterator[relax.Call]:
         elif len(order) == 2:
             yield relax.op.nn.layer_norm(data[0], *order, axes, epsilon)
             yield relax.op.nn.instance_norm(data[0], *order, 1, list(range(2, rank)), epsilon)
-            channels = segment.outputs[0].shape[1]
-            for groups in (g for g in range(1, channels + 1) if channels % g == 0):
+            for groups in _divisors(segment.outputs[0].shape[1]):
                 yield relax.op.nn.group_norm(data[0], *order, groups, 1, list(range(2, rank)), epsilon)
+
+
+def _divisors(extent: Extent) -> list[int]:
+    return [n for n in range(1, extent + 1) if extent % n == 0] if isinstance(extent, int) else []

@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.op_info.loops import Block, NotNormalError, Program, Tensor, read_program
-from annotated_region.op_info.loops.trees import Tree
+from annotated_region.op_info.loops.trees import Extent, Tree
 
 __all__ = ["Segment", "lower"]
 
@@ -26,14 +26,29 @@ class Segment:
         The blocks.
     variables
         What candidates are called with, in the order of the inputs of the program.
+    spare
+        The same for what the program is given and does not read.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.variables = tuple(
-            relax.Var(f"x{index}", relax.TensorType(tensor.shape, tensor.dtype))
-            for index, tensor in enumerate(self.inputs)
-        )
+        self._sizes: dict[Tree, tvm.tirx.Var] = {}
+        self.variables = tuple(map(self._variable, program.inputs))
+        self.spare = tuple(map(self._variable, program.unread))
+        buffers = (*program.inputs, *program.unread)
+        self._buffers: dict[relax.Var, int] = dict(zip((*self.variables, *self.spare), buffers, strict=True))
+
+    def _variable(self, buffer: int) -> relax.Var:
+        tensor = self.program.tensors[buffer]
+        return relax.Var(f"x{buffer}", relax.TensorType(list(map(self._extent, tensor.shape)), tensor.dtype))
+
+    def _extent(self, extent: Extent) -> int | tvm.tirx.Expr:
+        if isinstance(extent, int):
+            return extent
+        total: tvm.tirx.Expr = extent[1]
+        for atom, factor in extent[2]:
+            total = total + factor * self._sizes.setdefault(atom, tvm.tirx.Var(f"n{atom[1]}", "int64"))
+        return total
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -49,6 +64,19 @@ class Segment:
     def outputs(self) -> list[Tensor]:
         """Shape and dtype of what goes out."""
         return [self.program.tensors[buffer] for buffer in self.program.outputs]
+
+    @property
+    def is_static(self) -> bool:
+        """Whether all shapes are known."""
+        return all(tensor.is_static for tensor in (*self.inputs, *self.outputs))
+
+    def tensor(self, variable: relax.Var) -> Tensor:
+        """Shape and dtype of what a variable stands for."""
+        return self.program.tensors[self.buffer(variable)]
+
+    def buffer(self, variable: relax.Var) -> int:
+        """The buffer that a variable stands for."""
+        return self._buffers[variable]
 
     def variable(self, buffer: int) -> relax.Var:
         """The variable of an input."""
@@ -72,14 +100,27 @@ class Segment:
         typed, func, args = lowered
         positions = {variable: index for index, variable in enumerate(self.variables)}
         try:
-            program = read_program(func)
+            program = read_program(func, self._sizes_in(func, args))
             names = {buffer: ("in", positions[args[buffer]]) for buffer in program.inputs}
         except (NotNormalError, KeyError):
             return None
-        # An argument that the code never reads leaves no trace, so nothing proves what it was.
-        if len(program.inputs) != len(args) or {positions[arg] for arg in args} != set(range(len(positions))):
+        # What the code never reads may be anything of that type; but it must be what the code was given.
+        unread = [arg for buffer, arg in enumerate(args) if buffer not in program.inputs]
+        everything_is_read = {place for _, place in names.values()} == set(range(len(positions)))
+        if not everything_is_read or any(arg not in self.spare for arg in unread):
             return None
         return typed if program.key(names) == self.key else None
+
+    def _sizes_in(self, func: tvm.tirx.PrimFunc, args: list[relax.Expr]) -> dict[tvm.tirx.Var, Tree]:
+        """What this piece calls the sizes that a candidate's code calls in its own way."""
+        names = {var: atom for atom, var in self._sizes.items()}
+        return {
+            inner: names[outer]
+            for param, arg in zip(func.params, args, strict=False)
+            if isinstance(param.ty, tvm.tirx.BufferType)
+            for inner, outer in zip(param.shape, arg.ty.shape, strict=True)
+            if isinstance(inner, tvm.tirx.Var) and outer in names
+        }
 
 
 def lower(call: relax.Call) -> tuple[relax.Call, tvm.tirx.PrimFunc, list[relax.Expr]] | None:

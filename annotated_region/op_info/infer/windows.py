@@ -73,13 +73,15 @@ def _padding(segment: Segment, window: _Window) -> list[int] | None:
     if inner is None or inner[0] != "load":
         return None
     padded, plain = segment.program.tensors[source].shape, segment.program.tensors[inner[1]].shape
-    if len(padded) != len(plain):
+    lengths = [(padded[axis], plain[axis]) for axis in window.axes] if len(padded) == len(plain) else []
+    growth = [to - extent for to, extent in lengths if isinstance(to, int) and isinstance(extent, int)]
+    if len(growth) != len(window.axes):
         return None
     forms = [affine(inner[2][axis]) for axis in window.axes]
     if None in forms:
         return None
     before = [-form.offset for form in forms if form is not None]
-    after = [padded[axis] - plain[axis] - first for axis, first in zip(window.axes, before, strict=True)]
+    after = [more - first for more, first in zip(growth, before, strict=True)]
     return [*before, *after] if min(*before, *after) >= 0 else None
 
 
@@ -113,8 +115,11 @@ def _convolution(segment: Segment, block: Block, load: Tree, kernel: Tree) -> re
     roles = dict(zip(window.windows, letters, strict=True)) | {channels[0]: "O"}
     kernel_layout = "".join(roles.get(i, "I") for i in kernel_iters if i is not None)
     data = next(x for x in segment.variables if not x.same_as(segment.variable(kernel[1])))
-    inputs = int(data.ty.shape[data_layout.index("C")])
-    groups = inputs // max(1, segment.program.tensors[kernel[1]].shape[kernel_layout.find("I")])
+    inputs = segment.tensor(data).shape[data_layout.index("C")]
+    inputs_of_group = segment.program.tensors[kernel[1]].shape[kernel_layout.find("I")]
+    if not isinstance(inputs, int) or not isinstance(inputs_of_group, int):
+        return None
+    groups = inputs // max(1, inputs_of_group)
     op = getattr(relax.op.nn, f"conv{len(letters)}d")
     dtype = segment.outputs[0].dtype
     return op(
@@ -186,6 +191,8 @@ def read_adaptive_pools(segment: Segment) -> Iterator[relax.Call]:
     if rank not in (3, 4, 5) or len(segment.inputs[0].shape) != rank or not segment.blocks[0].reduction:
         return
     letters = _SPATIAL[rank - 2]
+    if not all(isinstance(extent, int) for extent in shape[2:]):
+        return
     for layout in _pool_layouts(rank, letters):
         size = [shape[layout.index(letter)] for letter in letters]
         yield getattr(relax.op.nn, f"adaptive_avg_pool{rank - 2}d")(segment.variables[0], size, layout)

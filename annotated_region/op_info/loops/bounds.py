@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from annotated_region.op_info.loops.program import Block, Tensor
-from annotated_region.op_info.loops.trees import Tree
+from annotated_region.op_info.loops.trees import Extent, Tree, linear
 
 __all__ = ["reads_in_bounds"]
 
@@ -26,9 +26,32 @@ def reads_in_bounds(block: Block, tensors: Mapping[int, Tensor]) -> bool:
     )
 
 
-def _inside(index: Tree, extent: int, extents: tuple[int, ...]) -> bool:
-    interval = _range(index, extents)
+def _inside(index: Tree, extent: Extent, extents: tuple[Extent, ...]) -> bool:
+    known = [each for each in extents if isinstance(each, int)]
+    if not isinstance(extent, int) or len(known) < len(extents):
+        return _inside_unknown(index, extent, extents)
+    interval = _range(index, tuple(known))
     return interval is None or (interval[0] >= 0 and interval[1] < extent)
+
+
+def _inside_unknown(index: Tree, extent: Extent, extents: tuple[Extent, ...]) -> bool:
+    """Whether a sum of iteration variables stays inside, whatever the sizes are; other indices pass."""
+    _, offset, terms = index
+    if any(atom[0] != "iter" for atom, _ in terms):
+        return True
+    room = _plus(("linear", -1 - offset, ()), extent, 1)  # what is left behind the largest index
+    for atom, factor in terms:
+        room = _plus(("linear", room[1] + factor, room[2]), extents[atom[1]], -factor)
+    never_negative = room[1] >= 0 and all(factor > 0 for _, factor in room[2])
+    return never_negative and offset >= 0 and all(factor > 0 for _, factor in terms)
+
+
+def _plus(form: Tree, extent: Extent, factor: int) -> Tree:
+    constant, terms = (extent, ()) if isinstance(extent, int) else extent[1:]
+    total = dict(form[2])
+    for atom, count in terms:
+        total[atom] = total.get(atom, 0) + factor * count
+    return linear(form[1] + factor * constant, total)
 
 
 def _unguarded(tree: Tree) -> Iterator[Tree]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import tvm
 from tvm import tirx
 
-from annotated_region.op_info.loops.trees import Tree, commuted, linear
+from annotated_region.op_info.loops.trees import Extent, Tree, commuted, linear
 
 __all__ = ["Converter", "NotNormalError"]
 
@@ -39,11 +40,20 @@ class Converter:
         The number of each buffer.
     iters
         The number of each iteration variable.
+    sizes
+        The name of each variable in shapes.
     """
 
-    def __init__(self, buffers: Mapping[tirx.Var, int], iters: Mapping[tirx.Var, int]) -> None:
+    def __init__(
+        self,
+        buffers: Mapping[tirx.Var, int],
+        iters: Mapping[tirx.Var, int],
+        sizes: Mapping[tirx.Var, Tree],
+    ) -> None:
         self.buffers = buffers
-        self.names: dict[tirx.Var, Tree] = {var: ("iter", number) for var, number in iters.items()}
+        self.names: dict[tirx.Var, Tree] = {var: ("iter", number) for var, number in iters.items()} | dict(
+            sizes
+        )
         self.bound = 0
 
     def bind(self, var: tirx.Var) -> None:
@@ -56,11 +66,19 @@ class Converter:
         constant, terms = self._terms(expr)
         return linear(constant, terms)
 
+    def extent(self, expr: tirx.Expr) -> Extent:
+        """An extent, as a number if it is one."""
+        _, constant, terms = form = self.index(expr)
+        if any(atom[0] != "size" for atom, _ in terms):
+            raise NotNormalError("an extent is no sum of sizes")
+        return form if terms else int(constant)
+
     def data(self, expr: tirx.Expr) -> Tree:
         """A value that is computed with."""
         dtype = str(expr.ty)
         if isinstance(expr, tirx.FloatImm):
-            return ("float", dtype, expr.value)
+            # NaN equals nothing, not even itself.
+            return ("float", dtype, "nan" if math.isnan(expr.value) else expr.value)
         if isinstance(expr, tirx.IntImm):
             return ("int", dtype, int(expr.value))
         if isinstance(expr, tirx.Var) and self._name(expr)[0] == "bound":

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from annotated_region.op_info.loops.trees import Tree, loads_in, renamed, subtrees
+from annotated_region.op_info.loops.trees import Extent, Tree, loads_in, renamed, subtrees
 
 __all__ = ["Block", "Program", "Store", "Tensor"]
 
@@ -19,8 +19,13 @@ __all__ = ["Block", "Program", "Store", "Tensor"]
 class Tensor:
     """Shape and dtype of a buffer."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Extent, ...]
     dtype: str
+
+    @property
+    def is_static(self) -> bool:
+        """Whether all extents are known."""
+        return all(isinstance(extent, int) for extent in self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +53,8 @@ class Block:
         What is stored at each point, one after the other.
     """
 
-    spatial: tuple[int, ...]
-    reduction: tuple[int, ...]
+    spatial: tuple[Extent, ...]
+    reduction: tuple[Extent, ...]
     init: tuple[Store, ...]
     stores: tuple[Store, ...]
 
@@ -98,12 +103,15 @@ class Program:
         The buffers that come in, in the order of parameters.
     outputs
         The buffers that go out.
+    unread
+        The buffers that come in and that nothing reads.
     """
 
     tensors: Mapping[int, Tensor]
     inputs: tuple[int, ...]
     blocks: tuple[Block, ...]
     outputs: tuple[int, ...]
+    unread: tuple[int, ...] = ()
 
     def key(self, names: Mapping[int, Any]) -> Tree:
         """All that the program computes, as a value; `names` says what its inputs are called."""
@@ -124,11 +132,12 @@ class Program:
         inputs = dict.fromkeys(load[1] for block in blocks for load in block.loads if load[1] not in made)
         later = {load[1] for block in self.blocks[stop:] for load in block.loads}
         outputs = [b for b in made if b in later or b in self.outputs]
-        return Program(self.tensors, tuple(sorted(inputs)), blocks, tuple(outputs))
+        return Program(self.tensors, tuple(sorted(inputs)), blocks, tuple(outputs), self.unread)
 
     @property
     def constants(self) -> list[float]:
         """The numbers among the data, each once, in order."""
         trees = [store.value for block in self.blocks for store in (*block.stores, *block.init)]
         parts = (part for tree in trees for part in subtrees(tree))
-        return list(dict.fromkeys(part[2] for part in parts if part[0] in ("float", "int")))
+        numbers = (part[2] for part in parts if part[0] in ("float", "int"))
+        return list(dict.fromkeys(number for number in numbers if number != "nan"))

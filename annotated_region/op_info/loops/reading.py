@@ -1,26 +1,34 @@
 """Reads a PrimFunc into its normal form, or says that it has none.
 
 Understood are functions as TE and ``FuseTIR`` make them: nests of loops that run over the whole domain of a
-block each, one write to each buffer, tensors of known shape. Everything else (scheduled code, loops with a
-predicate, threads, buffers inside of buffers, opaque statements) is refused: `NotNormalError`.
+block each, one write to each buffer. Everything else (scheduled code, loops with a predicate, threads,
+buffers inside of buffers, opaque statements) is refused: `NotNormalError`. An extent that is not known before
+it runs is a variable, the same wherever it occurs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tvm import s_tir, tirx
 
 from annotated_region.op_info.loops.bounds import reads_in_bounds
 from annotated_region.op_info.loops.expressions import Converter, NotNormalError
 from annotated_region.op_info.loops.program import Block, Program, Store, Tensor
-from annotated_region.op_info.loops.trees import loads_in
+from annotated_region.op_info.loops.trees import Extent, Tree, loads_in
 
 __all__ = ["NotNormalError", "read_program"]
 
 
-def read_program(func: tirx.PrimFunc) -> Program:
+def read_program(func: tirx.PrimFunc, sizes: Mapping[tirx.Var, Tree] | None = None) -> Program:
     """The normal form of a PrimFunc.
+
+    Parameters
+    ----------
+    func
+        The function.
+    sizes
+        What the variables in its shapes are called; by default numbers in order of first use.
 
     Raises
     ------
@@ -30,12 +38,15 @@ def read_program(func: tirx.PrimFunc) -> Program:
     root = func.body
     _require(isinstance(root, s_tir.SBlockRealize), "the body is no block")
     _require(not root.block.match_buffers and not root.block.iter_vars, "the root block has variables")
+    _require(all(isinstance(param.ty, tirx.BufferType) for param in func.params), "a parameter is no buffer")
+    sizes = _sizes(func) if sizes is None else sizes
+    converter = Converter({}, {}, sizes)
     numbers: dict[tirx.Var, int] = {}
     tensors: dict[int, Tensor] = {}
     for buffer in (*func.params, *root.block.alloc_buffers):
-        tensors[len(numbers)] = _tensor(buffer)
+        tensors[len(numbers)] = _tensor(buffer, converter)
         numbers[buffer] = len(numbers)
-    blocks = tuple(_Nest(numbers).block(nest) for nest in _sequence(root.block.body))
+    blocks = tuple(_Nest(numbers, sizes).block(nest) for nest in _sequence(root.block.body))
     return _checked(tensors, len(func.params), blocks)
 
 
@@ -53,7 +64,8 @@ def _checked(tensors: dict[int, Tensor], params: int, blocks: tuple[Block, ...])
     _require(all(b < params or b in written for b in read), "a buffer is read and never written")
     inputs = tuple(b for b in range(params) if b in read)
     outputs = tuple(b for b in range(params) if b in written)
-    return Program(tensors, inputs, blocks, outputs)
+    unread = tuple(b for b in range(params) if b not in read and b not in written)
+    return Program(tensors, inputs, blocks, outputs, unread)
 
 
 def _reads_itself(block: Block) -> bool:
@@ -61,13 +73,14 @@ def _reads_itself(block: Block) -> bool:
     return any(load[1] in own for store in block.stores for load in loads_in(store.value))
 
 
-def _tensor(buffer: tirx.Var) -> Tensor:
-    _require(isinstance(buffer.ty, tirx.BufferType), "a parameter is no buffer")
+def _sizes(func: tirx.PrimFunc) -> dict[tirx.Var, Tree]:
+    extents = (extent for param in func.params for extent in param.shape if isinstance(extent, tirx.Var))
+    return {var: ("size", number) for number, var in enumerate(dict.fromkeys(extents))}
+
+
+def _tensor(buffer: tirx.Var, converter: Converter) -> Tensor:
     _require(not buffer.strides, "a buffer has strides")
-    shape = [extent.value if isinstance(extent, tirx.IntImm) else None for extent in buffer.shape]
-    static = tuple(extent for extent in shape if extent is not None)
-    _require(len(static) == len(shape), "a shape is not known before it runs")
-    return Tensor(static, str(buffer.dtype))
+    return Tensor(tuple(map(converter.extent, buffer.shape)), str(buffer.dtype))
 
 
 def _sequence(statement: tirx.Stmt) -> Iterator[tirx.Stmt]:
@@ -81,15 +94,17 @@ def _sequence(statement: tirx.Stmt) -> Iterator[tirx.Stmt]:
 class _Nest:
     """Reads one nest of loops with one block inside."""
 
-    def __init__(self, numbers: dict[tirx.Var, int]) -> None:
+    def __init__(self, numbers: dict[tirx.Var, int], sizes: Mapping[tirx.Var, Tree]) -> None:
         self.numbers = numbers
-        self.extents: dict[tirx.Var, int] = {}
+        self.sizes = sizes
+        self.extent = Converter({}, {}, sizes).extent
+        self.extents: dict[tirx.Var, Extent] = {}
 
     def block(self, statement: tirx.Stmt) -> Block:
         while isinstance(statement, tirx.For):
             serial = statement.kind == tirx.ForKind.SERIAL and statement.thread_binding is None
-            _require(serial and _number(statement.min) == 0, "a loop is no plain loop from 0")
-            self.extents[statement.loop_var] = _number(statement.extent)
+            _require(serial and self.extent(statement.min) == 0, "a loop is no plain loop from 0")
+            self.extents[statement.loop_var] = self.extent(statement.extent)
             statement = statement.body
         _require(isinstance(statement, s_tir.SBlockRealize), "a loop holds no block")
         _require(_is_true(statement.predicate), "a block has a predicate")
@@ -97,12 +112,11 @@ class _Nest:
         _require(not block.alloc_buffers and not block.match_buffers, "a block has buffers of its own")
         self.check_bindings(block, statement.iter_values)
         spatial, reduction = self.ordered(block)
-        converter = Converter(
-            self.numbers, {iter_.var: index for index, iter_ in enumerate((*spatial, *reduction))}
-        )
+        iters = {iter_.var: index for index, iter_ in enumerate((*spatial, *reduction))}
+        converter = Converter(self.numbers, iters, self.sizes)
         return Block(
-            tuple(_number(iter_.dom.extent) for iter_ in spatial),
-            tuple(_number(iter_.dom.extent) for iter_ in reduction),
+            tuple(self.extent(iter_.dom.extent) for iter_ in spatial),
+            tuple(self.extent(iter_.dom.extent) for iter_ in reduction),
             () if block.init is None else tuple(self.stores(block.init, converter)),
             tuple(self.stores(block.body, converter)),
         )
@@ -111,8 +125,8 @@ class _Nest:
         """Each iteration variable is a loop of its own with the same domain, or has one value."""
         left = dict(self.extents)
         for iter_, value in zip(block.iter_vars, values, strict=True):
-            _require(_number(iter_.dom.min) == 0, "a domain does not start at 0")
-            extent = _number(iter_.dom.extent)
+            _require(self.extent(iter_.dom.min) == 0, "a domain does not start at 0")
+            extent = self.extent(iter_.dom.extent)
             if isinstance(value, tirx.IntImm):
                 _require(value.value == 0 and extent == 1, "a domain is not covered")
             else:
@@ -145,12 +159,6 @@ class _Nest:
                 tuple(converter.index(index) for index in statement.indices),
                 converter.data(statement.value),
             )
-
-
-def _number(expr: tirx.Expr) -> int:
-    if not isinstance(expr, tirx.IntImm):
-        raise NotNormalError("an extent is not known before it runs")
-    return int(expr.value)
 
 
 def _is_true(expr: tirx.Expr) -> bool:

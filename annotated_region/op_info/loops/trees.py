@@ -3,6 +3,7 @@
 ====================================  ====================================================================
 ``("linear", c, ((atom, k), ...))``   the integer ``c + k * atom + ...``; an index, an extent
 ``("iter", n)``                       iteration variable `n` of the block (an atom)
+``("size", n)``                       an extent that is not known before it runs (an atom)
 ``("div" | "mod", linear, k)``        floor division and remainder by a positive number (atoms)
 ``("load", buffer, indices)``         an element of a buffer; among integers it is an atom
 ``("nonnegative" | "zero", linear)``  a comparison of integers
@@ -22,10 +23,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-__all__ = ["Tree", "commuted", "iters_in", "linear", "loads_in", "renamed", "subtrees"]
+__all__ = ["Extent", "Tree", "commuted", "iters_in", "linear", "loads_in", "renamed", "subtrees"]
 
 # Nested tuples of strings and numbers; a recursive alias says no more to a type checker.
 Tree: TypeAlias = tuple[Any, ...]
+Extent: TypeAlias = int | Tree
+"""A number, or a linear form of sizes."""
 
 COMMUTING = ("Add", "Mul")
 
