@@ -272,14 +272,36 @@ def test_a_corrupt_file_is_named(name, tmp_path):
     assert_refused(called("explain", path, "--targets", "dnnl"), 1, f"error: {path} ")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("explain", "--targets=dnnl"), ("partition", "--targets=dnnl"), ("extract",)],
-    ids=lambda words: words[0],
-)
-def test_every_command_names_a_corrupt_file(words, tmp_path):
+EVERY_COMMAND = {
+    "explain": ("--targets=dnnl",),
+    "partition": ("--targets=dnnl",),
+    "draw": ("--targets=dnnl", "-o", "x.svg"),
+    "bench": ("--targets=dnnl",),
+    "extract": (),
+}
+
+
+def test_every_command_is_here():
+    assert set(EVERY_COMMAND) == {command.name for command in COMMANDS}
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND)
+def test_every_process_names_a_corrupt_file(command, tmp_path):
     (tmp_path / "noise.onnx").write_bytes(CORRUPT["noise.onnx"])
-    assert_refused(program(*words, "noise.onnx", folder=tmp_path), 1, "error: noise.onnx is no ONNX model")
+    finished = program(command, *EVERY_COMMAND[command], "noise.onnx", folder=tmp_path)
+    assert_refused(finished, 1, "error: noise.onnx is no ONNX model")
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND)
+def test_every_process_names_a_missing_file(command, tmp_path):
+    finished = program(command, *EVERY_COMMAND[command], "no.onnx", folder=tmp_path)
+    assert_refused(finished, 1, "error: no.onnx cannot be read")
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND)
+def test_every_process_refuses_arguments_that_make_no_sense(command, tmp_path):
+    finished = program(command, *EVERY_COMMAND[command], "m.onnx", "--frobnicate", folder=tmp_path)
+    assert_refused(finished, 2, "usage:", "unrecognized arguments: --frobnicate")
 
 
 def test_a_truncated_model_is_named(model, tmp_path):
