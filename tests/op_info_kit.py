@@ -258,7 +258,7 @@ def unread(draw):
             return relax.op.zeros(shape, draw(st.sampled_from(["float32", "int64"])))
 
 
-METHODS = ["linear", "nearest_neighbor", "cubic"]
+METHODS = ["linear", "nearest_neighbor", "linear", "nearest_neighbor", "nearest_neighbor", "cubic"]
 MODES = ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn"]
 ROUNDINGS = ["round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 TAKES = ["clip", "wrap", "nan"]  # TVM warns whenever it lowers the fast mode

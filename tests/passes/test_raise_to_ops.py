@@ -10,10 +10,17 @@ from op_info_kit import calls, module_of, tensor
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.backends.dnnl import installation
 from annotated_region.testing.light_models import LIGHT_MODELS, light_module
 
-# All nine take a quarter of a minute; the suite takes two, a campaign all.
-MODELS = LIGHT_MODELS if "AR_CAMPAIGN_EXAMPLES" in os.environ else ("squeezenet", "shufflenet")
+# All nine take a quarter of a minute, and minutes to build; the suite takes a few, a campaign all.
+IS_CAMPAIGN = "AR_CAMPAIGN_EXAMPLES" in os.environ
+MODELS = LIGHT_MODELS if IS_CAMPAIGN else ("squeezenet", "shufflenet")
+BUILT = LIGHT_MODELS if IS_CAMPAIGN else ("squeezenet",)
+
+needs_onednn = pytest.mark.skipif(
+    installation.unavailable() is not None, reason=str(installation.unavailable())
+)
 
 
 def op_names(mod):
@@ -114,3 +121,25 @@ def test_a_lowered_model_is_partitioned_as_if_it_had_not_been(name):
     expected = external_ops(ar.partition(mod, ["dnnl"]))
     assert expected
     assert external_ops(ar.partition(raised, ["dnnl"])) == expected
+
+
+def answers(mod, image, path):
+    ar.build(mod).export_library(str(path))
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(path)), tvm.cpu())
+    result = machine["main"](tvm.runtime.tensor(image))
+    return (result if hasattr(result, "numpy") else result[0]).numpy()
+
+
+@needs_onednn
+@pytest.mark.parametrize("name", BUILT)
+def test_a_lowered_model_computes_on_its_target_what_it_computed_before(name, tmp_path):
+    mod = light_module(name)
+    # Nobody raises anything here: partitioning does by itself.
+    lowered = ar.partition(relax.transform.LegalizeOps()(mod), ["dnnl"])
+    before = ar.partition(mod, ["dnnl"])
+    assert external_ops(lowered) == external_ops(before) != []
+    shape = [int(extent) for extent in mod["main"].params[0].ty.shape]
+    image = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    found, expected = (answers(each, image, tmp_path / f"{each is before}.so") for each in (lowered, before))
+    assert np.ptp(expected) > 0
+    np.testing.assert_array_equal(found, expected)
