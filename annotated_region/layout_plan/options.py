@@ -238,6 +238,8 @@ def _typed(step: Step, change: LayoutChange) -> StepOption | None:
     for index, (operand, view) in enumerate(zip(step.call.operands, step.operands, strict=True)):
         assert view is not None
         layout = change.operands.get(index)
+        if layout is not None and layout.rank < len(view.axes):
+            return None
         shape = view.extents if layout is None else view.shape(layout)
         if shape is None:
             return None

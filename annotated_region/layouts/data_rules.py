@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from annotated_region.layouts.layout import Layout
-from annotated_region.layouts.registry import LayoutChange, carried, register_layout_rule
+from annotated_region.layouts.layout import Layout, Piece
+from annotated_region.layouts.registry import LayoutChange, carried, parameters_of, register_layout_rule
 from annotated_region.op_info.info import ArgRole, OpInfo, Shape, Sources, Value
 
 __all__: list[str] = []
@@ -178,6 +178,26 @@ def _broadcast(info: OpInfo, layout: Layout) -> LayoutChange | None:
 @register_layout_rule("relax.zeros_like", "relax.ones_like")
 def _as_it_is(info: OpInfo, layout: Layout) -> LayoutChange | None:
     return carried(info, layout)
+
+
+@register_layout_rule("relax.matmul")
+def _matmul(info: OpInfo, layout: Layout) -> LayoutChange | None:
+    """The axis that is summed over may be in any order, as long as it is the same in the weight.
+
+    So what was flattened need not be transposed before: the rows of a constant weight are put in order.
+    """
+    last = layout.rank - 1
+    parts = len(layout.pieces) - last
+    before, summed = layout.pieces[:last], layout.pieces[last:]
+    if before != tuple(map(Piece, range(last))) or any(piece.axis != last for piece in summed):
+        return None
+    data, weight = (parameters_of(role.source)[0] for role in info.arg_roles)
+    rows = tuple(Piece(0, piece.low, piece.high) for piece in summed)
+    operands = {
+        data: Layout(layout.pieces, (1,) * last + (parts,)),
+        weight: Layout((*rows, Piece(1)), (parts, 1)),
+    }
+    return LayoutChange(info, operands, (None,))
 
 
 def _with_argument(info: OpInfo, place: int, source: Sources | Shape) -> OpInfo:

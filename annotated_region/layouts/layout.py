@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 __all__ = ["Layout", "Piece", "extent_of", "merged", "split"]
@@ -44,9 +44,18 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The pieces of a tensor's axes in the order in which they are stored."""
+    """The pieces of a tensor's axes in the order in which they are stored.
+
+    Attributes
+    ----------
+    pieces
+        The pieces.
+    joined
+        How many pieces make up each axis of what is stored, if that is not one each.
+    """
 
     pieces: tuple[Piece, ...]
+    joined: tuple[int, ...] | None = None
 
     @staticmethod
     def of_order(order: Sequence[int]) -> Layout:
@@ -82,7 +91,7 @@ class Layout:
     @property
     def order(self) -> tuple[int, ...] | None:
         """The axes in their order; None if there are blocks."""
-        plain = all(piece.is_whole for piece in self.pieces)
+        plain = self.joined is None and all(piece.is_whole for piece in self.pieces)
         return tuple(piece.axis for piece in self.pieces) if plain else None
 
     @property
@@ -113,7 +122,10 @@ class Layout:
         An axis of extent 1, as broadcasting reads it, has pieces of extent 1.
         """
         shape = tuple(_extent(piece, extents[piece.axis]) for piece in self.pieces)
-        return None if None in shape else shape
+        if None in shape or self.joined is None:
+            return None if None in shape else shape
+        ends = accumulate(self.joined, initial=0)
+        return tuple(math.prod(shape[first:end]) for first, end in pairwise(ends))
 
     def without(self, axes: Sequence[int]) -> Layout:
         """The layout of what a tensor becomes when it loses axes."""

@@ -1,5 +1,8 @@
 """Plans for generated functions, told by numpy: the same answers, and as many transposes as planned."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,7 +27,7 @@ def sliced(x, axes, begin, end, strides):
     return x[tuple(index)]
 
 
-MEANING = {
+MEANING: dict[str, Callable[..., Any]] = {
     "relax.nn.relu": lambda a, x: np.maximum(x, 0),
     "relax.add": lambda a, x, y: x + y,
     "relax.permute_dims": lambda a, x: x.transpose(a["axes"]),
@@ -58,6 +61,7 @@ def evaluated(mod, arguments):
             return tuple(map(int, expr.values))
         if isinstance(expr, relax.Call):
             view = OpView.of(expr)
+            assert view is not None
             return MEANING[view.name](view.attrs, *map(value, expr.args))
         if expr in env:
             return env[expr]
@@ -146,9 +150,10 @@ def moved(mod):
     found = Cost()
     for block in mod["main"].body.blocks:
         for binding in block.bindings:
-            if isinstance(binding.value, relax.Call) and binding.value.op.name == "relax.permute_dims":
-                shape = tuple(map(int, binding.value.args[0].ty.shape))
-                order = [axis for axis in OpView.of(binding.value).attrs["axes"] if shape[axis] > 1]
+            view = OpView.of(binding.value) if isinstance(binding.value, relax.Call) else None
+            if view is not None and view.name == "relax.permute_dims":
+                shape = tuple(map(int, view.args[0].ty.shape))
+                order = [axis for axis in view.attrs["axes"] if shape[axis] > 1]
                 found += Cost(4 * int(np.prod(shape)), 1) if order != sorted(order) else Cost()
     return found
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
+
 import numpy as np
 import tvm
 from tvm import relax
@@ -41,7 +44,8 @@ def stored(array: np.ndarray, layout: Layout) -> np.ndarray:
     for place, (digit, piece) in enumerate(zip(np.indices(shape), layout.pieces, strict=True)):
         assert digit.max(initial=0) < max(1, shape[place])
         source[piece.axis] = source[piece.axis] + digit * piece.low
-    return array[tuple(source)]
+    ends = np.cumsum([0, *(layout.joined or [1] * len(shape))])
+    return array[tuple(source)].reshape([math.prod(shape[a:b]) for a, b in pairwise(ends)])
 
 
 def tensor(*shape, dtype="float32"):

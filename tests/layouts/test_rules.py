@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import tvm
-from layout_kit import ELSEWHERE, LAYOUTS, RULED, described, run, stored
+from layout_kit import ELSEWHERE, LAYOUTS, RULED, described, run, stored, tensor
 from tvm import relax
 
-from annotated_region.layouts import Layout, layout_rule_of
+from annotated_region.layouts import Layout, Piece, layout_rule_of
 from annotated_region.op_info.calls import make_call
 
 ORDERED = {"conv", "grouped conv", "resize", "layer_norm", "rms_norm"}
@@ -26,6 +26,12 @@ CASES = {
 CASES |= {
     name: (call, Layout.of_order((0, *range(2, call.args[0].ty.ndim), 1))) for name, call in ELSEWHERE.items()
 }
+ROWS = Layout((Piece(0), Piece(1, 4, 12), Piece(1, 1, 4), Piece(1, 12)))
+CASES["matmul with rows in another order"] = (relax.op.matmul(tensor(3, 24), tensor(24, 5)), ROWS)
+CASES["matmul with a vector for data"] = (
+    relax.op.matmul(tensor(24), tensor(24, 5)),
+    ROWS.without((0,)),
+)
 
 
 def changed(name):
@@ -170,7 +176,7 @@ def test_most_ops_take_blocks_too(outcomes):
     assert not {"softmax", "slice", "flip", "batch_norm", "pad channels"} & answered
 
 
-@pytest.mark.parametrize("name", ["relax.nn.conv2d_transpose", "relax.reshape", "relax.matmul", "relax.topk"])
+@pytest.mark.parametrize("name", ["relax.nn.conv2d_transpose", "relax.reshape", "relax.einsum", "relax.topk"])
 def test_ops_without_a_rule(name):
     assert layout_rule_of(name) is None
 

@@ -43,7 +43,6 @@ UNRULED = {
     "relax.layout_transform": emitted(
         lambda y: op.layout_transform(y, lambda n, c, h, w: (n, c // 2, h, w, c % 2))
     ),
-    "relax.matmul": emitted(lambda y: op.matmul(y, op.permute_dims(y, [0, 1, 3, 2]))),
     "relax.einsum": emitted(lambda y: op.einsum((y, y), "nchw,nchw->nhc")),
     "relax.outer": emitted(op.flatten, lambda y: op.outer(y, y)),
     "relax.median": first_of(lambda y: op.median(y, [1])),

@@ -142,6 +142,27 @@ def test_an_nhwc_interface_with_an_nchw_core_loses_its_transposes():
     same_answers(changed, mod)
 
 
+@pytest.mark.parametrize("shape", [(48, 5), (1, 48, 5)])
+def test_rows_of_a_weight_are_put_in_order_where_the_data_was_flattened(shape):
+    weight = relax.const(np.random.default_rng(2).standard_normal(shape, dtype="float32"))
+    mod = strip(op.nn.relu, lambda y: op.matmul(op.nn.relu(op.flatten(y)), weight))
+    changed = planned(mod, "last")
+    assert attributes(changed, "relax.nn.conv2d", "data_layout") == ["NHWC"] * 2
+    assert transposes_of(changed).transposes == len(shape) - 1  # a weight with a batch has no rule
+    same_answers(changed, mod)
+
+
+def test_a_weight_that_is_no_constant_is_only_moved_where_that_is_less():
+    x, weight = (relax.Var("x", relax.TensorType(shape, "float32")) for shape in ((2, 3, 4), (12, 50)))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, weight]):
+        with builder.dataflow():
+            y = builder.emit(op.permute_dims(x, [0, 2, 1]))
+            out = builder.emit_output(op.matmul(op.reshape(y, (2, 12)), weight))
+        builder.emit_func_output(out)
+    assert transposes_of(planned(builder.get(), "open")).bytes == 2 * 12 * 4
+
+
 def test_blocks_are_demanded_and_lowered():
     changed = planned(PLAIN, "blocked")
     assert attributes(changed, "relax.nn.conv2d", "data_layout") == ["NCHW4c"] * 2
