@@ -135,13 +135,23 @@ def _packed_call(symbol: str, call: relax.Call) -> relax.Call:
     return relax.Call(op, arguments, ty_args=[call.ty], ret_ty=call.ty)
 
 
+def _wanted_constants(modules: Sequence[Any]) -> set[str] | None:
+    """The constants that TVM has to load for the generated modules; None if one of them does not say."""
+    asked = [module.get_function("get_const_vars") for module in modules if module.kind == "c"]
+    if len(asked) < len(modules):
+        return None
+    return {str(name) for ask in asked for name in ask()}
+
+
 def _with_generated(
     mod: tvm.IRModule, modules: Sequence[Any], constants: Mapping[tvm.ir.GenericConst, str]
 ) -> tvm.IRModule:
     """The module with generated modules, and with constants, behind those that it has."""
     before = mod.attrs or {}
     known = dict(before["const_name_to_constant"]) if "const_name_to_constant" in before else {}
-    named = {**known, **{name: constant.value for constant, name in constants.items()}}
+    wanted = _wanted_constants(modules)
+    new = {name: constant.value for constant, name in constants.items() if wanted is None or name in wanted}
+    named = {**known, **new}
     earlier = list(before["external_mods"]) if "external_mods" in before else []
     mod = mod.with_attr("external_mods", [*earlier, *modules])
     return mod.with_attr("const_name_to_constant", named) if named else mod

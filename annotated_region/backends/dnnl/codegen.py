@@ -11,7 +11,8 @@ from tvm import relax
 
 from annotated_region.backends.dnnl.affine import gather_affine_functions
 from annotated_region.backends.dnnl.conversions import CONVERTERS
-from annotated_region.backends.dnnl.emission import constants_of, emit_module
+from annotated_region.backends.dnnl.embedding import embed
+from annotated_region.backends.dnnl.emission import Embedded, constants_of, emit_module
 from annotated_region.backends.dnnl.fusion import fuse
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.importer import import_function
@@ -70,15 +71,24 @@ def generate(
     wait_briefly()
     names = dict(constant_names.items())
     graphs = [region_graph(function, names) for function in functions]
-    text = emit_module(graphs, _fpmath(options))
-    create = tvm.get_global_func("runtime.CSourceModuleCreate")
+    values = {name: constant.value for constant, name in names.items()}
+    parts = {graph.symbol: embed(graph, constants_of(graph), values) for graph in graphs}
+    embedded = {symbol: part[0] for symbol, part in parts.items() if part is not None}
+    text = emit_module(graphs, _fpmath(options), embedded)
     texts = [text] + ["// The code of this function stands in the first unit of the module.\n"] * (
         len(graphs) - 1
     )
-    return [
-        create(text, "cc", [graph.symbol], constants_of(graph))
-        for text, graph in zip(texts, graphs, strict=True)
-    ]
+    return [_unit(text, graph, parts[graph.symbol]) for text, graph in zip(texts, graphs, strict=True)]
+
+
+def _unit(text: str, graph: Graph, part: tuple[Embedded, tvm.runtime.Module] | None) -> tvm.runtime.Module:
+    """A C++ module, with the object file of its constants if there is one."""
+    create = tvm.get_global_func("runtime.CSourceModuleCreate")
+    if part is None:
+        return create(text, "cc", [graph.symbol], constants_of(graph))
+    module = create(text, "cc", [graph.symbol], [])
+    module.import_module(part[1])
+    return module
 
 
 def _fpmath(options: Mapping[str, Any] | None) -> str:

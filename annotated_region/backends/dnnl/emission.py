@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
+from types import MappingProxyType
 
 import tvm
 from tvm import tirx
@@ -12,7 +14,7 @@ from tvm import tirx
 from annotated_region.backends.dnnl.graph import Dim, Graph, Node, PostOp, Tensor
 from annotated_region.errors import CodegenError
 
-__all__ = ["PREBUILT", "constants_of", "emit_module", "emit_region", "runtime_text"]
+__all__ = ["PREBUILT", "Embedded", "constants_of", "emit_module", "emit_region", "runtime_text"]
 
 INTERFACE_FILES = ("tables.h", "entry.h")
 """The part of the runtime that every generated unit needs."""
@@ -42,7 +44,28 @@ OPERATORS = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*"}
 FUNCTIONS = {tirx.Max: "std::max", tirx.Min: "std::min"}
 
 
-def emit_module(graphs: Sequence[Graph], fpmath: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Where the constants of a region lie in an object file that is linked with its unit.
+
+    Attributes
+    ----------
+    symbol
+        The name of the whole.
+    offsets
+        Where each constant begins, in order.
+    size
+        The bytes of the whole.
+    """
+
+    symbol: str
+    offsets: tuple[int, ...]
+    size: int
+
+
+def emit_module(
+    graphs: Sequence[Graph], fpmath: str, embedded: Mapping[str, Embedded] = MappingProxyType({})
+) -> str:
     """The translation unit of a module.
 
     Parameters
@@ -51,9 +74,11 @@ def emit_module(graphs: Sequence[Graph], fpmath: str) -> str:
         Its regions.
     fpmath
         The precision that oneDNN may compute float32 with: ``"strict"`` or ``"bf16"``.
+    embedded
+        For regions whose constants lie in an object file, by symbol, where.
     """
     parts = [runtime_text(INTERFACE_FILES), f"#ifndef {PREBUILT}", runtime_text(RUNTIME_FILES), "#endif"]
-    parts += [emit_region(graph, fpmath) for graph in graphs]
+    parts += [emit_region(graph, fpmath, embedded.get(graph.symbol)) for graph in graphs]
     return "\n".join(parts)
 
 
@@ -63,13 +88,19 @@ def runtime_text(names: Sequence[str] = INTERFACE_FILES + RUNTIME_FILES) -> str:
     return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
 
 
-def emit_region(graph: Graph, fpmath: str) -> str:
+def emit_region(graph: Graph, fpmath: str, embedded: Embedded | None = None) -> str:
     """The tables of one region and the export of its function."""
     variables = _Variables(graph)
     tensors = [_tensor(index, tensor, graph, variables) for index, tensor in enumerate(graph.tensors)]
     nodes = [_node(index, node) for index, node in enumerate(graph.nodes)]
     name = f"{graph.symbol}_tables"
+    declared = (
+        f'extern "C" __attribute__((visibility("hidden"))) const char {embedded.symbol}[];'
+        if embedded
+        else None
+    )
     lines = [
+        declared,
         f"namespace annotated_region_dnnl {{ namespace {{ namespace {name} {{",
         *(line for table, _ in tensors for line in table),
         _table("TensorRow", "tensors", [row for _, row in tensors], one_a_line=True),
@@ -79,11 +110,12 @@ def emit_region(graph: Graph, fpmath: str) -> str:
         _table("int", "outputs", [str(tensor) for tensor in graph.outputs]),
         _table("VariableRow", "variables", variables.rows),
         *variables.evaluation(),
+        _table("int64_t", "offsets", [str(offset) for offset in embedded.offsets]) if embedded else None,
         "const GraphTable graph = {",
         f'    "{graph.symbol}",',
         "    " + ", ".join(_list(table, count) for table, count in _tables(graph, variables)) + ",",
         f"    {len(variables.expressions)}, evaluate,",
-        f"    {len(constants_of(graph))}, dnnl_fpmath_mode_{fpmath}}};",
+        f"    {len(constants_of(graph))}, dnnl_fpmath_mode_{fpmath}{_place(embedded)}}};",
         "}}}",
         f"ANNOTATED_REGION_EXPORT({graph.symbol}, annotated_region_dnnl::{name}::graph)",
         "",
@@ -94,6 +126,10 @@ def emit_region(graph: Graph, fpmath: str) -> str:
 def constants_of(graph: Graph) -> list[str]:
     """The names of the constants of a region, in the order in which its function receives them."""
     return [tensor.source for tensor in graph.tensors if isinstance(tensor.source, str)]
+
+
+def _place(embedded: Embedded | None) -> str:
+    return f", {{{embedded.symbol}, offsets, {embedded.size}}}" if embedded else ""
 
 
 def _tables(graph: Graph, variables: _Variables) -> list[tuple[str, int]]:

@@ -245,7 +245,13 @@ class Builder {
     }
     Packed packed{wanted, std::make_shared<Storage>(wanted.get_size())};
     known.push_back(packed);
-    return reorder(value(tensor), wanted, keep(packed));
+    const Value& original = value(tensor);
+    const Place place = reorder(original, wanted, keep(packed));
+    const char* data = plan_->buffers.root(original.place).data;
+    const Embedded& embedded = graph_.embedded;
+    const bool is_embedded = data >= embedded.data && data < embedded.data + embedded.size;
+    if (is_embedded) give_back(data + plan_->buffers.resolve(original.place).offset, original.desc.get_size());
+    return place;
   }
 
   Place keep(const Packed& packed) {

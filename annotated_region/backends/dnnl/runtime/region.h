@@ -49,11 +49,16 @@ inline std::string text_of(const int64_t* extents, int rank) {
 
 class Region {
  public:
-  explicit Region(const GraphTable& graph) : graph_(graph) {}
+  explicit Region(const GraphTable& graph) : graph_(graph) {
+    if (graph.embedded.data == nullptr) return;
+    for (int index = 0; index < graph.constants; ++index) {
+      constants_.data.push_back(const_cast<char*>(graph.embedded.data) + graph.embedded.offsets[index]);
+    }
+  }
 
   void set_constants(const tvm::ffi::Array<tvm::ffi::Tensor>& tensors) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!held_.empty()) return;  // the library was loaded a second time; the content is the same
+    if (!constants_.data.empty()) return;  // embedded, or the library was loaded a second time
     if (static_cast<int>(tensors.size()) != graph_.constants) {
       TVM_FFI_THROW(ValueError) << graph_.symbol << ": expected " << graph_.constants << " constants, got "
                                 << tensors.size();

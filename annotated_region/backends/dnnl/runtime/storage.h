@@ -1,5 +1,6 @@
 // Memory for packed weights and intermediate tensors: aligned, and on huge pages where that pays.
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 
@@ -11,6 +12,14 @@ constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
 constexpr size_t kHugePage = size_t{2} << 20;
 
 inline size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Gives the pages of a part of the library back; who reads them again gets them from the file.
+inline void give_back(const char* data, size_t bytes) {
+  constexpr uintptr_t page = 4096;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
 
 class Storage {
  public:

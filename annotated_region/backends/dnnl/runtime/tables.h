@@ -54,6 +54,13 @@ struct VariableRow {
   int axis;
 };
 
+// Constants that lie in the library itself, one after the other; null where TVM hands them over.
+struct Embedded {
+  const char* data = nullptr;
+  const int64_t* offsets = nullptr;
+  int64_t size = 0;
+};
+
 struct GraphTable {
   const char* symbol;
   List<TensorRow> tensors;
@@ -65,6 +72,7 @@ struct GraphTable {
   void (*evaluate)(const int64_t* variables, int64_t* expressions);
   int constants;
   dnnl_fpmath_mode_t fpmath;
+  Embedded embedded = {};
 };
 
 }  // namespace annotated_region_dnnl

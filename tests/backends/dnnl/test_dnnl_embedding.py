@@ -1,0 +1,73 @@
+"""Large constants lie in the library itself, and are read again from there after they were given back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from dnnl_harness import needs_onednn
+from tvm import relax, tirx
+from tvm.relax import op
+from tvm.support import cc
+
+import annotated_region as ar
+from annotated_region.backends.dnnl.embedding import embed
+from annotated_region.backends.dnnl.graph import Graph
+
+WIDTH = 600  # 1.4 MB of weights
+
+
+def weights(seed: int) -> np.ndarray:
+    return (np.random.default_rng(seed).standard_normal((WIDTH, WIDTH)) / WIDTH**0.5).astype("float32")
+
+
+def module() -> tvm.IRModule:
+    """Two functions over any number of rows; one also answers a constant as it is."""
+    builder = relax.BlockBuilder()
+    for seed, name in enumerate(("first", "second")):
+        rows = tirx.Var("rows", "int64")
+        x = relax.Var("x", relax.TensorType((rows, WIDTH), "float32"))
+        matrix, shift = relax.const(weights(seed)), relax.const(np.arange(WIDTH, dtype="float32"))
+        with builder.function(name, [x]):
+            with builder.dataflow():
+                product = builder.emit(op.add(op.matmul(x, matrix), shift))
+                result = builder.emit_output(op.nn.relu(product))
+            builder.emit_func_output(result)
+    return builder.finalize()
+
+
+@needs_onednn
+def test_embedded_constants_serve_every_shape_and_function(tmp_path: Path) -> None:
+    library, plain = tmp_path / "embedded.so", tmp_path / "plain.so"
+    ar.build(ar.partition(module(), ["dnnl"])).export_library(str(library))
+    tvm.compile(module(), "llvm").export_library(str(plain))
+    assert library.stat().st_size < plain.stat().st_size + 2 * WIDTH * WIDTH  # the weights are there once
+    loaded = tvm.runtime.load_module(str(library))
+    machine = relax.VirtualMachine(loaded, tvm.cpu())
+    for rows in (1, 7, 64, 7, 1):
+        data = np.random.default_rng(rows).standard_normal((rows, WIDTH)).astype("float32")
+        for seed, name in enumerate(("first", "second")):
+            expected = np.maximum(data @ weights(seed) + np.arange(WIDTH), 0)
+            found = machine[name](tvm.runtime.tensor(data)).numpy()
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def region(count: int) -> tuple[Graph, dict[str, tvm.runtime.Tensor]]:
+    graph = Graph("some_region")
+    graph.tensor((count,), source="weights")
+    return graph, {"weights": tvm.runtime.tensor(np.ones(count, "float32"))}
+
+
+def test_small_constants_are_left_to_tvm() -> None:
+    graph, values = region(1000)
+    assert embed(graph, ["weights"], values) is None
+
+
+def test_without_a_compiler_constants_are_left_to_tvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, values = region(1 << 19)
+    monkeypatch.setattr(cc, "get_cc", lambda: None)
+    assert embed(graph, ["weights"], values) is None
+    monkeypatch.setattr(cc, "get_cc", lambda: "/no/such/compiler")
+    assert embed(graph, ["weights"], values) is None
