@@ -7,7 +7,7 @@ from tvm import relax
 
 import annotated_region as ar
 from annotated_region.op_info import Parameter, Result
-from annotated_region.testing.light_models import light_module
+from annotated_region.testing.light_models import light_model, light_module
 
 FUSED = tvm.transform.Sequential([relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps()])
 
@@ -79,6 +79,15 @@ def test_convolutions_of_resnet50_are_known_after_fusion(fuse):
     infos = {name: infos_of(func) for name, func in prim_funcs(mod).items()}
     listed = [tuple(info.name.split(".")[-1] for info in ops) for ops in infos.values()]
     assert listed.count(("conv2d", "add", "relu")) > 5
+    attrs = [info.attrs for ops in infos.values() for info in ops if info.name == "relax.nn.conv2d"]
+    assert {(each["strides"], each["padding"]) for each in attrs} == given_windows("resnet50")
     stem = next(ops for ops in infos.values() if ops[0].attrs.get("padding") == (3, 3, 3, 3))
     assert stem[0].attrs["strides"] == (2, 2)
     assert [info.name for info in stem] == ["relax.nn.conv2d", "relax.add", "relax.nn.relu"]
+
+
+def given_windows(name):
+    """Strides and pads of the convolutions of an ONNX model."""
+    nodes = [node for node in light_model(name).graph.node if node.op_type == "Conv"]
+    attributes = [{attribute.name: tuple(attribute.ints) for attribute in node.attribute} for node in nodes]
+    return {(each.get("strides", (1, 1)), each.get("pads", (0, 0, 0, 0))) for each in attributes}
