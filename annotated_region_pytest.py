@@ -58,11 +58,13 @@ def check_backend(request: pytest.FixtureRequest) -> Callable[..., Conformance]:
 
     def check(target: str, **options: Any) -> Conformance:
         try:
-            found = conformance.check_backend(target, **{**options, **given})
+            found: Conformance | str = conformance.check_backend(target, **{**options, **given})
         except BackendUnavailableError as error:
             pytest.skip(str(error))
         except ConformanceError as error:
-            pytest.fail(str(error), pytrace=False)
+            found = str(error)
+        if isinstance(found, str):  # out here, or pytest would show the error a second time, as its cause
+            pytest.fail(found, pytrace=False)
         config.stash.setdefault(_COVERED, []).append(str(found))
         return found
 

@@ -30,6 +30,7 @@ from annotated_region.testing.conformance_graphs import (
     made,
     parts_of,
     size_of,
+    smaller_of,
     types_of,
 )
 from annotated_region.testing.recipes import DTYPES, RECIPES, Recipe
@@ -245,16 +246,25 @@ class _Check:
         return None
 
     def smallest(self, failure: _GraphError) -> _GraphError:
-        """The failure of the fewest ops of the graph that fail without the others.
+        """The failure of the fewest ops of the graph that fail without the others, on small values.
 
         All sets of one op, then of two, and so on: ``2 ** max_ops`` graphs at worst, built in batches.
         """
-        for size in range(1, size_of(failure.mod)):
-            for batch in _batches(parts_of(failure.mod, size), _BATCH):
-                found = self.first_failure(batch)
-                if found is not None:
-                    return found
+        failure = self._with_fewest_ops(failure)
+        while found := self._first_of(smaller_of(failure.mod)):
+            failure = found
         return failure
+
+    def _with_fewest_ops(self, failure: _GraphError) -> _GraphError:
+        for size in range(1, size_of(failure.mod)):
+            found = self._first_of(parts_of(failure.mod, size))
+            if found is not None:
+                return found
+        return failure
+
+    def _first_of(self, mods: Iterator[tvm.IRModule]) -> _GraphError | None:
+        failures = (self.first_failure(batch) for batch in _batches(mods, _BATCH))
+        return next((found for found in failures if found is not None), None)
 
     def _run(self, pairs: Sequence[tuple[tvm.IRModule, Answer]], dtype: str) -> None:
         mods = [mod for mod, _answer in pairs]

@@ -16,7 +16,16 @@ from tvm import relax
 
 from annotated_region.testing.recipes import DTYPES, EXTENTS, RECIPES, Recipe, can_be_made
 
-__all__ = ["declared_types", "graphs_of", "inputs_of", "made", "parts_of", "size_of", "types_of"]
+__all__ = [
+    "declared_types",
+    "graphs_of",
+    "inputs_of",
+    "made",
+    "parts_of",
+    "size_of",
+    "smaller_of",
+    "types_of",
+]
 
 T = TypeVar("T")
 _GAPS = ("relax.tanh", "relax.negative", "relax.abs")
@@ -210,6 +219,35 @@ def parts_of(mod: tvm.IRModule, size: int) -> Iterator[tvm.IRModule]:
         yield _cut_out([binding for step in chosen for binding in step])
 
 
+def smaller_of(mod: tvm.IRModule) -> Iterator[tvm.IRModule]:
+    """The module with smaller parameters: all extents of one size become 1, or 2, where that is allowed."""
+    sizes = {int(extent) for param in mod["main"].params for extent in param.ty.shape}
+    for size in sorted(sizes, reverse=True):
+        for new in (1, 2):
+            found = _resized(mod, size, new) if new < size else None
+            if found is not None:
+                yield found
+
+
+def _resized(mod: tvm.IRModule, size: int, new: int) -> tvm.IRModule | None:
+    """The module with extents of `new` in place of `size`; None if its ops do not allow that."""
+    values: dict[relax.Var, relax.Var] = {}
+    for param in mod["main"].params:
+        shape = [new if int(extent) == size else int(extent) for extent in param.ty.shape]
+        values[param] = relax.Var(param.name, relax.TensorType(shape, str(param.ty.dtype)))
+    params = list(values.values())
+    builder = relax.BlockBuilder()
+    bindings = []
+    for binding in (binding for block in mod["main"].body.blocks for binding in block.bindings):
+        try:
+            value = builder.normalize(_with_operands(binding.value, values, retyped=True))
+        except Exception:  # whatever TVM raises for shapes that do not fit
+            return None
+        values[binding.var] = relax.DataflowVar(binding.var.name, value.ty)
+        bindings.append(relax.VarBinding(values[binding.var], value))
+    return _module(params, bindings)
+
+
 def _steps(mod: tvm.IRModule) -> list[list[relax.Binding]]:
     """The ops of a module, each with the bindings that take its result apart."""
     steps: list[list[relax.Binding]] = []
@@ -241,11 +279,14 @@ def _cut_out(bindings: Sequence[relax.Binding]) -> tvm.IRModule:
     return _module(list(params.values()), renamed)
 
 
-def _with_operands(value: relax.Expr, new: Mapping[relax.Var, relax.Var]) -> relax.Expr:
+def _with_operands(
+    value: relax.Expr, new: Mapping[relax.Var, relax.Var], retyped: bool = False
+) -> relax.Expr:
+    """The value of other operands; of the same type, or `retyped`, of one that is still to be inferred."""
     if isinstance(value, relax.TupleGetItem):
         return relax.TupleGetItem(new[value.tuple_value], value.index)
     args = [_replaced(arg, new) for arg in value.args]
-    return relax.Call(value.op, args, value.attrs, value.ty_args, ret_ty=value.ty)
+    return relax.Call(value.op, args, value.attrs, value.ty_args, ret_ty=None if retyped else value.ty)
 
 
 def _replaced(arg: relax.Expr, new: Mapping[relax.Var, relax.Var]) -> relax.Expr:

@@ -57,6 +57,7 @@ def test_a_wrong_backend_fails_with_the_graph_and_without_a_traceback(run):
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["numpy fails on this graph: result 0 has *", "*R.function*"])
     result.stdout.no_fnmatch_line("*conformance.py*")
+    assert result.stdout.str().count("\nnumpy fails on this graph") == 1
 
 
 def test_a_target_that_cannot_run_here_skips_its_test(run):
