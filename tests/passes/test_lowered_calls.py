@@ -138,6 +138,29 @@ def test_a_lowered_call_that_the_user_annotated_is_raised_for_his_target(passes)
     assert op_names(annotated["main"])[: len(raised)] == raised
 
 
+def test_preparation_raises_inside_of_regions_drawn_by_hand():
+    mod = lowered(*FUSED)
+    first = mod["main"].body.blocks[0].bindings[0].var
+    by_hand = ar.AnnotatedRegionSet.from_claims(mod["main"], {"toy": [first]}).annotate()
+    mod.update_func(mod.get_global_var("main"), by_hand)
+    prepared = ar.passes.PrepareForInference()(mod)
+    assert op_names(prepared["main"]) == ["nn.conv2d", "add", "nn.relu", "nn.softmax"]
+    (region,) = ar.AnnotatedRegionSet(prepared["main"])
+    assert [var.name for var in region.nodes] == ["lv_conv2d", "lv_add", "lv"]
+
+
+def test_preparation_keeps_what_was_scheduled_by_hand():
+    mod = ar.passes.LegalizeWithOpInfo()(chain())
+    (name,) = (name for name in mod.get_global_vars() if name.name_hint == "relu")
+    schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": mod[name]}))
+    (block,) = schedule.get_child_blocks(schedule.get_sblock("root"))
+    schedule.split(schedule.get_loops(block)[1], [2, None])
+    mod.update_func(name, schedule.mod["main"])
+    prepared = ar.passes.PrepareForInference()(mod)
+    assert op_names(prepared["main"]) == ["nn.conv2d", "add", "call_tir", "nn.softmax"]
+    assert op_names(ar.passes.RaiseToOps()(mod)["main"])[2] == "nn.relu"
+
+
 def test_what_is_only_attached_is_believed():
     def halve(builder, call):
         return builder.call_te(lambda x: tvm.te.compute(x.shape, lambda *i: x(*i) * 0.25), call.args[0])
