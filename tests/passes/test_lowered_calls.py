@@ -124,7 +124,7 @@ def test_annotating_twice_changes_nothing():
 
 
 @pytest.mark.parametrize("passes", [[], FUSED], ids=["one by one", "fused"])
-def test_a_lowered_call_that_the_user_annotated_is_raised_for_his_target(passes):
+def test_a_lowered_call_inside_of_a_region_drawn_by_hand_is_raised(passes):
     claim_ops("toy", "relax.nn.max_pool2d")
     mod = lowered(*passes)
     first = mod["main"].body.blocks[0].bindings[0].var

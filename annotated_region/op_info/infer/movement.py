@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, combinations, product
+from itertools import accumulate, combinations, islice, product
 from math import prod
 from typing import Any
 
@@ -23,6 +23,9 @@ __all__ = [
     "read_split",
     "read_take",
 ]
+
+MOST_ROUNDS = 64
+"""Ways to pad round a circle that are tried; more than one only where it is shorter than the padding."""
 
 
 def read_moves(segment: Segment) -> Iterator[relax.Call]:
@@ -117,7 +120,7 @@ def read_mirrors(segment: Segment) -> Iterator[relax.Call]:
         [width for width in range(more + 1) if isinstance(extent, int) and (width - first) % extent == 0]
         for first, more, extent in zip(before, growth, segment.inputs[0].shape, strict=True)
     ]
-    for chosen in product(*(widths or [0] for widths in rounds)):
+    for chosen in islice(product(*(widths or [0] for widths in rounds)), MOST_ROUNDS):
         yield relax.op.nn.pad(segment.variables[0], _widths(chosen, growth), pad_mode="circular")
 
 
