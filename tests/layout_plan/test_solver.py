@@ -93,6 +93,22 @@ def test_a_mixture_is_no_worse_than_what_it_is_made_of(problem, data):
     assert not fusion.is_exact or fusion.cost == min(mixtures)
 
 
+def test_a_storage_that_is_in_use_either_way_is_no_reason_to_stay_or_to_move():
+    one = (Option(frozenset({(0, 0)}), 3), Option(frozenset({(0, 1)})))
+    other = (Option(frozenset({(0, 0)}), 5), Option(frozenset({(0, 0)})), Option(frozenset({(0, 1)}), 9))
+    fusion = fuse(Problem((10,), (one, other)), (0, 0), (1, 1))
+    assert fusion.choice == (0, 1)
+    assert fusion.is_exact
+
+
+def test_a_storage_that_one_leaves_and_another_enters_makes_the_move_a_guess():
+    one = (Option(frozenset({(0, 0)})), Option(frozenset({(0, 1)})))
+    other = (Option(frozenset({(0, 1)})), Option(frozenset({(0, 0)})))
+    fusion = fuse(Problem((10,), (one, other)), (0, 0), (1, 1))
+    assert not fusion.is_exact
+    assert fusion.cost == 10
+
+
 @pytest.mark.campaign
 @given(problems())
 def test_families_cover_every_option(problem):

@@ -163,6 +163,21 @@ def test_a_weight_that_is_no_constant_is_only_moved_where_that_is_less():
     assert transposes_of(planned(builder.get(), "open")).bytes == 2 * 12 * 4
 
 
+def test_what_is_transposed_twice_alike_is_transposed_once():
+    x = relax.Var("x", relax.TensorType((2, 3, 4), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            twins = [builder.emit(op.permute_dims(x, [0, 2, 1])) for _ in range(2)]
+            out = builder.emit_output(relax.Tuple([builder.emit(op.tril(twin)) for twin in twins]))
+        builder.emit_func_output(out)
+    mod = builder.get()
+    assert transposes_of(mod).transposes == 2
+    changed = planned(mod, "open")
+    assert transposes_of(changed).transposes == 1
+    same_answers(changed, mod)
+
+
 def test_blocks_are_demanded_and_lowered():
     changed = planned(PLAIN, "blocked")
     assert attributes(changed, "relax.nn.conv2d", "data_layout") == ["NCHW4c"] * 2
