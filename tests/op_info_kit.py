@@ -173,11 +173,13 @@ def transposed_convolutions(draw):
     dilation = [draw(st.integers(1, 2)) for _ in range(rank)]
     strides = [draw(st.integers(1, 3)) for _ in range(rank)]
     space = [draw(st.integers(1, 4)) + 2 for _ in range(rank)]
+    # No more padding than leaves something of every axis.
+    longest = [min(2, (k - 1) * d) for k, d in zip(kernel, dilation, strict=True)] * 2
     return function(f"nn.conv{rank}d_transpose")(
         tensor(draw(st.integers(1, 2)), inputs, *space),
         tensor(inputs, outputs, *kernel),
         strides=strides,
-        padding=[draw(st.integers(0, (k - 1) * d)) for k, d in zip(kernel * 2, dilation * 2, strict=True)],
+        padding=[draw(st.integers(0, width)) for width in longest],
         output_padding=[draw(st.integers(0, stride - 1)) for stride in strides],
         dilation=dilation,
         groups=groups,
