@@ -81,7 +81,10 @@ def _apart(function: FunctionReport) -> Iterator[str]:
     """Which regions are two, and what stands between them."""
     if not function.apart:
         return
-    yield f'<details class="apart"><summary>{len(function.apart)} pairs of regions are kept apart</summary>'
+    pairs = (
+        "1 pair of regions is" if len(function.apart) == 1 else f"{len(function.apart)} pairs of regions are"
+    )
+    yield f'<details class="apart"><summary>{pairs} kept apart</summary>'
     yield "<table><tr><th>target</th><th>region of</th><th>region of</th><th>kept apart by</th></tr>"
     for each in function.apart:
         cells = (each.target, each.left, each.right, each.between or "the limits on regions")
@@ -90,9 +93,10 @@ def _apart(function: FunctionReport) -> Iterator[str]:
 
 
 def _region(number: int, region: RegionReport, function: FunctionReport) -> Iterator[str]:
+    ops = f"{len(region.ops)} op{'s' * (len(region.ops) != 1)}"
     yield f'<details class="region" id="f{number}-r{region.id}" data-target="{escape(region.target)}">'
     yield (
-        f"<summary>Region {region.id}: {escape(region.target)}, {len(region.ops)} ops; reads "
+        f"<summary>Region {region.id}: {escape(region.target)}, {ops}; reads "
         f"{_names(region.inputs)}; gives {_names(region.outputs)}</summary>"
     )
     yield from _table([op for op in function.ops if op.region == region.id])

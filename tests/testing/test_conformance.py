@@ -30,7 +30,7 @@ def _registrations_end_with_the_test():
 
 def test_what_a_backend_without_rules_claims_is_nothing():
     ar.register_backend(NAME)
-    found = check_backend(NAME, examples=3)
+    found = check_backend(NAME, examples=3, dtypes=["float32"])
     assert found.graphs == 3
     assert str(found) == "stand_in: 3 graphs agree with TVM; placed: nothing"
 
@@ -38,7 +38,7 @@ def test_what_a_backend_without_rules_claims_is_nothing():
 def test_ops_without_a_recipe_and_ops_that_are_never_taken_are_named():
     claim_ops(NAME, "relax.nn.relu", answer="not today")
     claim_ops(NAME, "relax.einsum")
-    found = check_backend(NAME, examples=6)
+    found = check_backend(NAME, examples=6, dtypes=["float32"])
     assert found.untried == ("relax.einsum",)
     assert found.never_placed == ("relax.nn.relu",)
     assert "no recipe: einsum\ndeclined every time: nn.relu" in str(found)
@@ -55,7 +55,7 @@ def test_a_backend_that_cannot_run_here_is_not_checked():
 def test_a_backend_without_a_code_generator_fails_with_its_first_op():
     claim_ops("without_generator", "relax.nn.relu")
     with pytest.raises(ar.ConformanceError, match="without_generator fails on this graph") as caught:
-        check_backend("without_generator", examples=10)
+        check_backend("without_generator", examples=10, dtypes=["float32"])
     assert ops_in(caught.value) == ["R.nn.relu"]
 
 
@@ -112,7 +112,9 @@ def test_the_same_start_gives_the_same_graphs():
     for start in (0, 0, 1):
         made.clear()
         with pytest.raises(ar.ConformanceError):
-            check_backend(NAME, examples=5, start=start, recipes={"relax.nn.relu": recipe})
+            check_backend(
+                NAME, examples=5, start=start, recipes={"relax.nn.relu": recipe}, dtypes=["float32"]
+            )
         runs.append(list(made))
     assert runs[0] == runs[1] != runs[2]
 
@@ -245,7 +247,7 @@ def spoiled_by(*needed):
 def test_ops_that_are_wrong_only_together_stay_together_and_alone(together):
     numpy_backend.register(spoiled_by(*together))
     with pytest.raises(ar.ConformanceError, match=r"numpy fails on this graph: result 0 has") as caught:
-        check_backend("numpy", examples=60, max_ops=8)
+        check_backend("numpy", examples=60, max_ops=8, dtypes=["float32"])
     assert sorted(f"relax.{name[2:]}" for name in ops_in(caught.value)) == sorted(together)
     relax.analysis.well_formed(caught.value.module)
 
@@ -253,7 +255,7 @@ def test_ops_that_are_wrong_only_together_stay_together_and_alone(together):
 def test_a_backend_that_is_wrong_in_every_op_fails_on_one_with_one_number():
     numpy_backend.register(lambda _ops, result: -result - 1)
     with pytest.raises(ar.ConformanceError) as caught:
-        check_backend("numpy", examples=10)
+        check_backend("numpy", examples=10, dtypes=["float32"])
     assert len(ops_in(caught.value)) == 1
     assert set(extents_in(caught.value.module)) == {1}
 
@@ -265,7 +267,7 @@ def extents_in(mod):
 def test_a_fault_that_needs_three_rows_keeps_them():
     numpy_backend.register(lambda _ops, result: result + (max(result.shape, default=0) >= 3))
     with pytest.raises(ar.ConformanceError) as caught:
-        check_backend("numpy", examples=10)
+        check_backend("numpy", examples=10, dtypes=["float32"])
     assert len({extent for extent in extents_in(caught.value.module) if extent > 2}) == 1
 
 
