@@ -11,6 +11,7 @@ import annotated_region as ar
 from annotated_region.attributes import attributes_of
 from annotated_region.op_info import Parameter
 from annotated_region.op_info.infer import compose, elementwise
+from annotated_region.op_info.loops import NotNormalError, read_program
 
 nn, image = relax.op.nn, relax.op.image
 N = tvm.tirx.Var("n", "int64")
@@ -104,6 +105,8 @@ def test_what_leaves_a_tensor_of_unknown_size_is_no_op(index):
     assert not tvm_ffi.structural_equal(changed, func)
     assert ar.infer_op_info(func) is not None
     assert ar.infer_op_info(changed) is None
+    with pytest.raises(NotNormalError, match="reads outside of a buffer"):
+        read_program(changed)
 
 
 def test_two_sizes_are_not_taken_for_one():

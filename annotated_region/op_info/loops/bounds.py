@@ -35,23 +35,36 @@ def _inside(index: Tree, extent: Extent, extents: tuple[Extent, ...]) -> bool:
 
 
 def _inside_unknown(index: Tree, extent: Extent, extents: tuple[Extent, ...]) -> bool:
-    """Whether a sum of iteration variables stays inside, whatever the sizes are; other indices pass."""
-    _, offset, terms = index
-    if any(atom[0] != "iter" for atom, _ in terms):
+    """Whether a sum of iteration variables and sizes stays inside, whatever the sizes; other indices pass."""
+    iters = [(atom, factor) for atom, factor in index[2] if atom[0] == "iter"]
+    sizes = {atom: factor for atom, factor in index[2] if atom[0] == "size"}
+    if len(iters) + len(sizes) < len(index[2]):
         return True
-    room = _plus(("linear", -1 - offset, ()), extent, 1)  # what is left behind the largest index
-    for atom, factor in terms:
-        room = _plus(("linear", room[1] + factor, room[2]), extents[atom[1]], -factor)
-    never_negative = room[1] >= 0 and all(factor > 0 for _, factor in room[2])
-    return never_negative and offset >= 0 and all(factor > 0 for _, factor in terms)
+    least = greatest = linear(index[1], sizes)
+    for atom, factor in iters:
+        last = _plus(extents[atom[1]], -1, 1)
+        least, greatest = (
+            _plus(end, last, factor) if is_moved else end
+            for end, is_moved in ((least, factor < 0), (greatest, factor > 0))
+        )
+    return _never_negative(least) and _never_negative(_plus(_plus(extent, -1, 1), greatest, -1))
 
 
-def _plus(form: Tree, extent: Extent, factor: int) -> Tree:
-    constant, terms = (extent, ()) if isinstance(extent, int) else extent[1:]
-    total = dict(form[2])
-    for atom, count in terms:
+def _never_negative(form: Tree) -> bool:
+    """Whether a form of sizes is not negative; without elements there is nothing to read."""
+    factors = [factor for _, factor in form[2]]
+    return min(factors, default=0) >= 0 and int(form[1]) + sum(factors) >= 0
+
+
+def _plus(left: Extent, right: Extent, factor: int) -> Tree:
+    """The form ``left + factor * right``."""
+    (constant, terms), (other, added) = (
+        (form, ()) if isinstance(form, int) else form[1:] for form in (left, right)
+    )
+    total = dict(terms)
+    for atom, count in added:
         total[atom] = total.get(atom, 0) + factor * count
-    return linear(form[1] + factor * constant, total)
+    return linear(constant + factor * other, total)
 
 
 def _unguarded(tree: Tree) -> Iterator[Tree]:
