@@ -139,7 +139,7 @@ class _Sweep:
             self.states = {tuple(frozenset() for _ in self.live): least}
 
     def _lacking(self, state: _State, other: _State) -> int:
-        """What it costs to have all storages of `other` as well."""
+        """What it costs to have all storages of `other` as well. Both have storages of the same values."""
         return sum(
             self.problem.weights[value] * len(theirs - ours)
             for value, ours, theirs in zip(self.live, state, other, strict=True)

@@ -51,7 +51,8 @@ class Problem:
     weights
         For each value, what each further storage costs.
     nodes
-        The options of each node; at least one.
+        The options of each node, at least one. All of them use the same values, so that a value is in use or
+        not whatever is chosen: the engine counts on that.
     """
 
     weights: tuple[int, ...]
@@ -63,7 +64,7 @@ class Problem:
         Raises
         ------
         ValueError
-            For a negative cost, an unknown value, or a node without options.
+            For a negative cost, an unknown value, a node without options, or one that may leave out a value.
         """
         if not all(self.nodes):
             raise ValueError("a node without options cannot run")
@@ -72,6 +73,8 @@ class Problem:
             raise ValueError("a plan's costs are not negative")
         if any(not 0 <= value < len(self.weights) for option in options for value, _ in option.uses):
             raise ValueError("an option uses a value that has no weight")
+        if any(len({_values(option) for option in node}) > 1 for node in self.nodes):
+            raise ValueError("the options of a node use different values")
 
     @cached_property
     def anchors(self) -> tuple[frozenset[int], ...]:
@@ -86,6 +89,10 @@ class Problem:
     def free(self) -> tuple[int, ...]:
         """The nodes that have a choice."""
         return tuple(index for index, node in enumerate(self.nodes) if len(node) > 1)
+
+
+def _values(option: Option) -> frozenset[int]:
+    return frozenset(value for value, _ in option.uses)
 
 
 def evaluate(problem: Problem, choice: Sequence[int]) -> int:

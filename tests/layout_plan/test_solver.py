@@ -22,10 +22,16 @@ def brute_force(problem):
 def problems(draw, most_options=3, storages=3):
     values = draw(st.integers(1, 5))
     weights = tuple(draw(st.lists(st.integers(0, 9), min_size=values, max_size=values)))
-    use = st.tuples(st.integers(0, values - 1), st.integers(0, storages - 1))
-    option = st.builds(Option, st.frozensets(use, max_size=3), st.integers(0, 3))
-    node = st.lists(option, min_size=1, max_size=most_options).map(tuple)
-    return Problem(weights, tuple(draw(st.lists(node, min_size=1, max_size=6))))
+    nodes = []
+    for _ in range(draw(st.integers(1, 6))):
+        used = draw(st.lists(st.integers(0, values - 1), max_size=3, unique=True))
+        one_use = st.lists(st.integers(0, storages - 1), min_size=1, max_size=2, unique=True)
+        uses = st.tuples(*(one_use for _ in used)).map(
+            lambda rows, used=used: frozenset((v, s) for v, row in zip(used, rows, strict=True) for s in row)
+        )
+        options = st.lists(st.builds(Option, uses, st.integers(0, 3)), min_size=1, max_size=most_options)
+        nodes.append(draw(options.map(tuple)))
+    return Problem(weights, tuple(nodes))
 
 
 @st.composite
@@ -161,6 +167,7 @@ def test_a_copy_is_paid_once_for_all_who_read_it():
         ((1,), ((),), "without options"),
         ((-1,), ((Option(frozenset()),),), "not negative"),
         ((1,), ((Option(frozenset({(1, 0)})),),), "no weight"),
+        ((1,), ((Option(frozenset({(0, 0)})), Option(frozenset())),), "different values"),
     ],
 )
 def test_what_is_no_problem_is_refused(weights, nodes, message):
