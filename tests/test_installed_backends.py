@@ -69,7 +69,7 @@ def test_nothing_is_imported_for_the_sake_of_another_target(site):
     """So a package that sleeps, hangs or raises is as good as absent for everybody else."""
     for name, (code, _message) in BROKEN.items():
         install(site, name, code.replace("{name}", name))
-    install(site, "sleeps", "import time\ntime.sleep(3600)")
+    install(site, "sleeps", "import time\ntime.sleep(20)")
     install(site, "whole", RULE.format(name="whole") + "    def relu(_op):\n        return True")
     assert {"sleeps", "whole", *BROKEN} <= set(ar.known_targets())
     assert str(explained("whole", "dnnl")).startswith("whole: 2 of 6 ops")
@@ -81,7 +81,7 @@ def test_nothing_is_imported_for_the_sake_of_another_target(site):
 def test_the_same_in_a_process_of_its_own(tmp_path):
     for name, (code, _message) in BROKEN.items():
         install(tmp_path, name, code.replace("{name}", name))
-    install(tmp_path, "sleeps", "import time\ntime.sleep(3600)")
+    install(tmp_path, "sleeps", "import time\ntime.sleep(20)")
     install(tmp_path, "dnnl", "raise RuntimeError('a stranger of the same name')")
     program = (
         "import annotated_region as ar\nfrom annotated_region.testing.graphs import SIX_OPS, module_of\n"
