@@ -10,6 +10,7 @@ when its libraries were imported (TVM's Python package alone takes more than all
 from __future__ import annotations
 
 import argparse
+import ctypes
 import importlib
 import json
 import os
@@ -119,6 +120,8 @@ def _onnx_runtime() -> Load:
 def _ours() -> Load:
     tvm = importlib.import_module("tvm")
     relax = importlib.import_module("tvm.relax")
+    installation = importlib.import_module("annotated_region.backends.dnnl.installation")
+    ctypes.CDLL(str(installation.library()))  # the peers' libraries are loaded before the model, too
 
     def load(folder: Path, inputs: Inputs, _threads: int) -> Run:
         library = tvm.runtime.load_module(str(folder / "model.so"))

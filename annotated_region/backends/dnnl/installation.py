@@ -14,7 +14,7 @@ from annotated_region.backends.dnnl.emission import PREBUILT
 from annotated_region.backends.dnnl.prebuilt import runtime_object
 from annotated_region.errors import BackendUnavailableError
 
-__all__ = ["REMEDY", "build_options", "unavailable", "wait_briefly"]
+__all__ = ["REMEDY", "build_options", "library", "unavailable", "wait_briefly"]
 
 RUNTIME_WHEEL = "onednn-cpu-gomp"
 HEADER_WHEEL = "onednn-devel-cpu-gomp"
@@ -39,7 +39,8 @@ def _find(wheel: str, name: str) -> Path | None:
     return None
 
 
-def _library() -> Path | None:
+def library() -> Path | None:
+    """The library of oneDNN, or None."""
     return _find(RUNTIME_WHEEL, "libdnnl.so")
 
 
@@ -61,7 +62,7 @@ def wait_briefly(environment: MutableMapping[str, str] = os.environ) -> None:
 
 def unavailable() -> str | None:
     """Why regions for oneDNN cannot run here, with the remedy; None if they can."""
-    if _library() is None:
+    if library() is None:
         return f"oneDNN's library is not installed; {REMEDY}"
     if _header() is None:
         return f"oneDNN's headers are not installed; {REMEDY}"
@@ -76,8 +77,8 @@ def build_options() -> BuildOptions:
     BackendUnavailableError
         oneDNN is not installed.
     """
-    library, header = _library(), _header()
-    if library is None or header is None:
+    found, header = library(), _header()
+    if found is None or header is None:
         raise BackendUnavailableError(f"target 'dnnl': {unavailable()}")
     folders = dict.fromkeys(
         (
@@ -91,9 +92,9 @@ def build_options() -> BuildOptions:
     link_options = (
         "-fopenmp",
         "-Wl,--no-as-needed",
-        f"-L{library.parent}",
+        f"-L{found.parent}",
         "-ldnnl",
-        f"-Wl,-rpath,{library.parent}",
+        f"-Wl,-rpath,{found.parent}",
     )
     runtime = runtime_object(compile_options)
     if runtime is None:

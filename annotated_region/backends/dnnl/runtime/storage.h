@@ -25,11 +25,13 @@ class Storage {
  public:
   explicit Storage(size_t bytes) : bytes_(bytes) {
     if (bytes == 0) return;
-    const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
-    data_ = std::aligned_alloc(alignment, round_up(bytes, alignment));
-    if (data_ == nullptr) throw std::bad_alloc();
-    // Streaming through weights costs a TLB miss every 4 kB otherwise; a refusal does no harm.
-    if (alignment == kHugePage) madvise(data_, round_up(bytes, alignment), MADV_HUGEPAGE);
+    // Streaming through weights costs a TLB miss every 4 kB otherwise; a refusal does no harm. The end that
+    // does not fill a huge page stays on small ones: it would take up to 2 MB in each of hundreds of weights.
+    const size_t huge = bytes / kHugePage * kHugePage;
+    if (posix_memalign(&data_, huge > 0 ? kHugePage : kAlignment, round_up(bytes, kAlignment)) != 0) {
+      throw std::bad_alloc();
+    }
+    if (huge > 0) madvise(data_, huge, MADV_HUGEPAGE);
   }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
