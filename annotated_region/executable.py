@@ -9,7 +9,7 @@ import tvm
 from tvm.relax.vm_build import VMExecutable
 from tvm.support import cc
 
-from annotated_region.backend import Backend, backend_of
+from annotated_region.backend import Backend, backend_of, unavailability
 from annotated_region.code_generation import external_functions, generate_code
 from annotated_region.errors import BackendUnavailableError, BuildError
 from annotated_region.modules import require_well_formed
@@ -96,7 +96,7 @@ def targets_of(mod: tvm.IRModule) -> tuple[str, ...]:
 
 
 def _require_buildable(backend: Backend) -> None:
-    reason = None if backend.builds_anywhere else backend.unavailable()
+    reason = None if backend.builds_anywhere else unavailability(backend)
     if reason:
         raise BackendUnavailableError(f"target {backend.name!r}: {reason}")
     if tvm.get_global_func(f"relax.ext.{backend.name}", allow_missing=True) is None:

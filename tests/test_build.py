@@ -454,3 +454,13 @@ def test_a_refusal_that_names_no_region_fails_the_build(toy_generator):
     toy_generator(refusing({"toy_several_0"}, lambda _symbol: None))
     with pytest.raises(ar.RegionRejectedError, match="too few ops"):
         ar.build(mod)
+
+
+def test_a_backend_whose_check_fails_is_named():
+    def failing():
+        raise OSError("no such driver")
+
+    mod = partitioned_for("shaky")
+    ar.register_backend("shaky", unavailable=failing)
+    with pytest.raises(ar.BackendUnavailableError, match=r"'shaky'.*OSError: no such driver"):
+        ar.build(mod)
