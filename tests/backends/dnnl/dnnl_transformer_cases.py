@@ -51,6 +51,19 @@ def _(x: relax.Expr) -> Any:
 unary("slice_rows", op.strided_slice, (6, 5), axes=[0], begin=[1], end=[4])
 unary("slice_steps", op.strided_slice, (7, 9), axes=[0, 1], begin=[1, 0], end=[7, 9], strides=[2, 3])
 unary("slice_from_the_end", op.strided_slice, (7, 4), axes=[0], begin=[-3], end=[100])
+unary("slice_of_one_number", op.strided_slice, (1, 1, 1, 2), axes=[3], begin=[1], end=[2])
+
+
+@case("slice_of_one_truth", (1, 1, 1, 2))
+def _(x: relax.Expr) -> Any:
+    return op.strided_slice(op.greater(x, number(0.0)), axes=[3], begin=[1], end=[2])
+
+
+@case("slice_of_one_column_of_truths", (3, 4, 5))
+def _(x: relax.Expr) -> Any:
+    return op.strided_slice(op.greater(x, number(0.0)), axes=[2, 1], begin=[4, 0], end=[5, 4], strides=[1, 2])
+
+
 unary("slice_of_all", op.strided_slice, (3, 4), axes=[0], begin=[0], end=[3])
 unary("pad_image", op.nn.pad, (1, 3, 5, 5), pad_width=(0, 0, 0, 0, 1, 2, 2, 1), pad_value=0.5)
 unary("pad_rows", op.nn.pad, (3, 4), pad_width=(1, 0, 0, 2))

@@ -33,7 +33,11 @@ inline void slice(Builder& builder, const NodeRow& node) {
     place.offset += node.ints[axis] * strides[axis] * sizeof(float);
     strides[axis] *= node.ints[rank + axis];
   }
-  builder.define(node.output, Desc(builder.dims(node.output), kFloat, strides), place);
+  const Dims& dims = builder.dims(node.output);
+  for (int axis = rank - 1; axis >= 0; --axis) {  // what stands alone has no distance; oneDNN's reorder agrees
+    if (dims[axis] == 1) strides[axis] = axis + 1 < rank ? strides[axis + 1] * dims[axis + 1] : 1;
+  }
+  builder.define(node.output, Desc(dims, kFloat, strides), place);
 }
 
 // Between truth values (one byte, at the border of the region) and numbers.
