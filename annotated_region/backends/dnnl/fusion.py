@@ -31,6 +31,8 @@ LONGEST_CHAIN = 16
 
 WITH_POST_OPS = (Kind.CONVOLUTION, Kind.DECONVOLUTION, Kind.MATMUL, Kind.BINARY)
 COMMUTATIVE = ("binary_add", "binary_mul", "binary_max", "binary_min")
+COMPARISONS = tuple(f"binary_{name}" for name in ("eq", "ne", "lt", "le", "gt", "ge"))
+"""oneDNN 3.2 offers primitives with these as post-ops, and fails to make them unless they read one number."""
 
 
 def fuse(graph: Graph) -> None:
@@ -88,6 +90,8 @@ class _Fusion:
         left, right = consumer.inputs
         other = right if left == producer.output else left
         if not self.is_operand(producer, other):
+            return None
+        if consumer.algorithm in COMPARISONS and any(extent != 1 for extent in self.graph.shape(other)):
             return None
         if self.is_bias(producer, consumer, other):
             bias = self.bias(producer, other)

@@ -40,10 +40,17 @@ inline void slice(Builder& builder, const NodeRow& node) {
   builder.define(node.output, Desc(dims, kFloat, strides), place);
 }
 
-// Between truth values (one byte, at the border of the region) and numbers.
+// Between truth values (one byte, at the border of the region) and numbers, as one row: for some shapes oneDNN
+// takes a reorder from numbers to bytes for one of recurrent networks, and then cannot create it.
 inline void cast(Builder& builder, const NodeRow& node) {
-  const Desc desc = builder.border(node.output);
-  builder.define(node.output, desc, builder.reorder(builder.value(node.inputs[0]), desc, builder.fresh(desc)));
+  const int src = node.inputs[0];
+  const Desc to = builder.border(node.output);
+  const Desc from(builder.dims(src), to.get_data_type() == kTruth ? kFloat : kTruth, dense_strides(builder.dims(src)));
+  int64_t count = 1;
+  for (int64_t extent : builder.dims(src)) count *= extent;
+  const Value row{Desc({count}, from.get_data_type(), Dims{1}), builder.fetch(src, from)};
+  const Place place = builder.reorder(row, Desc({count}, to.get_data_type(), Dims{1}), builder.fresh(to));
+  builder.define(node.output, to, place);
 }
 
 }  // namespace annotated_region_dnnl
