@@ -111,6 +111,10 @@ case("number_is_less", (3, 4))(lambda x: op.less(number(0.25), op.expand_dims(x,
 case("equal_of_rounded", (3, 4))(lambda x: op.equal(op.maximum(x, number(0.0)), op.nn.relu(x)))
 case("not_equal_smaller_left", (4,), (3, 4))(op.not_equal)
 case("greater_smaller_left", (4,), (3, 4))(op.greater)
+for _name, _other in (("channel", (1, 3, 1, 1)), ("tensor", (2, 3, 4, 4)), ("number", (1, 1, 1, 1))):
+    case(f"sum_less_than_{_name}", (2, 3, 4, 4), (2, 3, 4, 4), _other)(
+        lambda x, y, z: op.less(op.add(x, y), z)
+    )
 case("where_broadcast", (1, 4), (3, 1))(lambda x, y: op.where(op.less(x, number(0.0)), x, y))
 case("where_number", (3, 4))(lambda x: op.where(op.less(x, number(0.0)), number(-1e9), x))
 case("where_infinite", (3, 4))(lambda x: op.where(op.less(x, number(0.0)), number(-np.inf), x))
