@@ -2,9 +2,7 @@
 
 from annotated_region import backends, passes
 from annotated_region._version import __version__
-from annotated_region.annotations import compiler_begin, compiler_end
-from annotated_region.backend import Backend, BuildOptions, known_targets, register_backend
-from annotated_region.certificate import Certificate, check_certificate
+from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.costs import CostModel, CostUnit, Device, MeasuredCost, RooflineCost, UnitCost
 from annotated_region.errors import (
     AnnotatedRegionError,
@@ -27,23 +25,25 @@ from annotated_region.errors import (
     SlowBackendWarning,
     UnknownTargetError,
 )
-from annotated_region.executable import LinkedExecutable
 from annotated_region.extraction import (
     FusedFunction,
     extract_fused_functions,
     extract_hashed_functions,
     to_tuning_tasks,
 )
-from annotated_region.least_cost import LeastCost
 from annotated_region.op_info import OpInfo, infer_op_info, op_infos
-from annotated_region.op_view import OpView
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import explain, partition
-from annotated_region.policies import Priority
-from annotated_region.region import AnnotatedRegion, Composite
-from annotated_region.region_set import AnnotatedRegionSet
-from annotated_region.report import Report
-from annotated_region.rules import register_pattern, register_rule
+from annotated_region.policies.least_cost import LeastCost
+from annotated_region.policies.policy import Priority
+from annotated_region.regions.annotations import compiler_begin, compiler_end
+from annotated_region.regions.certificate import Certificate, check_certificate
+from annotated_region.regions.region import AnnotatedRegion, Composite
+from annotated_region.regions.region_set import AnnotatedRegionSet
+from annotated_region.reports.report import Report
+from annotated_region.targets.backend import Backend, BuildOptions, known_targets, register_backend
+from annotated_region.targets.op_view import OpView
+from annotated_region.targets.rules import register_pattern, register_rule
 
 __all__ = [
     "AnnotatedRegion",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.rewriting import FunctionRewriter
+from annotated_region.functions.rewriting import FunctionRewriter
 from annotated_region.testing.strategies import TARGETS, Ingredients, claims, functions
 
 __all__ = [

@@ -12,7 +12,7 @@ from annotated_region.command_line.command import Command, console
 from annotated_region.command_line.models import read_model
 from annotated_region.command_line.options import add_placement_arguments, policy_of
 from annotated_region.passes.pipeline import explain
-from annotated_region.report import FunctionReport, OpReport, Report
+from annotated_region.reports.report import FunctionReport, OpReport, Report
 
 __all__ = ["COMMAND"]
 

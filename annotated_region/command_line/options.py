@@ -8,8 +8,8 @@ from collections.abc import Callable
 import shtab
 
 from annotated_region.costs import CostModel, MeasuredCost, RooflineCost, UnitCost
-from annotated_region.least_cost import LeastCost
-from annotated_region.policies import Policy, Priority
+from annotated_region.policies.least_cost import LeastCost
+from annotated_region.policies.policy import Policy, Priority
 
 __all__ = ["add_placement_arguments", "complete_files", "policy_of"]
 

@@ -47,7 +47,7 @@ _HOMES = (
     "tvm.relax.script",
     "tvm.relax.expr",
     "tvm.script.parser",
-    "annotated_region.annotations",
+    "annotated_region.regions.annotations",
 )
 _SCALARS = re.compile(r"(bool|u?int\d+|b?float\d+)")
 # No brackets and no quotes: where TVM evaluates such text, it can add and multiply numbers, and no more.

@@ -19,15 +19,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tvm import relax
 
-from annotated_region.backend import backend_of
 from annotated_region.costs.model import HOST, CostUnit
 from annotated_region.costs.store import CostStore, default_path
 from annotated_region.costs.timing import Timed, time_copy, time_together
 from annotated_region.costs.work import size_of
-from annotated_region.dataflow import DataflowGraph
+from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import AnnotatedRegionError
-from annotated_region.external import computing_nodes, external_function
-from annotated_region.members import Members, largest_composites
+from annotated_region.functions.external import computing_nodes, external_function
+from annotated_region.regions.members import Members, largest_composites
+from annotated_region.targets.backend import backend_of
 
 __all__ = ["MeasuredCost"]
 

@@ -8,10 +8,10 @@ from typing import Final, Protocol, runtime_checkable
 
 from tvm import relax
 
-from annotated_region.dataflow import DataflowGraph
-from annotated_region.external import external_function
-from annotated_region.members import Members
-from annotated_region.op_view import OpView
+from annotated_region.dataflow.graph import DataflowGraph
+from annotated_region.functions.external import external_function
+from annotated_region.regions.members import Members
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["HOST", "ConfirmingCostModel", "CostModel", "CostUnit", "MeasuringCostModel"]
 

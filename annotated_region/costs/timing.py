@@ -12,9 +12,9 @@ import tvm
 from tvm import relax
 from tvm.relax.expr import _update_type
 
+from annotated_region.compilation.executable import compile_module
 from annotated_region.costs.model import HOST
 from annotated_region.costs.work import extents
-from annotated_region.executable import compile_module
 
 __all__ = ["Timed", "time_copy", "time_together"]
 

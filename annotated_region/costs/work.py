@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["UNKNOWN_EXTENT", "Work", "bytes_moved", "extents", "size_of", "work_of"]
 

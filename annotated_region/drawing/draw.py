@@ -10,7 +10,7 @@ from annotated_region.drawing.svg import svg_of
 from annotated_region.errors import DrawingError
 
 if TYPE_CHECKING:
-    from annotated_region.report import Report
+    from annotated_region.reports.report import Report
 
 __all__ = ["draw"]
 

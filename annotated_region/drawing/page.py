@@ -10,7 +10,7 @@ from annotated_region.drawing.quotient import Picture, every_op, quotient
 from annotated_region.drawing.svg import STYLE, drawing_of, fill_of
 
 if TYPE_CHECKING:
-    from annotated_region.report import FunctionReport, OpReport, RegionReport, Report
+    from annotated_region.reports.report import FunctionReport, OpReport, RegionReport, Report
 
 __all__ = ["page_of"]
 

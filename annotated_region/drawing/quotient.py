@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import networkx
 
 if TYPE_CHECKING:
-    from annotated_region.report import FunctionReport, OpReport
+    from annotated_region.reports.report import FunctionReport, OpReport
 
 __all__ = ["Box", "Line", "Picture", "every_op", "quotient"]
 

@@ -11,7 +11,7 @@ from annotated_region.drawing.layout import PADDING, TEXT, WIDTH, Layout, Placed
 from annotated_region.drawing.quotient import Box, Line, Picture, colours, quotient
 
 if TYPE_CHECKING:
-    from annotated_region.report import FunctionReport, Report
+    from annotated_region.reports.report import FunctionReport, Report
 
 __all__ = ["STYLE", "amount", "fill_of", "drawing_of", "svg_of", "targets_of"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from annotated_region.modules import functions_to_partition
+from annotated_region.functions.modules import functions_to_partition
 
 __all__ = ["CallSite", "PrimitiveCall", "primitive_calls"]
 

@@ -13,7 +13,7 @@ from tvm import relax
 from tvm.relax.expr import _update_type
 
 from annotated_region.extraction.call_sites import PrimitiveCall, primitive_calls
-from annotated_region.modules import require_well_formed
+from annotated_region.functions.modules import require_well_formed
 
 __all__ = ["extract_fused_functions", "fused"]
 

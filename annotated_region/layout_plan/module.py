@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
+from annotated_region.functions.modules import replace_functions
+from annotated_region.functions.rewriting import FunctionRewriter, rebind
 from annotated_region.layout_plan.plan import BlockPlan, Cost, Planner
 from annotated_region.layout_plan.reading import Names, Step, read_block, variables_of
 from annotated_region.layout_plan.transposes import transposes_in
 from annotated_region.layout_plan.views import View
 from annotated_region.layout_plan.writing import BlockWriter
-from annotated_region.modules import replace_functions
-from annotated_region.rewriting import FunctionRewriter, rebind
 
 __all__ = ["ModulePlan", "plan_module"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 
+from annotated_region.functions.modules import functions_to_partition
 from annotated_region.layout_plan.described_call import described
 from annotated_region.layout_plan.plan import Cost
 from annotated_region.layout_plan.reading import Names, bytes_of, read_block
-from annotated_region.modules import functions_to_partition
 
 __all__ = ["transposes_in", "transposes_of"]
 

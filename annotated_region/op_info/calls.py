@@ -9,7 +9,6 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from annotated_region.attributes import attributes_of
 from annotated_region.errors import OpInfoError
 from annotated_region.op_info.info import (
     ArgRole,
@@ -23,6 +22,7 @@ from annotated_region.op_info.info import (
     Value,
 )
 from annotated_region.op_info.kinds import kind_of
+from annotated_region.targets.attributes import attributes_of
 
 __all__ = ["flat_operands", "info_of_call", "make_call"]
 

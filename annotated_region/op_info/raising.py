@@ -16,10 +16,10 @@ import tvm_ffi
 from tvm import relax
 
 from annotated_region.errors import OpInfoError
+from annotated_region.functions.rewriting import FunctionRewriter, rebind
 from annotated_region.op_info.calls import make_call
 from annotated_region.op_info.infer import composition_of
 from annotated_region.op_info.info import Composition, Result
-from annotated_region.rewriting import FunctionRewriter, rebind
 
 __all__ = ["LoweredCalls", "called_composition", "is_call_tir", "single_call"]
 

@@ -30,21 +30,21 @@ from collections.abc import Iterator, Sequence
 import tvm
 from tvm import relax
 
-from annotated_region.backend import backend_of
-from annotated_region.dataflow import DEAD, NodeKind
+from annotated_region.dataflow.graph import DEAD, NodeKind
 from annotated_region.errors import RuleError, SlowBackendWarning
-from annotated_region.matching import Matcher, refusal_of
-from annotated_region.members import Members, Unit
-from annotated_region.modules import without_uncalled
-from annotated_region.networks import op_name_of
+from annotated_region.functions.modules import without_uncalled
 from annotated_region.op_info.raising import LoweredCalls
-from annotated_region.op_view import OpView
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass
-from annotated_region.raised_regions import with_calls_lowered, with_calls_raised
-from annotated_region.record import FunctionRecord, note
-from annotated_region.region_set import AnnotatedRegionSet
-from annotated_region.rules import patterns_of, rule_of
+from annotated_region.regions.members import Members, Unit
+from annotated_region.regions.networks import op_name_of
+from annotated_region.regions.raised_regions import with_calls_lowered, with_calls_raised
+from annotated_region.regions.region_set import AnnotatedRegionSet
+from annotated_region.reports.record import FunctionRecord, note
+from annotated_region.targets.backend import backend_of
+from annotated_region.targets.matching import Matcher, refusal_of
+from annotated_region.targets.op_view import OpView
+from annotated_region.targets.rules import patterns_of, rule_of
 
 __all__ = ["AnnotateTarget"]
 

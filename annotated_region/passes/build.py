@@ -10,14 +10,14 @@ import tvm
 from tvm import relax
 from tvm.relax.expr import _update_type
 
-from annotated_region.code_generation import external_functions
+from annotated_region.compilation.code_generation import external_functions
+from annotated_region.compilation.executable import LinkedExecutable, compile_module, targets_of
 from annotated_region.errors import RegionRejectedError, RegionRejectedWarning
-from annotated_region.executable import LinkedExecutable, compile_module, targets_of
-from annotated_region.inlining import Inliner, inline_functions, is_inlinable
+from annotated_region.functions.inlining import Inliner, inline_functions, is_inlinable
 from annotated_region.passes.partition_graph import partitioned
 from annotated_region.passes.pipeline import placement_passes
 from annotated_region.passes.region_pass import Placement
-from annotated_region.region_set import AnnotatedRegionSet
+from annotated_region.regions.region_set import AnnotatedRegionSet
 
 __all__ = ["build"]
 

@@ -19,10 +19,10 @@ from collections.abc import Sequence
 import tvm
 from tvm import relax
 
-from annotated_region.backend import backend_of
-from annotated_region.inlining import inline_functions, is_inlinable
-from annotated_region.modules import require_well_formed
+from annotated_region.functions.inlining import inline_functions, is_inlinable
+from annotated_region.functions.modules import require_well_formed
 from annotated_region.passes.module_pass import ModulePass, module_pass
+from annotated_region.targets.backend import backend_of
 
 __all__ = ["InlinePartitions"]
 

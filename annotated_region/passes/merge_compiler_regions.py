@@ -18,16 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from annotated_region.backend import Backend, backend_of
-from annotated_region.dataflow import DataflowGraph
+from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import RuleError
 from annotated_region.grouping import Blockers, ColourLimits, Dag, Grouping
-from annotated_region.members import Members
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass
-from annotated_region.record import Apart, is_recording, note
-from annotated_region.region_set import AnnotatedRegionSet
-from annotated_region.regrouping import Regrouped, regroup
+from annotated_region.regions.members import Members
+from annotated_region.regions.region_set import AnnotatedRegionSet
+from annotated_region.regions.regrouping import Regrouped, regroup
+from annotated_region.reports.record import Apart, is_recording, note
+from annotated_region.targets.backend import Backend, backend_of
 
 __all__ = ["MergeCompilerRegions"]
 

@@ -22,22 +22,22 @@ from collections.abc import Iterator, Sequence
 import tvm
 from tvm import relax
 
-from annotated_region.backend import backend_of
-from annotated_region.call_site import CallSites
 from annotated_region.collector import paused_collector
-from annotated_region.dataflow import DataflowGraph, NodeKind
+from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.dataflow.unit_order import in_order
 from annotated_region.errors import OverlappingRegionsError
-from annotated_region.external import External, computing_nodes, external_function
-from annotated_region.function_body import Surroundings
-from annotated_region.function_library import FunctionLibrary
-from annotated_region.members import Members, largest_composites
-from annotated_region.modules import require_well_formed
+from annotated_region.functions.body import Surroundings
+from annotated_region.functions.call_site import CallSites
+from annotated_region.functions.external import External, computing_nodes, external_function
+from annotated_region.functions.function_library import FunctionLibrary
+from annotated_region.functions.modules import require_well_formed
+from annotated_region.functions.rewriting import FunctionRewriter, rebind
 from annotated_region.passes.module_pass import ModulePass, module_pass
 from annotated_region.passes.region_pass import Placement
-from annotated_region.record import note
-from annotated_region.region_set import AnnotatedRegionSet
-from annotated_region.rewriting import FunctionRewriter, rebind
-from annotated_region.unit_order import in_order
+from annotated_region.regions.members import Members, largest_composites
+from annotated_region.regions.region_set import AnnotatedRegionSet
+from annotated_region.reports.record import note
+from annotated_region.targets.backend import backend_of
 
 __all__ = ["PartitionGraph", "partitioned"]
 

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import tvm
 
-from annotated_region.backend import backend_of
 from annotated_region.collector import paused_collector
-from annotated_region.modules import require_well_formed, without_uncalled
+from annotated_region.functions.modules import require_well_formed, without_uncalled
 from annotated_region.passes.annotate_target import AnnotateTarget
 from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
 from annotated_region.passes.partition_graph import partitioned
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 from annotated_region.passes.region_pass import Placement, RegionPass
 from annotated_region.passes.resolve_conflicts import ResolveConflicts
-from annotated_region.policies import Policy, Priority
-from annotated_region.record import recording
-from annotated_region.report import Report
+from annotated_region.policies.policy import Policy, Priority
+from annotated_region.reports.record import recording
+from annotated_region.reports.report import Report
+from annotated_region.targets.backend import backend_of
 
 __all__ = ["explain", "partition", "placement_passes"]
 

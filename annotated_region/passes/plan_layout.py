@@ -21,11 +21,11 @@ from collections.abc import Sequence
 
 import tvm
 
-from annotated_region.backend import backend_of
 from annotated_region.layout_plan import Demand, ModulePlan, best_plan, plan_module
 from annotated_region.op_info.info import OpInfo
 from annotated_region.passes.module_pass import ModulePass, module_pass
 from annotated_region.passes.transform_layout import lowered_again
+from annotated_region.targets.backend import backend_of
 
 __all__ = ["PlanLayout", "demands_of"]
 

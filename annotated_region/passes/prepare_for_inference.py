@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING
 import tvm
 from tvm import relax
 
-from annotated_region.modules import functions_to_partition, require_well_formed
+from annotated_region.functions.modules import functions_to_partition, require_well_formed
 from annotated_region.op_info.infer import proved_composition_of
 from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.passes.preparation import (

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import tvm
 
-from annotated_region.modules import replace_functions, without_uncalled
+from annotated_region.functions.modules import replace_functions, without_uncalled
 from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.passes.module_pass import ModulePass, module_pass
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import tvm
 
-from annotated_region.modules import functions_to_partition, replace_functions
+from annotated_region.functions.modules import functions_to_partition, replace_functions
 from annotated_region.passes.module_pass import ModulePass
-from annotated_region.region_set import AnnotatedRegionSet
+from annotated_region.regions.region_set import AnnotatedRegionSet
 
 __all__ = ["Placement", "RegionPass"]
 

@@ -17,18 +17,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tvm import relax
 
-from annotated_region.backend import backend_of, unavailability
-from annotated_region.claims import without
 from annotated_region.costs.model import HOST, CostModel, CostUnit
-from annotated_region.dataflow import DataflowGraph, NodeKind
-from annotated_region.members import Members
-from annotated_region.networks import op_name_of
+from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass
-from annotated_region.pins import Pins
-from annotated_region.policies import Policy, Resolution
-from annotated_region.record import FunctionRecord, is_recording, note
-from annotated_region.region_set import AnnotatedRegionSet
+from annotated_region.policies.pins import Pins
+from annotated_region.policies.policy import Policy, Resolution
+from annotated_region.regions.claims import without
+from annotated_region.regions.members import Members
+from annotated_region.regions.networks import op_name_of
+from annotated_region.regions.region_set import AnnotatedRegionSet
+from annotated_region.reports.record import FunctionRecord, is_recording, note
+from annotated_region.targets.backend import backend_of, unavailability
 
 __all__ = ["ResolveConflicts"]
 

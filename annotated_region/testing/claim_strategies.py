@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from hypothesis import strategies as st
 from tvm import relax
 
-from annotated_region.dataflow import DataflowGraph, NodeKind
-from annotated_region.dataflow_walk import read_dataflow
-from annotated_region.members import Claim
-from annotated_region.region import Composite
-from annotated_region.region_set import AnnotatedRegionSet
+from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.dataflow.walk import read_dataflow
+from annotated_region.regions.members import Claim
+from annotated_region.regions.region import Composite
+from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.testing.function_strategies import Ingredients, functions
 
 __all__ = ["TARGETS", "annotated_functions", "claimable", "claims", "region_sets"]

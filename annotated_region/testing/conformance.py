@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.backend import backend_of, unavailability
 from annotated_region.errors import BackendUnavailableError, ConformanceError
-from annotated_region.rules import patterns_of, rules_of
+from annotated_region.targets.backend import backend_of, unavailability
+from annotated_region.targets.rules import patterns_of, rules_of
 from annotated_region.testing.conformance_graphs import (
     declared_types,
     graphs_of,

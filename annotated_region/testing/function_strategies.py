@@ -20,7 +20,7 @@ import tvm_ffi
 from hypothesis import strategies as st
 from tvm import relax
 
-from annotated_region.rewriting import typed
+from annotated_region.functions.rewriting import typed
 
 __all__ = ["IDENTITY", "Ingredients", "functions", "modules"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from annotated_region import backend, installed_backends, rules
+from annotated_region.targets import backend, installed_backends, rules
 
 __all__ = ["claim_ops", "temporary_registrations"]
 

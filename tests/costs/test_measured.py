@@ -16,7 +16,7 @@ from tvm import relax
 
 import annotated_region as ar
 from annotated_region.costs import HOST, CostUnit, measured
-from annotated_region.dataflow_walk import read_dataflow
+from annotated_region.dataflow.walk import read_dataflow
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
 
@@ -153,7 +153,7 @@ PROGRAM = """
 import sys
 import annotated_region as ar
 from annotated_region.costs import HOST, CostUnit
-from annotated_region.dataflow_walk import read_dataflow
+from annotated_region.dataflow.walk import read_dataflow
 from tvm import relax
 builder = relax.BlockBuilder()
 x = relax.Var("x", relax.TensorType((4, 4), "float32"))

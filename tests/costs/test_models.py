@@ -6,8 +6,8 @@ from tvm import relax
 
 from annotated_region.costs import HOST, CostUnit, Device, RooflineCost, UnitCost
 from annotated_region.costs.work import UNKNOWN_EXTENT, Work, extents, size_of, work_of
-from annotated_region.dataflow_walk import read_dataflow
-from annotated_region.op_view import OpView
+from annotated_region.dataflow.walk import read_dataflow
+from annotated_region.targets.op_view import OpView
 
 FLOAT = 4
 

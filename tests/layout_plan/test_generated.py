@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from annotated_region.layout_plan import Cost, best_plan, following_plan, plan_module, transposes_of
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 op = relax.op
 

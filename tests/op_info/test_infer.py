@@ -10,9 +10,9 @@ from op_info_kit import PERTURBATIONS, calls, expected_attributes, lowered, modu
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.attributes import attributes_of
 from annotated_region.op_info import Number, Parameter
 from annotated_region.op_info.calls import make_call
+from annotated_region.targets.attributes import attributes_of
 
 
 def claimed_func(info, func):

@@ -8,7 +8,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 import annotated_region as ar
-from annotated_region.record import recording
+from annotated_region.reports.record import recording
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
 

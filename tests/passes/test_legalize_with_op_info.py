@@ -8,8 +8,8 @@ from op_info_kit import calls, infos_of, module_of, prim_func, tensor
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.attributes import attributes_of
 from annotated_region.op_info import Number, Parameter
+from annotated_region.targets.attributes import attributes_of
 
 
 def bare(mod):

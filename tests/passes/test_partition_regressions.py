@@ -27,7 +27,7 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 import annotated_region as ar
-from annotated_region.code_generation import generate_code
+from annotated_region.compilation.code_generation import generate_code
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
 

@@ -7,7 +7,7 @@ from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
 
 import annotated_region as ar
-from annotated_region.record import recording
+from annotated_region.reports.record import recording
 from annotated_region.testing.graphs import SIX_OPS, TWO_RESOLUTIONS, binding_orders, module_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 

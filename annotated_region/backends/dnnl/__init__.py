@@ -1,6 +1,5 @@
 """oneDNN (DNNL): what it claims, and the code generator that runs it on CPUs."""
 
-from annotated_region.backend import register_backend
 from annotated_region.backends.dnnl import (
     codegen,
     installation,
@@ -10,6 +9,7 @@ from annotated_region.backends.dnnl import (
     rules,
     shape_rules,
 )
+from annotated_region.targets.backend import register_backend
 
 __all__ = [
     "codegen",

@@ -10,7 +10,7 @@ from tvm import relax, tirx
 
 from annotated_region.backends.dnnl.graph import Dim
 from annotated_region.backends.dnnl.importer import extents_of
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 __all__ = [
     "finite",

@@ -10,7 +10,7 @@ from tvm import relax, tirx
 
 from annotated_region.backends.dnnl.graph import Dim, Graph, TensorId
 from annotated_region.errors import CodegenError
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["Convert", "Importer", "extents_of", "holds_truth", "import_function"]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import tvm_ffi
 
-from annotated_region.backend import BuildOptions
 from annotated_region.backends.dnnl.emission import PREBUILT
 from annotated_region.backends.dnnl.prebuilt import runtime_object
 from annotated_region.errors import BackendUnavailableError
+from annotated_region.targets.backend import BuildOptions
 
 __all__ = ["REMEDY", "build_options", "library", "unavailable", "wait_briefly"]
 

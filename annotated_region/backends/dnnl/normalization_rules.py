@@ -13,7 +13,7 @@ from annotated_region.backends.dnnl.conversions.attention import CAUSAL
 from annotated_region.backends.dnnl.conversions.normalization import REDUCTIONS, reduced_axes
 from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.registration import Problems, claims
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 __all__: list[str] = []
 

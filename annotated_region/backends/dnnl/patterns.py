@@ -12,8 +12,8 @@ from tvm.relax.dpl import DFPattern, is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 
 from annotated_region.backends.dnnl.registration import TARGET
-from annotated_region.op_view import OpView
-from annotated_region.rules import register_pattern, rule_of
+from annotated_region.targets.op_view import OpView
+from annotated_region.targets.rules import register_pattern, rule_of
 
 __all__ = ["check"]
 

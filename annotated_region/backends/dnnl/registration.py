@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from annotated_region.backends.dnnl.checks import first_problem
-from annotated_region.op_view import OpView
-from annotated_region.rules import register_rule
+from annotated_region.targets.op_view import OpView
+from annotated_region.targets.rules import register_rule
 
 __all__ = ["TARGET", "Problems", "claims"]
 

@@ -23,7 +23,7 @@ from annotated_region.backends.dnnl.conversions.arithmetic import SIMPLE_FUNCTIO
 from annotated_region.backends.dnnl.conversions.convolution import DATA_LAYOUTS
 from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.registration import Problems, claims
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 __all__: list[str] = []
 

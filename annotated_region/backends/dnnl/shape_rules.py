@@ -18,7 +18,7 @@ from annotated_region.backends.dnnl.conversions.selection import COMPARISONS, LO
 from annotated_region.backends.dnnl.conversions.shape import slice_window
 from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.registration import Problems, claims
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 __all__: list[str] = []
 

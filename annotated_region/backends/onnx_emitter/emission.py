@@ -13,7 +13,7 @@ from tvm import relax, tirx
 from annotated_region.backends.onnx_emitter.dialect import Declined, Dialect, require
 from annotated_region.backends.onnx_emitter.graph import Graph, Port
 from annotated_region.backends.onnx_emitter.registry import converter_of
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["Dim", "Emission", "Result", "extents_of", "literal", "trial"]
 

@@ -21,9 +21,9 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from annotated_region.backend import BuildOptions
 from annotated_region.backends.onnx_emitter.model import EmittedModel
 from annotated_region.errors import CodegenError
+from annotated_region.targets.backend import BuildOptions
 
 __all__ = ["Description", "build_options", "entry_modules", "entry_text", "register_runtime"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 if TYPE_CHECKING:
     from annotated_region.backends.onnx_emitter.emission import Emission

@@ -7,8 +7,8 @@ from tvm.relax.transform import PatternCheckContext
 
 from annotated_region.backends.onnx_emitter.dialect import Dialect
 from annotated_region.backends.onnx_emitter.emission import trial
-from annotated_region.op_view import OpView
-from annotated_region.rules import register_pattern
+from annotated_region.targets.op_view import OpView
+from annotated_region.targets.rules import register_pattern
 
 __all__ = ["register_shape_pattern"]
 

@@ -1,8 +1,8 @@
 """ONNX Runtime: claims by what the emitter can say, and runs regions in sessions of its own."""
 
-from annotated_region.backend import register_backend
 from annotated_region.backends.onnx_emitter import entry
 from annotated_region.backends.onnxruntime import codegen, installation, patterns, rules
+from annotated_region.targets.backend import register_backend
 
 __all__ = ["codegen", "installation", "patterns", "rules"]
 

@@ -12,8 +12,8 @@ from tvm.relax.transform import PatternCheckContext
 
 from annotated_region.backends.onnx_emitter import register_shape_pattern, trial
 from annotated_region.backends.onnxruntime.rules import DIALECT, TARGET
-from annotated_region.op_view import OpView
-from annotated_region.rules import register_pattern
+from annotated_region.targets.op_view import OpView
+from annotated_region.targets.rules import register_pattern
 
 __all__ = ["check", "register_patterns"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from annotated_region.backends.onnx_emitter import Dialect, converted_ops, trial
-from annotated_region.op_view import OpView
-from annotated_region.rules import register_rule
+from annotated_region.targets.op_view import OpView
+from annotated_region.targets.rules import register_rule
 
 __all__ = ["DIALECT", "TARGET", "register_rules"]
 

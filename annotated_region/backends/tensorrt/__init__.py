@@ -1,8 +1,8 @@
 """TensorRT: claims by its documented support; regions are ONNX in the library, and engines where they run."""
 
-from annotated_region.backend import register_backend
 from annotated_region.backends.onnx_emitter import entry
 from annotated_region.backends.tensorrt import codegen, installation, rules
+from annotated_region.targets.backend import register_backend
 
 __all__ = ["codegen", "installation", "rules"]
 

@@ -15,8 +15,8 @@ from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 from tvm.relax.transform import PatternCheckContext
 
 from annotated_region.backends.onnx_emitter import Dialect, converted_ops, register_shape_pattern, trial
-from annotated_region.op_view import OpView
-from annotated_region.rules import register_pattern, register_rule
+from annotated_region.targets.op_view import OpView
+from annotated_region.targets.rules import register_pattern, register_rule
 
 __all__ = ["DIALECT", "TARGET", "register_patterns", "register_rules"]
 

@@ -9,9 +9,9 @@ import numpy as np
 import tvm_ffi
 from tvm import relax
 
-from annotated_region.op_view import OpView
 from annotated_region.passes.preparation.editor import Editor
 from annotated_region.passes.preparation.tensors import FLOATS, dtype_of, static_shape
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["ARITHMETIC", "Affine", "chain_of", "step_of"]
 

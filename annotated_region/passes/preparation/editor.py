@@ -11,9 +11,9 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from annotated_region.op_view import OpView
 from annotated_region.passes.preparation.reads import annotated_variables, reads_of
 from annotated_region.passes.preparation.tensors import NUMPY_DTYPES
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["Editor", "Rewrite"]
 

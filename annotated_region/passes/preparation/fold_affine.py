@@ -23,11 +23,11 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
-from annotated_region.op_view import OpView
 from annotated_region.passes.preparation.affine import ARITHMETIC, Affine, chain_of, step_of
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.linear import LINEAR_OPS, Linear, linear_of
 from annotated_region.passes.preparation.tensors import constant_of, dtype_of, static_shape
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["REWRITES", "collapsed"]
 

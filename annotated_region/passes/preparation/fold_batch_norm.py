@@ -18,11 +18,11 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
-from annotated_region.op_view import OpView
 from annotated_region.passes.preparation.affine import Affine, chain_of
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.fold_affine import collapsed
 from annotated_region.passes.preparation.tensors import FLOATS, dtype_of
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["REWRITES"]
 

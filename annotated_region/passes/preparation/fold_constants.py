@@ -19,10 +19,10 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from annotated_region.op_view import OpView
 from annotated_region.passes.preparation.constant_evaluation import EVALUATORS, ConstantCall
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.tensors import constant_of, integers_of, static_shape
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["REWRITES", "fold_constants"]
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from tvm import relax
 
-from annotated_region.op_view import OpView
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.linear import CONVOLUTIONS
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["REWRITES"]
 

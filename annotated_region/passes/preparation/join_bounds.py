@@ -20,9 +20,9 @@ import math
 import numpy as np
 from tvm import relax
 
-from annotated_region.op_view import OpView
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.tensors import FLOATS, dtype_of
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["REWRITES"]
 

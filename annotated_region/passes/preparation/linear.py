@@ -8,9 +8,9 @@ import numpy as np
 from tvm import relax
 from tvm.relax.expr import _update_type
 
-from annotated_region.op_view import OpView
 from annotated_region.passes.preparation.editor import Editor
 from annotated_region.passes.preparation.tensors import constant_of, dtype_of, static_shape
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["CONVOLUTIONS", "LINEAR_OPS", "Linear", "linear_of"]
 

@@ -16,9 +16,9 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from annotated_region.op_view import OpView
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.tensors import dtype_of
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["REWRITES"]
 

@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 import tvm
 from tvm import relax
 
-from annotated_region.op_view import OpView
 from annotated_region.passes.preparation.editor import Editor, Rewrite
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["RewriteTable", "sweep"]
 

@@ -20,7 +20,8 @@ WIDTH = 600  # 1.4 MB of weights
 
 
 def weights(seed: int) -> np.ndarray:
-    return (np.random.default_rng(seed).standard_normal((WIDTH, WIDTH)) / WIDTH**0.5).astype("float32")
+    numbers: np.ndarray = np.random.default_rng(seed).standard_normal((WIDTH, WIDTH), "float32")
+    return numbers / np.float32(WIDTH**0.5)
 
 
 def module() -> tvm.IRModule:

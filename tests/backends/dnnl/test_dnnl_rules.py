@@ -13,8 +13,8 @@ from tvm.relax import op
 from annotated_region.backends.dnnl import installation
 from annotated_region.backends.dnnl.conversions import CONVERTERS
 from annotated_region.errors import BackendUnavailableError
-from annotated_region.op_view import OpView
-from annotated_region.rules import rule_of, rules_of
+from annotated_region.targets.op_view import OpView
+from annotated_region.targets.rules import rule_of, rules_of
 
 
 def var(*shape: object, dtype: str = "float32") -> relax.Var:

@@ -15,7 +15,7 @@ from tvm import relax
 
 from annotated_region.backends.onnx_emitter import converted_ops, emit, trial
 from annotated_region.backends.onnxruntime.rules import DIALECT
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 # Two engines sum in different orders; half precision has eleven bits.
 TOLERANCE = {"float16": 2e-2, "float32": 2e-4, "float64": 1e-9}

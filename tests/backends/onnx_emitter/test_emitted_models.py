@@ -21,7 +21,7 @@ import annotated_region as ar
 from annotated_region.backends.onnx_emitter import EmittedModel, emit, trial
 from annotated_region.backends.onnxruntime.rules import DIALECT
 from annotated_region.errors import BackendUnavailableError, CodegenError
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 from annotated_region.testing.light_models import input_of, light_model, light_module
 
 GOLDENS = Path(__file__).parent / "goldens"

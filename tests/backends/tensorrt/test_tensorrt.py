@@ -19,8 +19,8 @@ from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnxruntime.session import Settings, make_session
 from annotated_region.backends.tensorrt import codegen, cuda, fallback, installation, rules, runtime
 from annotated_region.errors import BackendUnavailableError, BuildError, CodegenError
-from annotated_region.op_view import OpView
-from annotated_region.rules import patterns_of
+from annotated_region.targets.op_view import OpView
+from annotated_region.targets.rules import patterns_of
 from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model, light_module
 from annotated_region.testing.registry import temporary_registrations
 

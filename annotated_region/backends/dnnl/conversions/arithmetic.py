@@ -9,7 +9,7 @@ from annotated_region.backends.dnnl.checks import number_of
 from annotated_region.backends.dnnl.graph import Dim, Graph, Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.importer import Convert, Importer
 from annotated_region.backends.dnnl.views import align_rank, reshape
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["CONVERTERS", "SIMPLE_FUNCTIONS", "broadcast_to"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from annotated_region.backends.dnnl.graph import Kind, TensorId
 from annotated_region.backends.dnnl.importer import Convert, Importer
 from annotated_region.backends.dnnl.views import align_rank, permute
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["CAUSAL", "CONVERTERS", "MASKS"]
 

@@ -6,7 +6,7 @@ from annotated_region.backends.dnnl.conversions.convolution import DATA_LAYOUTS
 from annotated_region.backends.dnnl.graph import Kind, TensorId
 from annotated_region.backends.dnnl.importer import Convert, Importer
 from annotated_region.backends.dnnl.views import axes_between, permute, permuted_shape
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["CONVERTERS"]
 

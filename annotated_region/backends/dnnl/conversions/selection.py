@@ -6,7 +6,7 @@ from annotated_region.backends.dnnl.conversions.arithmetic import broadcast_to
 from annotated_region.backends.dnnl.graph import Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.importer import Convert, Importer
 from annotated_region.backends.dnnl.views import align_rank, along_axis
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["COMPARISONS", "CONVERTERS", "LOGIC"]
 

@@ -10,7 +10,7 @@ from annotated_region.backends.dnnl.conversions.arithmetic import broadcast_to
 from annotated_region.backends.dnnl.graph import Dim, Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.importer import Convert, Importer, extents_of
 from annotated_region.backends.dnnl.views import axes_between, permute, permuted_shape, reshape
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["CONVERTERS", "slice_window"]
 

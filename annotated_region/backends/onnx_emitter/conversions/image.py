@@ -6,7 +6,7 @@ from annotated_region.backends.onnx_emitter.conversions.layouts import relayout
 from annotated_region.backends.onnx_emitter.dialect import require
 from annotated_region.backends.onnx_emitter.emission import Emission, extents_of
 from annotated_region.backends.onnx_emitter.registry import converter
-from annotated_region.op_view import OpView
+from annotated_region.targets.op_view import OpView
 
 __all__: list[str] = []
 

@@ -1,0 +1,1 @@
+"""From external functions to an executable: code generators, TVM's part, libraries."""

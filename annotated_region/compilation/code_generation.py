@@ -1,0 +1,157 @@
+"""Calls the code generators of a module's targets, as TVM's ``RunCodegen`` does, for every module.
+
+TVM's pass (0.27) crashes on a function that calls itself, leaves external functions that only
+private functions call to the host without a word, forgets the constants of code that was generated
+before, and takes targets in the order of a hash table. Here
+
+1. each external function is handed to ``relax.ext.<target>`` once, sorted by name, target by target;
+2. each constant has one name, also where several functions use it;
+3. calls become ``call_dps_packed``, wherever they stand, and the external functions go;
+4. modules and constants from before stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from annotated_region.errors import AnnotatedRegionError, BuildError, CodegenError
+from annotated_region.functions.rewriting import FunctionRewriter, rebind
+
+__all__ = ["external_functions", "generate_code"]
+
+Externals = Mapping[tvm.ir.GlobalVar, relax.Function]
+
+
+def external_functions(mod: tvm.IRModule) -> dict[str, dict[tvm.ir.GlobalVar, relax.Function]]:
+    """The external functions of a module, by target, all in order of the functions' names."""
+    found: dict[str, dict[tvm.ir.GlobalVar, relax.Function]] = {}
+    for global_var, func in mod.functions_items():
+        if isinstance(func, relax.Function) and func.attrs and "Codegen" in func.attrs:
+            found.setdefault(str(func.attrs["Codegen"]), {})[global_var] = func
+    return found
+
+
+def generate_code(mod: tvm.IRModule, options: Mapping[str, Mapping[str, Any]]) -> tvm.IRModule:
+    """The module with generated code in the place of its external functions.
+
+    Parameters
+    ----------
+    mod
+        A module whose targets all have a code generator.
+    options
+        The options of each target's code generator.
+
+    Raises
+    ------
+    BuildError
+        The shape of a result is not known from the shapes of the arguments, so that nobody can
+        make room for it.
+    """
+    by_target = external_functions(mod)
+    externals = {name: func for functions in by_target.values() for name, func in functions.items()}
+    if not externals:
+        return mod
+    for func in externals.values():
+        _require_shapes(func)
+    constants = _named_constants(externals)
+    modules: list[Any] = []
+    for target, functions in by_target.items():
+        generate = tvm.get_global_func(f"relax.ext.{target}")
+        try:
+            modules += list(generate(list(functions.values()), dict(options.get(target, {})), constants))
+        except AnnotatedRegionError:
+            raise
+        except Exception as error:
+            names = ", ".join(map(_symbol, functions.values()))
+            raise CodegenError(
+                f"the code generator of target {target!r} failed on {names}: {type(error).__name__}: {error}"
+            ) from error
+    return _with_generated(_without_externals(mod, externals), modules, constants)
+
+
+def _require_shapes(func: relax.Function) -> None:
+    types = func.ret_ty.fields if isinstance(func.ret_ty, tvm.ir.TupleType) else [func.ret_ty]
+    for index, ty in enumerate(types):
+        if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
+            raise BuildError(
+                f"{_symbol(func)}: result {index} has the type {ty}, of a shape not known before it runs; "
+                "let the rules of its target decline such ops, or give the value a shape with match_cast"
+            )
+
+
+def _symbol(func: relax.Function) -> str:
+    return str(func.attrs["global_symbol"])
+
+
+def _named_constants(externals: Externals) -> dict[tvm.ir.GenericConst, str]:
+    """A name for each tensor constant, after the first function that uses it."""
+    names: dict[tvm.ir.GenericConst, str] = {}
+    for func in externals.values():
+        stem = f"{_symbol(func)}_{func.attrs['Codegen']}_const"
+        for count, constant in enumerate(_constants(func)):
+            names.setdefault(constant, f"{stem}_{count}")
+    return names
+
+
+def _constants(func: relax.Function) -> list[tvm.ir.GenericConst]:
+    found: dict[tvm.ir.GenericConst, None] = {}
+
+    def visit(expr: relax.Expr) -> None:
+        if isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.value, tvm.runtime.Tensor):
+            found[expr] = None
+
+    relax.analysis.post_order_visit(func, visit)
+    return list(found)
+
+
+def _without_externals(mod: tvm.IRModule, externals: Externals) -> tvm.IRModule:
+    """The module with its external functions gone, and calls of generated code in their places."""
+
+    def bindings(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
+        for binding in block.bindings:
+            value = binding.value
+            if isinstance(value, tvm.ir.Call) and value.op in externals:
+                yield rebind(binding, _packed_call(_symbol(externals[value.op]), value))
+            else:
+                yield rebind(binding, rewriter.nested(value))
+
+    rewriter = FunctionRewriter(bindings, lambda var: var)
+    result = mod.clone()
+    for global_var, func in mod.functions_items():
+        if global_var in externals:
+            del result[global_var]
+        elif isinstance(func, relax.Function):
+            result.update_func(global_var, rewriter.function(func))
+    return result
+
+
+def _packed_call(symbol: str, call: relax.Call) -> relax.Call:
+    arguments = [relax.ExternFunc(symbol), relax.Tuple(call.args)]
+    op = tvm.ir.Op.get("relax.call_dps_packed")
+    return relax.Call(op, arguments, ty_args=[call.ty], ret_ty=call.ty)
+
+
+def _wanted_constants(modules: Sequence[Any]) -> set[str] | None:
+    """The constants that TVM has to load for the generated modules; None if one of them does not say."""
+    asked = [module.get_function("get_const_vars") for module in modules if module.kind == "c"]
+    if len(asked) < len(modules):
+        return None
+    return {str(name) for ask in asked for name in ask()}
+
+
+def _with_generated(
+    mod: tvm.IRModule, modules: Sequence[Any], constants: Mapping[tvm.ir.GenericConst, str]
+) -> tvm.IRModule:
+    """The module with generated modules, and with constants, behind those that it has."""
+    before = mod.attrs or {}
+    known = dict(before["const_name_to_constant"]) if "const_name_to_constant" in before else {}
+    wanted = _wanted_constants(modules)
+    new = {name: constant.value for constant, name in constants.items() if wanted is None or name in wanted}
+    named = {**known, **new}
+    earlier = list(before["external_mods"]) if "external_mods" in before else []
+    mod = mod.with_attr("external_mods", [*earlier, *modules])
+    return mod.with_attr("const_name_to_constant", named) if named else mod

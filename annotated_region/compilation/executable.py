@@ -1,0 +1,106 @@
+"""Compiles a module with external functions: code generation, TVM's part, the link with the libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+from tvm.relax.vm_build import VMExecutable
+from tvm.support import cc
+
+from annotated_region.compilation.code_generation import external_functions, generate_code
+from annotated_region.errors import BackendUnavailableError, BuildError
+from annotated_region.functions.modules import require_well_formed
+from annotated_region.targets.backend import Backend, backend_of, unavailability
+
+__all__ = ["LinkedExecutable", "compile_module", "targets_of"]
+
+
+class LinkedExecutable(VMExecutable):  # type: ignore[misc]
+    """A `VMExecutable` that knows which libraries its external functions need.
+
+    `relax.VirtualMachine` takes it as it is; ``export_library(path)`` makes a library that TVM's
+    runtime loads in any process, without this package.
+    """
+
+    def __init__(self, mod: tvm.runtime.Module, options: tuple[str, ...]) -> None:
+        super().__init__(mod)
+        self.options = options
+
+    def export_library(self, file_name: str, **kwargs: Any) -> Any:
+        """Compile and link everything into one shared library.
+
+        Parameters
+        ----------
+        file_name
+            The library to write.
+        **kwargs
+            As for TVM's ``Executable.export_library``; ``options`` go to the compiler after ours.
+
+        Raises
+        ------
+        BackendUnavailableError
+            There is no C++ compiler on this machine.
+        BuildError
+            The compiler or the linker refuses the code.
+        """
+        if not self.options:
+            return super().export_library(file_name, **kwargs)
+        compiler = cc.get_cc()
+        if not compiler and "cc" not in kwargs:
+            raise BackendUnavailableError(
+                "no C++ compiler found, and the external functions are C++; install one (on Debian: apt-get "
+                "install g++) or name it in the environment variable CXX"
+            )
+        options = [*self.options, *kwargs.pop("options", ())]
+        try:
+            return super().export_library(file_name, options=options, **kwargs)
+        except RuntimeError as error:
+            raise BuildError(
+                f"{compiler or kwargs['cc']} could not build the external functions:\n{error}"
+            ) from error
+
+
+def compile_module(
+    mod: tvm.IRModule,
+    target: str | tvm.target.Target = "llvm",
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> LinkedExecutable:
+    """Compile a partitioned module as it is; parameters and errors are those of `annotated_region.build`.
+
+    Raises
+    ------
+    RegionRejectedError
+        A code generator refuses a region.
+    """
+    require_well_formed(mod)
+    backends = [backend_of(name) for name in targets_of(mod)]
+    words: list[str] = []
+    for backend in backends:
+        _require_buildable(backend)
+        needed = backend.build_options()
+        words += [*needed.compile_options, *needed.link_options]
+    chosen = options or {}
+    codegen_options = {
+        backend.name: {**backend.codegen_options, **chosen.get(backend.name, {})} for backend in backends
+    }
+    generated = generate_code(mod, codegen_options)
+    compiled = tvm.compile(generated, tvm.target.Target(target) if isinstance(target, str) else target)
+    return LinkedExecutable(compiled.mod, tuple(words))
+
+
+def targets_of(mod: tvm.IRModule) -> tuple[str, ...]:
+    """The targets of the external functions of a module, in order of the functions' names."""
+    return tuple(external_functions(mod))
+
+
+def _require_buildable(backend: Backend) -> None:
+    reason = None if backend.builds_anywhere else unavailability(backend)
+    if reason:
+        raise BackendUnavailableError(f"target {backend.name!r}: {reason}")
+    if tvm.get_global_func(f"relax.ext.{backend.name}", allow_missing=True) is None:
+        raise BackendUnavailableError(
+            f"target {backend.name!r} has no code generator: register the global function "
+            f"'relax.ext.{backend.name}', or partition without this target"
+        )

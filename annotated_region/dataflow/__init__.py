@@ -1,0 +1,1 @@
+"""The dataflow graph of a function: scopes, nodes, edges, orders, and values seen through tuples."""

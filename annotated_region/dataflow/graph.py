@@ -1,0 +1,224 @@
+"""The dataflow graph of a function: its scopes, its nodes and the annotated edges between them.
+
+One walk over the bindings, in program order, numbers every binding that is not an annotation and
+records who uses what through which chain of annotations. Everything that looks at a function
+(reading, writing, verifying, claiming, partitioning) looks at this graph.
+
+Nodes are numbered so that every edge goes from a lower to a higher number; the nodes of a branch of
+an `If` come before the `If` itself, because its result is made of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from tvm import relax
+
+from annotated_region.regions.annotations import Annotation, Key
+
+__all__ = ["DEAD", "RESULT", "Chains", "DataflowGraph", "Edge", "Node", "NodeKind", "Scope"]
+
+RESULT: Final = -1
+"""The consumer number that stands for the result of the function."""
+
+DEAD: Final = -2
+"""The consumer number of a ``compiler_end`` that nobody uses."""
+
+
+class NodeKind(Enum):
+    """What a binding is to a region."""
+
+    OPERATION = auto()
+    """A pure call."""
+    STRUCTURE = auto()
+    """A tuple, a field of a tuple, another name for a variable: moves no data."""
+    LITERAL = auto()
+    """A constant, shape, primitive value, data type, string or global function: belongs to its users."""
+    BOUNDARY = auto()
+    """An `If`, an impure call, a `MatchCast`, a local function: never inside a region."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """One binding block.
+
+    Attributes
+    ----------
+    index
+        Its number, in program order.
+    block
+        The block as it stands in the function.
+    path
+        Where it is, in words, such as ``"the true branch of 'y' in main"``.
+    nodes
+        The numbers of its nodes, in program order.
+    """
+
+    index: int
+    block: relax.BindingBlock
+    path: str
+    nodes: list[int] = field(default_factory=list)
+
+    @property
+    def is_dataflow(self) -> bool:
+        """Whether the block is a dataflow block."""
+        return isinstance(self.block, relax.DataflowBlock)
+
+
+class Node(NamedTuple):
+    """One binding of the function without annotations."""
+
+    var: relax.Var
+    binding: relax.Binding
+    value: relax.Expr
+    kind: NodeKind
+    scope: int
+
+
+class Edge(NamedTuple):
+    """A value on its way to one consumer.
+
+    Attributes
+    ----------
+    producer
+        The number of the node that makes the value; ``-1 - k`` for the `k`-th external value.
+    consumer
+        The number of the node that uses it, or `RESULT`, or `DEAD`.
+    chain
+        The number of the chain of annotations between them; 0 is the empty chain.
+    """
+
+    producer: int
+    consumer: int
+    chain: int
+
+
+class Chains:
+    """All chains of annotations of a function, interned: number 0 is the empty chain."""
+
+    def __init__(self) -> None:
+        self.tokens: list[tuple[Annotation, ...]] = [()]
+        self.keys: list[tuple[Key, ...]] = [()]
+        self._longer: dict[tuple[int, Annotation], int] = {}
+
+    def extend(self, chain: int, token: Annotation) -> int:
+        """The number of `chain` with `token` behind it."""
+        known = self._longer.get((chain, token))
+        if known is not None:
+            return known
+        self.tokens.append((*self.tokens[chain], token))
+        self.keys.append(tuple(dict.fromkeys((*self.keys[chain], token.key))))
+        return self._longer.setdefault((chain, token), len(self.tokens) - 1)
+
+
+class DataflowGraph:
+    """The nodes of a function and the edges between them, as `read_dataflow` finds them.
+
+    Parameters
+    ----------
+    func
+        The function to read, annotated or not.
+    name
+        Its name, for messages; by default what its ``global_symbol`` says.
+    begin, end
+        The names of the annotation ops.
+
+    Attributes
+    ----------
+    scopes, nodes
+        In program order.
+    externals
+        Parameters, then variables of other functions, in order of first use.
+    into, out_of
+        For each node, the edges that enter it (one for each distinct value and chain, in order of
+        use) and those that leave it; ``external_out`` holds those that leave the externals and
+        ``result_edges`` those that enter the result.
+    order_edges
+        Pairs of nodes of which the first must come before the second without giving it a value: a
+        value used inside an `If` before the `If`, a `MatchCast` before the users of its shape variables,
+        effects one after the other, and who reads a value before who overwrites it.
+    has_shape_vars
+        Whether any shape depends on a variable.
+    unused_begins
+        The edges that end in a ``compiler_begin`` that nobody uses; their consumer is `DEAD`.
+    annotation_values
+        For each annotation variable (by hash), the expression that it annotates: another annotation
+        variable, where annotations stand one behind the other.
+    """
+
+    def __init__(self, func: relax.Function, name: str | None, begin: str, end: str) -> None:
+        self.func = func
+        self.name = name or _symbol_of(func) or "the function"
+        self.begin, self.end = begin, end
+        self.chains = Chains()
+        self.scopes: list[Scope] = []
+        self.nodes: list[Node] = []
+        self.externals: list[relax.Var] = []
+        self.bare_externals: set[int] = set()
+        self.into: list[list[Edge]] = []
+        self.out_of: list[list[Edge]] = []
+        self.external_out: list[list[Edge]] = []
+        self.result_edges: list[Edge] = []
+        self.order_edges: list[tuple[int, int]] = []
+        self.unused_begins: list[Edge] = []
+        self.has_shape_vars = False
+        self.annotation_values: dict[int, relax.Expr] = {}
+        self._number: dict[int, int] = {}
+
+    @property
+    def is_annotated(self) -> bool:
+        """Whether any annotation stands in the function."""
+        return bool(self.annotation_values)
+
+    @cached_property
+    def order_successors(self) -> dict[int, list[int]]:
+        """For each node that has any, the nodes that `order_edges` put behind it."""
+        behind: dict[int, list[int]] = {}
+        for before, after in self.order_edges:
+            behind.setdefault(before, []).append(after)
+        return behind
+
+    def number_of(self, var: relax.Expr) -> int | None:
+        """The number of the node that binds `var`; None if no node does. O(1)."""
+        return self._number.get(hash(var))
+
+    def bind_number(self, var: relax.Var, number: int) -> None:
+        """Note that the node `number` binds `var`."""
+        self._number[hash(var)] = number
+
+    def producer_var(self, producer: int) -> relax.Var:
+        """The variable of a producer: a node's, or an external one."""
+        return self.nodes[producer].var if producer >= 0 else self.externals[-1 - producer]
+
+    def is_literal(self, producer: int) -> bool:
+        """Whether a producer is a constant or the like, which belongs to whoever uses it."""
+        if producer >= 0:
+            return self.nodes[producer].kind is NodeKind.LITERAL
+        return producer in self.bare_externals
+
+    def leaving(self, producer: int) -> list[Edge]:
+        """The edges that leave a producer, a node or an external value."""
+        return self.out_of[producer] if producer >= 0 else self.external_out[-1 - producer]
+
+    def edges(self) -> Iterator[Edge]:
+        """All edges: those into each node in program order, then those into the result."""
+        for edges in self.into:
+            yield from edges
+        yield from self.result_edges
+
+    def describe(self, edge: Edge) -> str:
+        """An edge in words, for messages."""
+        consumer = {RESULT: "the result", DEAD: "nobody"}.get(edge.consumer)
+        if consumer is None:
+            consumer = repr(self.nodes[edge.consumer].var.name)
+        return f"{self.producer_var(edge.producer).name!r} -> {consumer}"
+
+
+def _symbol_of(func: relax.Function) -> str | None:
+    if not func.attrs or "global_symbol" not in func.attrs:
+        return None
+    return str(func.attrs["global_symbol"])

@@ -1,0 +1,132 @@
+"""Tuples taken apart: which single values each variable of a function stands for.
+
+An external function takes and returns single tensors only. A tuple that enters or leaves it is
+therefore passed field by field, each distinct field once, and put together again on the other side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import tvm
+from tvm import relax
+
+from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+
+__all__ = ["Leaf", "LeafTable", "Leaves", "flatten", "leaves_of", "with_paths"]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A single value: a variable, a constant, or the field of a tuple-valued one at the end of a path."""
+
+    root: relax.Expr
+    path: tuple[int, ...] = ()
+
+    @property
+    def ty(self) -> tvm.ir.Type:
+        """The type of the value."""
+        ty = self.root.ty
+        for index in self.path:
+            ty = ty.fields[index]
+        return ty
+
+    @property
+    def name(self) -> str:
+        """A name for the value."""
+        return "_".join([getattr(self.root, "name", "constant"), *map(str, self.path)])
+
+
+Leaves: TypeAlias = "Leaf | tuple[Leaves, ...]"
+"""A leaf, or the leaves of each field of a tuple."""
+
+Definition: TypeAlias = "Callable[[relax.Expr], relax.Expr | Leaves | None]"
+"""For a variable: what it is bound to, or its leaves, as far as it may be looked through; else None."""
+
+
+class LeafTable:
+    """The leaves of every variable of a function.
+
+    Tuples, their fields and other names are looked through, except where that would name a dataflow
+    variable outside of its block.
+
+    Attributes
+    ----------
+    fields
+        For each scope, the fields of tuples that it reads, and the first variable bound to each.
+
+    Notes
+    -----
+    Filled in one pass over the structure nodes, in program order; O(sizes of their types).
+    """
+
+    def __init__(self, graph: DataflowGraph) -> None:
+        self._graph = graph
+        self._known: dict[int, Leaves] = {}
+        self._public: set[int] = set()
+        self.fields: dict[int, dict[Leaf, relax.Var]] = {scope.index: {} for scope in graph.scopes}
+        for number, node in enumerate(graph.nodes):
+            if node.kind is NodeKind.STRUCTURE:
+                leaves = self._of(node.value, node.scope)
+                self._known[number] = leaves
+                if not any(isinstance(leaf.root, relax.DataflowVar) for leaf in flatten(leaves)):
+                    self._public.add(number)
+                if isinstance(leaves, Leaf) and leaves.path:
+                    self.fields[node.scope].setdefault(leaves, node.var)
+
+    def of(self, var: relax.Var, scope: int) -> Leaves:
+        """The leaves of `var`, as they can be named in a scope where `var` is visible."""
+        known = self._known_of(var, scope)
+        return _by_type(Leaf(var), var.ty) if known is None else known
+
+    def _known_of(self, var: relax.Expr, scope: int) -> Leaves | None:
+        number = self._graph.number_of(var)
+        if number is None or number not in self._known:
+            return None
+        visible = self._graph.nodes[number].scope == scope or number in self._public
+        return self._known[number] if visible else None
+
+    def _of(self, expr: relax.Expr, scope: int) -> Leaves:
+        return leaves_of(expr, lambda var: self._known_of(var, scope))
+
+
+def leaves_of(expr: relax.Expr, definition: Definition) -> Leaves:
+    """The leaves that `expr` stands for.
+
+    Tuples, their fields and other names are looked through as far as `definition` allows.
+    """
+    if isinstance(expr, relax.Tuple):
+        return tuple(leaves_of(part, definition) for part in expr.fields)
+    if isinstance(expr, tvm.ir.TupleGetItem):
+        whole = leaves_of(expr.tuple_value, definition)
+        assert isinstance(whole, tuple), "a field is taken of a tuple only"
+        field: Leaves = whole[expr.index]
+        return field
+    found = definition(expr)
+    if isinstance(found, Leaf | tuple):
+        return found
+    if isinstance(found, relax.Tuple | tvm.ir.TupleGetItem | tvm.ir.Var):
+        return leaves_of(found, definition)
+    return _by_type(Leaf(expr), expr.ty)
+
+
+def _by_type(leaf: Leaf, ty: tvm.ir.Type) -> Leaves:
+    if not isinstance(ty, tvm.ir.TupleType):
+        return leaf
+    return tuple(_by_type(Leaf(leaf.root, (*leaf.path, index)), part) for index, part in enumerate(ty.fields))
+
+
+def flatten(leaves: Leaves) -> Iterator[Leaf]:
+    """All leaves, in order."""
+    return (leaf for leaf, _path in with_paths(leaves))
+
+
+def with_paths(leaves: Leaves, path: tuple[int, ...] = ()) -> Iterator[tuple[Leaf, tuple[int, ...]]]:
+    """All leaves, in order, each with the path that leads to it."""
+    if isinstance(leaves, Leaf):
+        yield leaves, path
+        return
+    for index, part in enumerate(leaves):
+        yield from with_paths(part, (*path, index))

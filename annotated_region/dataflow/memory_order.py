@@ -1,0 +1,114 @@
+"""Orders what reads a value around what may overwrite it.
+
+Values do not change in Relax, with three exceptions: ``call_tir_inplace`` and ``call_inplace_packed``
+write into an argument, and a call with effects may. What read the argument before such a call must
+stay before it, what reads it afterwards must stay behind it, and the same holds for all that may share
+its memory: tuples, fields, other names, and the results of everything but ops. Printing and asserting
+only look.
+
+Values that share memory are kept as classes in a union-find forest (Tarjan, 1975); each class lists
+its readers since it was last overwritten, and the smaller list is moved when two classes become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import tvm
+
+from annotated_region.dataflow.graph import DataflowGraph, Node, NodeKind
+
+__all__ = ["order_around_overwriting"]
+
+
+def order_around_overwriting(graph: DataflowGraph, overwriting: Collection[int]) -> list[tuple[int, int]]:
+    """Pairs of nodes of which the first must come before the second.
+
+    Parameters
+    ----------
+    graph
+        The graph of a function.
+    overwriting
+        The nodes that may overwrite what they use.
+
+    Notes
+    -----
+    O((V + E) log V).
+    """
+    return list(_Memory(graph).pairs(set(overwriting)))
+
+
+@dataclass(slots=True)
+class _Class:
+    """Values that share memory.
+
+    Attributes
+    ----------
+    readers
+        The nodes that used one of them since the last overwriting.
+    writers
+        The nodes that overwrote it last; several only where classes with different ones became one.
+    """
+
+    readers: list[int] = field(default_factory=list)
+    writers: list[int] = field(default_factory=list)
+
+    def take(self, other: _Class) -> None:
+        self.readers += other.readers
+        self.writers += other.writers
+
+
+class _Memory:
+    def __init__(self, graph: DataflowGraph) -> None:
+        self.graph = graph
+        self.parent: dict[int, int] = {}
+        self.classes: dict[int, _Class] = {}
+
+    def pairs(self, overwriting: set[int]) -> Iterator[tuple[int, int]]:
+        for number, node in enumerate(self.graph.nodes):
+            used = [
+                edge.producer for edge in self.graph.into[number] if not self.graph.is_literal(edge.producer)
+            ]
+            if node.kind is not NodeKind.STRUCTURE:
+                before = dict.fromkeys(self.earlier(number, used, number in overwriting))
+                yield from ((earlier, number) for earlier in before if earlier != number)
+            if _may_share(node):
+                for producer in used:
+                    self.unite(number, producer)
+
+    def earlier(self, number: int, used: Iterable[int], overwrites: bool) -> Iterator[int]:
+        """What must come before a node that reads, or overwrites, what it uses; notes that it does."""
+        for root in dict.fromkeys(map(self.root, used)):
+            memory = self.classes[root]
+            yield from memory.writers
+            if overwrites:
+                yield from memory.readers
+                self.classes[root] = _Class(writers=[number])
+            else:
+                memory.readers.append(number)
+
+    def root(self, producer: int) -> int:
+        if producer not in self.parent:
+            self.parent[producer] = producer
+            self.classes[producer] = _Class()
+        while self.parent[producer] != producer:
+            self.parent[producer] = self.parent[self.parent[producer]]
+            producer = self.parent[producer]
+        return producer
+
+    def unite(self, left: int, right: int) -> None:
+        large, small = self.root(left), self.root(right)
+        if large == small:
+            return
+        if len(self.classes[large].readers) < len(self.classes[small].readers):
+            large, small = small, large
+        self.parent[small] = large
+        self.classes[large].take(self.classes.pop(small))
+
+
+def _may_share(node: Node) -> bool:
+    """Whether the result may be the memory of an operand: only ops promise that theirs is new."""
+    if node.kind is not NodeKind.OPERATION:
+        return True
+    return not isinstance(node.value.op, tvm.ir.Op)

@@ -1,0 +1,427 @@
+"""The one walk over the bindings of a function that fills its dataflow graph.
+
+The cases that the walk tells apart:
+
+1. an annotation: no node; it lengthens the chain of its argument. Only where it also carries a dataflow
+   variable out of its block it is another name for that variable too, as it will be without annotations;
+2. a call, a tuple, a field, another name: a node with an edge from each distinct leaf operand;
+3. an `If`: its branches are scopes of their own, walked first; their results are its operands;
+4. a local function: likewise, its parameters being external values;
+5. a `MatchCast`: a node that may define shape variables, which order its users behind it;
+6. anything else is a literal.
+
+Bindings with effects keep their order, and what may overwrite a value keeps its place among those that
+read the value (see ``annotated_region.dataflow.memory_order``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+import tvm
+from tvm import relax
+
+from annotated_region.collector import paused_collector
+from annotated_region.dataflow.graph import DEAD, RESULT, DataflowGraph, Edge, Node, NodeKind, Scope
+from annotated_region.dataflow.memory_order import order_around_overwriting
+from annotated_region.errors import InvalidModuleError, MalformedAnnotationError
+from annotated_region.regions.annotations import BEGIN, END, Annotation, annotation_of
+
+__all__ = ["read_dataflow"]
+
+
+class _Form(Enum):
+    """What an expression looks like."""
+
+    VARIABLE = auto()
+    CALL = auto()
+    TUPLE = auto()
+    FIELD = auto()
+    CONDITIONAL = auto()
+    FUNCTION = auto()
+    BODY = auto()
+    OTHER = auto()
+
+
+_FORMS: dict[type, _Form] = {
+    tvm.ir.Var: _Form.VARIABLE,
+    tvm.ir.Call: _Form.CALL,
+    relax.Tuple: _Form.TUPLE,
+    tvm.ir.TupleGetItem: _Form.FIELD,
+    relax.If: _Form.CONDITIONAL,
+    relax.Function: _Form.FUNCTION,
+    relax.SeqExpr: _Form.BODY,
+}
+
+
+def _form_of(kind: type) -> _Form:
+    # isinstance on a class of TVM's that does not match takes longer than all the rest of a binding,
+    # so each class is asked once.
+    form = _FORMS.get(kind)
+    if form is None:
+        form = next((form for known, form in _FORMS.items() if issubclass(kind, known)), _Form.OTHER)
+        _FORMS[kind] = form
+    return form
+
+
+Origin = tuple[int, int]
+"""Where a value comes from: the number of its producer and that of the chain it came through."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Nature:
+    """What a call does to the world."""
+
+    claimable: bool = False
+    overwrites: bool = False
+    has_effect: bool = False
+
+
+_PURE = _Nature(claimable=True)
+_IN_PLACE = _Nature(overwrites=True)
+_LOOKS_ONLY = _Nature(has_effect=True)
+_ANYTHING = _Nature(overwrites=True, has_effect=True)
+
+_SPECIAL_OPS = {
+    "relax.call_tir_inplace": _IN_PLACE,
+    "relax.call_inplace_packed": _IN_PLACE,
+    "relax.print": _LOOKS_ONLY,
+    "relax.assert_op": _LOOKS_ONLY,
+}
+
+
+def _nature_of(op: relax.Expr) -> _Nature:
+    if isinstance(op, tvm.ir.Op):
+        return _SPECIAL_OPS.get(op.name, _PURE if op.get_attr("FPurity") else _ANYTHING)
+    if not getattr(op.ty, "purity", False):
+        return _ANYTHING
+    # A pure function that a variable holds is not known to any code generator.
+    return _PURE if isinstance(op, tvm.ir.GlobalVar) else _Nature()
+
+
+@dataclass(slots=True)
+class _Frame:
+    """An open body of an `If` or a local function."""
+
+    first_node: int
+    first_scope: int
+    captured: dict[int, None] = field(default_factory=dict)
+
+
+def read_dataflow(
+    func: relax.Function, name: str | None = None, begin: str = BEGIN, end: str = END
+) -> DataflowGraph:
+    """The dataflow graph of `func`, annotated or not.
+
+    Parameters
+    ----------
+    func
+        The function to read; it is not changed.
+    name
+        Its name, for messages; by default what its ``global_symbol`` says.
+    begin, end
+        The names of the annotation ops.
+
+    Raises
+    ------
+    MalformedAnnotationError
+        An annotation names no target, or does not stand on one value.
+    InvalidModuleError
+        The function is not in TVM's normal form: an operand is itself a call or a conditional.
+
+    Notes
+    -----
+    Time and memory are linear in the number of bindings and operands.
+    """
+    graph = DataflowGraph(func, name, begin, end)
+    with paused_collector():
+        walker = _Walker(graph)
+        for param in graph.func.params:
+            walker.external(param)
+        results = walker.body(graph.func.body, graph.name)
+        graph.result_edges += walker.edges_to(RESULT, results)
+        walker.finish()
+    graph.has_shape_vars = bool(walker.shape_vars)
+    return graph
+
+
+class _Walker:
+    # Variables are looked up by hash, which is their address: equality of TVM variables is identity,
+    # and a dict keyed by the variables themselves would call back into Python for each look-up.
+    # Arrays of TVM's are copied by slicing, which asks for their size once and not for each element.
+
+    def __init__(self, graph: DataflowGraph) -> None:
+        self.graph = graph
+        self.origin: dict[int, Origin] = {}
+        self.annotation_ops = {hash(tvm.ir.Op.get(name)) for name in (graph.begin, graph.end)}
+        self.natures: dict[int, _Nature] = {}
+        self.unused: dict[int, Origin] = {}
+        self.tokens: dict[tuple[int, int, int], Annotation] = {}
+        self.frames: list[_Frame] = []
+        self.shape_vars = {hash(var) for param in graph.func.params for var in _shape_vars(param.ty)}
+        self.shape_makers: dict[int, int] = {}
+        self.last_effect: dict[int, int] = {}
+        self.overwriting: list[int] = []
+
+    def external(self, var: relax.Var) -> Origin:
+        """Number an external value."""
+        self.graph.externals.append(var)
+        self.graph.external_out.append([])
+        origin = (-len(self.graph.externals), 0)
+        self.origin[hash(var)] = origin
+        return origin
+
+    def body(self, body: relax.Expr, path: str) -> list[Origin]:
+        """Walk the blocks of a body; the origins of its result."""
+        if not isinstance(body, relax.SeqExpr):
+            return self.leaves([body])
+        for block in body.blocks:
+            scope = Scope(len(self.graph.scopes), block, path)
+            self.graph.scopes.append(scope)
+            for binding in block.bindings[:]:
+                self.binding(binding, scope)
+        return self.leaves([body.body])
+
+    def binding(self, binding: relax.Binding, scope: Scope) -> None:
+        value = binding.value
+        form = _form_of(type(value))
+        if type(binding) is relax.MatchCast:
+            self.match_cast(binding, value, scope)
+        elif form is _Form.CALL:
+            op = value.op
+            if hash(op) in self.annotation_ops:
+                self.annotation(binding.var, value, scope)
+            else:
+                self.call(binding, value, op, scope)
+        elif form is _Form.CONDITIONAL:
+            self.conditional(binding, value, scope)
+        elif form is _Form.FUNCTION:
+            self.local_function(binding, value, scope)
+        elif form in (_Form.TUPLE, _Form.FIELD, _Form.VARIABLE):
+            self.node(binding, value, NodeKind.STRUCTURE, scope, self.leaves([value]))
+        else:
+            self.node(binding, value, NodeKind.LITERAL, scope, [])
+
+    def annotation(self, var: relax.Var, call: relax.Call, scope: Scope) -> None:
+        """Case 1."""
+        args = call.args[:]
+        token = self.token_of(var, call, len(args))
+        argument = args[0]
+        origins = self.leaves(args)
+        if _form_of(type(argument)) is not _Form.VARIABLE or not origins:
+            self.refuse_tuple(var, argument)
+            origins = [self.external(var)]
+            self.graph.bare_externals.add(origins[0][0])
+        producer, chain = origins[0]
+        if scope.is_dataflow and self.carries_out(var, producer):
+            name = relax.VarBinding(var, self.graph.nodes[producer].var)
+            producer = self.node(name, name.value, NodeKind.STRUCTURE, scope, [(producer, 0)])
+        number = hash(var)
+        self.origin[number] = self.unused[number] = (producer, self.graph.chains.extend(chain, token))
+        self.graph.annotation_values[number] = argument
+
+    def carries_out(self, var: relax.Var, producer: int) -> bool:
+        """Whether the annotation `var` of the value of `producer` is seen where that value is not."""
+        return (
+            producer >= 0
+            and not isinstance(var, relax.DataflowVar)
+            and isinstance(self.graph.nodes[producer].var, relax.DataflowVar)
+        )
+
+    def token_of(self, var: relax.Var, call: relax.Call, values: int) -> Annotation:
+        # Annotations written by this package share one attribute object a key, so that reading
+        # them costs one look-up instead of one conversion each. Begin and end differ by the op.
+        identity = (hash(call.op), hash(call.attrs), values)
+        token = self.tokens.get(identity)
+        if token is not None:
+            return token
+        try:
+            token = annotation_of(call, self.graph.begin, self.graph.end)
+        except MalformedAnnotationError as error:
+            raise MalformedAnnotationError(f"{self.graph.name}: binding {var.name!r}: {error}") from error
+        assert token is not None, "only annotation calls come here"
+        self.tokens[identity] = token
+        return token
+
+    def refuse_tuple(self, var: relax.Var, argument: relax.Expr) -> None:
+        if isinstance(argument, relax.Tuple):
+            raise MalformedAnnotationError(
+                f"{self.graph.name}: binding {var.name!r} annotates a tuple as a whole; annotate its fields "
+                "one by one, or bind the tuple to a variable first"
+            )
+
+    def node(
+        self,
+        binding: relax.Binding,
+        value: relax.Expr,
+        kind: NodeKind,
+        scope: Scope,
+        operands: list[Origin],
+    ) -> int:
+        """Case 2: number a node and connect its operands."""
+        graph = self.graph
+        number = len(graph.nodes)
+        var = binding.var
+        graph.nodes.append(Node(var, binding, value, kind, scope.index))
+        graph.into.append([])
+        graph.out_of.append([])
+        graph.bind_number(var, number)
+        scope.nodes.append(number)
+        graph.into[number] = self.edges_to(number, operands)
+        if self.shape_makers:
+            self.order_behind_shape_makers(number, value, var.ty)
+        self.origin[hash(var)] = (number, 0)
+        return number
+
+    def call(self, binding: relax.Binding, value: relax.Call, op: relax.Expr, scope: Scope) -> None:
+        """Case 2, for calls."""
+        nature = self.nature_of_call(op)
+        kind = NodeKind.OPERATION if nature.claimable else NodeKind.BOUNDARY
+        number = self.node(binding, value, kind, scope, self.call_leaves(value, op))
+        if nature.overwrites:
+            self.overwriting.append(number)
+        if nature.has_effect:
+            self.keep_effects_in_order(number, scope)
+
+    def keep_effects_in_order(self, number: int, scope: Scope) -> None:
+        before = self.last_effect.get(scope.index)
+        if before is not None:
+            self.graph.order_edges.append((before, number))
+        self.last_effect[scope.index] = number
+
+    def conditional(self, binding: relax.Binding, value: relax.If, scope: Scope) -> None:
+        """Case 3."""
+        name = binding.var.name
+        frame = self.open_frame()
+        operands = self.leaves([value.cond])
+        operands += self.body(value.true_branch, f"the true branch of {name!r} in {scope.path}")
+        operands += self.body(value.false_branch, f"the false branch of {name!r} in {scope.path}")
+        number = self.node(binding, value, NodeKind.BOUNDARY, scope, operands)
+        self.close_frame(frame, number)
+        self.keep_effects_in_order(number, scope)
+
+    def local_function(self, binding: relax.Binding, value: relax.Function, scope: Scope) -> None:
+        """Case 4."""
+        frame = self.open_frame()
+        for param in value.params:
+            self.external(param)
+        operands = self.body(value.body, f"the local function {binding.var.name!r} in {scope.path}")
+        self.close_frame(frame, self.node(binding, value, NodeKind.BOUNDARY, scope, operands))
+
+    def match_cast(self, binding: relax.MatchCast, value: relax.Expr, scope: Scope) -> None:
+        """Case 5."""
+        if isinstance(value, tvm.ir.Call):
+            if hash(value.op) in self.annotation_ops:
+                raise MalformedAnnotationError(
+                    f"{self.graph.name}: binding {binding.var.name!r}: an annotation stands inside a "
+                    "MatchCast; bind it to a variable of its own first"
+                )
+            operands = self.call_leaves(value, value.op)
+        else:
+            operands = self.leaves([value])
+        number = self.node(binding, value, NodeKind.BOUNDARY, scope, operands)
+        for var in _shape_vars(binding.ty):
+            if hash(var) not in self.shape_vars:
+                self.shape_vars.add(hash(var))
+                self.shape_makers[hash(var)] = number
+
+    def order_behind_shape_makers(self, number: int, value: relax.Expr, ty: tvm.ir.Type) -> None:
+        used = [*_shape_vars(ty), *_shape_vars_of_operands(value)]
+        makers = dict.fromkeys(self.shape_makers.get(hash(var), number) for var in used)
+        self.graph.order_edges += [(maker, number) for maker in makers if maker != number]
+
+    def open_frame(self) -> _Frame:
+        self.frames.append(_Frame(len(self.graph.nodes), len(self.graph.scopes)))
+        return self.frames[-1]
+
+    def close_frame(self, frame: _Frame, number: int) -> None:
+        self.frames.pop()
+        self.graph.order_edges += [(producer, number) for producer in frame.captured]
+        inner = range(frame.first_scope, len(self.graph.scopes))
+        effects = [self.last_effect[scope] for scope in inner if scope in self.last_effect]
+        self.graph.order_edges += [(effect, number) for effect in effects]
+
+    def nature_of_call(self, op: relax.Expr) -> _Nature:
+        nature = self.natures.get(hash(op))
+        if nature is None:
+            nature = self.natures[hash(op)] = _nature_of(op)
+        return nature
+
+    def call_leaves(self, call: relax.Call, op: relax.Expr) -> list[Origin]:
+        operands = call.args[:]
+        if type(op) is not tvm.ir.Op:
+            operands.append(op)
+        return self.leaves(operands)
+
+    def leaves(self, exprs: Iterable[relax.Expr]) -> list[Origin]:
+        """The origins of all variables in `exprs`, in order of use."""
+        found: list[Origin] = []
+        for expr in exprs:
+            form = _form_of(type(expr))
+            if form is _Form.VARIABLE:
+                found += self.origins_of(expr)
+            elif form is not _Form.OTHER:
+                found += self.inner_leaves(expr, form)
+        return found
+
+    def origins_of(self, var: relax.Var) -> tuple[Origin, ...]:
+        """The origin of a variable; none for a shape variable."""
+        number = hash(var)
+        origin = self.origin.get(number)
+        if origin is None:
+            # A shape variable stands for a number that parameters and casts define; it is no value.
+            return () if isinstance(var.ty, tvm.ir.PrimType) else (self.external(var),)
+        if origin[1]:
+            self.unused.pop(number, None)
+        return (origin,)
+
+    def inner_leaves(self, expr: relax.Expr, form: _Form) -> list[Origin]:
+        if form is _Form.TUPLE:
+            return self.leaves(expr.fields[:])
+        if form is _Form.FIELD:
+            return self.leaves([expr.tuple_value])
+        if form is _Form.FUNCTION:
+            return self.leaves(relax.analysis.free_vars(expr))
+        # An expression over shapes may be a call; that is a number, no operand.
+        if isinstance(expr.ty, tvm.ir.PrimType):
+            return []
+        raise InvalidModuleError(
+            f"{self.graph.name} is not in normal form: {expr} is an operand; apply "
+            "relax.transform.Normalize() first"
+        )
+
+    def edges_to(self, consumer: int, operands: list[Origin]) -> list[Edge]:
+        """One edge for each distinct operand, entered in the lists of its producer."""
+        edges = [Edge(producer, consumer, chain) for producer, chain in dict.fromkeys(operands)]
+        for edge in edges:
+            self.graph.leaving(edge.producer).append(edge)
+            for frame in reversed(self.frames):
+                if not 0 <= edge.producer < frame.first_node:
+                    break
+                frame.captured[edge.producer] = None
+        return edges
+
+    def finish(self) -> None:
+        """Enter the annotations that nobody uses: an end still says where its producer is."""
+        graph = self.graph
+        for producer, chain in self.unused.values():
+            edge = Edge(producer, DEAD, chain)
+            if graph.chains.tokens[chain][-1].begins:
+                graph.unused_begins.append(edge)
+            else:
+                graph.leaving(producer).append(edge)
+        if self.overwriting:
+            graph.order_edges += order_around_overwriting(graph, self.overwriting)
+
+
+def _shape_vars(ty: tvm.ir.Type) -> list[relax.Var]:
+    return list(relax.analysis.tir_vars_in_type(ty))
+
+
+def _shape_vars_of_operands(value: relax.Expr) -> Iterator[relax.Var]:
+    if isinstance(value, tvm.ir.Call):
+        for argument in value.args:
+            if isinstance(argument, relax.ShapeExpr):
+                yield from _shape_vars(argument.ty)

@@ -1,0 +1,1 @@
+"""Surgery on Relax functions and modules: external functions out of regions, and back."""

@@ -1,0 +1,234 @@
+"""Makes a function of nodes of another one: what external functions and composites have in common.
+
+Composites are local functions with the attribute ``Composite``, called inside an external function.
+As in TVM, a composite has one parameter for each distinct variable that enters, tuples included, and
+returns the variables that are used outside of it. Shape variables that no parameter reveals come in
+as one more parameter, a shape.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax
+from tvm.relax.utils import copy_with_new_vars
+
+from annotated_region.dataflow.graph import DEAD, DataflowGraph, NodeKind
+from annotated_region.dataflow.leaves import LeafTable
+from annotated_region.functions.rewriting import replace_operands, typed
+
+__all__ = ["Composite", "FunctionBody", "Surroundings", "composite_function"]
+
+Nodes = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The function that nodes are taken from, without annotations, and what is asked of it again and again.
+
+    Attributes
+    ----------
+    graph
+        Its dataflow graph.
+    leaves
+        What its variables stand for.
+    is_symbolic
+        Whether shapes or values depend on variables that stand for numbers.
+    """
+
+    graph: DataflowGraph
+    leaves: LeafTable
+    is_symbolic: bool
+
+    @staticmethod
+    def of(graph: DataflowGraph) -> Surroundings:
+        """Look at a function. O(its structure nodes)."""
+        numbers = any(isinstance(var.ty, tvm.ir.PrimType) for var in graph.externals)
+        return Surroundings(graph, LeafTable(graph), graph.has_shape_vars or numbers)
+
+
+class FunctionBody(ABC):
+    """A function under construction.
+
+    Parameters
+    ----------
+    source
+        The function that its nodes are taken from.
+    nodes
+        The nodes.
+    bind_constants
+        Whether tensor constants stay inside or become parameters.
+    """
+
+    def __init__(self, source: Surroundings, nodes: Nodes, bind_constants: bool) -> None:
+        self.source = source
+        self.graph = source.graph
+        self.nodes = nodes
+        self.inside = frozenset(nodes)
+        self.bind_constants = bind_constants
+        self.renamed: dict[int, relax.Var] = {}
+        self.entering: list[relax.Binding] = []
+        self.bindings: list[relax.Binding] = []
+        self.params: list[relax.Var] = []
+        self.constants: list[tvm.ir.GenericConst] = []
+        self.hidden: relax.ShapeExpr | None = None
+        self._names: dict[str, int] = {}
+
+    @abstractmethod
+    def imported(self, expr: relax.Expr) -> relax.Expr:
+        """What stands here for a variable, or a constant that is not bound, of the other function."""
+
+    def var_of(self, node: int) -> relax.Var:
+        """The variable of the other function that a node is bound to."""
+        return self.graph.nodes[node].var
+
+    def here(self, node: int) -> relax.Var:
+        """The variable of this function that stands for a node."""
+        return self.renamed[hash(self.var_of(node))]
+
+    def used_outside(self) -> list[int]:
+        """The nodes that something outside uses, in program order."""
+        not_outside = {DEAD, *self.nodes}
+        return [
+            node
+            for node in self.nodes
+            if any(edge.consumer not in not_outside for edge in self.graph.out_of[node])
+        ]
+
+    def name_nodes(self, results: Sequence[int]) -> None:
+        """Give every node a variable here; only results can be seen outside of the dataflow block."""
+        leaving = set(results)
+        for node in self.nodes:
+            var = self.var_of(node)
+            kind = relax.Var if node in leaving else relax.DataflowVar
+            self.renamed[hash(var)] = kind(var.name, var.ty)
+
+    def bind_node(self, node: int) -> None:
+        """Bind one node as it was bound in the other function."""
+        value = replace_operands(self.graph.nodes[node].value, self.operand)
+        self.bindings.append(relax.VarBinding(self.here(node), value))
+
+    def operand(self, expr: relax.Expr) -> relax.Expr:
+        """What stands here for a variable or a constant of the other function."""
+        here = self.renamed.get(hash(expr))
+        if here is not None:
+            return here
+        if isinstance(expr, tvm.ir.GenericConst):
+            return self.inner_constant(expr) if self.stays(expr) else self.imported(expr)
+        number = self.graph.number_of(expr)
+        if number is None:
+            return expr if _is_shape_var(expr) else self.imported(expr)
+        if self.graph.nodes[number].kind is NodeKind.LITERAL:
+            return replace_operands(self.graph.nodes[number].value, self.operand)
+        return self.imported(expr)
+
+    def stays(self, constant: tvm.ir.GenericConst) -> bool:
+        """Whether a constant stays inside; only tensors can be passed."""
+        return self.bind_constants or not isinstance(constant.ty, relax.TensorType)
+
+    def inner_constant(self, constant: tvm.ir.GenericConst) -> relax.Expr:
+        """A constant that stays inside."""
+        if isinstance(constant.value, tvm.runtime.Tensor):
+            self.constants.append(constant)
+        return constant
+
+    def new_param(self, name: str, ty: tvm.ir.Type) -> relax.Var:
+        """One more parameter; its name is made unique."""
+        count = self._names.get(name, 0)
+        self._names[name] = count + 1
+        if count:
+            return self.new_param(f"{name}_{count}", ty)
+        self.params.append(relax.Var(name, ty))
+        return self.params[-1]
+
+    def bind(self, name: str, value: relax.Expr, leaves: bool = False) -> relax.Var:
+        """Bind a value to a fresh variable, which may leave the block or not."""
+        var = (relax.Var if leaves else relax.DataflowVar)(name, value.ty)
+        self.bindings.append(relax.VarBinding(var, value))
+        return var
+
+    def finish(self, result: relax.Expr, attributes: Mapping[str, str]) -> relax.Function:
+        """The function that returns `result`; it shares no variable with the other one."""
+        func = self._function(result, attributes)
+        if not self.source.is_symbolic:
+            return func
+        hidden = _in_order_of_appearance(relax.analysis.free_symbolic_vars(func), self.bindings)
+        if hidden:
+            self.hidden = relax.ShapeExpr(hidden)
+            self.new_param("shape_vars", self.hidden.ty)
+            func = self._function(result, attributes)
+        return copy_with_new_vars(func)
+
+    def _function(self, result: relax.Expr, attributes: Mapping[str, str]) -> relax.Function:
+        blocks = [relax.DataflowBlock(self.bindings)]
+        if self.entering:
+            blocks.insert(0, relax.BindingBlock(self.entering))
+        body = typed(relax.SeqExpr(blocks, result), result.ty)
+        attrs = tvm.ir.make_node("ir.DictAttrs", **attributes)
+        return relax.Function(self.params, body, result.ty, True, attrs)
+
+
+def _is_shape_var(expr: relax.Expr) -> bool:
+    """Whether a variable that no node binds stands for a number that a shape can pass."""
+    return isinstance(expr.ty, tvm.ir.PrimType) and str(expr.ty) == "int64"
+
+
+def _in_order_of_appearance(found: Sequence[relax.Var], bindings: Sequence[relax.Binding]) -> list[relax.Var]:
+    """The variables that TVM found, which come in the order of their addresses, in a stable order."""
+    if len(found) < 2:
+        return list(found)
+    rank: dict[int, int] = {}
+    for binding in bindings:
+        for var in relax.analysis.tir_vars_in_type(binding.var.ty):
+            rank.setdefault(hash(var), len(rank))
+    return sorted(found, key=lambda var: (rank.get(hash(var), len(rank)), var.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """A composite and how it is called.
+
+    Attributes
+    ----------
+    func
+        The local function.
+    arguments
+        What it is called with: variables and constants of the function that it was taken from, and a
+        shape where it needs one.
+    results
+        The nodes that it returns.
+    constants
+        The tensor constants that stay inside, in the order of their uses.
+    """
+
+    func: relax.Function
+    arguments: tuple[relax.Expr, ...]
+    results: tuple[int, ...]
+    constants: tuple[tvm.ir.GenericConst, ...]
+
+
+def composite_function(source: Surroundings, nodes: Nodes, name: str, bind_constants: bool) -> Composite:
+    """Make a composite of nodes, given in program order."""
+    body = _CompositeBody(source, nodes, bind_constants)
+    results = body.used_outside() or [nodes[-1]]
+    body.name_nodes(results)
+    for node in nodes:
+        body.bind_node(node)
+    values = [body.here(node) for node in results]
+    func = body.finish(values[0] if len(values) == 1 else relax.Tuple(values), {"Composite": name})
+    shape = [] if body.hidden is None else [body.hidden]
+    return Composite(func, (*body.taken, *shape), tuple(results), tuple(body.constants))
+
+
+class _CompositeBody(FunctionBody):
+    def __init__(self, source: Surroundings, nodes: Nodes, bind_constants: bool) -> None:
+        super().__init__(source, nodes, bind_constants)
+        self.taken: list[relax.Expr] = []
+
+    def imported(self, expr: relax.Expr) -> relax.Expr:
+        self.taken.append(expr)
+        self.renamed[hash(expr)] = self.new_param(getattr(expr, "name", "constant"), expr.ty)
+        return self.renamed[hash(expr)]

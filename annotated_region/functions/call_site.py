@@ -1,0 +1,111 @@
+"""The bindings around the call of an external function: fields read before it, tuples rebuilt behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tvm
+from tvm import relax
+
+from annotated_region.dataflow.leaves import Leaf, Leaves
+from annotated_region.functions.external import External
+
+__all__ = ["CallSites"]
+
+
+class CallSites:
+    """Writes the calls of one block; fields of tuples are read once a block.
+
+    Parameters
+    ----------
+    in_dataflow
+        Whether the block is a dataflow block.
+    fields
+        The program's own variables for fields of tuples; a field that is needed before the program
+        reads it is bound to that variable then.
+    """
+
+    def __init__(self, in_dataflow: bool, fields: Mapping[Leaf, relax.Var]) -> None:
+        self.kind = relax.DataflowVar if in_dataflow else relax.Var
+        self.fields = fields
+        self.owners: dict[Leaf, relax.Var] = {}
+        self.made: list[relax.Binding] = []
+        self.value_of: dict[Leaf, relax.Expr] = {}
+        self.bound: set[int] = set()
+
+    def bind_host(self, var: relax.Var, leaves: Leaves) -> bool:
+        """Whether a name or tuple of the program is still to be bound; if so it can be read from now on."""
+        if hash(var) in self.bound:
+            return False
+        if isinstance(leaves, Leaf) and leaves.path:
+            self.value_of.setdefault(leaves, var)
+        return True
+
+    def bindings(self, callee: tvm.ir.GlobalVar, external: External) -> list[relax.Binding]:
+        """The bindings of one call."""
+        self.made = []
+        self.owners = _owners(external.outputs)
+        arguments = [self.read(item) if isinstance(item, Leaf) else item for item in external.arguments]
+        call = relax.Call(callee, arguments, ret_ty=_result_type(external))
+        self.bind_results(call, external)
+        for var, leaves in external.outputs.items():
+            value = self.value(leaves)
+            if not value.same_as(var):
+                self.made.append(relax.VarBinding(var, value))
+        return self.made
+
+    def bind_results(self, call: relax.Call, external: External) -> None:
+        """Bind each result to the first variable that stands for it, or to a fresh one."""
+        returned = external.func.body.body
+        if isinstance(returned, tvm.ir.Var):
+            self.take(external.results[0], call, returned.name)
+            return
+        whole = self.bind(f"{call.op.name_hint}_out", call)
+        for index, (leaf, var) in enumerate(zip(external.results, returned.fields, strict=True)):
+            self.take(leaf, relax.TupleGetItem(whole, index), var.name)
+
+    def take(self, leaf: Leaf, value: relax.Expr, name: str) -> relax.Expr:
+        """Bind the value of a leaf, to a fresh variable called `name` if the program has none for it."""
+        owner = self.owners.get(leaf, self.fields.get(leaf))
+        if owner is None:
+            owner = self.bind(name, value)
+        else:
+            self.made.append(relax.VarBinding(owner, value))
+            self.bound.add(hash(owner))
+        return self.value_of.setdefault(leaf, owner)
+
+    def value(self, leaves: Leaves) -> relax.Expr:
+        """The expression that stands for leaves behind the call."""
+        if isinstance(leaves, Leaf):
+            return self.read(leaves)
+        return relax.Tuple([self.value(part) for part in leaves])
+
+    def read(self, leaf: Leaf) -> relax.Expr:
+        """The value of a leaf; a field is read from its tuple once."""
+        known = self.value_of.get(leaf)
+        if known is not None:
+            return known
+        if not leaf.path:
+            return leaf.root
+        parent = self.read(Leaf(leaf.root, leaf.path[:-1]))
+        return self.take(leaf, relax.TupleGetItem(parent, leaf.path[-1]), leaf.name)
+
+    def bind(self, name: str, value: relax.Expr) -> relax.Var:
+        """Bind a value to a fresh variable."""
+        var = self.kind(name, value.ty)
+        self.made.append(relax.VarBinding(var, value))
+        return var
+
+
+def _owners(outputs: Mapping[relax.Var, Leaves]) -> dict[Leaf, relax.Var]:
+    """For each leaf that a variable of the region stands for, the first such variable."""
+    owners: dict[Leaf, relax.Var] = {}
+    for var, leaves in outputs.items():
+        if isinstance(leaves, Leaf):
+            owners.setdefault(leaves, var)
+    return owners
+
+
+def _result_type(external: External) -> tvm.ir.Type:
+    types = [leaf.ty for leaf in external.results]
+    return types[0] if len(types) == 1 else relax.TupleType(types)

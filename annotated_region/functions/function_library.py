@@ -1,0 +1,88 @@
+"""The external functions of a module under construction: named, and shared where they are equal."""
+
+from __future__ import annotations
+
+import re
+
+import tvm
+from tvm import relax
+from tvm.relax.expr import _update_type
+
+from annotated_region.functions.equal_functions import EqualFunctions
+from annotated_region.functions.external import External
+
+__all__ = ["FunctionLibrary"]
+
+
+class FunctionLibrary:
+    """Collects the functions of a module while a pass replaces and adds some; the module stays as it is."""
+
+    def __init__(self, mod: tvm.IRModule) -> None:
+        self._mod = mod
+        self._replaced: dict[tvm.ir.GlobalVar, relax.Function] = {}
+        self._added: dict[tvm.ir.GlobalVar, relax.Function] = {}
+        self._shared = EqualFunctions()
+        self._counts: dict[str, int] = {}
+        self._names = _names_in(mod)
+        attrs = mod.attrs or {}
+        self._compiled = list(attrs["external_mods"]) if "external_mods" in attrs else []
+
+    def replace(self, global_var: tvm.ir.GlobalVar, func: relax.Function) -> None:
+        """Put `func` in the place of the function called `global_var`."""
+        if not func.same_as(self._mod[global_var]):
+            self._replaced[global_var] = func
+
+    def add(self, external: External, target: str, caller: str, share: bool) -> tvm.ir.GlobalVar:
+        """Add an external function, or find an equal one, and give what calls it.
+
+        Names are ``<target>_<caller>_<number>``, numbered in the order of the calls of this method;
+        characters that a C identifier cannot have become underscores.
+        """
+        stem = _identifier(f"{target}_{caller}")
+        global_var = tvm.ir.GlobalVar(self._fresh(stem))
+        if share:
+            known = self._shared.name_of(external.func, external.constants, global_var)
+            if not known.same_as(global_var):
+                self._give_back(stem, global_var.name_hint)
+                return known
+        named = external.func.with_attr("global_symbol", global_var.name_hint)
+        _update_type(global_var, named.ty)
+        self._added[global_var] = named
+        return global_var
+
+    def module(self) -> tvm.IRModule:
+        """The module with everything replaced and added."""
+        if not self._replaced and not self._added:
+            return self._mod
+        result = self._mod.clone()
+        for global_var, func in (*self._replaced.items(), *self._added.items()):
+            result.update_func(global_var, func)
+        return result
+
+    def _fresh(self, stem: str) -> str:
+        while True:
+            number = self._counts.get(stem, 0)
+            self._counts[stem] = number + 1
+            name = f"{stem}_{number}"
+            if name not in self._names and not any(mod.implements_function(name) for mod in self._compiled):
+                self._names.add(name)
+                return name
+
+    def _give_back(self, stem: str, name: str) -> None:
+        self._counts[stem] -= 1
+        self._names.remove(name)
+
+
+def _names_in(mod: tvm.IRModule) -> set[str]:
+    """The names and symbols of the functions of a module."""
+    names = {global_var.name_hint for global_var in mod.get_global_vars()}
+    for func in mod.functions.values():
+        if func.attrs and "global_symbol" in func.attrs:
+            names.add(str(func.attrs["global_symbol"]))
+    return names
+
+
+def _identifier(text: str) -> str:
+    """The text as a C identifier."""
+    plain = re.sub(r"\W", "_", text, flags=re.ASCII)
+    return f"_{plain}" if plain[:1].isdigit() else plain

@@ -1,0 +1,352 @@
+"""Puts external functions back in the place of their calls: the inverse of partitioning.
+
+The body of the function is copied, composites included, with arguments for parameters. What stood
+around the call for its sake goes: results take the names that the caller has for them, tuples that
+were taken apart or put together become the tuples that they were, and fields that were read for the
+call, or from its result, are dropped where nobody else uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import tvm
+from tvm import relax
+
+from annotated_region.dataflow.leaves import Leaves, leaves_of
+from annotated_region.functions.dead_bindings import without_dead
+from annotated_region.functions.rewriting import FunctionRewriter, Substitute, rebind, replace_operands
+
+__all__ = ["Inliner", "inline_functions", "is_inlinable"]
+
+FunctionOf = Callable[[relax.Expr], "relax.Function | None"]
+"""The function that a callee stands for, if calls to it are to be inlined; else None."""
+
+_STRUCTURE = relax.Tuple | tvm.ir.TupleGetItem | tvm.ir.Var
+
+
+def is_inlinable(func: relax.Function) -> bool:
+    """Whether a function is straight code; composites inside are, too."""
+    return all(
+        _is_composite(value) and is_inlinable(value)
+        if isinstance(value, relax.Function)
+        else not isinstance(value, relax.If)
+        for block in func.body.blocks
+        for value in (binding.value for binding in block.bindings)
+    )
+
+
+def _is_composite(func: relax.Function) -> bool:
+    return bool(func.attrs) and "Composite" in func.attrs
+
+
+def inline_functions(mod: tvm.IRModule, chosen: Mapping[tvm.ir.GlobalVar, relax.Function]) -> tvm.IRModule:
+    """The module with calls of the chosen functions inlined, and without those that nobody calls any more.
+
+    Linear in the size of the result.
+    """
+    if not chosen:
+        return mod
+    result = mod.clone()
+    for global_var, func in mod.functions_items():
+        if isinstance(func, relax.Function) and global_var not in chosen:
+            result.update_func(global_var, Inliner(chosen.get).inlined(func))
+    _remove_unused(result, chosen)
+    return result
+
+
+def _remove_unused(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Function]) -> None:
+    """Remove those of the functions that none of the others refers to."""
+    used = {
+        global_var
+        for caller, func in mod.functions_items()
+        if isinstance(func, relax.Function) and caller not in functions
+        for global_var in relax.analysis.all_global_vars(func)
+    }
+    waiting = [global_var for global_var in functions if global_var in used]
+    for caller in waiting:
+        for callee in relax.analysis.all_global_vars(functions[caller]):
+            if callee in functions and callee not in used:
+                used.add(callee)
+                waiting.append(callee)
+    for global_var in functions:
+        if global_var not in used:
+            del mod[global_var]
+
+
+class Inliner:
+    """Inlines calls in one function of a module.
+
+    Parameters
+    ----------
+    function_of
+        Which calls to inline.
+    """
+
+    def __init__(self, function_of: FunctionOf) -> None:
+        self.function_of = function_of
+        self.leaves: dict[int, Leaves] = {}
+        self.outer_holders: dict[Leaves | int, relax.Var] = {}
+        self.fields: dict[int, relax.Var] = {}
+        # The caller's variable for a fresh one; later blocks may have noted either.
+        self.renamed: dict[int, relax.Var] = {}
+        self.removable: dict[int, relax.Var] = {}
+        self.depth = 0
+        # Variables are known by address here, so none may be forgotten and its address be used again.
+        self.alive: list[relax.Expr] = []
+
+    def inlined(self, func: relax.Function) -> relax.Function:
+        """The function with the calls in it inlined. Linear in the size of the result."""
+        for param in func.params:
+            if isinstance(param.ty, tvm.ir.TupleType):
+                self.outer_holders.setdefault(self.leaves_of(param), param)
+        result = FunctionRewriter(self.bindings, lambda var: var).function(func)
+        return without_dead(result, self.removable)
+
+    def bindings(self, block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
+        """The new bindings of a block."""
+        return _Block(self, isinstance(block, relax.DataflowBlock), rewriter).bindings(block)
+
+    def leaves_of(self, expr: relax.Expr) -> Leaves:
+        """The single values that an expression stands for."""
+        return leaves_of(expr, lambda var: self.leaves.get(hash(var)))
+
+
+class _Block:
+    """One block of the caller.
+
+    Attributes
+    ----------
+    made
+        The bindings so far. Fresh variables in them may still get the caller's name for them.
+    unnamed
+        For each value, the fresh variables that hold it and that the caller has no name for yet.
+    holders
+        For the values in a tuple, and for a constant or shape (by hash), the variable of this block
+        that holds it.
+    read
+        For the values of fields that were read for the call at hand, the fields.
+    parts
+        For each variable (by hash) that was bound to a call with several results, these.
+    """
+
+    def __init__(self, inliner: Inliner, in_dataflow: bool, rewriter: FunctionRewriter) -> None:
+        self.inliner = inliner
+        self.rewriter = rewriter
+        self.kind = relax.DataflowVar if in_dataflow else relax.Var
+        self.made: list[relax.Binding] = []
+        self.unnamed: dict[Leaves, list[relax.Var]] = {}
+        self.holders: dict[Leaves | int, relax.Var] = {}
+        self.read: dict[Leaves, relax.Expr] = {}
+        self.parts: dict[int, Sequence[relax.Expr]] = {}
+
+    def bindings(self, block: relax.BindingBlock) -> Iterator[relax.Binding]:
+        """The new bindings."""
+        for binding in block.bindings:
+            self.take(binding)
+        return (self.named(binding) for binding in self.made)
+
+    def named(self, binding: relax.Binding) -> relax.Binding:
+        """A binding with the caller's names in it."""
+
+        def name(expr: relax.Expr) -> relax.Expr:
+            return self.inliner.renamed.get(hash(expr), expr)
+
+        var, value = name(binding.var), replace_operands(binding.value, name)
+        if var.same_as(binding.var):
+            return rebind(binding, value)
+        return relax.VarBinding(var, value)
+
+    # -- the caller's bindings ---------------------------------------------------------------------
+
+    def take(self, binding: relax.Binding) -> None:
+        """One binding of the caller."""
+        value = binding.value
+        callee = self.inliner.function_of(value.op) if isinstance(value, tvm.ir.Call) else None
+        if callee is not None:
+            self.call(binding.var, callee, value.args)
+        elif isinstance(value, _STRUCTURE) and isinstance(binding, relax.VarBinding):
+            self.structure(binding)
+        else:
+            self.inliner.depth += 1
+            self.made.append(rebind(binding, self.rewriter.nested(value)))
+            self.inliner.depth -= 1
+            self.note(hash(value), binding.var)
+            if isinstance(value, tvm.ir.GenericConst):
+                self.inliner.leaves[hash(binding.var)] = self.inliner.leaves_of(value)
+            self.show(binding.var)
+
+    def call(self, var: relax.Var, callee: relax.Function, args: Sequence[relax.Expr]) -> None:
+        """A call that is inlined."""
+        self.read = {}
+        for arg in args:
+            if hash(arg) in self.inliner.fields:
+                self.inliner.removable[hash(arg)] = arg
+                self.read[self.inliner.leaves_of(arg)] = arg
+        result = self.expanded(callee, args)
+        if isinstance(result, relax.Tuple):
+            self.parts[hash(var)] = list(result.fields)
+            self.inliner.removable[hash(var)] = var
+        self.define(var, result)
+
+    def structure(self, binding: relax.VarBinding) -> None:
+        """A tuple, a field or another name: perhaps one that is there already, from a function."""
+        value = binding.value
+        parts = self.parts.get(hash(value.tuple_value)) if isinstance(value, tvm.ir.TupleGetItem) else None
+        if parts is not None:
+            self.define(binding.var, parts[value.index])
+            return
+        leaves = self.inliner.leaves_of(value)
+        known = self.unnamed.get(leaves)
+        if known:
+            self.define(binding.var, known[0])
+            return
+        self.made.append(binding)
+        if isinstance(value, tvm.ir.TupleGetItem):
+            self.inliner.fields[hash(binding.var)] = binding.var
+        self.hold(binding.var, leaves)
+
+    def define(self, var: relax.Var, value: relax.Expr) -> None:
+        """Let a variable of the caller be `value`: its name, where `value` has none yet."""
+        leaves = self.inliner.leaves_of(value)
+        unnamed = self.unnamed.get(leaves, [])
+        mine = next((fresh for fresh in unnamed if fresh.same_as(value)), None)
+        if mine is None:
+            self.made.append(relax.VarBinding(var, value))
+        else:
+            self.inliner.renamed[hash(mine)] = var
+            self.unnamed[leaves] = [fresh for fresh in unnamed if not fresh.same_as(mine)]
+        if hash(value) in self.inliner.fields:
+            self.inliner.removable[hash(var)] = self.inliner.fields[hash(var)] = var
+        self.hold(var, leaves)
+
+    def hold(self, var: relax.Var, leaves: Leaves) -> None:
+        """Note which values a variable stands for."""
+        self.inliner.leaves[hash(var)] = leaves
+        self.show(var)
+
+    def show(self, var: relax.Var) -> None:
+        """Note that a variable holds a tuple."""
+        if isinstance(var.ty, tvm.ir.TupleType):
+            self.note(self.inliner.leaves_of(var), var)
+
+    def note(self, what: Leaves | int, var: relax.Var) -> None:
+        """Note what a variable holds: a tuple by its values, a constant by its address."""
+        self.holders.setdefault(what, var)
+        if not self.inliner.depth and not isinstance(var, relax.DataflowVar):
+            self.inliner.outer_holders.setdefault(what, var)
+
+    def holder(self, what: Leaves | int) -> relax.Var | None:
+        """A variable that can be seen here and holds this."""
+        return self.holders.get(what, self.inliner.outer_holders.get(what))
+
+    # -- bodies of functions -----------------------------------------------------------------------
+
+    def expanded(self, func: relax.Function, args: Sequence[relax.Expr]) -> relax.Expr:
+        """Copy the body of a function behind what is made; its result, in terms of the caller."""
+        func = _with_shapes_of(func, args)
+        self.inliner.alive.append(func)
+        here = {hash(param): self.literal(arg) for param, arg in zip(func.params, args, strict=True)}
+        composites: dict[int, relax.Function] = {}
+
+        def operand(expr: relax.Expr) -> relax.Expr:
+            return here.get(hash(expr), self.literal(expr))
+
+        for block in func.body.blocks:
+            for binding in block.bindings:
+                value = binding.value
+                if isinstance(value, relax.Function):
+                    composites[hash(binding.var)] = value
+                    continue
+                inner = self.callee(value, composites)
+                here[hash(binding.var)] = (
+                    self.copied(binding, _replaced(value, operand), _puts_together(block))
+                    if inner is None
+                    else self.expanded(inner, [_replaced(arg, operand) for arg in value.args])
+                )
+        return _replaced(func.body.body, operand)
+
+    def literal(self, expr: relax.Expr) -> relax.Expr:
+        """A constant or shape of a function; the caller's name for it, where it has one."""
+        holder = None if isinstance(expr, tvm.ir.Var) else self.holder(hash(expr))
+        return expr if holder is None else holder
+
+    def callee(self, value: relax.Expr, composites: dict[int, relax.Function]) -> relax.Function | None:
+        if not isinstance(value, tvm.ir.Call):
+            return None
+        composite = composites.get(hash(value.op))
+        return self.inliner.function_of(value.op) if composite is None else composite
+
+    def copied(self, binding: relax.Binding, value: relax.Expr, puts_together: bool) -> relax.Expr:
+        """What stands for a variable of an inlined function."""
+        known = self.known(binding.value, value, puts_together)
+        if known is not None:
+            return known
+        var = self.kind(binding.var.name, binding.var.ty)
+        self.inliner.alive.append(var)
+        if isinstance(binding, relax.MatchCast):
+            self.made.append(relax.MatchCast(var, value, binding.ty))
+            return var
+        self.made.append(relax.VarBinding(var, value))
+        if isinstance(value, _STRUCTURE):
+            self.hold(var, self.inliner.leaves_of(value))
+            # The way to a result, where the caller has the result by another one.
+            self.inliner.removable[hash(var)] = var
+        else:
+            self.show(var)
+        if isinstance(value, tvm.ir.TupleGetItem):
+            self.inliner.fields[hash(var)] = var
+        self.unnamed.setdefault(self.inliner.leaves_of(var), []).append(var)
+        return var
+
+    def known(self, old: relax.Expr, new: relax.Expr, puts_together: bool) -> relax.Expr | None:
+        """What needs no binding of its own, because the caller, or what was copied before, has one."""
+        if isinstance(new, relax.Tuple) and puts_together:
+            return self.holder(self.inliner.leaves_of(new))
+        if isinstance(old, tvm.ir.TupleGetItem) and not isinstance(new, tvm.ir.TupleGetItem):
+            return new  # a result of a composite
+        if isinstance(new, tvm.ir.TupleGetItem):
+            return self.read.get(self.inliner.leaves_of(new))
+        return self.inliner.fields.get(hash(new))
+
+
+def _puts_together(block: relax.BindingBlock) -> bool:
+    """Whether a block puts together the tuples that enter; partitioning gives them one of their own."""
+    return all(isinstance(binding.value, relax.Tuple) for binding in block.bindings)
+
+
+def _replaced(expr: relax.Expr, substitute: Substitute) -> relax.Expr:
+    """`expr` with its operands replaced; fields of tuples that stand there are taken out of them."""
+    new = replace_operands(expr, substitute)
+    if isinstance(new, tvm.ir.Call) and any(isinstance(arg, relax.ShapeExpr) for arg in new.args):
+        args = [substitute(arg) if isinstance(arg, relax.ShapeExpr) else arg for arg in new.args]
+        return relax.Call(new.op, args, new.attrs, new.ty_args, new.span, new.ty)
+    if isinstance(new, tvm.ir.TupleGetItem) and isinstance(new.tuple_value, relax.Tuple):
+        return new.tuple_value.fields[new.index]
+    return new
+
+
+def _with_shapes_of(func: relax.Function, args: Sequence[relax.Expr]) -> relax.Function:
+    """The function with the shapes of its arguments in the place of its shape variables."""
+    known: dict[relax.Var, relax.Expr] = {}
+    for param, arg in zip(func.params, args, strict=True):
+        for var, value in _matched(param.ty, arg.ty):
+            known.setdefault(var, value)
+    return func.bind_symbolic_vars(known) if known else func
+
+
+def _matched(ty: tvm.ir.Type, given: tvm.ir.Type) -> Iterator[tuple[relax.Var, relax.Expr]]:
+    """The shape variables that stand alone in a type, with what stands there in another one."""
+    if isinstance(ty, tvm.ir.TupleType):
+        for part, given_part in zip(ty.fields, given.fields, strict=True):
+            yield from _matched(part, given_part)
+        return
+    extents, given_extents = (_extents(each) for each in (ty, given))
+    for extent, value in zip(extents, given_extents, strict=False):
+        if isinstance(extent, tvm.ir.Var):
+            yield extent, value
+
+
+def _extents(ty: tvm.ir.Type) -> Sequence[relax.Expr]:
+    shape = ty.shape if isinstance(ty, relax.TensorType) else ty
+    return list(getattr(shape, "values", None) or ())

@@ -1,0 +1,227 @@
+"""LeastCost: the placement that a cost model makes cheapest, with a bound that says how cheap it could be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax
+
+from annotated_region.costs.model import HOST, ConfirmingCostModel, CostModel, CostUnit
+from annotated_region.costs.work import size_of
+from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind, Scope
+from annotated_region.dataflow.leaves import Leaf, flatten, leaves_of
+from annotated_region.placement import DEFAULT_BUDGET, Problem, Solution, Unit, Value, solve
+from annotated_region.policies.confirmation import confirmed
+from annotated_region.policies.policy import Resolution
+from annotated_region.regions.claims import follow_the_data, units_of
+from annotated_region.regions.members import Members
+from annotated_region.regions.members import Unit as MemberUnit
+from annotated_region.regions.region_set import AnnotatedRegionSet
+
+__all__ = ["LeastCost"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeastCost:
+    """The placement of least cost under a model; never worse than `Priority` under the same model.
+
+    A model that can time whole regions (a `ConfirmingCostModel`, as `MeasuredCost` is one) has the last word:
+    the placement that was found is held against the obvious ones.
+
+    The objective is in ``docs/resolving-conflicts.md``. Each block of a function is one problem. What
+    moves no data (tuples, their fields, other names) is no part of it: values are followed through it.
+
+    Parameters
+    ----------
+    model
+        Any object with the methods of `CostModel`.
+    budget
+        How much to search where the answer is not found exactly: a number of search states, so that
+        the result does not depend on the machine. 300 000 take about eight seconds.
+    """
+
+    model: CostModel
+    budget: int = DEFAULT_BUDGET
+
+    def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[int] = ()) -> Resolution:
+        """See `Policy`.
+
+        Raises
+        ------
+        PinError
+            The pins leave a node without a place.
+        """
+        graph = regions.dataflow
+        by_scope: dict[int, list[Members]] = {}
+        for member in regions.members.values():
+            by_scope.setdefault(graph.nodes[member.nodes[0]].scope, []).append(member)
+        readers = _readers(graph)
+        offers = [_Offers(graph, graph.scopes[scope], members) for scope, members in sorted(by_scope.items())]
+        if hasattr(self.model, "prepare"):
+            self.model.prepare([question for offer in offers for question in offer.questions()])
+        chosen: list[Members] = []
+        solutions = []
+        for offer in offers:
+            solution = solve(_problem(offer, pinned, readers, self.model), self.budget)
+            solutions.append(solution)
+            chosen += offer.regions(solution)
+        found = Resolution(chosen, _details(solutions))
+        if not isinstance(self.model, ConfirmingCostModel):
+            return found
+        return confirmed(regions, found, self.model, pinned)
+
+
+def _details(solutions: Sequence[Solution]) -> dict[str, object]:
+    cost = math.fsum(solution.cost for solution in solutions)
+    bound = math.fsum(solution.lower_bound for solution in solutions)
+    return {
+        "cost": cost,
+        "lower_bound": bound,
+        "gap": 0.0 if cost <= 0 else max(0.0, (cost - bound) / cost),
+        "proof": sorted({solution.proof for solution in solutions}),
+    }
+
+
+def _readers(graph: DataflowGraph) -> dict[Leaf, list[int]]:
+    """For each single value, the nodes that read it (or RESULT), seen through tuples and names."""
+
+    def definition(var: relax.Expr) -> relax.Expr | None:
+        number = graph.number_of(var)
+        if number is None or graph.nodes[number].kind is not NodeKind.STRUCTURE:
+            return None
+        return graph.nodes[number].value
+
+    readers: dict[Leaf, list[int]] = {}
+    for edge in graph.edges():
+        consumer = edge.consumer
+        if consumer >= 0 and graph.nodes[consumer].kind is NodeKind.STRUCTURE:
+            continue
+        if not graph.is_literal(edge.producer):
+            for leaf in flatten(leaves_of(graph.producer_var(edge.producer), definition)):
+                if not isinstance(leaf.root, tvm.ir.GenericConst):
+                    readers.setdefault(leaf, []).append(consumer)
+    return readers
+
+
+class _Offers:
+    """What may run where in one scope, numbered for the placement engine, and the way back."""
+
+    def __init__(self, graph: DataflowGraph, scope: Scope, members: Sequence[Members]) -> None:
+        self.graph = graph
+        self.members = members
+        self.targets = tuple(dict.fromkeys(member.target for member in members))
+        movable = (NodeKind.OPERATION, NodeKind.BOUNDARY)
+        self.nodes = [node for node in scope.nodes if graph.nodes[node].kind in movable]
+        self.local = {node: index for index, node in enumerate(self.nodes)}
+        self.units = [*self._host_units(), *self._target_units()]
+
+    def _host_units(self) -> Iterator[tuple[str, MemberUnit, CostUnit]]:
+        for node in self.nodes:
+            yield HOST, MemberUnit((node,), ""), CostUnit.of(self.graph, (node,))
+
+    def _target_units(self) -> Iterator[tuple[str, MemberUnit, CostUnit]]:
+        seen = set()
+        for member in self.members:
+            for unit in units_of(member):
+                ops = self.ops(unit)
+                if ops and (member.target, ops, unit.name) not in seen:
+                    seen.add((member.target, ops, unit.name))
+                    yield member.target, unit, CostUnit.of(self.graph, ops, unit.name or None)
+
+    def ops(self, unit: MemberUnit) -> tuple[int, ...]:
+        """The nodes of a unit that the problem knows: those that compute."""
+        return tuple(node for node in unit.nodes if node in self.local)
+
+    def questions(self) -> Iterator[tuple[str, CostUnit]]:
+        """All that the cost model will be asked."""
+        for target, unit, cost_unit in self.units:
+            if self.graph.nodes[unit.nodes[0]].kind is NodeKind.OPERATION:
+                yield target, cost_unit
+
+    def regions(self, solution: Solution) -> list[Members]:
+        """The regions that a solution chose, with what moves no data put where its data is."""
+        owner: dict[int, int] = {}
+        composites: dict[int, list[MemberUnit]] = {}
+        targets: dict[int, str] = {}
+        for index, region in enumerate(solution.placement.regions):
+            targets[index] = self.targets[region.place]
+            for chosen in region.units:
+                unit = self.units[chosen][1]
+                owner.update(dict.fromkeys(unit.nodes, index))
+                if unit.name:
+                    composites.setdefault(index, []).append(unit)
+        follow_the_data(self.graph, self.members, owner, targets)
+        held: dict[int, list[int]] = {}
+        for node, index in sorted(owner.items()):
+            held.setdefault(index, []).append(node)
+        return [
+            Members(targets[index], tuple(nodes), tuple(sorted(composites.get(index, ()))))
+            for index, nodes in held.items()
+        ]
+
+
+def _problem(
+    offers: _Offers, pinned: Collection[int], readers: Mapping[Leaf, Sequence[int]], model: CostModel
+) -> Problem:
+    """The offers with what they cost."""
+    places = (*offers.targets, HOST)
+    units = []
+    for target, unit, cost_unit in offers.units:
+        nodes = tuple(offers.local[node] for node in offers.ops(unit))
+        if target == HOST and unit.nodes[0] in pinned:
+            cost = math.inf
+        elif offers.graph.nodes[unit.nodes[0]].kind is NodeKind.BOUNDARY:
+            cost = 0.0
+        else:
+            cost = model.compute(target, cost_unit)
+        units.append(Unit(places.index(target), nodes, cost))
+    tables = _Tables(model, places)
+    values = [*_values(offers, readers, tables), *_orders(offers, tables)]
+    launch = tuple(model.launch(target) for target in offers.targets)
+    return Problem(len(offers.nodes), launch, tuple(values), tuple(units))
+
+
+class _Tables:
+    """What values cost to move, by size: the same table for the same size."""
+
+    def __init__(self, model: CostModel, places: Sequence[str]) -> None:
+        self.model = model
+        self.places = places
+        self.nothing = tuple((0.0,) * len(places) for _place in places)
+        self.known: dict[int, tuple[tuple[float, ...], ...]] = {}
+
+    def of(self, size: int) -> tuple[tuple[float, ...], ...]:
+        """Seconds by source and destination, for a value of `size` bytes."""
+        if size not in self.known:
+            self.known[size] = tuple(
+                tuple(self._seconds(size, source, destination) for destination in self.places)
+                for source in self.places
+            )
+        return self.known[size]
+
+    def _seconds(self, size: int, source: str, destination: str) -> float:
+        return 0.0 if source == destination == HOST else self.model.transfer(size, source, destination)
+
+
+def _values(offers: _Offers, readers: Mapping[Leaf, Sequence[int]], tables: _Tables) -> Iterator[Value]:
+    local = offers.local
+    for leaf, consumers in readers.items():
+        producer = offers.graph.number_of(leaf.root)
+        made_here = local.get(producer) if producer is not None else None
+        inside = sorted({local[node] for node in consumers if node in local})
+        if not inside and made_here is None:
+            continue
+        elsewhere = any(node == RESULT or node not in local for node in consumers)
+        read_by_host = made_here is not None and elsewhere
+        yield Value(made_here, tuple(inside), tables.of(size_of(leaf.ty)), host_reads=read_by_host)
+
+
+def _orders(offers: _Offers, tables: _Tables) -> Iterator[Value]:
+    """Edges that carry no value still order what they join."""
+    local = offers.local
+    for before, after in offers.graph.order_edges:
+        if before in local and after in local:
+            yield Value(local[before], (local[after],), tables.nothing)

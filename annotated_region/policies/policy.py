@@ -1,0 +1,150 @@
+"""How conflicts between targets are resolved: what every policy answers, and `Priority`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.dataflow.pieces import pieces
+from annotated_region.grouping import ColourLimits
+from annotated_region.regions.claims import follow_the_data, units_of
+from annotated_region.regions.members import Members, Unit
+from annotated_region.regions.quotient import contract, topological_order
+from annotated_region.regions.region_set import AnnotatedRegionSet
+from annotated_region.regions.regrouping import Regrouped, regroup
+
+__all__ = ["Policy", "Priority", "Resolution"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What a policy answers: disjoint regions, and what it has to say of them.
+
+    Attributes
+    ----------
+    regions
+        Disjoint regions whose quotient graph is acyclic.
+    details
+        For the report, such as the cost, the lower bound and the gap.
+    """
+
+    regions: Sequence[Members]
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Policy(Protocol):
+    """What `ResolveConflicts` asks of a policy."""
+
+    def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[int]) -> Resolution:
+        """Choose a target, or the host, for each node that a region holds.
+
+        Parameters
+        ----------
+        regions
+            The regions that may win; they may overlap.
+        pinned
+            Nodes that may not go to the host. Whoever claims them is pinned already: no other
+            region holds them.
+        """
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Priority:
+    """The first target that claims a node gets it, as in ONNX Runtime.
+
+    Of the composites of one target that share nodes, the largest wins, then the first. A region that
+    loses nodes to another target falls into its connected parts, which MergeCompilerRegions joins
+    again where that is valid. Where the parts would need each other's results, the block is grouped
+    anew from its units.
+
+    Parameters
+    ----------
+    order
+        The targets, the most preferred first; targets that are not named come last, in the order of
+        their first region.
+    """
+
+    order: tuple[str, ...]
+
+    def __init__(self, order: Sequence[str]) -> None:
+        object.__setattr__(self, "order", (order,) if isinstance(order, str) else tuple(order))
+
+    def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[int] = ()) -> Resolution:  # noqa: ARG002
+        """See `Policy`. O(n log n) in the nodes and edges, for each composite that has to be dropped."""
+        graph = regions.dataflow
+        rank = {target: place for place, target in enumerate(dict.fromkeys((*self.order, *regions.targets)))}
+        members = sorted(regions.members.values(), key=lambda member: (rank[member.target], member.sort_key))
+        dropped: set[tuple[str, Unit]] = set()
+        while True:
+            winners = _Winners(graph, members, dropped)
+            parts = list(winners.parts())
+            quotient = contract(graph, [part.nodes for part in parts])
+            if topological_order(quotient) is not None:
+                return Resolution(parts)
+            anew = winners.grouped_anew()
+            if not anew.left_out:
+                return Resolution(anew.regions)
+            dropped |= {(member.target, member.units[0]) for member in anew.left_out}
+
+
+class _Winners:
+    """Which region's claim wins each node, and which composites are taken."""
+
+    def __init__(
+        self, graph: DataflowGraph, members: Sequence[Members], dropped: Collection[tuple[str, Unit]]
+    ) -> None:
+        self.graph = graph
+        self.members = members
+        self.owner: dict[int, int] = {}
+        self.composites: dict[int, list[Unit]] = {}
+        for index, member in enumerate(members):
+            for unit in units_of(member):
+                if (member.target, unit) not in dropped and self.owner.keys().isdisjoint(unit.nodes):
+                    self.owner.update(dict.fromkeys(unit.nodes, index))
+                    if unit.name:
+                        self.composites.setdefault(index, []).append(unit)
+        _drop_orphans(graph, members, self.owner)
+        targets = {index: member.target for index, member in enumerate(members)}
+        follow_the_data(graph, members, self.owner, targets)
+
+    def parts(self) -> Iterator[Members]:
+        """What is left of each region: the region itself, or its connected parts."""
+        held: dict[int, list[int]] = {}
+        for node, index in sorted(self.owner.items()):
+            held.setdefault(index, []).append(node)
+        for index, nodes in held.items():
+            member = self.members[index]
+            composites = self.composites.get(index, [])
+            if tuple(nodes) == member.nodes:
+                yield Members(member.target, member.nodes, tuple(sorted(composites)), member.label)
+                continue
+            for part in pieces(self.graph, nodes):
+                inside = set(part)
+                units = tuple(sorted(unit for unit in composites if unit.nodes[0] in inside))
+                yield Members(member.target, tuple(sorted(part)), units)
+
+    def grouped_anew(self) -> Regrouped:
+        """The winning units of all regions, grouped by target as if no region had been there before."""
+        units = [(index, unit) for index, chosen in self.composites.items() for unit in chosen]
+        covered = {node for _index, unit in units for node in unit.nodes}
+        atoms = [Members(self.members[index].target, unit.nodes, (unit,)) for index, unit in units]
+        for node, index in sorted(self.owner.items()):
+            if node not in covered:
+                atoms.append(Members(self.members[index].target, (node,)))
+        colour_of = {target: colour for colour, target in enumerate(dict.fromkeys(a.target for a in atoms))}
+        colours = [colour_of[atom.target] for atom in atoms]
+        return regroup(self.graph, atoms, colours, dict.fromkeys(colours, ColourLimits()))
+
+
+def _drop_orphans(graph: DataflowGraph, members: Sequence[Members], owner: dict[int, int]) -> None:
+    """Take what moves no data out of regions that lost all that it stood beside."""
+    inside = [set(member.nodes) for member in members]
+    for node, index in list(owner.items()):
+        if graph.nodes[node].kind is not NodeKind.STRUCTURE:
+            continue
+        around = [edge.producer for edge in graph.into[node]] + [edge.consumer for edge in graph.out_of[node]]
+        beside = [other for other in around if other in inside[index]]
+        if beside and all(owner.get(other) != index for other in beside):
+            del owner[node]

@@ -1,0 +1,1 @@
+"""Annotated regions: read from annotations, held as a set, merged, certified, written back."""

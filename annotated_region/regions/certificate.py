@@ -1,0 +1,107 @@
+"""Certificates: orders that prove regions acyclic, and a checker that shares no code with the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax
+
+from annotated_region.errors import OverlappingRegionsError, RegionCycleError
+from annotated_region.regions.region import AnnotatedRegion
+
+__all__ = ["Certificate", "check_certificate"]
+
+Order = tuple[int | relax.Var, ...]
+"""Region ids, and the variables of the nodes that no region of the order holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Orders of regions and host nodes in which every value is defined before it is used.
+
+    Attributes
+    ----------
+    orders
+        A disjoint set of regions has one order, of all of them. Regions that overlap cannot stand
+        in one order; then there is one for each target, of its regions that overlap no other of its
+        regions, and further ones that hold the rest.
+    """
+
+    orders: tuple[Order, ...]
+
+    @property
+    def order(self) -> Order:
+        """The one order of a disjoint set.
+
+        Raises
+        ------
+        OverlappingRegionsError
+            The regions overlap, so that no single order holds them.
+        """
+        if len(self.orders) != 1:
+            raise OverlappingRegionsError(
+                f"overlapping regions have {len(self.orders)} orders, not one; run ResolveConflicts first, "
+                "or read Certificate.orders"
+            )
+        return self.orders[0]
+
+
+def check_certificate(
+    func: relax.Function,
+    regions: Iterable[AnnotatedRegion],
+    certificate: Certificate,
+    annotations: Collection[str] = ("relax.annotation.compiler_begin", "relax.annotation.compiler_end"),
+) -> None:
+    """Check a certificate against the function alone, trusting nothing else.
+
+    Parameters
+    ----------
+    func
+        The function that the regions were read from, or the same without annotations.
+    regions, certificate
+        The regions, and what `AnnotatedRegionSet.verify` says of them.
+    annotations
+        The names of the annotation ops.
+
+    Raises
+    ------
+    RegionCycleError
+        A region stands in no order, a binding stands nowhere or twice, or a value is used before
+        it is defined.
+    """
+    by_id = {region.id: region for region in regions}
+    named = {item for order in certificate.orders for item in order if isinstance(item, int)}
+    if wrong := named.symmetric_difference(by_id):
+        raise RegionCycleError(
+            f"regions {sorted(wrong)} stand in no order, or in an order but not in the set"
+        )
+    for order in certificate.orders:
+        place = {extent: -1 for param in func.params for extent in relax.analysis.tir_vars_in_type(param.ty)}
+        for position, item in enumerate(order):
+            for var in by_id[item].nodes if isinstance(item, int) else (item,):
+                if place.setdefault(var, position) != position:
+                    raise RegionCycleError(f"{var.name!r} stands twice in the certificate")
+        for var, value in _definitions(func.body, place, annotations):
+            if var not in place:
+                raise RegionCycleError(f"{var.name!r} stands nowhere in the certificate")
+            for used in relax.analysis.free_vars(value):
+                if place.get(used, -1) > place[var]:
+                    raise RegionCycleError(f"{var.name!r} uses {used.name!r}, which comes later")
+
+
+def _definitions(
+    body: relax.Expr, place: dict[relax.Var, int], annotations: Collection[str]
+) -> Iterator[tuple[relax.Var, relax.Expr]]:
+    """All bindings; an annotation takes the place of its argument, a new shape variable that of its cast."""
+    for binding in (binding for block in getattr(body, "blocks", ()) for binding in block.bindings):
+        value = binding.value
+        for part in ("true_branch", "false_branch", "body"):
+            yield from _definitions(getattr(value, part, None), place, annotations)
+        for extent in relax.analysis.tir_vars_in_type(binding.var.ty):
+            place.setdefault(extent, place.get(binding.var, -1))
+        if isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") in annotations:
+            place[binding.var] = place.get(value.args[0], -1)
+        else:
+            yield binding.var, value

@@ -1,0 +1,88 @@
+"""Claims as sets of units: what a region's target could run, with some of it taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from tvm import relax
+
+from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.regions.members import Members, Unit
+
+__all__ = ["follow_the_data", "units_of", "without"]
+
+
+def units_of(member: Members) -> Iterator[Unit]:
+    """What the target of a region can run as one unit: its composites, largest first, then single nodes.
+
+    A node inside a composite is a unit of its own only if its target claims it alone as well.
+    """
+    composites = [unit for unit in member.units if unit.name]
+    yield from sorted(composites, key=lambda unit: (-len(unit.nodes), unit.nodes, unit.name))
+    yield from (Unit((node,), "") for node in _alone(member))
+
+
+def _alone(member: Members) -> list[int]:
+    covered = {node for unit in member.units if unit.name for node in unit.nodes}
+    marked = {node for unit in member.units if not unit.name for node in unit.nodes}
+    return [node for node in member.nodes if node not in covered or node in marked]
+
+
+def without(member: Members, nodes: Collection[int], composites: Collection[Unit] = ()) -> Members | None:
+    """The region without some nodes and some composites; None if nothing is left.
+
+    A composite goes as a whole when one of its nodes does; those of its other nodes that are not
+    claimed alone go with it.
+    """
+    kept = [
+        unit
+        for unit in member.units
+        if unit.name and unit not in composites and not any(node in nodes for node in unit.nodes)
+    ]
+    alone = [node for node in _alone(member) if node not in nodes]
+    covered = {node for unit in kept for node in unit.nodes}
+    marks = [Unit((node,), "") for node in alone if node in covered]
+    left = tuple(sorted({*alone, *covered}))
+    return Members(member.target, left, tuple(sorted([*kept, *marks])), member.label) if left else None
+
+
+def follow_the_data(
+    graph: DataflowGraph, members: Sequence[Members], owner: dict[int, int], targets: Mapping[int, str]
+) -> None:
+    """Let what moves no data go where its data goes: a field or name to its maker, a tuple to its users.
+
+    Parameters
+    ----------
+    graph
+        The function.
+    members
+        The regions before conflicts were resolved: a target may only get what it claimed.
+    owner
+        For each node that has one, its region; changed in place.
+    targets
+        The target of each region that `owner` names.
+    """
+    offers: dict[int, set[str]] = {}
+    for member in members:
+        inside_composites = {node for unit in member.units if unit.name for node in unit.nodes}
+        for node in member.nodes:
+            if graph.nodes[node].kind is NodeKind.STRUCTURE and node not in inside_composites:
+                offers.setdefault(node, set()).add(member.target)
+    for node in sorted(offers):
+        if not isinstance(graph.nodes[node].value, relax.Tuple):
+            neighbours = [edge.producer for edge in graph.into[node]]
+            _follow(owner, node, neighbours, offers[node], targets)
+    for node in sorted(offers, reverse=True):
+        if isinstance(graph.nodes[node].value, relax.Tuple):
+            neighbours = [edge.consumer for edge in graph.out_of[node]]
+            _follow(owner, node, neighbours, offers[node], targets)
+
+
+def _follow(
+    owner: dict[int, int], node: int, neighbours: Sequence[int], offers: set[str], targets: Mapping[int, str]
+) -> None:
+    """Put a node where all its neighbours are, if they are in one region of a target that claims it."""
+    regions = {owner.get(neighbour) for neighbour in neighbours}
+    region = regions.pop() if len(regions) == 1 else None
+    if region is not None and targets[region] in offers:
+        owner[node] = region

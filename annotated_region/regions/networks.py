@@ -1,0 +1,119 @@
+"""Region sets as networkx graphs, with the attributes that people draw and query."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+
+import networkx
+import tvm
+from tvm import relax
+
+from annotated_region.dataflow.graph import DataflowGraph
+from annotated_region.regions.members import Members
+
+__all__ = ["bytes_of", "op_name_of", "quotient_network", "scope_network"]
+
+
+def bytes_of(ty: tvm.ir.Type) -> int | None:
+    """The size of a value of this type in bytes; None if its shape is not known before it runs."""
+    if isinstance(ty, tvm.ir.TupleType):
+        return _total(bytes_of(part) for part in ty.fields)
+    if not isinstance(ty, relax.TensorType) or ty.shape is None or not hasattr(ty.shape, "values"):
+        return None
+    count = 1
+    for extent in ty.shape.values:
+        if not isinstance(extent, tvm.tirx.IntImm):
+            return None
+        count *= int(extent)
+    return int(count * tvm.DataType(str(ty.dtype)).bits + 7) // 8
+
+
+def op_name_of(value: relax.Expr) -> str:
+    """What a binding computes, in one word: the name of its op, or the kind of its expression."""
+    if isinstance(value, tvm.ir.Call):
+        callee = value.op
+        if isinstance(callee, tvm.ir.Op):
+            if callee.name in ("relax.call_tir", "relax.call_tir_inplace", "relax.call_dps_packed"):
+                called = value.args[0]
+                return f"{callee.name}({getattr(called, 'name_hint', None) or called.global_symbol})"
+            return str(callee.name)
+        return str(getattr(callee, "name_hint", None) or getattr(callee, "name", None) or "call")
+    return type(value).__name__
+
+
+def scope_network(
+    graph: DataflowGraph, holders: Mapping[int, Sequence[int]], regions: Mapping[int, Members]
+) -> networkx.DiGraph:
+    """The graph of the nodes; vertices are variables. O(nodes + edges).
+
+    Vertex attributes: ``op``, ``scope`` (number of the block), ``regions`` (ids), ``targets``.
+    Edge attribute: ``bytes`` (None when the shape is symbolic). Edges of 0 bytes carry no value: they
+    say that effects keep their order, that a cast comes before the users of its shape variables, and
+    that an `If` or a local function needs what is used inside it.
+    """
+    network = networkx.DiGraph()
+    for number, node in enumerate(graph.nodes):
+        ids = tuple(holders.get(number, ()))
+        network.add_node(
+            node.var,
+            op=op_name_of(node.value),
+            scope=node.scope,
+            regions=ids,
+            targets=tuple(dict.fromkeys(regions[region].target for region in ids)),
+        )
+    for before, after in graph.order_edges:
+        network.add_edge(graph.nodes[before].var, graph.nodes[after].var, bytes=0)
+    for producer, consumer in _value_edges(graph):
+        source = graph.nodes[producer].var
+        network.add_edge(source, graph.nodes[consumer].var, bytes=bytes_of(source.ty))
+    return network
+
+
+def quotient_network(
+    graph: DataflowGraph, holders: Mapping[int, Sequence[int]], regions: Mapping[int, Members]
+) -> networkx.DiGraph:
+    """The quotient graph; vertices are region ids, and variables for what no region holds. O(nodes + edges).
+
+    Vertex attributes: ``target`` ("host" for host nodes), ``op`` (of host nodes), ``nodes``.
+    Edge attributes: ``values`` (the distinct variables that cross) and ``bytes`` (their size
+    together; None when a shape is symbolic). An edge without values orders its ends, as in the graph.
+    """
+    network = networkx.DiGraph()
+    vertex: list[int] = []
+    labels: list[Hashable] = []
+    for number, node in enumerate(graph.nodes):
+        region = next(iter(holders.get(number, ())), None)
+        vertex.append(number if region is None else regions[region].nodes[0])
+        labels.append(node.var if region is None else region)
+        if region is None:
+            network.add_node(node.var, target="host", op=op_name_of(node.value), nodes=(node.var,))
+        elif vertex[number] == number:
+            members = tuple(graph.nodes[member].var for member in regions[region].nodes)
+            network.add_node(region, target=regions[region].target, nodes=members)
+    crossing: dict[tuple[int, int], dict[int, None]] = {}
+    for producer, consumer in _value_edges(graph):
+        crossing.setdefault((vertex[producer], vertex[consumer]), {})[producer] = None
+    for before, after in graph.order_edges:
+        crossing.setdefault((vertex[before], vertex[after]), {})
+    for (source, sink), producers in crossing.items():
+        if source != sink:
+            values = tuple(graph.nodes[producer].var for producer in producers)
+            size = _total(bytes_of(value.ty) for value in values)
+            network.add_edge(labels[source], labels[sink], values=values, bytes=size)
+    return network
+
+
+def _value_edges(graph: DataflowGraph) -> Iterator[tuple[int, int]]:
+    for consumer, edges in enumerate(graph.into):
+        for edge in edges:
+            if edge.producer >= 0:
+                yield edge.producer, consumer
+
+
+def _total(sizes: Iterable[int | None]) -> int | None:
+    total = 0
+    for size in sizes:
+        if size is None:
+            return None
+        total += size
+    return total

@@ -1,0 +1,116 @@
+"""The normal form of a region set: composites where they belong, each region once, in canonical order.
+
+1. A composite belongs to every plain region of its target that holds all its nodes. Where there is
+   none it is a region itself, a bare one.
+2. A node that a target claims alone stays so next to the composites that cover it: a mark (a unit
+   without a name) says it in every plain region of that target where a composite covers the node.
+3. Regions of one target with the same nodes and units are one; the first label stays.
+
+The form depends neither on the order of the regions nor on where they come from, and it survives
+writing and reading, so a set that was read and one that was made of claims cannot be told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from annotated_region.regions.annotations import Key
+from annotated_region.regions.members import Members, Nodes, Unit
+
+__all__ = ["in_canonical_order", "members_from_reading", "normalized"]
+
+TargetNode = tuple[str, int]
+
+
+def in_canonical_order(members: Iterable[Members]) -> list[Members]:
+    """Sorted, so that ids do not depend on where the regions came from."""
+    return sorted(members, key=lambda member: member.sort_key)
+
+
+def normalized(members: Mapping[int, Members]) -> dict[int, Members]:
+    """The normal form of the regions, each with the id that it had.
+
+    O(nodes of all regions and composites, times the regions of one target that share a node).
+    """
+    if any(member.units for member in members.values()):
+        members = dict(_with_composites_in_place(members))
+    distinct: dict[object, int] = {}
+    for index, member in members.items():
+        distinct.setdefault(member.sort_key, index)
+    return {index: members[index] for index in distinct.values()}
+
+
+def _with_composites_in_place(members: Mapping[int, Members]) -> Iterator[tuple[int, Members]]:
+    """Cases 1 and 2."""
+    plain = {index: member for index, member in members.items() if not member.is_composite}
+    held_by = _holders(plain)
+    alone = {(member.target, node) for member in plain.values() for node in member.alone}
+    inside: dict[int, dict[Unit, None]] = {index: {} for index in plain}
+    bare = {}
+    for index, member in members.items():
+        for unit in member.composites:
+            homes = _homes(held_by, member.target, unit)
+            for home in homes:
+                inside[home][unit] = None
+            if not homes:
+                bare[index] = member
+    for index, member in members.items():
+        if index in bare:
+            yield index, member
+        elif index in plain:
+            yield index, replace(member, units=_with_marks(member.target, inside[index], alone))
+
+
+def _with_marks(target: str, composites: Iterable[Unit], alone: set[TargetNode]) -> tuple[Unit, ...]:
+    covered = {node for unit in composites for node in unit.nodes}
+    return tuple(sorted([*composites, *(Unit((node,), "") for node in covered if (target, node) in alone)]))
+
+
+def members_from_reading(found: Iterable[tuple[Key, Nodes]]) -> dict[int, Members]:
+    """The regions that reading found, with the composites and marks that stand inside them, in normal form.
+
+    O(nodes of all regions and composites, times the regions of one target that share a node).
+    """
+    plain: list[Members] = []
+    units: list[tuple[str, Unit]] = []
+    for key, nodes in found:
+        name, mark, count = key.label.rpartition("#")
+        if mark and count.isdecimal():
+            units.append((key.target, Unit(nodes, name)))
+        else:
+            plain.append(Members(key.target, nodes, (), key.label))
+    regions = dict(enumerate(_filled(plain, units)))
+    return dict(enumerate(in_canonical_order(normalized(regions).values())))
+
+
+def _filled(plain: list[Members], units: list[tuple[str, Unit]]) -> Iterator[Members]:
+    """The plain regions with the units that stand inside them, and the units that stand in none."""
+    held_by = _holders(dict(enumerate(plain)) if units else {})
+    inside: list[list[Unit]] = [[] for _ in plain]
+    for target, unit in units:
+        homes = _homes(held_by, target, unit)
+        for home in homes:
+            inside[home].append(unit)
+        if not homes:
+            # A mark that stands by itself is a plain claim of its node.
+            yield Members(target, unit.nodes, (unit,) if unit.name else ())
+    for member, held in zip(plain, inside, strict=True):
+        covered = {node for unit in held if unit.name for node in unit.nodes}
+        kept = {unit for unit in held if unit.name or not covered.isdisjoint(unit.nodes)}
+        yield replace(member, units=tuple(sorted(kept)))
+
+
+def _holders(regions: Mapping[int, Members]) -> dict[TargetNode, list[int]]:
+    """For each target and node, the regions of that target that hold the node."""
+    holders: dict[TargetNode, list[int]] = {}
+    for index, member in regions.items():
+        for node in member.nodes:
+            holders.setdefault((member.target, node), []).append(index)
+    return holders
+
+
+def _homes(held_by: Mapping[TargetNode, list[int]], target: str, unit: Unit) -> list[int]:
+    """The regions that hold all nodes of a unit."""
+    first, *rest = (held_by.get((target, node), []) for node in unit.nodes)
+    return [index for index in first if all(index in others for others in rest)]

@@ -1,0 +1,398 @@
+"""The set of all annotated regions of a function: the one owner that changes them, through its verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import networkx
+from tvm import relax
+
+from annotated_region.collector import paused_collector
+from annotated_region.dataflow.graph import DEAD, DataflowGraph
+from annotated_region.dataflow.walk import read_dataflow
+from annotated_region.errors import InvalidClaimError, OverlappingRegionsError, RegionCycleError
+from annotated_region.regions.annotations import BEGIN, END
+from annotated_region.regions.certificate import Certificate
+from annotated_region.regions.families import FamilyCycleError, family_of, orders
+from annotated_region.regions.members import Claim, Members, members_from_claims
+from annotated_region.regions.networks import quotient_network, scope_network
+from annotated_region.regions.normal_form import in_canonical_order, members_from_reading, normalized
+from annotated_region.regions.quotient import contract, find_cycle
+from annotated_region.regions.reading import read_regions
+from annotated_region.regions.region import AnnotatedRegion, Composite
+from annotated_region.regions.writing import strip_annotations, write_annotations
+
+__all__ = ["AnnotatedRegionSet"]
+
+
+class AnnotatedRegionSet:
+    """The annotated regions of a `relax.Function`, possibly overlapping.
+
+    Parameters
+    ----------
+    func
+        The function to read; it is not changed.
+    name
+        Its name, for messages; by default its ``global_symbol``.
+    begin, end
+        The names of the annotation ops, where other ops than the default pair are used.
+
+    Raises
+    ------
+    MalformedAnnotationError
+        The annotations do not describe regions. The message names function, target and edge.
+
+    Notes
+    -----
+    Reading takes time linear in the edges of the function plus the sizes of its regions.
+    Iteration gives the regions in the order of their first node. A set that is valid (see `verify`)
+    stays valid under every verb.
+    """
+
+    @paused_collector()
+    def __init__(
+        self, func: relax.Function, name: str | None = None, *, begin: str = BEGIN, end: str = END
+    ) -> None:
+        self._graph = read_dataflow(func, name, begin, end)
+        found = read_regions(self._graph) if self._graph.is_annotated else []
+        self._hold(members_from_reading(found))
+        self._written: relax.Function | None = func
+
+    @classmethod
+    def from_claims(
+        cls,
+        func: relax.Function,
+        claims: Mapping[str, Iterable[Claim]],
+        name: str | None = None,
+        *,
+        begin: str = BEGIN,
+        end: str = END,
+    ) -> AnnotatedRegionSet:
+        """The regions that the annotations of `func` describe, if any, and one more for each claim.
+
+        Parameters
+        ----------
+        func
+            The function whose variables the claims name; it is not changed.
+        claims
+            For each target, its claims: a variable, a tuple of variables that form one region, or a
+            `Composite`. Claims may overlap in any way; equal claims are one.
+        name, begin, end
+            As for the constructor.
+
+        Raises
+        ------
+        InvalidClaimError
+            A claim names nothing, a variable that no binding defines, something that no region may
+            hold, or nodes of two blocks.
+        MalformedAnnotationError
+            The annotations that `func` has already do not describe regions.
+        """
+        read = cls(func, name, begin=begin, end=end)
+        return read._changed_to([*read._members.values(), *members_from_claims(read._graph, claims)])
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[AnnotatedRegion]:
+        with paused_collector():
+            return iter([self[region] for region in self._ids_in_order()])
+
+    def __getitem__(self, region: int) -> AnnotatedRegion:
+        """The region with this id. O(its edges) at the first call, then O(1).
+
+        Raises
+        ------
+        InvalidClaimError
+            The set has no region with this id.
+        """
+        if region not in self._shown:
+            if region not in self._members:
+                raise InvalidClaimError(
+                    f"{self._graph.name} has no region {region}; its ids are {sorted(self._members)}"
+                )
+            self._shown[region] = self.shown(self._members[region], region)
+        return self._shown[region]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both sets hold the same regions of the same function; labels and ids do not count."""
+        if not isinstance(other, AnnotatedRegionSet):
+            return NotImplemented
+        return list(self._graph.func.params) == list(other._graph.func.params) and (
+            self._identity() == other._identity()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"AnnotatedRegionSet({self._graph.name}: {', '.join(str(region) for region in self)})"
+
+    @cached_property
+    def func(self) -> relax.Function:
+        """The function without annotations."""
+        return strip_annotations(self._graph)
+
+    @property
+    def dataflow(self) -> DataflowGraph:
+        """The dataflow graph under the set, for those who count nodes by number."""
+        return self._graph
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets that have a region, in order of their first region."""
+        return tuple(dict.fromkeys(self._members[region].target for region in self._ids_in_order()))
+
+    @property
+    def members(self) -> Mapping[int, Members]:
+        """The regions by number of node, by id: what passes work on."""
+        return self._members
+
+    def regions_of(self, var: relax.Var) -> tuple[AnnotatedRegion, ...]:
+        """Every region that holds `var`: none, one or more, by id. O(1), and what `__getitem__` takes."""
+        node = self._graph.number_of(var)
+        return tuple(self[region] for region in self._holders.get(-1 if node is None else node, ()))
+
+    @paused_collector()
+    def overlaps(self) -> list[tuple[AnnotatedRegion, AnnotatedRegion, tuple[relax.Var, ...]]]:
+        """Pairs of regions that share nodes, with the shared nodes. O(answer), but for sorting it."""
+        shared: dict[tuple[int, int], list[int]] = {}
+        for node in self._shared:
+            held = self._holders[node]
+            for index, left in enumerate(held):
+                for right in held[index + 1 :]:
+                    shared.setdefault((left, right), []).append(node)
+        return [
+            (self[left], self[right], self._vars(nodes)) for (left, right), nodes in sorted(shared.items())
+        ]
+
+    def is_disjoint(self) -> bool:
+        """Whether no node lies in two regions. O(1)."""
+        return not self._shared
+
+    @paused_collector()
+    def graph(self) -> networkx.DiGraph:
+        """The scopes as a `networkx.DiGraph` of variables. O(nodes + edges).
+
+        Vertex attributes: ``op``, ``scope``, ``regions`` (ids), ``targets``; edge attribute: ``bytes``
+        (None for symbolic shapes). Edges of 0 bytes carry no value: they order effects, put a cast before
+        the users of its shape variables, and what an `If` uses inside before the `If`.
+        """
+        return scope_network(self._graph, self._holders, self._members)
+
+    @paused_collector()
+    def quotient(self) -> networkx.DiGraph:
+        """The quotient graph of a disjoint set: region ids and host variables. O(nodes + edges).
+
+        Vertex attributes: ``target`` ("host" for variables), ``op`` (of variables), ``nodes``; edge
+        attributes: ``values`` (the distinct variables that cross), ``bytes``. An edge without values
+        orders its ends, as in `graph`. The quotient is acyclic exactly if `verify` gives a certificate.
+
+        Raises
+        ------
+        OverlappingRegionsError
+            Two regions share a node, so that it has no one vertex.
+        """
+        self.require_disjoint()
+        return quotient_network(self._graph, self._holders, self._members)
+
+    def require_disjoint(self) -> None:
+        """Raise `OverlappingRegionsError`, naming a conflict, unless the regions are disjoint."""
+        for node in self._shared[:1]:
+            regions = " and ".join(str(self[region]) for region in self._holders[node])
+            raise OverlappingRegionsError(
+                f"{self._graph.name}: {self._graph.nodes[node].var.name!r} lies in {regions}; run "
+                "ResolveConflicts before this"
+            )
+
+    # -- changing ---------------------------------------------------------------------------------
+
+    def merge(self, a: AnnotatedRegion | int, b: AnnotatedRegion | int) -> AnnotatedRegion:
+        """Join two regions of one target; the result keeps the smaller id. O(nodes + edges).
+
+        What the joined region makes superfluous becomes part of it: composites of that target inside
+        it, and a region of that target that is equal to it.
+
+        Raises
+        ------
+        InvalidClaimError
+            They are no two regions of this set, of one target and of one block.
+        RegionCycleError
+            The joined region would have to run both before and after something else, or the set has
+            an order no more for another reason. The set is unchanged.
+        """
+        left, right = sorted((self._id_of(a), self._id_of(b)))
+        first, second = self._require_pair(left, right)
+        others = {region: held for region, held in self._members.items() if region not in (left, right)}
+        members = dict(sorted(normalized({left: first.joined(second), **others}).items()))
+        self._require_joinable(left, right, members)
+        self._hold(members)
+        self._written = None
+        return self[left]
+
+    def _id_of(self, region: AnnotatedRegion | int) -> int:
+        if isinstance(region, int):
+            return self[region].id
+        if region.id not in self._members or self[region.id] != region:
+            raise InvalidClaimError(
+                f"{self._graph.name}: {region} is no region of this set, or no more; ask the set for its "
+                "regions"
+            )
+        return region.id
+
+    def _require_pair(self, left: int, right: int) -> tuple[Members, Members]:
+        first, second = self._members[left], self._members[right]
+        nodes = self._graph.nodes
+        if left == right or first.target != second.target:
+            raise InvalidClaimError(
+                f"{self._graph.name}: {self[left]} and {self[right]} are not two regions of one target; only "
+                "such regions can be joined"
+            )
+        if nodes[first.nodes[0]].scope != nodes[second.nodes[0]].scope:
+            raise InvalidClaimError(
+                f"{self._graph.name}: {self[left]} and {self[right]} lie in two blocks; a region stays in one"
+            )
+        return first, second
+
+    def _require_joinable(self, left: int, right: int, members: dict[int, Members]) -> None:
+        family = family_of(members, left)
+        cycle = find_cycle(contract(self._graph, [members[region].nodes for region in family]))
+        if not cycle:
+            return
+        joined = members[left].nodes[0]
+        where = f"{self._graph.name}: joining {self[left]} and {self[right]}"
+        if joined in cycle:
+            between = ", ".join(self._vertex_names([vertex for vertex in cycle if vertex != joined], family))
+            raise RegionCycleError(
+                f"{where} would put {between} both before and after them; keep them apart, or let "
+                "ResolveConflicts give some of these nodes to another target"
+            )
+        names = " -> ".join(self._vertex_names([*cycle, cycle[0]], family))
+        raise RegionCycleError(
+            f"{where} would leave regions that need each other's results: {names}; split one of these first"
+        )
+
+    # -- writing and proving ----------------------------------------------------------------------
+
+    def annotate(self) -> relax.Function:
+        """The function with the regions written into it as annotations.
+
+        A set that was read and not changed gives the function that it was read from. Time is linear
+        in the edges, each times the number of regions and composites around its ends.
+        """
+        if self._written is None:
+            plain = self.plain()
+            self._written = write_annotations(plain._graph, in_canonical_order(plain._members.values()))
+        return self._written
+
+    @paused_collector()
+    def verify(self) -> Certificate:
+        """A certificate that the regions can run, one after the other.
+
+        A disjoint set has one order. Regions that overlap have several, see `Certificate`; each takes
+        O((nodes + edges) log nodes).
+
+        Raises
+        ------
+        RegionCycleError
+            Two regions of an order need each other's results, or a path leaves one region and comes
+            back to it.
+        """
+        certified = []
+        try:
+            for family, order in orders(self._graph, self._members):
+                region_at = {self._members[region].nodes[0]: region for region in family}
+                certified.append(
+                    tuple(region_at.get(vertex, self._graph.nodes[vertex].var) for vertex in order)
+                )
+        except FamilyCycleError as error:
+            names = " -> ".join(self._vertex_names([*error.cycle, error.cycle[0]], error.family))
+            raise RegionCycleError(
+                f"{self._graph.name}: these regions need each other's results: {names}; split one of them, "
+                "or build them with MergeCompilerRegions and ResolveConflicts"
+            ) from error
+        return Certificate(tuple(certified))
+
+    def _vertex_names(self, vertices: Iterable[int], family: Iterable[int]) -> list[str]:
+        """Vertices of the quotient graph of a family in words."""
+        region_at = {self._members[region].nodes[0]: region for region in family if region in self._members}
+        return [
+            str(self[region_at[vertex]]) if vertex in region_at else repr(self._graph.nodes[vertex].var.name)
+            for vertex in vertices
+        ]
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def plain(self) -> AnnotatedRegionSet:
+        """The same regions over the dataflow graph of `func`, which has no annotations. O(nodes + edges)."""
+        old = self._graph
+        if not old.is_annotated:
+            return self
+        other = AnnotatedRegionSet.__new__(AnnotatedRegionSet)
+        other._graph = read_dataflow(self.func, old.name, old.begin, old.end)
+        renumbered = [other._graph.number_of(node.var) for node in old.nodes]
+        other._hold({region: held.renumbered(renumbered) for region, held in self._members.items()})
+        other._written = self._written
+        return other
+
+    def replaced_by(self, members: Iterable[Members]) -> AnnotatedRegionSet:
+        """A set of other regions over the same function: how passes make their result."""
+        return self._changed_to(members)
+
+    @paused_collector()
+    def _changed_to(self, members: Iterable[Members]) -> AnnotatedRegionSet:
+        other = AnnotatedRegionSet.__new__(AnnotatedRegionSet)
+        other._graph = self._graph
+        kept = normalized(dict(enumerate(members)))
+        other._hold(dict(enumerate(in_canonical_order(kept.values()))))
+        unchanged = list(other._members.values()) == list(self._members.values())
+        other._written = self._written if unchanged else None
+        return other
+
+    def _hold(self, members: dict[int, Members]) -> None:
+        self._members = members
+        self._shown: dict[int, AnnotatedRegion] = {}
+        self._holders: dict[int, list[int]] = {}
+        for region, held in members.items():
+            for node in held.nodes:
+                self._holders.setdefault(node, []).append(region)
+        self._shared = sorted(node for node, held in self._holders.items() if len(held) > 1)
+
+    def _ids_in_order(self) -> list[int]:
+        return sorted(self._members, key=lambda region: (self._members[region].sort_key, region))
+
+    def shown(self, members: Members, region: int = -1) -> AnnotatedRegion:
+        """A region by numbers as a value, whether the set holds it or not. O(its edges)."""
+        graph = self._graph
+        inside = set(members.nodes)
+        inputs = dict.fromkeys(
+            edge.producer
+            for node in members.nodes
+            for edge in graph.into[node]
+            if edge.producer not in inside and not graph.is_literal(edge.producer)
+        )
+        outputs = [
+            node
+            for node in members.nodes
+            if any(edge.consumer not in inside and edge.consumer != DEAD for edge in graph.out_of[node])
+        ]
+        return AnnotatedRegion(
+            region,
+            members.target,
+            self._vars(members.nodes),
+            tuple(graph.producer_var(producer) for producer in inputs),
+            self._vars(outputs),
+            tuple(Composite(unit.name, self._vars(unit.nodes)) for unit in members.units if unit.name),
+            members.label,
+        )
+
+    def _vars(self, nodes: Iterable[int]) -> tuple[relax.Var, ...]:
+        return tuple(self._graph.nodes[node].var for node in nodes)
+
+    def _identity(self) -> list[tuple[Any, ...]]:
+        return [
+            (region.target, region.nodes, region.inputs, region.outputs, region.composites) for region in self
+        ]

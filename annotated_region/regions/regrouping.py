@@ -1,0 +1,202 @@
+"""Joins regions into fewer, larger ones, scope by scope, on top of the grouping engine.
+
+The regions that are handed in become the atoms of a grouping problem; regions of one colour that
+overlap (a composite and the ops it covers, two composites that share an op) are one atom together.
+Where such atoms would make a cycle, composites are left out of them, largest first, until they do
+not; what becomes of those is the caller's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from annotated_region.dataflow.graph import DataflowGraph
+from annotated_region.errors import RegionCycleError
+from annotated_region.grouping import ColourLimits, CycleError, Dag, Grouping, group
+from annotated_region.regions.members import Members, Unit
+
+__all__ = ["Regrouped", "regroup", "scope_dag"]
+
+
+@dataclass(slots=True)
+class Regrouped:
+    """What regrouping leaves.
+
+    Attributes
+    ----------
+    regions
+        The joined regions.
+    left_out
+        Composites that could not take part, because they would close a cycle.
+    given_back
+        Regions that the limits leave no room for.
+    groupings
+        For each scope that has regions: its nodes, its graph and its groups, in local numbers.
+    """
+
+    regions: list[Members] = field(default_factory=list)
+    left_out: list[Members] = field(default_factory=list)
+    given_back: list[Members] = field(default_factory=list)
+    groupings: list[tuple[list[int], Dag, Grouping]] = field(default_factory=list)
+
+
+def scope_dag(graph: DataflowGraph, nodes: Sequence[int]) -> Dag:
+    """The graph of one scope, its nodes numbered in program order. O(edges of the scope)."""
+    local = {node: index for index, node in enumerate(nodes)}
+    successors: list[list[int]] = [[] for _ in nodes]
+    for index, node in enumerate(nodes):
+        for edge in graph.into[node]:
+            if edge.producer in local:
+                successors[local[edge.producer]].append(index)
+    for before, after in graph.order_edges:
+        if before in local and after in local:
+            successors[local[before]].append(local[after])
+    return Dag(successors)
+
+
+def regroup(
+    graph: DataflowGraph,
+    members: Sequence[Members],
+    colours: Sequence[int],
+    limits: Mapping[int, ColourLimits],
+) -> Regrouped:
+    """Join regions of one colour as far as validity and the limits allow.
+
+    Parameters
+    ----------
+    graph
+        The function.
+    members
+        The regions.
+    colours
+        The colour of each; regions of different colours never join, and do not overlap.
+    limits
+        By colour; the predicates are asked about node numbers.
+
+    Raises
+    ------
+    RegionCycleError
+        Plain regions as they were handed in need each other's results already.
+    """
+    result = Regrouped()
+    by_scope: dict[int, list[int]] = {}
+    for index, member in enumerate(members):
+        by_scope.setdefault(graph.nodes[member.nodes[0]].scope, []).append(index)
+    for scope, indices in by_scope.items():
+        nodes = graph.scopes[scope].nodes
+        _Scope(graph, nodes, [members[i] for i in indices], [colours[i] for i in indices]).solve(
+            limits, result
+        )
+    return result
+
+
+class _Scope:
+    """The grouping problem of one scope."""
+
+    def __init__(
+        self, graph: DataflowGraph, nodes: Sequence[int], members: list[Members], colours: list[int]
+    ) -> None:
+        self.graph = graph
+        self.nodes = list(nodes)
+        self.local = {node: index for index, node in enumerate(nodes)}
+        self.members = members
+        self.colours = colours
+        self.dag = scope_dag(graph, nodes)
+
+    def solve(self, limits: Mapping[int, ColourLimits], result: Regrouped) -> None:
+        taking_part = dict.fromkeys(range(len(self.members)))
+        local_limits = {colour: self.localised(limit) for colour, limit in limits.items()}
+        while True:
+            atoms = list(self.atoms(taking_part))
+            colour_of: list[int | None] = [None] * len(self.nodes)
+            for atom in atoms:
+                for index in atom:
+                    for node in self.members[index].nodes:
+                        colour_of[self.local[node]] = self.colours[index]
+            fixed = [self.vertices(atom) for atom in atoms]
+            try:
+                grouping = group(self.dag, colour_of, limits=local_limits, fixed=fixed)
+                break
+            except CycleError as error:
+                self.leave_out(error, atoms, taking_part)
+        self.collect(grouping, taking_part, result)
+
+    def localised(self, limits: ColourLimits) -> ColourLimits:
+        """The limits with a predicate that is asked in local numbers."""
+        accept = limits.accept
+        if accept is None:
+            return limits
+        return ColourLimits(
+            limits.connected,
+            limits.max_weight,
+            limits.max_groups,
+            lambda vertices: accept([self.nodes[vertex] for vertex in vertices]),
+        )
+
+    def vertices(self, atom: Sequence[int]) -> list[int]:
+        return sorted({self.local[node] for index in atom for node in self.members[index].nodes})
+
+    def atoms(self, taking_part: Mapping[int, None]) -> Iterator[list[int]]:
+        """The regions that take part, those that overlap (and have one colour, therefore) together."""
+        holder: dict[int, int] = {}
+        parent = {index: index for index in taking_part}
+
+        def root(index: int) -> int:
+            while parent[index] != index:
+                parent[index] = parent[parent[index]]
+                index = parent[index]
+            return index
+
+        for index in taking_part:
+            for node in self.members[index].nodes:
+                parent[root(index)] = root(holder.setdefault(node, index))
+        atoms: dict[int, list[int]] = {}
+        for index in taking_part:
+            atoms.setdefault(root(index), []).append(index)
+        yield from atoms.values()
+
+    def leave_out(self, error: CycleError, atoms: list[list[int]], taking_part: dict[int, None]) -> None:
+        """Leave the largest composite of the atoms on a cycle out; those are what may be done without."""
+        on_cycle = {vertex for block in error.cycle for vertex in block}
+        candidates = [
+            index
+            for atom in atoms
+            if len(self.vertices(atom)) > 1 and not on_cycle.isdisjoint(self.vertices(atom))
+            for index in atom
+            if self.members[index].is_composite and len(self.members[index].nodes) > 1
+        ]
+        if not candidates:
+            names = ", ".join(
+                repr(self.graph.nodes[self.nodes[vertex]].var.name) for vertex in sorted(on_cycle)
+            )
+            raise RegionCycleError(
+                f"{self.graph.name}: regions over {names} need each other's results as they are annotated; "
+                "split one of them"
+            )
+        del taking_part[max(candidates, key=lambda index: (len(self.members[index].nodes), index))]
+
+    def collect(self, grouping: Grouping, taking_part: Mapping[int, None], result: Regrouped) -> None:
+        gathered: dict[int, list[Members]] = {}
+        for index, member in enumerate(self.members):
+            if index not in taking_part:
+                result.left_out.append(member)
+                continue
+            place = grouping.group_of[self.local[member.nodes[0]]]
+            if place is None:
+                result.given_back.append(member)
+            else:
+                gathered.setdefault(place, []).append(member)
+        result.regions += [_joined(parts) for _place, parts in sorted(gathered.items())]
+        result.groupings.append((self.nodes, self.dag, grouping))
+
+
+def _joined(parts: Sequence[Members]) -> Members:
+    """One region of all parts; ops that are claimed alone next to a composite are marked as such."""
+    if len(parts) == 1:
+        return parts[0]
+    composites = {unit for part in parts for unit in part.units}
+    covered = {node for unit in composites for node in unit.nodes}
+    alone = {Unit(part.nodes, "") for part in parts if not part.units and not covered.isdisjoint(part.nodes)}
+    nodes = tuple(sorted({node for part in parts for node in part.nodes}))
+    return Members(parts[0].target, nodes, tuple(sorted(composites | alone)), parts[0].label)

@@ -1,0 +1,1 @@
+"""What the passes noted while they ran, and what people read of it."""

@@ -1,0 +1,151 @@
+"""The difference of two reports: which ops moved, between which targets, and for which reasons."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from annotated_region.reports.report import FunctionReport, OpReport, Report
+
+__all__ = ["OpChange", "ReportDiff", "difference"]
+
+_SHOWN = 5  # names in a line of the summary
+
+
+@dataclass(frozen=True, slots=True)
+class OpChange:
+    """One op that is placed elsewhere, or that other targets claim or decline, or that is in one report only.
+
+    Attributes
+    ----------
+    function, name, op
+        Where it is, the variable that it is bound to, and what it computes.
+    before, after
+        The target that got it, or "host"; None in the report that does not have it.
+    claims
+        The targets that claim it now and did not (``"+dnnl"``), or the other way round (``"-dnnl"``).
+    """
+
+    function: str
+    name: str
+    op: str
+    before: str | None
+    after: str | None
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDiff:
+    """What is different in the second of two reports.
+
+    Attributes
+    ----------
+    changes
+        The ops that changed, in the order of the second report; those that only the first has stand behind.
+    regions
+        For each function whose number of regions changed, that number before and after.
+    """
+
+    changes: tuple[OpChange, ...]
+    regions: dict[str, tuple[int, int]]
+
+    def __bool__(self) -> bool:
+        return bool(self.changes or self.regions)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines()) or "no difference"
+
+    def _lines(self) -> Iterator[str]:
+        moves: dict[tuple[str, str | None, str | None], list[str]] = {}
+        for change in self.changes:
+            if change.before != change.after:
+                moves.setdefault((change.function, change.before, change.after), []).append(change.name)
+        for (function, before, after), names in moves.items():
+            yield f"{function}: {_ops(len(names))} {_movement(before, after)}: {_shortened(names)}"
+        claims = Counter((change.function, claim) for change in self.changes for claim in change.claims)
+        for (function, claim), count in claims.items():
+            verb = "newly claims" if claim.startswith("+") else "no longer claims"
+            yield f"{function}: {claim[1:]} {verb} {_ops(count)}"
+        for function, (before_count, after_count) in self.regions.items():
+            yield f"{function}: {before_count} regions became {after_count}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        plain: dict[str, Any] = json.loads(self.to_json())
+        return plain
+
+    def to_json(self, indent: int | None = None) -> str:
+        """The same as JSON."""
+        changes = [
+            {
+                "function": change.function,
+                "name": change.name,
+                "op": change.op,
+                "before": change.before,
+                "after": change.after,
+                "claims": change.claims,
+            }
+            for change in self.changes
+        ]
+        return json.dumps({"changes": changes, "regions": self.regions}, indent=indent)
+
+
+def difference(before: Report, after: Report) -> ReportDiff:
+    """What is different in `after`. Ops are the same if function, name and op are. O(ops)."""
+    old, new = _ops_of(before), _ops_of(after)
+    changes = [_change(key, old.get(key), op) for key, op in new.items()]
+    changes += [_change(key, op, None) for key, op in old.items() if key not in new]
+    counts = {function.name: len(function.regions) for function in before.functions}
+    regions = {
+        function.name: (counts.get(function.name, 0), len(function.regions))
+        for function in after.functions
+        if counts.get(function.name, 0) != len(function.regions)
+    }
+    return ReportDiff(tuple(change for change in changes if change is not None), regions)
+
+
+_Key = tuple[str, str, str, int]
+
+
+def _ops_of(report: Report) -> dict[_Key, OpReport]:
+    """The ops of a report by function, name and op; equal ones are numbered."""
+    found: dict[_Key, OpReport] = {}
+    for function in report.functions:
+        found.update(_ops_of_function(function))
+    return found
+
+
+def _ops_of_function(function: FunctionReport) -> Iterator[tuple[_Key, OpReport]]:
+    seen: Counter[tuple[str, str]] = Counter()
+    for op in function.ops:
+        seen[op.name, op.op] += 1
+        yield (function.name, op.name, op.op, seen[op.name, op.op]), op
+
+
+def _change(key: _Key, before: OpReport | None, after: OpReport | None) -> OpChange | None:
+    function, name, op, _number = key
+    claims: tuple[str, ...] = ()
+    if before is not None and after is not None:
+        gained = [f"+{target}" for target in after.claims if target not in before.claims]
+        claims = (*gained, *(f"-{target}" for target in before.claims if target not in after.claims))
+    places = (before.placed if before else None, after.placed if after else None)
+    return OpChange(function, name, op, *places, claims) if claims or places[0] != places[1] else None
+
+
+def _ops(count: int) -> str:
+    return f"{count} op{'s' if count != 1 else ''}"
+
+
+def _movement(before: str | None, after: str | None) -> str:
+    if before is None:
+        return f"new, placed on {after}"
+    return f"gone from {before}" if after is None else f"moved from {before} to {after}"
+
+
+def _shortened(names: list[str]) -> str:
+    rest = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

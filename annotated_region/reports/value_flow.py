@@ -1,0 +1,83 @@
+"""Which op makes a value and which ones read it, seen through tuples and other names; for reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax
+
+from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind
+from annotated_region.dataflow.leaves import Leaf, flatten, leaves_of
+from annotated_region.regions.networks import bytes_of
+
+__all__ = ["ValueReport", "values_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueReport:
+    """One value on its way through a function.
+
+    Attributes
+    ----------
+    name
+        The variable, with the path of fields if it is a part of a tuple.
+    producer
+        The position of the op that makes it among the ops of the report; None for a parameter.
+    consumers
+        The positions of the ops that read it, in program order.
+    result
+        Whether the function returns it.
+    bytes
+        Its size; None if that is not known before the function runs.
+    """
+
+    name: str
+    producer: int | None
+    consumers: tuple[int, ...]
+    result: bool
+    bytes: int | None
+
+
+def values_of(graph: DataflowGraph, positions: Mapping[int, int]) -> tuple[ValueReport, ...]:
+    """The values that ops make or read, in the order of their first readers.
+
+    Parameters
+    ----------
+    graph
+        The dataflow graph of the function.
+    positions
+        For each node that counts as an op, its position in the report.
+
+    Notes
+    -----
+    O(nodes + edges), times the fields of tuples. Constants are no values: they belong to their readers.
+    """
+
+    def definition(var: relax.Expr) -> relax.Expr | None:
+        number = graph.number_of(var)
+        if number is None or graph.nodes[number].kind is not NodeKind.STRUCTURE:
+            return None
+        return graph.nodes[number].value
+
+    readers: dict[Leaf, list[int]] = {}
+    for edge in graph.edges():
+        if (edge.consumer in positions or edge.consumer == RESULT) and not graph.is_literal(edge.producer):
+            for leaf in flatten(leaves_of(graph.producer_var(edge.producer), definition)):
+                if not isinstance(leaf.root, tvm.ir.GenericConst):
+                    readers.setdefault(leaf, []).append(edge.consumer)
+    return tuple(_value(graph, positions, leaf, consumers) for leaf, consumers in readers.items())
+
+
+def _value(
+    graph: DataflowGraph, positions: Mapping[int, int], leaf: Leaf, consumers: list[int]
+) -> ValueReport:
+    number = graph.number_of(leaf.root)
+    return ValueReport(
+        leaf.name,
+        None if number is None else positions.get(number),
+        tuple(sorted({positions[node] for node in consumers if node != RESULT})),
+        RESULT in consumers,
+        bytes_of(leaf.ty),
+    )

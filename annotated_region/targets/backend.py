@@ -1,0 +1,158 @@
+"""What the project knows of a target besides its rules: where it runs and what its code generator takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from annotated_region.errors import BackendUnavailableError, UnknownTargetError
+from annotated_region.targets.installed_backends import failure_of, installed_targets, load_installed
+
+__all__ = [
+    "Backend",
+    "BuildOptions",
+    "backend_of",
+    "known_targets",
+    "register_backend",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """What the system compiler and the linker need for the code that a backend emits.
+
+    Attributes
+    ----------
+    compile_options
+        Options for the compiler, one word each, such as ``-I/usr/include``. No shell sees them.
+    link_options
+        Options for the linker, one word each.
+    """
+
+    compile_options: tuple[str, ...] = ()
+    link_options: tuple[str, ...] = ()
+
+
+def _runs_anywhere() -> str | None:
+    return None
+
+
+def _no_build_options() -> BuildOptions:
+    return BuildOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How a target takes its regions.
+
+    Attributes
+    ----------
+    name
+        The target name, as in ``compiler_begin(x, compiler=name)``.
+    unavailable
+        Called without arguments; None when the target can run on this machine, else the reason and
+        the remedy in one sentence.
+    build_options
+        Called without arguments when a module with regions of this target is built; may raise
+        `BackendUnavailableError`.
+    bind_constants
+        Whether constants stay inside the external functions (True) or become parameters (False).
+    connected_regions
+        Whether a region must hang together; otherwise unconnected nodes may share a region.
+    share_equal_regions
+        Whether structurally equal regions may become one external function.
+    accepts_region
+        A predicate on an `AnnotatedRegion`: True, or the reason why the code generator cannot take
+        it (an operand or size limit).
+    min_work
+        The least work that is worth a region; see `ResolveConflicts`.
+    builds_anywhere
+        Whether its code generator needs nothing of what running needs, so that a module is built where
+        the target is not available, to run somewhere else.
+    package
+        The distribution on PyPI that holds its library, whose version tells measured times apart.
+    codegen_options
+        Options for the code generator, handed to ``relax.ext.<name>``.
+    layouts
+        The layouts that it takes, by op name, for those ops where it does not take any: of the data, such as
+        ``"NHWC"``, or of data and kernel, ``"NHWC/OHWI"``. See `PlanLayout`.
+    """
+
+    name: str
+    unavailable: Callable[[], str | None] = _runs_anywhere
+    build_options: Callable[[], BuildOptions] = _no_build_options
+    bind_constants: bool = True
+    connected_regions: bool = False
+    share_equal_regions: bool = True
+    accepts_region: Callable[[Any], bool | str] | None = None
+    min_work: float = 0.0
+    builds_anywhere: bool = False
+    package: str | None = None
+    codegen_options: Mapping[str, Any] = field(default_factory=dict)
+    layouts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+_BACKENDS: dict[str, Backend] = {}
+
+
+def register_backend(backend: Backend | str, /, **options: Any) -> Backend:
+    """Make a target known, or change what is known of it; the last registration wins.
+
+    Parameters
+    ----------
+    backend
+        A `Backend`, or the name of the target.
+    **options
+        The other attributes of `Backend`, by name.
+    """
+    described = Backend(backend, **options) if isinstance(backend, str) else replace(backend, **options)
+    _BACKENDS[described.name] = described
+    return described
+
+
+def backend_of(target: str) -> Backend:
+    """The backend registered for `target`.
+
+    Raises
+    ------
+    UnknownTargetError
+        Nothing is registered under that name.
+    BackendUnavailableError
+        The package that provides the target could not be imported.
+    """
+    # A rule alone makes a target known, and does not describe it: its package may still have to be loaded.
+    if _BACKENDS.get(target, Backend(target)) == Backend(target):
+        load_installed(target)
+    failure = failure_of(target)
+    if failure is not None:
+        package, error = failure
+        raise BackendUnavailableError(
+            f"{package} could not be loaded: {type(error).__name__}: {error}; repair or remove it"
+        ) from error
+    if target in _BACKENDS:
+        return _BACKENDS[target]
+    known = ", ".join(repr(name) for name in known_targets()) or "none"
+    raise UnknownTargetError(
+        f"unknown target {target!r}; known targets: {known}. Register a rule for it with "
+        "annotated_region.register_rule, or install the package that provides it"
+    )
+
+
+def known_targets() -> tuple[str, ...]:
+    """The names of all registered targets, in order of registration, then those of installed packages."""
+    return tuple(dict.fromkeys((*_BACKENDS, *installed_targets())))
+
+
+def unavailability(backend: Backend) -> str | None:
+    """Why a target cannot run on this machine; None if it can. A check that fails is a reason, too."""
+    try:
+        return backend.unavailable()
+    except Exception as error:  # it is a third party's code, and the other targets have nothing to do with it
+        return f"finding out whether it can run here failed: {type(error).__name__}: {error}"
+
+
+def ensure_known(target: str) -> None:
+    """Register `target` with the default description unless it is known already."""
+    if target not in _BACKENDS:
+        register_backend(target)

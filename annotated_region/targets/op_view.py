@@ -1,0 +1,85 @@
+"""What a rule sees of one operation: name, attributes, arguments, types, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from annotated_region.op_info.raising import single_call
+from annotated_region.targets.attributes import attributes_of
+
+__all__ = ["OpView"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpView:
+    """One operation as rules, cost models and code generators read it.
+
+    The view is the same whether the operation stands in the module as a Relax op or as a
+    ``call_tir`` whose PrimFunc carries op info.
+
+    Attributes
+    ----------
+    name
+        The Relax name of the operation, such as ``"relax.nn.conv2d"``.
+    attrs
+        Its attributes as Python values: numbers, strings, None, tuples of these.
+    args
+        Its arguments as Relax expressions (variables, constants, tuples, shapes).
+    call
+        The call itself; for a ``call_tir``, the call of the op that it stands for.
+    """
+
+    name: str
+    attrs: Mapping[str, Any]
+    args: tuple[relax.Expr, ...]
+    call: relax.Call = field(repr=False)
+
+    @staticmethod
+    def of(call: relax.Call, mod: tvm.IRModule | None = None) -> OpView | None:
+        """The view of a call to a Relax op; None for calls to anything else.
+
+        Parameters
+        ----------
+        call
+            The call, with its type.
+        mod
+            Where to look up the PrimFunc of a ``call_tir``. If it is given, and that PrimFunc is one op,
+            as attached or inferred, the view is of that op.
+
+        Raises
+        ------
+        OpInfoError
+            The PrimFunc carries malformed op info.
+        """
+        raised = None if mod is None else single_call(call, mod)
+        call = call if raised is None else raised
+        if not isinstance(call.op, tvm.ir.Op):
+            return None
+        return OpView(call.op.name, attributes_of(call.attrs), tuple(call.args), call)
+
+    @property
+    def arg_types(self) -> tuple[tvm.ir.Type, ...]:
+        """The type of each argument, such as ``relax.TensorType``."""
+        return tuple(arg.ty for arg in self.args)
+
+    @property
+    def out_type(self) -> tvm.ir.Type:
+        """The type of the result."""
+        return self.call.ty
+
+    def constant(self, index: int) -> np.ndarray | None:
+        """Argument `index` as a numpy array if it is a constant, else None.
+
+        Dtypes that numpy lacks (bfloat16, float8) come as their ``ml_dtypes`` counterparts.
+        """
+        argument = self.args[index]
+        if isinstance(argument, tvm.ir.GenericConst) and isinstance(argument.value, tvm.runtime.Tensor):
+            value: np.ndarray = argument.value.numpy()
+            return value
+        return None
