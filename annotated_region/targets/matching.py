@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import tvm
@@ -50,7 +51,11 @@ class Matcher:
             for number, node in enumerate(graph.nodes)
             if node.kind in (NodeKind.OPERATION, NodeKind.STRUCTURE)
         }
-        self.values = relax.analysis.get_var2val(graph.func)
+
+    @cached_property
+    def values(self) -> tvm.runtime.Object:
+        """For each variable of the function, the value that is bound to it."""
+        return relax.analysis.get_var2val(self.graph.func)
 
     def matches(self, patterns: Iterable[Pattern]) -> Iterator[Match]:
         """All matches, in program order of their roots, then in the order of `patterns`.
@@ -60,16 +65,46 @@ class Matcher:
         RuleError
             The check of a pattern failed, or answered with something that is no answer.
         """
-        by_op: dict[str | None, list[Pattern]] = {}
+        by_op: dict[str | None, list[tuple[Pattern, int | None]]] = {}
         for pattern in patterns:
-            by_op.setdefault(_root_op(pattern.pattern), []).append(pattern)
+            by_op.setdefault(_root_op(pattern.pattern), []).append((pattern, _depth(pattern.pattern)))
         for number, node in enumerate(self.graph.nodes):
             if node.kind is not NodeKind.OPERATION or not isinstance(node.value.op, tvm.ir.Op):
                 continue
-            for pattern in (*by_op.get(node.value.op.name, ()), *by_op.get(None, ())):
-                found = pattern.pattern.extract_matched_expr(node.value, self.values)
+            candidates = (*by_op.get(node.value.op.name, ()), *by_op.get(None, ()))
+            if not candidates:
+                continue
+            near = self.values_near(number, [depth for _pattern, depth in candidates])
+            for pattern, _depth_of_it in candidates:
+                found = pattern.pattern.extract_matched_expr(node.value, near)
                 if found is not None:
                     yield self.match(pattern, number, found)
+
+    def values_near(self, root: int, depths: Sequence[int | None]) -> tvm.runtime.Object:
+        """For each variable that patterns of these depths can look at from `root`, the value bound to it.
+
+        TVM looks through the whole map at every call, so one of the whole function would make matching
+        quadratic. It has to do where a depth is not known.
+        """
+        if None in depths:
+            return self.values
+        near: dict[int, None] = {}
+        level = [root]
+        for _step in range(max(filter(None, depths), default=0)):
+            level = [node for user in level for node in self.operands(user) if node not in near]
+            near.update(dict.fromkeys(level))
+        bindings = (self.graph.nodes[node].binding for node in near)
+        return tvm.runtime.convert(
+            {binding.var: binding.value for binding in bindings if isinstance(binding, relax.VarBinding)}
+        )
+
+    def operands(self, node: int) -> Iterator[int]:
+        """The nodes whose values a node reads, and through those that are other names, what they name."""
+        for edge in self.graph.into[node]:
+            if edge.producer >= 0:
+                yield edge.producer
+                if isinstance(self.graph.nodes[edge.producer].value, tvm.ir.Var):
+                    yield from self.operands(edge.producer)
 
     def match(self, pattern: Pattern, root: int, found: Mapping[dpl.DFPattern, relax.Expr]) -> Match:
         """One match, checked."""
@@ -151,6 +186,39 @@ def refusal_of(answer: object, where: str) -> str:
     if isinstance(answer, str) and answer:
         return answer
     raise RuleError(f"{where} answered {answer!r}; answer True, False, or the reason as a text")
+
+
+def _depth(pattern: dpl.DFPattern, known: dict[int, int | None] | None = None) -> int | None:
+    """How many values lie one behind the other in a pattern, at most; None if nobody knows."""
+    known = {} if known is None else known
+    if hash(pattern) not in known:
+        parts = _parts(pattern)
+        depths = None if parts is None else [_depth(part, known) for part in parts]
+        unknown = depths is None or None in depths
+        known[hash(pattern)] = None if unknown else 1 + max(filter(None, depths or ()), default=0)
+    return known[hash(pattern)]
+
+
+def _parts(pattern: dpl.DFPattern) -> Sequence[dpl.DFPattern] | None:
+    """The patterns inside a pattern; None for a kind that is not known here."""
+    for kinds, parts in _PARTS.items():
+        if isinstance(pattern, kinds):
+            return parts(pattern)
+    return None
+
+
+_PARTS: dict[tuple[type, ...], Callable[[Any], Sequence[dpl.DFPattern]]] = {
+    (dpl.CallPattern,): lambda pattern: [pattern.op, *pattern.args],
+    (dpl.TuplePattern, dpl.UnorderedTuplePattern): lambda pattern: list(pattern.fields),
+    (dpl.TupleGetItemPattern,): lambda pattern: [pattern.tuple],
+    (dpl.OrPattern, dpl.AndPattern): lambda pattern: [pattern.left, pattern.right],
+    (dpl.NotPattern,): lambda pattern: [pattern.reject],
+    (dpl.TypePattern, dpl.DataTypePattern, dpl.ShapePattern, dpl.AttrPattern): lambda pattern: [
+        pattern.pattern
+    ],
+    (dpl.ExprPattern, dpl.VarPattern, dpl.ConstantPattern, dpl.WildcardPattern): lambda _pattern: [],
+    (dpl.GlobalVarPattern, dpl.ExternFuncPattern, dpl.PrimArrPattern): lambda _pattern: [],
+}
 
 
 def _root_op(pattern: dpl.DFPattern) -> str | None:
