@@ -43,10 +43,15 @@ PATTERNS = {
 }
 
 
+class FarSighted(Matcher):
+    """Sees the whole function from everywhere."""
+
+    def values_near(self, root, depths):
+        return self.values
+
+
 def found(func, whole):
-    matcher = Matcher(read_dataflow(func))
-    if whole:
-        matcher.values_near = lambda _root, _depths: matcher.values
+    matcher = (FarSighted if whole else Matcher)(read_dataflow(func))
     patterns = [Pattern(name, pattern) for name, pattern in PATTERNS.items()]
     return [
         (match.pattern.name, match.root, match.nodes, match.refusal) for match in matcher.matches(patterns)
