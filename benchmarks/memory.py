@@ -121,7 +121,7 @@ def _ours() -> Load:
     tvm = importlib.import_module("tvm")
     relax = importlib.import_module("tvm.relax")
     installation = importlib.import_module("annotated_region.backends.dnnl.installation")
-    ctypes.CDLL(str(installation.library()))  # the peers' libraries are loaded before the model, too
+    ctypes.CDLL(str(installation.onednn()))  # the peers' libraries are loaded before the model, too
 
     def load(folder: Path, inputs: Inputs, _threads: int) -> Run:
         library = tvm.runtime.load_module(str(folder / "model.so"))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tvm_ffi
 from installed_packages_kit import install
 
 import annotated_region as ar
@@ -149,8 +150,6 @@ def test_a_code_generator_that_raises_is_named():
 
     with temporary_registrations():
         claim_ops("sick", "relax.nn.relu")
-        import tvm_ffi  # noqa: PLC0415 - beside its only use
-
         tvm_ffi.register_global_func("relax.ext.sick", broken, override=True)
         partitioned = ar.partition(module_of(SIX_OPS), ["sick"], prepare=False)
         with pytest.raises(ar.CodegenError, match=r"generator of target 'sick' failed on .*nothing there"):

@@ -14,7 +14,7 @@ from annotated_region.backends.dnnl.prebuilt import runtime_object
 from annotated_region.errors import BackendUnavailableError
 from annotated_region.targets.backend import BuildOptions
 
-__all__ = ["REMEDY", "build_options", "library", "unavailable", "wait_briefly"]
+__all__ = ["REMEDY", "build_options", "onednn", "unavailable", "wait_briefly"]
 
 RUNTIME_WHEEL = "onednn-cpu-gomp"
 HEADER_WHEEL = "onednn-devel-cpu-gomp"
@@ -39,7 +39,7 @@ def _find(wheel: str, name: str) -> Path | None:
     return None
 
 
-def library() -> Path | None:
+def onednn() -> Path | None:
     """The library of oneDNN, or None."""
     return _find(RUNTIME_WHEEL, "libdnnl.so")
 
@@ -62,7 +62,7 @@ def wait_briefly(environment: MutableMapping[str, str] = os.environ) -> None:
 
 def unavailable() -> str | None:
     """Why regions for oneDNN cannot run here, with the remedy; None if they can."""
-    if library() is None:
+    if onednn() is None:
         return f"oneDNN's library is not installed; {REMEDY}"
     if _header() is None:
         return f"oneDNN's headers are not installed; {REMEDY}"
@@ -77,7 +77,7 @@ def build_options() -> BuildOptions:
     BackendUnavailableError
         oneDNN is not installed.
     """
-    found, header = library(), _header()
+    found, header = onednn(), _header()
     if found is None or header is None:
         raise BackendUnavailableError(f"target 'dnnl': {unavailable()}")
     folders = dict.fromkeys(

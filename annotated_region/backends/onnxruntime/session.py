@@ -8,6 +8,7 @@ from typing import Any
 
 from annotated_region.backends.onnxruntime.installation import require_library
 from annotated_region.errors import BackendUnavailableError, CodegenError
+from annotated_region.targets.options import known_options
 
 __all__ = ["Settings", "make_session"]
 
@@ -45,13 +46,7 @@ class Settings:
         CodegenError
             An option is unknown, or has a value that makes no sense.
         """
-        known = [field.name for field in fields(cls)]
-        unknown = [str(name) for name in options if name not in known]
-        if unknown:
-            raise CodegenError(
-                f"target 'onnxruntime' does not know the option {unknown[0]!r}; known: {', '.join(known)}"
-            )
-        given = {str(name): value for name, value in options.items()}
+        given = known_options("onnxruntime", options, [field.name for field in fields(cls)])
         if "providers" in given:
             names = [given["providers"]] if isinstance(given["providers"], str) else given["providers"]
             given["providers"] = tuple(map(str, names))

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from annotated_region.errors import CodegenError
+from annotated_region.targets.options import known_options
 
 __all__ = ["PRECISIONS", "Settings"]
 
@@ -57,13 +58,7 @@ class Settings:
         CodegenError
             An option is unknown, or has a value that makes no sense.
         """
-        known = [each.name for each in fields(cls)]
-        unknown = [str(name) for name in options if name not in known]
-        if unknown:
-            raise CodegenError(
-                f"target 'tensorrt' does not know the option {unknown[0]!r}; known: {', '.join(known)}"
-            )
-        given = {str(name): value for name, value in options.items()}
+        given = known_options("tensorrt", options, [each.name for each in fields(cls)])
         if given.get("onnx_folder") is not None:
             given["onnx_folder"] = str(given["onnx_folder"])
         given["profiles"] = {
