@@ -25,6 +25,7 @@ from annotated_region.backends.dnnl.simplification import (
 )
 from annotated_region.backends.dnnl.sinking import sink_views
 from annotated_region.errors import CodegenError
+from annotated_region.targets.options import known_options
 
 __all__ = ["generate", "register_codegen", "region_graph"]
 
@@ -67,6 +68,11 @@ def generate(
         products to bfloat16.
     constant_names
         TVM's names of the constants of the module.
+
+    Raises
+    ------
+    CodegenError
+        A function cannot be translated, or an option or its value is unknown.
     """
     wait_briefly()
     names = dict(constant_names.items())
@@ -92,7 +98,8 @@ def _unit(text: str, graph: Graph, part: tuple[Embedded, tvm.runtime.Module] | N
 
 
 def _fpmath(options: Mapping[str, Any] | None) -> str:
-    precision = str((options or {}).get("precision", "fp32"))
+    given = known_options("dnnl", options or {}, ("precision",))
+    precision = str(given.get("precision", "fp32"))
     if precision not in PRECISIONS:
         known = ", ".join(map(repr, PRECISIONS))
         raise CodegenError(f"target 'dnnl' does not know the precision {precision!r}; known: {known}")

@@ -161,6 +161,12 @@ def test_wrong_arguments_are_refused(arguments: tuple[object, ...], message: str
 
 
 @needs_onednn
+def test_unknown_option_is_refused() -> None:
+    mod = ar.partition(dynamic_module(), ["dnnl"])
+    with pytest.raises(ar.CodegenError, match="'dnnl' does not know the option 'precison'; known: precision"):
+        ar.build(mod, options={"dnnl": {"precison": "bf16"}})
+
+
 def test_unknown_precision_is_refused() -> None:
     with pytest.raises(ar.CodegenError, match="does not know the precision 'fp8'; known: 'fp32', 'bf16'"):
         offload(dynamic_module(), precision="fp8")
