@@ -82,6 +82,8 @@ def compile_module(
         needed = backend.build_options()
         words += [*needed.compile_options, *needed.link_options]
     chosen = options or {}
+    for name in chosen:
+        backend_of(name)  # a name that nobody registered is a slip, and its options would count for nothing
     codegen_options = {
         backend.name: {**backend.codegen_options, **chosen.get(backend.name, {})} for backend in backends
     }

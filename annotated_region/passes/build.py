@@ -55,7 +55,7 @@ def build(
     BackendUnavailableError
         A target of the module cannot be built for on this machine; the message says what to install.
     UnknownTargetError
-        An external function is for a target that nobody registered.
+        An external function, or an entry of `options`, is for a target that nobody registered.
     InvalidModuleError
         The module is not well formed.
     CodegenError

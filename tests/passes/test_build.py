@@ -464,3 +464,8 @@ def test_a_backend_whose_check_fails_is_named():
     ar.register_backend("shaky", unavailable=failing)
     with pytest.raises(ar.BackendUnavailableError, match=r"'shaky'.*OSError: no such driver"):
         ar.build(mod)
+
+
+def test_options_for_a_target_that_nobody_registered_are_an_error():
+    with pytest.raises(ar.UnknownTargetError, match="unknown target 'dnl'"):
+        ar.build(Scaled, options={"dnl": {"precision": "bf16"}})
