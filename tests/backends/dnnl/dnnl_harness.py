@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-import dnnl_transformer_cases  # noqa: F401  (adds to the cases)
 import numpy as np
 import pytest
 import tvm
-from dnnl_cases import CASES, module_of
+from dnnl_cases import module_of
+from dnnl_transformer_cases import CASES
 from tvm import relax
 
 import annotated_region as ar

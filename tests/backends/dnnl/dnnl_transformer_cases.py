@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from dnnl_cases import Shape, case, const
+from dnnl_cases import CASES, Shape, case, const
 from tvm import relax
 from tvm.relax import op
 
-__all__: list[str] = []
+__all__ = ["CASES"]
 
 
 def number(value: float) -> relax.Expr:

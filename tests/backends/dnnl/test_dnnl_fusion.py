@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from dnnl_cases import CASES, module_of
+from dnnl_cases import module_of
 from dnnl_harness import all_cases, needs_onednn
+from dnnl_transformer_cases import CASES
 from tvm import relax
 
 from annotated_region.backends.dnnl.codegen import region_graph
