@@ -11,6 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
+from relax_kit import module, var
 from tvm import relax, tirx
 from tvm.relax import op
 from tvm.script import ir as I
@@ -35,19 +36,9 @@ def const(*shape):
     return relax.const(array(*shape))
 
 
-def var(name, shape, dtype="float32"):
-    return relax.Var(name, relax.TensorType(shape, dtype))
-
-
 def function(params, make):
-    """A function of `params` whose result, or tuple of results, `make` computes."""
-    builder = relax.BlockBuilder()
-    with builder.function("main", params):
-        with builder.dataflow():
-            made = make(builder)
-            outputs = [builder.emit_output(part) for part in (made if isinstance(made, tuple) else (made,))]
-        builder.emit_func_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
-    return builder.finalize()["main"]
+    """The function alone."""
+    return module(params, make)["main"]
 
 
 def run(model: EmittedModel, *arrays):

@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 import tvm
 import tvm_ffi
+from relax_kit import module, var
 from tvm import relax, tirx
 from tvm.relax import op
 
@@ -24,20 +25,6 @@ from annotated_region.testing.light_models import input_of, light_model, light_m
 
 def array(*shape, seed=5):
     return np.random.default_rng(seed).standard_normal(shape).astype("float32")
-
-
-def module(params, make):
-    builder = relax.BlockBuilder()
-    with builder.function("main", params):
-        with builder.dataflow():
-            made = make(builder)
-            outputs = [builder.emit_output(part) for part in (made if isinstance(made, tuple) else (made,))]
-        builder.emit_func_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
-    return builder.finalize()
-
-
-def var(name, shape, dtype="float32"):
-    return relax.Var(name, relax.TensorType(shape, dtype))
 
 
 def two_results():

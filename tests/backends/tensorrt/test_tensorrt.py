@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 import tvm
 from documented_tensorrt import FakeCuda, FakeTensorrt
+from relax_kit import module, var
 from tvm import relax, tirx
 from tvm.relax import op
 from tvm.relax.frontend.onnx import from_onnx
@@ -29,20 +30,6 @@ needs_none = pytest.mark.skipif(installation.unavailable() is None, reason="Tens
 
 def array(*shape, seed=5):
     return np.random.default_rng(seed).standard_normal(shape).astype("float32")
-
-
-def var(name, shape, dtype="float32"):
-    return relax.Var(name, relax.TensorType(shape, dtype))
-
-
-def module(params, make):
-    builder = relax.BlockBuilder()
-    with builder.function("main", params):
-        with builder.dataflow():
-            made = make(builder)
-            outputs = [builder.emit_output(part) for part in (made if isinstance(made, tuple) else (made,))]
-        builder.emit_func_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
-    return builder.finalize()
 
 
 def two_results(rows=4, seed=5):

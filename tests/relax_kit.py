@@ -1,0 +1,28 @@
+"""Small Relax modules, written down as what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import tvm
+from tvm import relax
+
+__all__ = ["module", "var"]
+
+
+def var(name: str, shape: Sequence[object], dtype: str = "float32") -> relax.Var:
+    """A parameter."""
+    return relax.Var(name, relax.TensorType(shape, dtype))
+
+
+def module(
+    params: Sequence[relax.Var], make: Callable[[relax.BlockBuilder], relax.Expr | tuple[relax.Expr, ...]]
+) -> tvm.IRModule:
+    """A module whose ``main`` of `params` gives the result, or the tuple of results, that `make` computes."""
+    builder = relax.BlockBuilder()
+    with builder.function("main", list(params)):
+        with builder.dataflow():
+            made = make(builder)
+            outputs = [builder.emit_output(part) for part in (made if isinstance(made, tuple) else (made,))]
+        builder.emit_func_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
+    return builder.finalize()
