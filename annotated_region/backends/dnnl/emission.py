@@ -215,8 +215,8 @@ def _tensor(index: int, tensor: Tensor, graph: Graph, variables: _Variables) -> 
         source, position = "input", tensor.source
     else:
         source, position = "computed", 0
-    truth = str(tensor.is_truth).lower()
-    row = f"{{{_list(f'shape_{index}', len(extents))}, Source::{source}, {position}, {truth}}}"
+    shape, dtype = _list(f"shape_{index}", len(extents)), tensor.dtype.name.lower()
+    row = f"{{{shape}, Source::{source}, {position}, Type::{dtype}}}"
     return [line for line in (table,) if line is not None], row
 
 

@@ -15,13 +15,35 @@ from typing import TypeAlias
 import tvm
 import tvm_ffi
 
-__all__ = ["Dim", "Graph", "Kind", "Node", "PostOp", "Tensor", "TensorId", "same_dim", "same_shape", "volume"]
+__all__ = [
+    "DataType",
+    "Dim",
+    "Graph",
+    "Kind",
+    "Node",
+    "PostOp",
+    "Tensor",
+    "TensorId",
+    "same_dim",
+    "same_shape",
+    "volume",
+]
 
 Dim: TypeAlias = "int | tvm.ir.Expr"
 """An extent: a number, or an expression over the symbolic extents of the inputs."""
 
 TensorId: TypeAlias = int
 """The index of a tensor in `Graph.tensors`."""
+
+
+class DataType(Enum):
+    """What the elements of a tensor are, under TVM's names; in the C++ runtime the members are lower case."""
+
+    FLOAT32 = "float32"
+    TRUTH = "bool"
+    INT8 = "int8"
+    UINT8 = "uint8"
+    INT32 = "int32"
 
 
 class Kind(Enum):
@@ -55,7 +77,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A value of the region: float32, or truth values where they cross its border.
+    """A value of the region.
 
     Attributes
     ----------
@@ -65,14 +87,15 @@ class Tensor:
         ``None`` for what a node computes, the position for an input, the name for a constant.
     scalar
         The value of a constant with a single element.
-    is_truth
-        Whether it holds truth values, one byte each. Inside of the region these are the numbers 0 and 1.
+    dtype
+        What its elements are. Truth values exist only where they cross the border of the region; inside they
+        are the numbers 0 and 1.
     """
 
     shape: tuple[Dim, ...]
     source: int | str | None = None
     scalar: float | None = None
-    is_truth: bool = False
+    dtype: DataType = DataType.FLOAT32
 
     @property
     def is_constant(self) -> bool:
@@ -149,15 +172,17 @@ class Graph:
         shape: Iterable[Dim],
         source: int | str | None = None,
         scalar: float | None = None,
-        is_truth: bool = False,
+        dtype: DataType = DataType.FLOAT32,
     ) -> TensorId:
         """A new tensor."""
-        self.tensors.append(Tensor(tuple(shape), source, scalar, is_truth))
+        self.tensors.append(Tensor(tuple(shape), source, scalar, dtype))
         return len(self.tensors) - 1
 
-    def cast(self, tensor: TensorId, *, is_truth: bool) -> TensorId:
-        """Truth values as numbers, or numbers as truth values."""
-        output = self.tensor(self.shape(tensor), is_truth=is_truth)
+    def cast(self, tensor: TensorId, dtype: DataType) -> TensorId:
+        """The same numbers as elements of another type; itself if it is of this type."""
+        if self.dtype(tensor) is dtype:
+            return tensor
+        output = self.tensor(self.shape(tensor), dtype=dtype)
         self.nodes.append(Node(Kind.CAST, (tensor,), output))
         return output
 
@@ -170,15 +195,20 @@ class Graph:
         *,
         ints: Sequence[int] = (),
         floats: Sequence[float] = (),
+        dtype: DataType | None = None,
     ) -> TensorId:
-        """A new node at the end; returns its result."""
-        output = self.tensor(shape)
+        """A new node at the end; returns its result, of the type of the first operand unless it is said."""
+        output = self.tensor(shape, dtype=dtype or self.dtype(inputs[0]))
         self.nodes.append(Node(kind, tuple(inputs), output, algorithm, tuple(ints), tuple(floats)))
         return output
 
     def shape(self, tensor: TensorId) -> tuple[Dim, ...]:
         """The extents of a tensor."""
         return self.tensors[tensor].shape
+
+    def dtype(self, tensor: TensorId) -> DataType:
+        """What the elements of a tensor are."""
+        return self.tensors[tensor].dtype
 
     def producers(self) -> dict[TensorId, int]:
         """The position of the node that computes each tensor."""

@@ -8,11 +8,11 @@ from functools import reduce
 import tvm
 from tvm import relax, tirx
 
-from annotated_region.backends.dnnl.graph import Dim, Graph, TensorId
+from annotated_region.backends.dnnl.graph import DataType, Dim, Graph, TensorId
 from annotated_region.errors import CodegenError
 from annotated_region.targets.op_view import OpView
 
-__all__ = ["Convert", "Importer", "extents_of", "holds_truth", "import_function"]
+__all__ = ["Convert", "Importer", "extents_of", "import_function"]
 
 Convert = Callable[["Importer", OpView], "TensorId | tuple[TensorId | None, ...]"]
 """Adds the nodes of one op; returns its result, or the results of an op that has several (None: not made)."""
@@ -30,11 +30,6 @@ def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...] | None:
 
 def _extent(value: tvm.ir.Expr) -> Dim:
     return int(value) if isinstance(value, tirx.IntImm) else value
-
-
-def holds_truth(type_: tvm.ir.Type) -> bool:
-    """Whether a tensor type is one of truth values."""
-    return str(getattr(type_, "dtype", None)) == "bool"
 
 
 class Importer:
@@ -60,20 +55,31 @@ class Importer:
         """Translate `function`; its parameters are the inputs, its result the outputs."""
         scope: dict[relax.Var, object] = {}
         for position, parameter in enumerate(function.params):
-            is_truth = holds_truth(parameter.ty)
-            tensor = self.graph.tensor(self.shape(parameter), source=position, is_truth=is_truth)
+            tensor = self.graph.tensor(self.shape(parameter), position, dtype=self.dtype(parameter.ty))
             self.graph.inputs.append(tensor)
-            scope[parameter] = self.graph.cast(tensor, is_truth=False) if is_truth else tensor
+            scope[parameter] = self._entered(tensor)
         result = self._body(function, scope)
         results = result if isinstance(result, tuple) else (result,)
         types = getattr(function.ret_ty, "fields", (function.ret_ty,))
         self.graph.outputs = [
-            self._leaving(self._made(item), type_) for item, type_ in zip(results, types, strict=True)
+            self.graph.cast(self._made(item), self.dtype(type_))
+            for item, type_ in zip(results, types, strict=True)
         ]
         return self.graph
 
-    def _leaving(self, tensor: TensorId, type_: tvm.ir.Type) -> TensorId:
-        return self.graph.cast(tensor, is_truth=True) if holds_truth(type_) else tensor
+    def _entered(self, tensor: TensorId) -> TensorId:
+        """What the region computes with: truth values become numbers."""
+        is_truth = self.graph.dtype(tensor) is DataType.TRUTH
+        return self.graph.cast(tensor, DataType.FLOAT32) if is_truth else tensor
+
+    def dtype(self, type_: tvm.ir.Type) -> DataType:
+        """What the elements of a tensor type are."""
+        name = str(getattr(type_, "dtype", None))
+        try:
+            return DataType(name)
+        except ValueError:
+            message = f"{self.graph.symbol}: target 'dnnl' cannot work with tensors of type {name}"
+            raise CodegenError(message) from None
 
     def shape(self, expr: relax.Expr) -> tuple[Dim, ...]:
         """The extents of an expression; a scalar counts as a tensor of one element."""
@@ -153,9 +159,9 @@ class Importer:
             extents = self.shape(constant)
             count = reduce(lambda product, extent: product * extent, extents, 1)
             scalar = float(constant.value.numpy().reshape(-1)[0]) if count == 1 else None
-            is_truth = holds_truth(constant.ty)
-            tensor = self.graph.tensor(extents, name, None if is_truth else scalar, is_truth)
-            self._constants[name] = self.graph.cast(tensor, is_truth=False) if is_truth else tensor
+            dtype = self.dtype(constant.ty)
+            tensor = self.graph.tensor(extents, name, None if dtype is DataType.TRUTH else scalar, dtype)
+            self._constants[name] = self._entered(tensor)
         return self._constants[name]
 
     def _made(self, value: object) -> TensorId:

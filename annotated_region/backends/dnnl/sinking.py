@@ -81,7 +81,7 @@ class _Sinking:
         return view if root.kind in ROOTS and self.uses[root.output] == 1 else None
 
     def before(self, view: Node, node: Node, inputs: list[TensorId]) -> tuple[Node, Node]:
-        inner = self.graph.tensor(self.graph.shape(view.inputs[0]))
+        inner = self.graph.tensor(self.graph.shape(view.inputs[0]), dtype=self.graph.dtype(node.output))
         self.uses[inner] = 1
         moved = replace(node, inputs=tuple(inputs), output=inner)
         return moved, replace(view, inputs=(inner,), output=node.output)
@@ -128,7 +128,7 @@ class _Sinking:
             tensor = self.behind(node)
             if same_shape(self.graph.shape(tensor), shape):
                 return tensor
-        output = self.graph.tensor(shape)
+        output = self.graph.tensor(shape, dtype=self.graph.dtype(tensor))
         self.made[output] = Node(kind, (tensor,), output, ints=axes)
         self.uses[output] = 1
         return output

@@ -64,7 +64,7 @@ struct Attention {
       const float* line = has_mask ? mask + mask_offset(head, first + row) : nullptr;
       weigh(scores + row * columns, seen(first + row), line);
     }
-    const Matrices plain_scores(plain({height, columns}));
+    const Matrices plain_scores(plain({height, columns}, kFloat));
     multiply(plain_scores, values, height, width, columns, scores, v, to, result.row_stride());
   }
 
@@ -102,7 +102,7 @@ struct Attention {
 
 // Memory order of the result: the heads of one position side by side, as the projection behind wants them.
 inline Desc heads_side_by_side(const Dims& dims) {
-  if (dims.size() != 4) return plain(dims);
+  if (dims.size() != 4) return plain(dims, kFloat);
   return Desc(dims, kFloat, {dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3], 1});
 }
 
@@ -120,7 +120,8 @@ inline void attention(Builder& builder, const NodeRow& node) {
   Dims mask_dims;
   if (node.inputs.size > 3) {
     mask_dims = builder.dims(node.inputs[3]);
-    arguments.push_back({DNNL_ARG_SRC_3, plain(mask_dims), builder.fetch(node.inputs[3], plain(mask_dims))});
+    const Desc mask = plain(mask_dims, kFloat);
+    arguments.push_back({DNNL_ARG_SRC_3, mask, builder.fetch(node.inputs[3], mask)});
   }
   const int64_t rows = dims[rank - 2];
   const int64_t fitting = kScoreBytes / static_cast<int64_t>(sizeof(float)) / columns;

@@ -35,7 +35,7 @@ class Builder {
       Buffer buffer;
       buffer.home = Home::input;
       buffer.index = position;
-      define(graph.inputs[position], border(graph.inputs[position]), {plan_->buffers.add(buffer), 0});
+      define(graph.inputs[position], plain(graph.inputs[position]), {plan_->buffers.add(buffer), 0});
     }
     for (int tensor = 0; tensor < graph.tensors.size; ++tensor) {
       if (graph.tensors[tensor].source == Source::constant) define_constant(tensor);
@@ -48,15 +48,22 @@ class Builder {
   const Dims& dims(int tensor) const { return dims_[tensor]; }
   const Desc& layout(int tensor) const { return values_[tensor].front().desc; }
 
+  // What the elements of a tensor are.
+  DataType type(int tensor) const { return data_type_of(graph_.tensors[tensor].type); }
+
+  // The layout of a tensor in which it crosses the border of the region.
+  Desc plain(int tensor) const { return annotated_region_dnnl::plain(dims_[tensor], type(tensor)); }
+
+  // That the primitive may choose the layout of a tensor.
+  Desc any(int tensor) const { return annotated_region_dnnl::any(dims_[tensor], type(tensor)); }
+
+  // A layout that has a name.
+  Desc tagged(int tensor, Tag tag) const { return Desc(dims_[tensor], type(tensor), tag); }
+
   // The layout of a tensor, or the plain one where it is a part of something larger with gaps in between.
   Desc dense(int tensor) const {
     const Desc& desc = layout(tensor);
-    return is_dense(desc) ? desc : plain(dims_[tensor]);
-  }
-
-  // How a tensor crosses the border of the region: plain, truth values as bytes.
-  Desc border(int tensor) const {
-    return Desc(dims_[tensor], graph_.tensors[tensor].is_truth ? kTruth : kFloat, dense_strides(dims_[tensor]));
+    return is_dense(desc) ? desc : plain(tensor);
   }
 
   const Value& value(int tensor) const { return values_[tensor].front(); }
@@ -229,7 +236,7 @@ class Builder {
     Buffer buffer;
     buffer.home = Home::constant;
     buffer.data = constants_.data[graph_.tensors[tensor].index];
-    define(tensor, border(tensor), {plan_->buffers.add(buffer), 0});
+    define(tensor, plain(tensor), {plan_->buffers.add(buffer), 0});
   }
 
   static void allocate(Buffer& buffer) {
@@ -281,7 +288,7 @@ class Builder {
 
   // Puts a result where the caller wants it: its buffer becomes the caller's tensor if the layouts agree.
   void deliver(int tensor, int position) {
-    const Desc wanted = border(tensor);
+    const Desc wanted = plain(tensor);
     for (const Value& candidate : values_[tensor]) {
       if (!same_bytes(candidate.desc, wanted)) continue;
       const Place place = plan_->buffers.resolve(candidate.place);

@@ -34,11 +34,11 @@ inline bool is_sequence(const Dims& dims, int axis, const NamedTag& tag) {
 }
 
 inline void concat_in_place(Builder& builder, const NodeRow& node, const NamedTag& tag) {
-  const Desc whole(builder.dims(node.output), kFloat, tag.tag);
+  const Desc whole = builder.tagged(node.output, tag.tag);
   const Place target = builder.fresh(whole);
   size_t offset = 0;
   for (int tensor : node.inputs) {
-    const Desc part(builder.dims(tensor), kFloat, tag.tag);
+    const Desc part = builder.tagged(tensor, tag.tag);
     const Place place{target.buffer, offset};
     const bool is_there = builder.layout(tensor) == part && builder.adopt(builder.value(tensor), place);
     if (!is_there) builder.reorder(builder.value(tensor), part, place);
@@ -54,8 +54,8 @@ inline void concat(Builder& builder, const NodeRow& node) {
   const NamedTag tag = common_layout(builder, node, axis);
   if (is_sequence(dims, axis, tag) && !builder.is_folding()) return concat_in_place(builder, node, tag);
   std::vector<Desc> parts;
-  for (int tensor : node.inputs) parts.emplace_back(builder.dims(tensor), kFloat, tag.tag);
-  const Desc whole(dims, kFloat, tag.tag);
+  for (int tensor : node.inputs) parts.push_back(builder.tagged(tensor, tag.tag));
+  const Desc whole = builder.tagged(node.output, tag.tag);
   const dnnl::concat::primitive_desc pd(cpu(), whole, axis, parts, Builder::attributes());
   std::vector<Argument> arguments;
   for (int index = 0; index < node.inputs.size; ++index) {

@@ -54,14 +54,14 @@ inline int64_t row_offset(const Dims& dims, const Dims& strides, int64_t row) {
 inline const float* floats(const char* pointer) { return reinterpret_cast<const float*>(pointer); }
 inline float* floats(char* pointer) { return reinterpret_cast<float*>(pointer); }
 
-// Adds a kernel over plain operands that makes a plain result.
+// Adds a kernel over plain operands that makes a plain result, all of them float32.
 inline void add_plain_kernel(Builder& builder, const NodeRow& node, Kernel kernel, const char* label) {
   std::vector<Argument> arguments;
   for (int tensor : node.inputs) {
-    const Desc desc = plain(builder.dims(tensor));
+    const Desc desc = plain(builder.dims(tensor), kFloat);
     arguments.push_back({DNNL_ARG_MULTIPLE_SRC, desc, builder.fetch(tensor, desc)});
   }
-  const Desc desc = plain(builder.dims(node.output));
+  const Desc desc = plain(builder.dims(node.output), kFloat);
   const Place place = builder.fresh(desc);
   arguments.push_back({DNNL_ARG_DST, desc, place});
   builder.add_kernel(std::move(kernel), std::move(arguments), label);
@@ -139,7 +139,7 @@ inline void rms_norm(Builder& builder, const NodeRow& node) {
 
 // ints: padding before each axis; floats: the value. Fills the whole, then copies the operand into its place.
 inline void pad(Builder& builder, const NodeRow& node) {
-  const Desc whole = plain(builder.dims(node.output));
+  const Desc whole = plain(builder.dims(node.output), kFloat);
   const Dims strides = whole.get_strides();
   const Place target = builder.fresh(whole);
   const int64_t count = volume(builder.dims(node.output), 0, strides.size());

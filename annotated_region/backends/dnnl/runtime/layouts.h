@@ -14,8 +14,21 @@ using Tag = dnnl::memory::format_tag;
 
 inline dnnl::algorithm algorithm_of(dnnl_alg_kind_t kind) { return static_cast<dnnl::algorithm>(kind); }
 
-constexpr auto kFloat = dnnl::memory::data_type::f32;
-constexpr auto kTruth = dnnl::memory::data_type::u8;
+using DataType = dnnl::memory::data_type;
+
+constexpr auto kFloat = DataType::f32;
+
+// How oneDNN stores the elements of a tensor.
+inline DataType data_type_of(Type type) {
+  switch (type) {
+    case Type::float32: return DataType::f32;
+    case Type::truth: return DataType::u8;
+    case Type::int8: return DataType::s8;
+    case Type::uint8: return DataType::u8;
+    case Type::int32: return DataType::s32;
+  }
+  return DataType::undef;
+}
 
 inline Dims dense_strides(const Dims& dims) {
   Dims strides(dims.size(), 1);
@@ -25,9 +38,11 @@ inline Dims dense_strides(const Dims& dims) {
   return strides;
 }
 
-inline Desc plain(const Dims& dims) { return Desc(dims, kFloat, dense_strides(dims)); }
+inline Desc plain(const Dims& dims, DataType type) { return Desc(dims, type, dense_strides(dims)); }
 
-inline Desc any(const Dims& dims) { return Desc(dims, kFloat, Tag::any); }
+inline Desc any(const Dims& dims, DataType type) { return Desc(dims, type, Tag::any); }
+
+inline size_t element_bytes(const Desc& desc) { return dnnl::memory::data_type_size(desc.get_data_type()); }
 
 inline bool is_blocked_kind(const Desc& desc) {
   return desc.get_format_kind() == dnnl::memory::format_kind::blocked;
@@ -40,7 +55,7 @@ inline bool is_dense(const Desc& desc) {
   if (!is_strided(desc)) return true;
   size_t count = 1;
   for (int64_t extent : desc.get_dims()) count *= static_cast<size_t>(extent);
-  return desc.get_size() == count * sizeof(float);
+  return desc.get_size() == count * element_bytes(desc);
 }
 
 struct Run {
@@ -140,7 +155,7 @@ inline Desc restrided(const Desc& desc, const Dims& dims) {
     }
     lay_run(dims, group.to_first, group.to_last, innermost, result);
   }
-  return Desc(dims, kFloat, result);
+  return Desc(dims, desc.get_data_type(), result);
 }
 
 // Where a reshape has to copy: dense layouts before and after it that keep the order of the groups in memory, so
@@ -163,12 +178,14 @@ inline std::pair<Desc, Desc> reordered_for(const Desc& desc, const Dims& dims) {
     lay_run(dims, group.to_first, group.to_last, stride, after);
     for (size_t axis = group.from_first; axis < group.from_last; ++axis) stride *= from[axis];
   }
-  return {Desc(from, kFloat, before), Desc(dims, kFloat, after)};
+  const DataType type = desc.get_data_type();
+  return {Desc(from, type, before), Desc(dims, type, after)};
 }
 
 // A view of `desc` with other extents, or no descriptor where the bytes would have to move.
 inline Desc reshaped(const Desc& desc, const Dims& dims) {
-  if (same_bytes(desc, plain(desc.get_dims()))) return plain(dims);
+  const DataType type = desc.get_data_type();
+  if (same_bytes(desc, plain(desc.get_dims(), type))) return plain(dims, type);
   if (is_strided(desc)) return restrided(desc, dims);
   return desc.reshape(dims, /*allow_empty=*/true);
 }
@@ -212,6 +229,14 @@ inline const NamedTag* tag_of(const Desc& desc) {
     if (Desc(dims, desc.get_data_type(), named.tag) == desc) return &named;
   }
   return nullptr;
+}
+
+// The same order in memory for elements of another type; the plain one if the order has no name.
+inline Desc retyped(const Desc& desc, DataType type) {
+  if (desc.get_data_type() == type) return desc;
+  if (is_strided(desc)) return Desc(desc.get_dims(), type, desc.get_strides());
+  const NamedTag* tag = tag_of(desc);
+  return tag == nullptr ? plain(desc.get_dims(), type) : Desc(desc.get_dims(), type, tag->tag);
 }
 
 inline std::string layout_name(const Desc& desc) {

@@ -38,7 +38,7 @@ class PostOps {
         continue;
       }
       note_ += post.operand < 0 ? " +eltwise" : " +binary";
-      append(chain, post, is_full(post) ? native : plain_or_none(post));
+      append(chain, post, is_full(post) ? retyped(native, builder_.type(post.operand)) : plain_or_none(post));
     }
     return with(chain);
   }
@@ -48,7 +48,7 @@ class PostOps {
     for (int index = 0; index < node_.post_ops.size; ++index) {
       const PostOpRow& post = node_.post_ops[index];
       if (post.operand < 0 || post.operand == accumulator_) continue;
-      const Desc desc = is_full(post) ? native : plain(builder_.dims(post.operand));
+      const Desc desc = is_full(post) ? retyped(native, builder_.type(post.operand)) : builder_.plain(post.operand);
       const Place place = builder_.fetch(post.operand, desc);
       arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_SRC_1, desc, place});
     }
@@ -72,7 +72,7 @@ class PostOps {
   }
 
   Desc plain_or_none(const PostOpRow& post) const {
-    return post.operand < 0 ? Desc() : plain(builder_.dims(post.operand));
+    return post.operand < 0 ? Desc() : builder_.plain(post.operand);
   }
 
   static void append(dnnl::post_ops& chain, const PostOpRow& post, const Desc& operand) {

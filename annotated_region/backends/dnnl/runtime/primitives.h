@@ -33,7 +33,7 @@ inline std::vector<Desc> preferred_layouts(Builder& builder, int src) {
   const Dims& dims = builder.dims(src);
   for (const NamedTag& named : tags_of_rank(static_cast<int>(dims.size()))) {
     const bool fits = named.block > 1 && dims[1] % named.block == 0;
-    if (fits && builder.concatenates_channels()) layouts.emplace_back(dims, kFloat, named.tag);
+    if (fits && builder.concatenates_channels()) layouts.push_back(builder.tagged(src, named.tag));
   }
   return layouts;
 }
@@ -49,9 +49,9 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
   const Dims dilation = slice(node.ints, rank, rank);
   const Dims before = slice(node.ints, 2 * rank, rank);
   const Dims after = slice(node.ints, 3 * rank, rank);
-  const Desc bias_desc = bias < 0 ? Desc() : plain(builder.dims(bias));
+  const Desc bias_desc = bias < 0 ? Desc() : builder.plain(bias);
   const auto create = [&](const dnnl::primitive_attr& attr, const Desc& from, const Desc& dst) {
-    return typename Forward::primitive_desc(cpu(), kInference, algorithm, from, any(builder.dims(weights)), bias_desc,
+    return typename Forward::primitive_desc(cpu(), kInference, algorithm, from, builder.any(weights), bias_desc,
                                             dst, strides, dilation, before, after, attr, /*allow_empty=*/true);
   };
   const auto make = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
@@ -59,11 +59,11 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
       auto pd = create(attr, layout, dst);
       if (is_fast(pd)) return pd;
     }
-    auto pd = create(attr, any(builder.dims(src)), dst);
+    auto pd = create(attr, builder.any(src), dst);
     if (is_fast(pd)) return pd;
     for (const NamedTag& named : tags_of_rank(static_cast<int>(builder.dims(src).size()))) {
       if (!named.channels_last) continue;
-      auto last = create(attr, Desc(builder.dims(src), kFloat, named.tag), dst);
+      auto last = create(attr, builder.tagged(src, named.tag), dst);
       if (is_fast(last)) return last;
     }
     if (!pd) throw std::runtime_error("oneDNN has no convolution with these parameters");
@@ -76,7 +76,7 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
     if (bias >= 0) arguments.push_back({DNNL_ARG_BIAS, bias_desc, builder.fetch(bias, bias_desc)});
     return arguments;
   };
-  add_fused(builder, node, any(builder.dims(node.output)), make, bind);
+  add_fused(builder, node, builder.any(node.output), make, bind);
 }
 
 inline void convolution(Builder& builder, const NodeRow& node) {
@@ -94,7 +94,7 @@ inline Desc matrix_layout(Builder& builder, int tensor) {
     const Dims strides = desc.get_strides();
     if (strides.back() == 1 || strides[strides.size() - 2] == 1) return desc;
   }
-  return plain(builder.dims(tensor));
+  return builder.plain(tensor);
 }
 
 // inputs: two stacks of matrices, and a bias of the same rank.
@@ -103,8 +103,8 @@ inline void matmul(Builder& builder, const NodeRow& node) {
   const int right = node.inputs[1];
   const int bias = node.inputs.size > 2 ? node.inputs[2] : -1;
   const Desc left_desc = matrix_layout(builder, left);
-  const Desc right_desc = builder.is_constant(right) ? any(builder.dims(right)) : matrix_layout(builder, right);
-  const Desc bias_desc = bias < 0 ? Desc() : plain(builder.dims(bias));
+  const Desc right_desc = builder.is_constant(right) ? builder.any(right) : matrix_layout(builder, right);
+  const Desc bias_desc = bias < 0 ? Desc() : builder.plain(bias);
   const auto make = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
     return dnnl::matmul::primitive_desc(cpu(), left_desc, right_desc, bias_desc, dst, attr);
   };
@@ -115,7 +115,7 @@ inline void matmul(Builder& builder, const NodeRow& node) {
     if (bias >= 0) arguments.push_back({DNNL_ARG_BIAS, bias_desc, builder.fetch(bias, bias_desc)});
     return arguments;
   };
-  add_fused(builder, node, plain(builder.dims(node.output)), make, bind);
+  add_fused(builder, node, builder.plain(node.output), make, bind);
 }
 
 // ints: window (0: the whole extent), strides, dilations less one, padding before, padding after.
@@ -136,14 +136,14 @@ inline void pooling(Builder& builder, const NodeRow& node) {
     after[axis] = std::max(after[axis], reach - in[axis + 2] - before[axis]);
   }
   const auto create = [&](const Desc& from) {
-    return dnnl::pooling_forward::primitive_desc(cpu(), kInference, algorithm_of(node.algorithm), from, any(out), strides, window,
+    return dnnl::pooling_forward::primitive_desc(cpu(), kInference, algorithm_of(node.algorithm), from, builder.any(node.output), strides, window,
                                                  dilation, before, after, Builder::attributes(),
                                                  /*allow_empty=*/true);
   };
   Desc from = builder.dense(src);
   auto pd = create(from);
   if (!pd) {
-    from = plain(in);
+    from = builder.plain(src);
     pd = create(from);
   }
   if (!pd) throw std::runtime_error("oneDNN has no pooling with these parameters");
@@ -188,11 +188,11 @@ inline void binary(Builder& builder, const NodeRow& node) {
   if (builder.dims(left) == builder.dims(right)) {
     candidates.emplace_back(desc, desc);
   } else {
-    candidates.emplace_back(desc, plain(builder.dims(right)));
+    candidates.emplace_back(desc, builder.plain(right));
     const NamedTag* tag = tag_of(desc);
-    if (tag != nullptr) candidates.emplace_back(desc, Desc(builder.dims(right), kFloat, tag->tag));
+    if (tag != nullptr) candidates.emplace_back(desc, builder.tagged(right, tag->tag));
   }
-  candidates.emplace_back(plain(builder.dims(left)), plain(builder.dims(right)));
+  candidates.emplace_back(builder.plain(left), builder.plain(right));
   candidates.push_back(candidates.front());  // slow, but always there
   for (const auto& [from, other] : candidates) {
     PostOps chain(builder, node);
@@ -218,7 +218,7 @@ inline void batch_norm(Builder& builder, const NodeRow& node) {
   std::vector<Argument> arguments;
   for (int role = 0; role < 4; ++role) {
     const int tensor = node.inputs[role + 1];
-    const Desc vector = plain(builder.dims(tensor));
+    const Desc vector = builder.plain(tensor);
     arguments.push_back({roles[role], vector, builder.fetch(tensor, vector)});
   }
   add_pointwise(builder, node, pd, desc, std::move(arguments), node.ints[0] != 0 ? " +relu" : "");
@@ -227,7 +227,7 @@ inline void batch_norm(Builder& builder, const NodeRow& node) {
 // inputs: data, and scale and shift or neither; floats: epsilon. Over the last axis.
 inline void layer_norm(Builder& builder, const NodeRow& node) {
   using Flags = dnnl::normalization_flags;
-  const Desc desc = plain(builder.dims(node.inputs[0]));
+  const Desc desc = builder.plain(node.inputs[0]);
   const bool is_affine = node.inputs.size > 1;
   const dnnl::layer_normalization_forward::primitive_desc pd(
       cpu(), kInference, desc, desc, node.floats[0], is_affine ? Flags::use_scale | Flags::use_shift : Flags::none,
@@ -236,7 +236,7 @@ inline void layer_norm(Builder& builder, const NodeRow& node) {
   const int roles[] = {DNNL_ARG_SCALE, DNNL_ARG_SHIFT};
   for (int role = 0; role < 2 && is_affine; ++role) {
     const int tensor = node.inputs[role + 1];
-    const Desc vector = plain(builder.dims(tensor));
+    const Desc vector = builder.plain(tensor);
     arguments.push_back({roles[role], vector, builder.fetch(tensor, vector)});
   }
   add_pointwise(builder, node, pd, desc, std::move(arguments), "");
@@ -245,7 +245,7 @@ inline void layer_norm(Builder& builder, const NodeRow& node) {
 // inputs: data, slopes for the negative side, of the same rank.
 inline void prelu(Builder& builder, const NodeRow& node) {
   const Desc desc = builder.dense(node.inputs[0]);
-  const Desc slopes = plain(builder.dims(node.inputs[1]));
+  const Desc slopes = builder.plain(node.inputs[1]);
   const dnnl::prelu_forward::primitive_desc pd(cpu(), kInference, desc, slopes, desc, Builder::attributes());
   add_pointwise(builder, node, pd, desc,
                 {{DNNL_ARG_WEIGHTS, slopes, builder.fetch(node.inputs[1], slopes)}}, "");
@@ -256,7 +256,7 @@ inline void resampling(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
   const Desc from = builder.dense(src);
   const dnnl::resampling_forward::primitive_desc pd(cpu(), kInference, algorithm_of(node.algorithm), from,
-                                                    any(builder.dims(node.output)), Builder::attributes());
+                                                    builder.any(node.output), Builder::attributes());
   const Place place = builder.fresh(pd.dst_desc());
   builder.add_step(pd, {{DNNL_ARG_SRC, from, builder.fetch(src, from)}, {DNNL_ARG_DST, pd.dst_desc(), place}},
                    layout_name(pd.dst_desc()));
@@ -287,8 +287,8 @@ inline void lrn(Builder& builder, const NodeRow& node) {
 // The result has the rank of the operand, with extent one along the reduced axes.
 inline void reduction(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
-  const Desc from = plain(builder.dims(src));
-  const Desc to = plain(builder.dims(node.output));
+  const Desc from = builder.plain(src);
+  const Desc to = builder.plain(node.output);
   // oneDNN reduces no axis of extent one alone; sum, mean, largest and smallest of one number are that number.
   if (builder.dims(src) == builder.dims(node.output)) return builder.define(node.output, to, builder.fetch(src, from));
   const dnnl::reduction::primitive_desc pd(cpu(), algorithm_of(node.algorithm), from, to, 0.0f, 0.0f, Builder::attributes());

@@ -47,6 +47,24 @@ inline std::string text_of(const int64_t* extents, int rank) {
   return text.str();
 }
 
+// A type as the caller's tensors state it.
+struct Foreign {
+  int code;
+  int bits;
+  const char* name;
+};
+
+inline Foreign foreign(Type type) {
+  switch (type) {
+    case Type::float32: return {kDLFloat, 32, "float32"};
+    case Type::truth: return {kDLBool, 8, "bool"};
+    case Type::int8: return {kDLInt, 8, "int8"};
+    case Type::uint8: return {kDLUInt, 8, "uint8"};
+    case Type::int32: return {kDLInt, 32, "int32"};
+  }
+  return {};
+}
+
 class Region {
  public:
   explicit Region(const GraphTable& graph) : graph_(graph) {
@@ -166,11 +184,9 @@ class Region {
                                 << text_of(tensor->shape, tensor->ndim) << "; expected "
                                 << text_of(dims.data(), rank);
     }
-    const bool is_truth = graph_.tensors[expected].is_truth;
-    const int code = is_truth ? kDLBool : kDLFloat;
-    if (tensor->dtype.code != code || tensor->dtype.bits != (is_truth ? 8 : 32) || tensor->dtype.lanes != 1) {
-      TVM_FFI_THROW(TypeError) << graph_.symbol << ": " << role << " " << position << " is not "
-                               << (is_truth ? "bool" : "float32");
+    const Foreign type = foreign(graph_.tensors[expected].type);
+    if (tensor->dtype.code != type.code || tensor->dtype.bits != type.bits || tensor->dtype.lanes != 1) {
+      TVM_FFI_THROW(TypeError) << graph_.symbol << ": " << role << " " << position << " is not " << type.name;
     }
     if (tensor->device.device_type != kDLCPU) {
       TVM_FFI_THROW(ValueError) << graph_.symbol << ": " << role << " " << position << " is not in CPU memory";

@@ -23,12 +23,15 @@ enum class Kind {
 
 enum class Source { computed, input, constant };
 
+// Truth values, one byte each, exist at the border of the region only; inside they are the numbers 0 and 1.
+enum class Type { float32, truth, int8, uint8, int32 };
+
 // An extent below zero stands for expression number -1 - extent.
 struct TensorRow {
   List<int64_t> extents;
   Source source;
   int index;
-  bool is_truth;  // truth values, one byte each, at the border of the region; numbers otherwise
+  Type type;
 };
 
 struct PostOpRow {

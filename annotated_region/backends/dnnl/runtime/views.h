@@ -9,7 +9,7 @@ inline void reshape(Builder& builder, const NodeRow& node) {
   const Dims& dims = builder.dims(node.output);
   const Desc view = reshaped(builder.layout(src), dims);
   if (view) return builder.define(node.output, view, builder.value(src).place);
-  const Desc from = is_strided(builder.layout(src)) ? builder.layout(src) : plain(builder.dims(src));
+  const Desc from = is_strided(builder.layout(src)) ? builder.layout(src) : builder.plain(src);
   const auto [before, after] = reordered_for(from, dims);
   builder.define(node.output, after, builder.fetch(src, before));
 }
@@ -18,34 +18,34 @@ inline void reshape(Builder& builder, const NodeRow& node) {
 inline void permute(Builder& builder, const NodeRow& node) {
   const Desc view = permuted(builder.layout(node.inputs[0]), node.ints);
   if (view) return builder.define(node.output, view, builder.value(node.inputs[0]).place);
-  const Desc from = plain(builder.dims(node.inputs[0]));
+  const Desc from = builder.plain(node.inputs[0]);
   builder.define(node.output, permuted(from, node.ints), builder.fetch(node.inputs[0], from));
 }
 
 // ints: for each axis where the part begins, then its step.
 inline void slice(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
-  const Desc from = is_strided(builder.layout(src)) ? builder.layout(src) : plain(builder.dims(src));
+  const Desc from = is_strided(builder.layout(src)) ? builder.layout(src) : builder.plain(src);
   Place place = builder.fetch(src, from);
   Dims strides = from.get_strides();
   const int rank = static_cast<int>(strides.size());
   for (int axis = 0; axis < rank; ++axis) {
-    place.offset += node.ints[axis] * strides[axis] * sizeof(float);
+    place.offset += node.ints[axis] * strides[axis] * element_bytes(from);
     strides[axis] *= node.ints[rank + axis];
   }
   const Dims& dims = builder.dims(node.output);
   for (int axis = rank - 1; axis >= 0; --axis) {  // what stands alone has no distance; oneDNN's reorder agrees
     if (dims[axis] == 1) strides[axis] = axis + 1 < rank ? strides[axis + 1] * dims[axis + 1] : 1;
   }
-  builder.define(node.output, Desc(dims, kFloat, strides), place);
+  builder.define(node.output, Desc(dims, from.get_data_type(), strides), place);
 }
 
-// Between truth values (one byte, at the border of the region) and numbers, as one row: for some shapes oneDNN
-// takes a reorder from numbers to bytes for one of recurrent networks, and then cannot create it.
+// The same numbers in another type, as one row: for some shapes oneDNN takes a reorder from numbers to bytes for
+// one of recurrent networks, and then cannot create it.
 inline void cast(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
-  const Desc to = builder.border(node.output);
-  const Desc from(builder.dims(src), to.get_data_type() == kTruth ? kFloat : kTruth, dense_strides(builder.dims(src)));
+  const Desc from = builder.plain(src);
+  const Desc to = builder.plain(node.output);
   int64_t count = 1;
   for (int64_t extent : builder.dims(src)) count *= extent;
   const Value row{Desc({count}, from.get_data_type(), Dims{1}), builder.fetch(src, from)};
