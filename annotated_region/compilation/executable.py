@@ -10,6 +10,7 @@ from tvm.relax.vm_build import VMExecutable
 from tvm.support import cc
 
 from annotated_region.compilation.code_generation import external_functions, generate_code
+from annotated_region.compilation.objects import SharedLibraryLinker
 from annotated_region.errors import BackendUnavailableError, BuildError
 from annotated_region.functions.modules import require_well_formed
 from annotated_region.targets.backend import Backend, backend_of, unavailability
@@ -29,7 +30,7 @@ class LinkedExecutable(VMExecutable):  # type: ignore[misc]
         self.options = options
 
     def export_library(self, file_name: str, **kwargs: Any) -> Any:
-        """Compile and link everything into one shared library.
+        """Compile and link everything into one shared library; code that was compiled before is only linked.
 
         Parameters
         ----------
@@ -54,6 +55,8 @@ class LinkedExecutable(VMExecutable):  # type: ignore[misc]
                 "install g++) or name it in the environment variable CXX"
             )
         options = [*self.options, *kwargs.pop("options", ())]
+        if kwargs.get("fcompile") is None and str(file_name).endswith(".so"):
+            kwargs["fcompile"] = SharedLibraryLinker()
         try:
             return super().export_library(file_name, options=options, **kwargs)
         except RuntimeError as error:

@@ -8,8 +8,6 @@ hold the runtime's text and are compiled as they are.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -19,9 +17,11 @@ from pathlib import Path
 from tvm.support import cc
 
 from annotated_region.backends.dnnl.emission import runtime_text
-from annotated_region.cache import private_cache_folder
+from annotated_region.compilation.objects import kept_object
 
 __all__ = ["runtime_object"]
+
+HEADERS = ("apache-tvm-ffi", "onednn-devel-cpu-gomp")
 
 
 def runtime_object(options: Sequence[str]) -> Path | None:
@@ -33,32 +33,14 @@ def runtime_object(options: Sequence[str]) -> Path | None:
         Options for the compiler, one word each.
     """
     compiler = cc.get_cc()
-    folder = private_cache_folder()
-    if not compiler or folder is None:
-        return None
-    try:
-        identity = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
+    if not compiler:
         return None
     text = runtime_text()
-    path = folder / f"dnnl-runtime-{_fingerprint(text, compiler, identity, *options)}.o"
-    return path if path.exists() or _compile(text, compiler, options, path) else None
-
-
-def _fingerprint(*parts: str) -> str:
-    versions = [f"{name} {version(name)}" for name in ("apache-tvm-ffi", "onednn-devel-cpu-gomp")]
-    return hashlib.sha256("\0".join((*parts, *versions)).encode()).hexdigest()[:24]
-
-
-def _compile(text: str, compiler: str, options: Sequence[str], path: Path) -> bool:
-    """Compile into a temporary file and move it into place, so that concurrent builds see all or nothing."""
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            source, result = Path(folder, "runtime.cc"), Path(folder, "runtime.o")
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "runtime.cc")
             source.write_text(text, encoding="utf-8")
-            command = [compiler, *options, "-fPIC", "-c", str(source), "-o", str(result)]
-            subprocess.run(command, capture_output=True, check=True)
-            os.replace(result, path)
+            versions = (f"{name} {version(name)}" for name in HEADERS)
+            return kept_object(source, compiler, options, [text, *versions])
     except (OSError, subprocess.CalledProcessError):
-        return False
-    return True
+        return None

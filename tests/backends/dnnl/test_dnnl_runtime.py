@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tvm
-from dnnl_harness import Offloaded, needs_onednn, offload, run
+from dnnl_harness import Offloaded, external_functions, needs_onednn, offload, run
 from tvm import relax, tirx
 from tvm.relax import op
 
 import annotated_region as ar
+from annotated_region.backends.dnnl import codegen
+from annotated_region.backends.dnnl.graph import Graph
 
 
 def weights(*shape: int) -> np.ndarray:
@@ -200,6 +205,43 @@ def test_truth_values_cross_the_border_as_bytes() -> None:
     function = offloaded.linked.get_function(symbol, query_imports=True)
     with pytest.raises(TypeError, match=f"{symbol}: input 0 is not bool"):
         function(tensor(2, 1, dtype="int8"), *(tensor(2, 3) for _ in range(4)))
+
+
+def damaged(symbol: str, ints: tuple[int, ...]) -> Callable[..., Graph]:
+    """What the code generator makes of functions, with other parameters in the last node of one of them."""
+    original = codegen.region_graph
+
+    def region_graph(function: relax.Function, names: Mapping[Any, str]) -> Graph:
+        graph = original(function, names)
+        if graph.symbol == symbol:
+            graph.nodes[-1] = replace(graph.nodes[-1], ints=ints)
+        return graph
+
+    return region_graph
+
+
+@needs_onednn
+def test_an_error_of_onednn_names_the_function_and_harms_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = relax.BlockBuilder()
+    for axis, name in ((1, "broken"), (0, "sound")):
+        x = relax.Var("x", relax.TensorType((tirx.Var("n", "int64"), 5), "float32"))
+        with builder.function(name, [x]):
+            with builder.dataflow():
+                y = builder.emit_output(op.nn.softmax(x, axis))
+            builder.emit_func_output(y)
+    module = ar.partition(builder.finalize(), ["dnnl"], prepare=False)
+    (broken,) = (name for name in external_functions(module) if "broken" in name)
+    monkeypatch.setattr(codegen, "region_graph", damaged(broken, (7,)))  # there is no axis 7
+    library = ar.build(module).jit()
+    machine = relax.VirtualMachine(library, tvm.cpu())
+    data = np.random.default_rng(5).standard_normal((3, 5)).astype("float32")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=rf"{broken}: .*softmax.*\(oneDNN status invalid_arguments\)"):
+            run(machine, "broken", [data])
+    assert library.get_function(f"{broken}__plan_count", query_imports=True)() == 0
+    (result,) = run(machine, "sound", [data])
+    powers = np.exp(data.astype("float64"))
+    np.testing.assert_allclose(result, powers / powers.sum(0, keepdims=True), rtol=1e-5)
 
 
 @needs_onednn
