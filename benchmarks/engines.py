@@ -22,7 +22,7 @@ from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
 
-__all__ = ["BF16_ENGINES", "FAST_ENGINES", "Engine", "Setting", "tvm_alone"]
+__all__ = ["BF16_ENGINES", "FAST_ENGINES", "OURS_IN_BF16", "Engine", "Setting", "tvm_alone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +139,12 @@ FAST_ENGINES: dict[str, Callable[[Setting], Engine]] = {
     "annotated-region": on_onednn,
     **({"openvino": open_vino} if HAS_OPENVINO else {}),
 }
-# The same with operands of products rounded to bfloat16.
-BF16_ENGINES: dict[str, Callable[[Setting], Engine]] = {
+# The same with products of bfloat16.
+OURS_IN_BF16: dict[str, Callable[[Setting], Engine]] = {
     "annotated-region-bf16": partial(on_onednn, precision="bf16"),
+    "annotated-region-bf16-if-faster": partial(on_onednn, precision="bf16_if_faster"),
+}
+BF16_ENGINES: dict[str, Callable[[Setting], Engine]] = {
+    **OURS_IN_BF16,
     **({"openvino-bf16": partial(open_vino, precision="bf16")} if HAS_OPENVINO else {}),
 }

@@ -47,7 +47,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=20, help="interleaved rounds of the fast engines")
     parser.add_argument("--threads", type=int, default=2, help="threads of every engine")
     parser.add_argument("--target", default="llvm", help="TVM's target for what it compiles itself")
-    parser.add_argument("--bf16", action="store_true", help="measure products in bfloat16 as well")
+    parser.add_argument("--bf16", action="store_true", help="measure bfloat16 as well, each way")
     parser.add_argument("--tvm", action="store_true", help="measure TVM alone as well; it is slow")
     parser.add_argument("--tvm-rounds", type=int, default=3, help="rounds of TVM alone")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")

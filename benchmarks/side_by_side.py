@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from engines import BF16_ENGINES, FAST_ENGINES, Engine, Setting, tvm_alone
+from engines import BF16_ENGINES, FAST_ENGINES, OURS_IN_BF16, Engine, Setting, tvm_alone
 
 from annotated_region.testing.family_models import FAMILIES, family_model, inputs_of
 from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model
@@ -23,7 +23,10 @@ __all__ = ["MODELS", "all_well", "environment", "measured", "table"]
 
 MODELS = (*LIGHT_MODELS, *FAMILIES)
 REFERENCE = "onnxruntime"
-PEERS = {"annotated-region": ("onnxruntime", "openvino"), "annotated-region-bf16": ("openvino-bf16",)}
+FLOAT32 = ("onnxruntime", "openvino")
+PEERS = {"annotated-region": FLOAT32, **dict.fromkeys(OURS_IN_BF16, ("openvino-bf16",))}
+# What else an engine is held against: the heading, and the fastest of whom.
+OTHERS = {name: {"own fp32": ("annotated-region",), "best fp32": FLOAT32} for name in OURS_IN_BF16}
 ROUNDED = 0.05  # how far, of the largest answer, one that was computed with bfloat16 may be off
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # how far an answer may be from the reference's
 RUNS = 3  # timed runs of an engine in a round, after some that are not timed
@@ -112,11 +115,22 @@ def _figures(name: str, engine: Engine, samples: Samples, engines: Mapping[str, 
         answer, expected = engine.run(), engines[REFERENCE].run()
         figures["ratio"] = _ratio(samples[name], samples[REFERENCE])
         figures["largest_difference"] = float(np.abs(answer - expected).max())
+        figures["relative_error"] = _relative_error(answer, expected)
         figures["agrees"] = _agrees(name, answer, expected)
-    peers = [samples[peer] for peer in PEERS.get(name, ()) if peer in samples]
-    if peers:
-        figures["to_best_peer"] = max(_ratio(samples[name], peer) for peer in peers)
-    return figures
+    if (best := _to_best(name, PEERS.get(name, ()), samples)) is not None:
+        figures["to_best_peer"] = best
+    others = {what: _to_best(name, peers, samples) for what, peers in OTHERS.get(name, {}).items()}
+    return figures | {f"to {what}": best for what, best in others.items() if best is not None}
+
+
+def _to_best(name: str, peers: tuple[str, ...], samples: Samples) -> float | None:
+    """The time over that of the fastest of the peers that ran."""
+    return max((_ratio(samples[name], samples[peer]) for peer in peers if peer in samples), default=None)
+
+
+def _relative_error(answer: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference over the largest answer."""
+    return float(np.abs(answer - expected).max() / np.abs(expected).max())
 
 
 def _ratio(own: list[list[float]], other: list[list[float]]) -> float:
@@ -126,8 +140,8 @@ def _ratio(own: list[list[float]], other: list[list[float]]) -> float:
 
 
 def _agrees(name: str, answer: np.ndarray, expected: np.ndarray) -> bool:
-    if name.endswith("-bf16"):
-        return bool(np.abs(answer - expected).max() <= ROUNDED * np.abs(expected).max())
+    if name in BF16_ENGINES:
+        return _relative_error(answer, expected) <= ROUNDED
     return bool(np.allclose(answer, expected, rtol=RELATIVE, atol=ABSOLUTE))
 
 
@@ -160,11 +174,11 @@ def table(report: Figures) -> str:
     """The report as text: a line for each engine on each model, and the mean of the ratios."""
     surroundings = ", ".join(f"{key} {value}" for key, value in report["environment"].items())
     columns = f"{'median ms':>10} {'min':>9} {'max':>9} {'ratio':>7} {'to best':>8}"
-    head = f"{'model':<13} {'engine':<22} {columns}  answer"
+    head = f"{'model':<13} {'engine':<31} {columns}  answer (largest difference, of the largest answer)"
     lines = [surroundings, "", head]
     for result in report["models"]:
         for name, figures in result["engines"].items():
-            lines.append(f"{result['model']:<13} {name:<22} {_columns(figures)}")
+            lines.append(f"{result['model']:<13} {name:<31} {_columns(figures)}")
     return "\n".join([*lines, "", *_means(report)])
 
 
@@ -173,16 +187,24 @@ def _columns(figures: Figures) -> str:
         return str(figures["error"]).splitlines()[0]
     times = f"{figures['median_ms']:>10.2f} {figures['min_ms']:>9.2f} {figures['max_ms']:>9.2f}"
     answer = {True: "agrees", False: "DIFFERS", None: "-"}[figures.get("agrees")]
-    answer += f" ({figures['largest_difference']:.1e})" if "largest_difference" in figures else ""
+    if "largest_difference" in figures:
+        answer += f" ({figures['largest_difference']:.1e}, {figures['relative_error']:.1e})"
     best = f"{figures['to_best_peer']:>8.2f}" if "to_best_peer" in figures else f"{'':>8}"
     regions = f", regions: {figures['regions']}" if "regions" in figures else ""
     host = ", ".join(f"{count} {name}" for name, count in figures.get("host", {}).items())
     ratios = f"{figures.get('ratio', float('nan')):>7.2f} {best}"
-    return f"{times} {ratios}  {answer}{regions}{host and f', host: {host}'}"
+    others = "".join(f", {key} {value:.2f}" for key, value in figures.items() if key.startswith("to "))
+    return f"{times} {ratios}  {answer}{others}{regions}{host and f', host: {host}'}"
 
 
 def _means(report: Figures) -> Iterator[str]:
-    for figure, what in (("ratio", f"{REFERENCE}'s time"), ("to_best_peer", "the time of the best peer")):
+    kinds = {
+        "ratio": f"{REFERENCE}'s time",
+        "to_best_peer": "the time of the best peer",
+        "to own fp32": "its own time in fp32",
+        "to best fp32": "the time of the best peer in fp32",
+    }
+    for figure, what in kinds.items():
         ratios: dict[str, list[float]] = {}
         for result in report["models"]:
             for name, figures in result["engines"].items():

@@ -24,6 +24,7 @@ RUNTIME_FILES = (
     "layouts.h",
     "memory_plan.h",
     "plan.h",
+    "precision.h",
     "builder.h",
     "post_ops.h",
     "primitives.h",
@@ -64,7 +65,7 @@ class Embedded:
 
 
 def emit_module(
-    graphs: Sequence[Graph], fpmath: str, embedded: Mapping[str, Embedded] = MappingProxyType({})
+    graphs: Sequence[Graph], precision: str, embedded: Mapping[str, Embedded] = MappingProxyType({})
 ) -> str:
     """The translation unit of a module.
 
@@ -72,13 +73,13 @@ def emit_module(
     ----------
     graphs
         Its regions.
-    fpmath
-        The precision that oneDNN may compute float32 with: ``"strict"`` or ``"bf16"``.
+    precision
+        ``"fp32"``, ``"bf16"`` or ``"bf16_if_faster"``.
     embedded
         For regions whose constants lie in an object file, by symbol, where.
     """
     parts = [runtime_text(INTERFACE_FILES), f"#ifndef {PREBUILT}", runtime_text(RUNTIME_FILES), "#endif"]
-    parts += [emit_region(graph, fpmath, embedded.get(graph.symbol)) for graph in graphs]
+    parts += [emit_region(graph, precision, embedded.get(graph.symbol)) for graph in graphs]
     return "\n".join(parts)
 
 
@@ -88,7 +89,7 @@ def runtime_text(names: Sequence[str] = INTERFACE_FILES + RUNTIME_FILES) -> str:
     return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
 
 
-def emit_region(graph: Graph, fpmath: str, embedded: Embedded | None = None) -> str:
+def emit_region(graph: Graph, precision: str, embedded: Embedded | None = None) -> str:
     """The tables of one region and the export of its function."""
     variables = _Variables(graph)
     tensors = [_tensor(index, tensor, graph, variables) for index, tensor in enumerate(graph.tensors)]
@@ -115,7 +116,7 @@ def emit_region(graph: Graph, fpmath: str, embedded: Embedded | None = None) -> 
         f'    "{graph.symbol}",',
         "    " + ", ".join(_list(table, count) for table, count in _tables(graph, variables)) + ",",
         f"    {len(variables.expressions)}, evaluate,",
-        f"    {len(constants_of(graph))}, dnnl_fpmath_mode_{fpmath}{_place(embedded)}}};",
+        f"    {len(constants_of(graph))}, Precision::{precision}{_place(embedded)}}};",
         "}}}",
         f"ANNOTATED_REGION_EXPORT({graph.symbol}, annotated_region_dnnl::{name}::graph)",
         "",

@@ -60,19 +60,19 @@ GOLDEN = """\
         "small",
         {tensors, 5}, {nodes, 2}, {inputs, 1}, {outputs, 1}, {},
         0, evaluate,
-        2, dnnl_fpmath_mode_strict};
+        2, Precision::fp32};
     }}}
     ANNOTATED_REGION_EXPORT(small, annotated_region_dnnl::small_tables::graph)
 """
 
 
 def test_tables_of_a_convolution_with_relu() -> None:
-    assert emit_region(small_graph(), "strict") == dedent(GOLDEN)
+    assert emit_region(small_graph(), "fp32") == dedent(GOLDEN)
 
 
 def test_symbolic_extents_are_read_from_the_inputs() -> None:
     batch = tirx.Var("n", "int64")
-    text = emit_region(small_graph(batch), "strict")
+    text = emit_region(small_graph(batch), "fp32")
     assert "const VariableRow variables[] = {{0, 0}};" in text
     assert "const int64_t shape_0[] = {-1, 3, 8, 8};" in text
     assert "    e[0] = v[0];" in text
@@ -84,7 +84,7 @@ def test_expressions_over_extents_are_computed() -> None:
     data = graph.tensor((rows, 4), source=0)
     graph.inputs = [data]
     graph.outputs = [graph.add(Kind.RESHAPE, (data,), (rows * 2, tvm.tirx.floordiv(rows + 4, 2)))]
-    text = emit_region(graph, "strict")
+    text = emit_region(graph, "fp32")
     assert "e[1] = (v[0] * int64_t{2});" in text
     assert "e[2] = ((v[0] + int64_t{4}) / int64_t{2});" in text
 
@@ -93,7 +93,7 @@ def test_extent_that_no_input_tells_is_refused() -> None:
     graph = Graph("lost")
     graph.outputs = [graph.tensor((tirx.Var("n", "int64"),), source="const_0")]
     with pytest.raises(CodegenError, match="lost: target 'dnnl' cannot compute the extent n"):
-        emit_region(graph, "strict")
+        emit_region(graph, "fp32")
 
 
 def test_unit_holds_the_runtime_unless_it_is_linked() -> None:
@@ -102,4 +102,4 @@ def test_unit_holds_the_runtime_unless_it_is_linked() -> None:
     assert "struct GraphTable" in before
     assert "class Region " in rest
     assert "class Region " not in before
-    assert "dnnl_fpmath_mode_bf16" in rest
+    assert "Precision::bf16}" in rest

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -18,13 +20,32 @@ HOST = {"take", "less", "add", "where", "expand_dims", "astype"}
 """What prepares whole numbers: looking up words, and a mask of integers."""
 
 
-def on_onednn(name: str, precision: str = "fp32") -> tuple[tvm.IRModule, np.ndarray]:
-    """The partitioned model, and its answer."""
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A model that answered.
+
+    Attributes
+    ----------
+    module
+        The partitioned model.
+    answer
+        What it said.
+    plan
+        What its only region ran.
+    """
+
+    module: tvm.IRModule
+    answer: np.ndarray
+    plan: str
+
+
+def on_onednn(name: str, precision: str = "fp32") -> Ran:
     model = family_model(name, "small")
     module = ar.partition(from_onnx(model), ["dnnl"])
     library = ar.build(module, options={"dnnl": {"precision": precision}}).jit()
     (answer,) = run(relax.VirtualMachine(library, tvm.cpu()), "main", list(inputs_of(model).values()))
-    return module, answer
+    (symbol,) = external_functions(module)
+    return Ran(module, answer, str(library.get_function(f"{symbol}__plan", query_imports=True)()))
 
 
 def on_onnx_runtime(name: str) -> np.ndarray:
@@ -47,19 +68,21 @@ def ops_on_host(module: tvm.IRModule) -> set[str]:
 @needs_onednn
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_is_one_region_and_agrees_with_onnx_runtime(name: str) -> None:
-    module, answer = on_onednn(name)
-    assert len(external_functions(module)) == 1
-    assert ops_on_host(module) <= HOST
-    np.testing.assert_allclose(answer, on_onnx_runtime(name), rtol=1e-4, atol=2e-5)
+    ran = on_onednn(name)
+    assert len(external_functions(ran.module)) == 1
+    assert ops_on_host(ran.module) <= HOST
+    np.testing.assert_allclose(ran.answer, on_onnx_runtime(name), rtol=1e-4, atol=2e-5)
 
 
 @needs_onednn
-@pytest.mark.parametrize("name", ["bert", "convnext"])
+@pytest.mark.parametrize("name", FAMILIES)
 def test_bf16_rounds_a_family_by_less_than_two_per_cent(name: str) -> None:
-    """Of the largest answer. A processor without bfloat16 computes in float32 all the same."""
+    """Of the largest answer. A processor without bfloat16 computes in float32 all the same, and says so."""
     expected = on_onnx_runtime(name)
-    error = float(np.abs(on_onednn(name, "bf16")[1] - expected).max() / np.abs(expected).max())
+    ran = on_onednn(name, "bf16")
+    error = float(np.abs(ran.answer - expected).max() / np.abs(expected).max())
     assert error < 0.02
+    assert ran.plan.startswith("float32:") == (error < 1e-4)
 
 
 class Block(nn.Module):

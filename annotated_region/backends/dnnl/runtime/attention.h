@@ -48,6 +48,7 @@ struct Attention {
   int causal;  // 0: no, 1: from the upper left corner, 2: to the lower right one
   Dims mask_dims, mask_strides;
   int64_t rows, columns, depth, width, block, blocks, count;
+  bool rounds;  // the result to bfloat16
 
   // Scores and their product with the values for one block of rows of one head.
   void run(const std::vector<char*>& pointers, int64_t head, int64_t first, float* scores) const {
@@ -58,15 +59,27 @@ struct Attention {
     const float* k = floats(pointers[1]) + keys.offset(stack, head);
     const float* v = floats(pointers[2]) + values.offset(stack, head);
     const float* mask = has_mask ? floats(pointers[3]) : nullptr;
-    float* to = floats(pointers[has_mask ? 4 : 3]) + result.offset(stack, head) + first * result.row_stride();
+    char* const whole = pointers[has_mask ? 4 : 3];
+    const int64_t offset = result.offset(stack, head) + first * result.row_stride();
     multiply(queries, keys, height, columns, depth, q, k, scores, columns);
     for (int64_t row = 0; row < height; ++row) {
       const float* line = has_mask ? mask + mask_offset(head, first + row) : nullptr;
       weigh(scores + row * columns, seen(first + row), line);
     }
     const Matrices plain_scores(plain({height, columns}, kFloat));
-    multiply(plain_scores, values, height, width, columns, scores, v, to, result.row_stride());
+    if (!rounds) {
+      return multiply(plain_scores, values, height, width, columns, scores, v, floats(whole) + offset,
+                      result.row_stride());
+    }
+    float* const exact = scores + block * columns;
+    multiply(plain_scores, values, height, width, columns, scores, v, exact, width);
+    for (int64_t row = 0; row < height; ++row) {
+      round_row(exact + row * width, halves(whole) + offset + row * result.row_stride(), width);
+    }
   }
+
+  // How many numbers a thread needs room for.
+  int64_t scratch() const { return block * (columns + (rounds ? width : 0)); }
 
  private:
   // How many columns a row may look at.
@@ -101,19 +114,19 @@ struct Attention {
 };
 
 // Memory order of the result: the heads of one position side by side, as the projection behind wants them.
-inline Desc heads_side_by_side(const Dims& dims) {
-  if (dims.size() != 4) return plain(dims, kFloat);
-  return Desc(dims, kFloat, {dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3], 1});
+inline Desc heads_side_by_side(const Dims& dims, DataType type) {
+  if (dims.size() != 4) return plain(dims, type);
+  return Desc(dims, type, {dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3], 1});
 }
 
 // inputs: queries, keys as (depth, columns), values, mask; ints: kind of mask, causal; floats: scale, fill.
 inline void attention(Builder& builder, const NodeRow& node) {
   std::vector<Argument> arguments;
   for (int index = 0; index < 3; ++index) {
-    const Desc desc = matrix_layout(builder, node.inputs[index]);
+    const Desc desc = matrix_layout(builder, node.inputs[index], kFloat);
     arguments.push_back({DNNL_ARG_MULTIPLE_SRC + index, desc, builder.fetch(node.inputs[index], desc)});
   }
-  const Desc to = heads_side_by_side(builder.dims(node.output));
+  const Desc to = heads_side_by_side(builder.dims(node.output), builder.type(node.output));
   const Dims& dims = builder.dims(node.inputs[0]);
   const size_t rank = dims.size();
   const int64_t columns = builder.dims(node.inputs[1])[rank - 1];
@@ -130,10 +143,10 @@ inline void attention(Builder& builder, const NodeRow& node) {
                        Matrices(to), node.floats[0], static_cast<Mask>(node.ints[0]), node.floats[1],
                        static_cast<int>(node.ints[1]), mask_dims, repeating_strides(mask_dims), rows, columns,
                        dims[rank - 1], builder.dims(node.output)[rank - 1], block, (rows + block - 1) / block,
-                       volume(dims, 0, rank - 2)};
+                       volume(dims, 0, rank - 2), to.get_data_type() == kRounded};
   const Place place = builder.fresh(to);
   arguments.push_back({DNNL_ARG_DST, to, place});
-  const size_t share = round_up(static_cast<size_t>(block * columns) * sizeof(float), kAlignment);
+  const size_t share = round_up(static_cast<size_t>(work.scratch()) * sizeof(float), kAlignment);
   const auto kernel = [work, share](const std::vector<char*>& pointers) {
     Failure failure;
 #pragma omp parallel for

@@ -29,13 +29,14 @@ struct Constants {
 class Builder {
  public:
   Builder(const GraphTable& graph, const std::vector<Dims>& dims, Constants& constants)
-      : graph_(graph), dims_(dims), constants_(constants), values_(graph.tensors.size), plan_(new Plan) {
+      : graph_(graph), dims_(dims), constants_(constants), rounding_(graph, dims), values_(graph.tensors.size),
+        plan_(new Plan) {
     find_last_uses();
     for (int position = 0; position < graph.inputs.size; ++position) {
       Buffer buffer;
       buffer.home = Home::input;
       buffer.index = position;
-      define(graph.inputs[position], plain(graph.inputs[position]), {plan_->buffers.add(buffer), 0});
+      define(graph.inputs[position], border(graph.inputs[position]), {plan_->buffers.add(buffer), 0});
     }
     for (int tensor = 0; tensor < graph.tensors.size; ++tensor) {
       if (graph.tensors[tensor].source == Source::constant) define_constant(tensor);
@@ -48,10 +49,26 @@ class Builder {
   const Dims& dims(int tensor) const { return dims_[tensor]; }
   const Desc& layout(int tensor) const { return values_[tensor].front().desc; }
 
-  // What the elements of a tensor are.
-  DataType type(int tensor) const { return data_type_of(graph_.tensors[tensor].type); }
+  // What the elements of a tensor are stored as: as it was made, or as the current node is to make it.
+  DataType type(int tensor) const {
+    return values_[tensor].empty() ? made_type(tensor) : layout(tensor).get_data_type();
+  }
 
-  // The layout of a tensor in which it crosses the border of the region.
+  // What the current node takes a factor of a product as.
+  DataType factor_type(int tensor) const {
+    if (rounds()) return kRounded;
+    return type(tensor) == kRounded ? kFloat : type(tensor);
+  }
+
+  // Whether the current node is a product of bfloat16; and that it is not to be one after all.
+  bool rounds() const { return rounding_.rounds(node_) && !folding_; }
+  void stay_in_float32() { rounding_.refuse(node_); }
+
+  // How a tensor crosses the border of the region.
+  Desc border(int tensor) const {
+    return annotated_region_dnnl::plain(dims_[tensor], data_type_of(graph_.tensors[tensor].type));
+  }
+
   Desc plain(int tensor) const { return annotated_region_dnnl::plain(dims_[tensor], type(tensor)); }
 
   // That the primitive may choose the layout of a tensor.
@@ -178,11 +195,30 @@ class Builder {
       }
       plan_->scratchpad_bytes = std::max(plan_->scratchpad_bytes, plan_->steps[index].scratchpad);
     }
+    plan_->heading = rounding_.note();
     plan_->arena_bytes = round_up(plan_->buffers.pack(), kAlignment);
     return plan_;
   }
 
  private:
+  // Products leave float32 behind only for other products, what prepares their operands does as they need it, and
+  // what computes in between leaves the type as it is.
+  DataType made_type(int tensor) const {
+    const DataType stated = data_type_of(graph_.tensors[tensor].type);
+    const NodeRow& node = graph_.nodes[node_];
+    if (stated != kFloat || folding_) return stated;
+    if (rounding_.follows(node.kind)) return followed_type(node);
+    const bool may_round = rounds() || rounding_.rounds_result(node.kind);
+    return may_round && rounding_.wants(tensor) ? kRounded : stated;
+  }
+
+  DataType followed_type(const NodeRow& node) const {
+    for (int tensor : node.inputs) {
+      if (node.kind == Kind::concat && type(tensor) == kRounded) return kRounded;
+    }
+    return type(node.inputs[0]);
+  }
+
   Home home(const Place& place) const { return plan_->buffers.root(place).home; }
 
   template <typename PrimitiveDesc>
@@ -236,7 +272,7 @@ class Builder {
     Buffer buffer;
     buffer.home = Home::constant;
     buffer.data = constants_.data[graph_.tensors[tensor].index];
-    define(tensor, plain(tensor), {plan_->buffers.add(buffer), 0});
+    define(tensor, border(tensor), {plan_->buffers.add(buffer), 0});
   }
 
   static void allocate(Buffer& buffer) {
@@ -288,7 +324,7 @@ class Builder {
 
   // Puts a result where the caller wants it: its buffer becomes the caller's tensor if the layouts agree.
   void deliver(int tensor, int position) {
-    const Desc wanted = plain(tensor);
+    const Desc wanted = border(tensor);
     for (const Value& candidate : values_[tensor]) {
       if (!same_bytes(candidate.desc, wanted)) continue;
       const Place place = plan_->buffers.resolve(candidate.place);
@@ -307,6 +343,7 @@ class Builder {
   const GraphTable& graph_;
   const std::vector<Dims>& dims_;
   Constants& constants_;
+  Rounding rounding_;
   std::vector<std::vector<Value>> values_;
   std::vector<int> family_;
   std::vector<int> last_use_;

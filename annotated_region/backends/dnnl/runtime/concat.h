@@ -38,7 +38,7 @@ inline void concat_in_place(Builder& builder, const NodeRow& node, const NamedTa
   const Place target = builder.fresh(whole);
   size_t offset = 0;
   for (int tensor : node.inputs) {
-    const Desc part = builder.tagged(tensor, tag.tag);
+    const Desc part(builder.dims(tensor), whole.get_data_type(), tag.tag);
     const Place place{target.buffer, offset};
     const bool is_there = builder.layout(tensor) == part && builder.adopt(builder.value(tensor), place);
     if (!is_there) builder.reorder(builder.value(tensor), part, place);
@@ -53,9 +53,9 @@ inline void concat(Builder& builder, const NodeRow& node) {
   const Dims& dims = builder.dims(node.output);
   const NamedTag tag = common_layout(builder, node, axis);
   if (is_sequence(dims, axis, tag) && !builder.is_folding()) return concat_in_place(builder, node, tag);
-  std::vector<Desc> parts;
-  for (int tensor : node.inputs) parts.push_back(builder.tagged(tensor, tag.tag));
   const Desc whole = builder.tagged(node.output, tag.tag);
+  std::vector<Desc> parts;
+  for (int tensor : node.inputs) parts.emplace_back(builder.dims(tensor), whole.get_data_type(), tag.tag);
   const dnnl::concat::primitive_desc pd(cpu(), whole, axis, parts, Builder::attributes());
   std::vector<Argument> arguments;
   for (int index = 0; index < node.inputs.size; ++index) {

@@ -26,12 +26,6 @@ class Failure {
   std::exception_ptr first_;
 };
 
-inline int64_t volume(const Dims& dims, size_t first, size_t last) {
-  int64_t product = 1;
-  for (size_t axis = first; axis < last; ++axis) product *= dims[axis];
-  return product;
-}
-
 // The strides of a plain tensor that is repeated along its axes of extent one.
 inline Dims repeating_strides(const Dims& in) {
   Dims strides = dense_strides(in);
@@ -53,18 +47,19 @@ inline int64_t row_offset(const Dims& dims, const Dims& strides, int64_t row) {
 
 inline const float* floats(const char* pointer) { return reinterpret_cast<const float*>(pointer); }
 inline float* floats(char* pointer) { return reinterpret_cast<float*>(pointer); }
+inline uint16_t* halves(char* pointer) { return reinterpret_cast<uint16_t*>(pointer); }
 
-// Adds a kernel over plain operands that makes a plain result, all of them float32.
-inline void add_plain_kernel(Builder& builder, const NodeRow& node, Kernel kernel, const char* label) {
+// Adds a kernel over plain operands of float32 that makes a plain result.
+inline void add_plain_kernel(Builder& builder, const NodeRow& node, Kernel kernel, const std::string& label) {
   std::vector<Argument> arguments;
   for (int tensor : node.inputs) {
     const Desc desc = plain(builder.dims(tensor), kFloat);
     arguments.push_back({DNNL_ARG_MULTIPLE_SRC, desc, builder.fetch(tensor, desc)});
   }
-  const Desc desc = plain(builder.dims(node.output), kFloat);
+  const Desc desc = builder.plain(node.output);
   const Place place = builder.fresh(desc);
   arguments.push_back({DNNL_ARG_DST, desc, place});
-  builder.add_kernel(std::move(kernel), std::move(arguments), label);
+  builder.add_kernel(std::move(kernel), std::move(arguments), label + " " + layout_name(desc));
   builder.define(node.output, desc, place);
 }
 
@@ -125,13 +120,19 @@ inline void rms_norm(Builder& builder, const NodeRow& node) {
   const Dims dims = builder.dims(node.output);
   const float epsilon = node.floats[0];
   const std::vector<float> ones(node.inputs.size > 1 ? 0 : dims.back(), 1.0f);
-  const auto kernel = [dims, epsilon, ones](const std::vector<char*>& pointers) {
+  const bool rounds = builder.type(node.output) == kRounded;
+  const auto kernel = [dims, epsilon, ones, rounds](const std::vector<char*>& pointers) {
     const int64_t size = dims.back();
     const int64_t rows = volume(dims, 0, dims.size() - 1);
     const float* scale = ones.empty() ? floats(pointers[1]) : ones.data();
 #pragma omp parallel for
     for (int64_t row = 0; row < rows; ++row) {
-      normalize_row(floats(pointers[0]) + row * size, scale, floats(pointers.back()) + row * size, size, epsilon);
+      const float* from = floats(pointers[0]) + row * size;
+      if (rounds) {
+        normalize_row(from, scale, halves(pointers.back()) + row * size, size, epsilon);
+      } else {
+        normalize_row(from, scale, floats(pointers.back()) + row * size, size, epsilon);
+      }
     }
   };
   add_plain_kernel(builder, node, kernel, "rms_norm");

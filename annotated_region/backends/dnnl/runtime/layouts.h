@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
+#include <oneapi/dnnl/dnnl_debug.h>
 
 namespace annotated_region_dnnl {
 
@@ -28,6 +29,12 @@ inline DataType data_type_of(Type type) {
     case Type::int32: return DataType::s32;
   }
   return DataType::undef;
+}
+
+inline int64_t volume(const Dims& dims, size_t first, size_t last) {
+  int64_t product = 1;
+  for (size_t axis = first; axis < last; ++axis) product *= dims[axis];
+  return product;
 }
 
 inline Dims dense_strides(const Dims& dims) {
@@ -239,16 +246,18 @@ inline Desc retyped(const Desc& desc, DataType type) {
   return tag == nullptr ? plain(desc.get_dims(), type) : Desc(desc.get_dims(), type, tag->tag);
 }
 
+// The type and the order of the axes in memory, such as bf16:acdb.
 inline std::string layout_name(const Desc& desc) {
   if (desc.is_zero()) return "-";
-  if (!is_blocked_kind(desc)) return "opaque";
+  std::string name = dnnl_dt2str(static_cast<dnnl_data_type_t>(desc.get_data_type()));
+  name += ":";
+  if (!is_blocked_kind(desc)) return name + "opaque";
   const Dims strides = desc.get_strides();
   std::vector<int> order(strides.size());
   for (size_t axis = 0; axis < order.size(); ++axis) order[axis] = static_cast<int>(axis);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return strides[a] > strides[b]; });
   const Dims blocks = desc.get_inner_blks();
   const Dims axes = desc.get_inner_idxs();
-  std::string name;
   for (int axis : order) {
     const bool blocked = std::find(axes.begin(), axes.end(), axis) != axes.end();
     name += static_cast<char>((blocked ? 'A' : 'a') + axis);

@@ -30,6 +30,7 @@ struct Step {
 };
 
 struct Plan {
+  std::string heading;  // whole lines
   std::vector<Step> steps;
   Buffers buffers;
   size_t arena_bytes = 0;
@@ -40,7 +41,7 @@ struct Plan {
   std::vector<std::unique_ptr<class Instance>> idle;
 
   std::string describe() const {
-    std::string text;
+    std::string text = heading;
     for (const Step& step : steps) text += step.label + "\n";
     return text;
   }

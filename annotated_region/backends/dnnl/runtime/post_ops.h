@@ -86,7 +86,6 @@ class PostOps {
   dnnl::primitive_attr with(const dnnl::post_ops& chain) const {
     dnnl::primitive_attr attr = Builder::attributes();
     attr.set_post_ops(chain);
-    attr.set_fpmath_mode(static_cast<dnnl::fpmath_mode>(builder_.graph().fpmath));
     return attr;
   }
 

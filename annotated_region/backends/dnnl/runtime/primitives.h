@@ -28,12 +28,13 @@ bool is_fast(const PrimitiveDesc& pd) {
 inline std::vector<Desc> preferred_layouts(Builder& builder, int src) {
   const Desc& current = builder.layout(src);
   const NamedTag* tag = tag_of(current);
-  if (tag != nullptr && (tag->block > 1 || tag->channels_last)) return {current};
+  const DataType type = builder.factor_type(src);
+  if (tag != nullptr && (tag->block > 1 || tag->channels_last)) return {retyped(current, type)};
   std::vector<Desc> layouts;
   const Dims& dims = builder.dims(src);
   for (const NamedTag& named : tags_of_rank(static_cast<int>(dims.size()))) {
     const bool fits = named.block > 1 && dims[1] % named.block == 0;
-    if (fits && builder.concatenates_channels()) layouts.push_back(builder.tagged(src, named.tag));
+    if (fits && builder.concatenates_channels()) layouts.emplace_back(dims, type, named.tag);
   }
   return layouts;
 }
@@ -51,21 +52,27 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
   const Dims after = slice(node.ints, 3 * rank, rank);
   const Desc bias_desc = bias < 0 ? Desc() : builder.plain(bias);
   const auto create = [&](const dnnl::primitive_attr& attr, const Desc& from, const Desc& dst) {
-    return typename Forward::primitive_desc(cpu(), kInference, algorithm, from, builder.any(weights), bias_desc,
-                                            dst, strides, dilation, before, after, attr, /*allow_empty=*/true);
+    const Desc kernel = any(builder.dims(weights), builder.factor_type(weights));
+    return typename Forward::primitive_desc(cpu(), kInference, algorithm, from, kernel, bias_desc, dst, strides,
+                                            dilation, before, after, attr, /*allow_empty=*/true);
   };
-  const auto make = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
+  const auto fastest = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
     for (const Desc& layout : preferred_layouts(builder, src)) {
       auto pd = create(attr, layout, dst);
       if (is_fast(pd)) return pd;
     }
-    auto pd = create(attr, builder.any(src), dst);
+    auto pd = create(attr, any(builder.dims(src), builder.factor_type(src)), dst);
     if (is_fast(pd)) return pd;
     for (const NamedTag& named : tags_of_rank(static_cast<int>(builder.dims(src).size()))) {
       if (!named.channels_last) continue;
-      auto last = create(attr, builder.tagged(src, named.tag), dst);
+      auto last = create(attr, Desc(builder.dims(src), builder.factor_type(src), named.tag), dst);
       if (is_fast(last)) return last;
     }
+    return pd;
+  };
+  if (builder.rounds() && !is_fast(fastest(Builder::attributes(), builder.any(node.output)))) builder.stay_in_float32();
+  const auto make = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
+    auto pd = fastest(attr, dst);
     if (!pd) throw std::runtime_error("oneDNN has no convolution with these parameters");
     return pd;
   };
@@ -88,13 +95,13 @@ inline void deconvolution(Builder& builder, const NodeRow& node) {
 }
 
 // A matrix operand may stay as it is if one of its last two axes is contiguous; leave out the others.
-inline Desc matrix_layout(Builder& builder, int tensor) {
+inline Desc matrix_layout(Builder& builder, int tensor, DataType type) {
   const Desc& desc = builder.layout(tensor);
   if (is_strided(desc)) {
     const Dims strides = desc.get_strides();
-    if (strides.back() == 1 || strides[strides.size() - 2] == 1) return desc;
+    if (strides.back() == 1 || strides[strides.size() - 2] == 1) return retyped(desc, type);
   }
-  return builder.plain(tensor);
+  return plain(builder.dims(tensor), type);
 }
 
 // inputs: two stacks of matrices, and a bias of the same rank.
@@ -102,12 +109,17 @@ inline void matmul(Builder& builder, const NodeRow& node) {
   const int left = node.inputs[0];
   const int right = node.inputs[1];
   const int bias = node.inputs.size > 2 ? node.inputs[2] : -1;
-  const Desc left_desc = matrix_layout(builder, left);
-  const Desc right_desc = builder.is_constant(right) ? builder.any(right) : matrix_layout(builder, right);
   const Desc bias_desc = bias < 0 ? Desc() : builder.plain(bias);
-  const auto make = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
-    return dnnl::matmul::primitive_desc(cpu(), left_desc, right_desc, bias_desc, dst, attr);
+  const auto left_layout = [&] { return matrix_layout(builder, left, builder.factor_type(left)); };
+  const auto make = [&](const dnnl::primitive_attr& attr, const Desc& dst, bool may_fail = false) {
+    const DataType type = builder.factor_type(right);
+    const Desc right_desc =
+        builder.is_constant(right) ? any(builder.dims(right), type) : matrix_layout(builder, right, type);
+    return dnnl::matmul::primitive_desc(cpu(), left_layout(), right_desc, bias_desc, dst, attr, may_fail);
   };
+  const auto is_slow = [&] { return !is_fast(make(Builder::attributes(), builder.plain(node.output), true)); };
+  if (builder.rounds() && is_slow()) builder.stay_in_float32();
+  const Desc left_desc = left_layout();
   const auto bind = [&](const auto& pd) {
     std::vector<Argument> arguments = {
         {DNNL_ARG_SRC, left_desc, builder.fetch(left, left_desc)},
@@ -153,18 +165,19 @@ inline void pooling(Builder& builder, const NodeRow& node) {
   builder.define(node.output, pd.dst_desc(), place);
 }
 
-// Adds a step from one operand to a result in the same layout, over the operand where that is allowed.
+// Adds a step from one operand to a result in the same order of axes, over the operand where that is allowed.
 template <typename PrimitiveDesc>
 void add_pointwise(Builder& builder, const NodeRow& node, const PrimitiveDesc& pd, const Desc& desc,
                    std::vector<Argument> others, const std::string& note) {
   const int src = node.inputs[0];
   const Place from = builder.fetch(src, desc);
-  const bool in_place = builder.may_overwrite(src) && builder.layout(src) == desc;
-  const Place place = in_place ? from : builder.fresh(desc);
+  const Desc to = pd.dst_desc();
+  const bool in_place = builder.may_overwrite(src) && builder.layout(src) == to;
+  const Place place = in_place ? from : builder.fresh(to);
   others.push_back({DNNL_ARG_SRC, desc, from});
-  others.push_back({DNNL_ARG_DST, desc, place});
-  builder.add_step(pd, std::move(others), layout_name(desc) + note);
-  builder.define(node.output, desc, place);
+  others.push_back({DNNL_ARG_DST, to, place});
+  builder.add_step(pd, std::move(others), layout_name(to) + note);
+  builder.define(node.output, to, place);
 }
 
 // floats: alpha, beta.
@@ -186,7 +199,7 @@ inline void binary(Builder& builder, const NodeRow& node) {
   const Desc desc = builder.dense(left);
   std::vector<std::pair<Desc, Desc>> candidates;
   if (builder.dims(left) == builder.dims(right)) {
-    candidates.emplace_back(desc, desc);
+    candidates.emplace_back(desc, retyped(desc, builder.type(right)));
   } else {
     candidates.emplace_back(desc, builder.plain(right));
     const NamedTag* tag = tag_of(desc);
@@ -230,7 +243,7 @@ inline void layer_norm(Builder& builder, const NodeRow& node) {
   const Desc desc = builder.plain(node.inputs[0]);
   const bool is_affine = node.inputs.size > 1;
   const dnnl::layer_normalization_forward::primitive_desc pd(
-      cpu(), kInference, desc, desc, node.floats[0], is_affine ? Flags::use_scale | Flags::use_shift : Flags::none,
+      cpu(), kInference, desc, builder.plain(node.output), node.floats[0], is_affine ? Flags::use_scale | Flags::use_shift : Flags::none,
       Builder::attributes());
   std::vector<Argument> arguments;
   const int roles[] = {DNNL_ARG_SCALE, DNNL_ARG_SHIFT};
@@ -266,7 +279,8 @@ inline void resampling(Builder& builder, const NodeRow& node) {
 // ints: axis.
 inline void softmax(Builder& builder, const NodeRow& node) {
   const Desc desc = builder.dense(node.inputs[0]);
-  const dnnl::softmax_forward::primitive_desc pd(cpu(), kInference, algorithm_of(node.algorithm), desc, desc,
+  const Desc to = retyped(desc, builder.type(node.output));
+  const dnnl::softmax_forward::primitive_desc pd(cpu(), kInference, algorithm_of(node.algorithm), desc, to,
                                                  static_cast<int>(node.ints[0]), Builder::attributes());
   add_pointwise(builder, node, pd, desc, {}, "");
 }

@@ -21,6 +21,9 @@ enum class Kind {
   rms_norm, prelu, resampling, attention,
 };
 
+// Products in bfloat16: none, all that oneDNN can do fast, or those that take less time than in float32.
+enum class Precision { fp32, bf16, bf16_if_faster };
+
 enum class Source { computed, input, constant };
 
 // Truth values, one byte each, exist at the border of the region only; inside they are the numbers 0 and 1.
@@ -74,7 +77,7 @@ struct GraphTable {
   int expressions;
   void (*evaluate)(const int64_t* variables, int64_t* expressions);
   int constants;
-  dnnl_fpmath_mode_t fpmath;
+  Precision precision;
   Embedded embedded = {};
 };
 

@@ -82,15 +82,41 @@ ANNOTATED_REGION_CLONES void normalized_powers(float* row, int64_t size, float l
   for (int64_t i = 0; i < size; ++i) row[i] *= factor;
 }
 
+// To the nearest bfloat16, ties to even: the upper half of the bits. What is not a number stays so.
+inline __attribute__((always_inline)) uint16_t rounded(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  const uint32_t nearest = bits + 0x7fff + (bits >> 16 & 1);
+  return static_cast<uint16_t>((value == value ? nearest : bits | 0x400000) >> 16);
+}
+
+ANNOTATED_REGION_CLONES void round_row(const float* from, uint16_t* to, int64_t size) {
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) to[i] = rounded(from[i]);
+}
+
+// What brings the root mean square of a row to one.
+inline __attribute__((always_inline)) float inverse_root_mean_square(const float* row, int64_t size, float epsilon) {
+  float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < size; ++i) sum += row[i] * row[i];
+  return 1.0f / std::sqrt(sum / static_cast<float>(size) + epsilon);
+}
+
 // One row by its root mean square, times the scale.
 ANNOTATED_REGION_CLONES void normalize_row(const float* from, const float* scale, float* to, int64_t size,
                                            float epsilon) {
-  float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < size; ++i) sum += from[i] * from[i];
-  const float factor = 1.0f / std::sqrt(sum / static_cast<float>(size) + epsilon);
+  const float factor = inverse_root_mean_square(from, size, epsilon);
 #pragma omp simd
   for (int64_t i = 0; i < size; ++i) to[i] = from[i] * factor * scale[i];
+}
+
+// The same, rounded.
+ANNOTATED_REGION_CLONES void normalize_row(const float* from, const float* scale, uint16_t* to, int64_t size,
+                                           float epsilon) {
+  const float factor = inverse_root_mean_square(from, size, epsilon);
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) to[i] = rounded(from[i] * factor * scale[i]);
 }
 
 }  // namespace

@@ -1,0 +1,133 @@
+// Where a region computes in bfloat16: which products round their operands, and which tensors are then stored so.
+#include <string>
+#include <vector>
+
+namespace annotated_region_dnnl {
+
+constexpr auto kRounded = DataType::bf16;
+
+// Below this many channels a group, convolutions of bfloat16 take two to three times as long as those of float32.
+constexpr int64_t kLeastChannels = 16;
+// With so few rows, a product takes as long as it takes to read its weights; smaller weights stay in the cache.
+constexpr int64_t kFewRows = 16;
+constexpr int64_t kLargeWeights = int64_t{1} << 18;
+
+inline bool has_instructions(dnnl::cpu_isa wanted) {
+  const auto bits = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto needed = static_cast<unsigned>(wanted);
+  return (bits & needed) == needed;
+}
+
+inline bool multiplies_bfloat16() { return has_instructions(dnnl::cpu_isa::avx512_core_bf16); }
+
+// Intel's vector units multiply half as many numbers a second in bfloat16 as in float32; its matrix units (AMX)
+// and AMD's vector units multiply more.
+inline bool multiplies_bfloat16_faster() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  return has_instructions(dnnl::cpu_isa::avx512_core_amx) || !__builtin_cpu_is("intel");
+#else
+  return true;
+#endif
+}
+
+class Rounding {
+ public:
+  Rounding(const GraphTable& graph, const std::vector<Dims>& dims)
+      : graph_(graph), dims_(dims), constant_(graph.tensors.size), wanted_(graph.tensors.size),
+        rounds_(graph.nodes.size) {
+    if (graph.precision == Precision::fp32 || !multiplies_bfloat16()) return;
+    for (int tensor = 0; tensor < graph.tensors.size; ++tensor) {
+      constant_[tensor] = graph.tensors[tensor].source == Source::constant;
+    }
+    for (int index = 0; index < graph.nodes.size; ++index) visit(index);
+    for (int index = graph.nodes.size - 1; index >= 0; --index) want(index);
+  }
+
+  // Whether a node is a product whose operands are rounded.
+  bool rounds(int node) const { return rounds_[node]; }
+
+  // Whether a tensor is on the way to such a product, so that it is better rounded when it is made.
+  bool wants(int tensor) const { return wanted_[tensor]; }
+
+  // There is no fast implementation for bfloat16 after all.
+  void refuse(int node) { rounds_[node] = false; }
+
+  // What a plan says about it; nothing if nobody asked.
+  std::string note() const {
+    if (graph_.precision == Precision::fp32) return {};
+    if (!multiplies_bfloat16()) return "float32: the processor has no instructions for products of bfloat16\n";
+    int products = 0, rounded = 0;
+    for (int index = 0; index < graph_.nodes.size; ++index) {
+      products += is_product(graph_.nodes[index].kind) && !constant_[graph_.nodes[index].output];
+      rounded += rounds_[index];
+    }
+    return "bfloat16: " + std::to_string(rounded) + " of " + std::to_string(products) + " products\n";
+  }
+
+  // What reads any type, and may round its result at once.
+  static bool rounds_result(Kind kind) {
+    return kind == Kind::layer_norm || kind == Kind::softmax || kind == Kind::rms_norm || kind == Kind::attention;
+  }
+
+  // What computes in the type of its operand.
+  static bool follows(Kind kind) {
+    switch (kind) {
+      case Kind::pooling: case Kind::eltwise: case Kind::binary: case Kind::batch_norm: case Kind::prelu:
+      case Kind::resampling: case Kind::lrn: case Kind::reduction: case Kind::concat: case Kind::reshape:
+      case Kind::permute: case Kind::slice:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+ private:
+  static bool is_product(Kind kind) {
+    return kind == Kind::convolution || kind == Kind::deconvolution || kind == Kind::matmul;
+  }
+
+  void visit(int index) {
+    const NodeRow& node = graph_.nodes[index];
+    bool constant = true;
+    for (int tensor : node.inputs) constant = constant && constant_[tensor];
+    for (const PostOpRow& post : node.post_ops) constant = constant && (post.operand < 0 || constant_[post.operand]);
+    constant_[node.output] = constant;
+    if (constant || !is_product(node.kind)) return;
+    const bool is_float = graph_.tensors[node.inputs[0]].type == Type::float32 &&
+                          graph_.tensors[node.inputs[1]].type == Type::float32;
+    rounds_[index] = is_float && (node.kind == Kind::matmul ? rounds_matrices(node) : rounds_images(node));
+  }
+
+  bool only_if_faster() const { return graph_.precision == Precision::bf16_if_faster && !multiplies_bfloat16_faster(); }
+
+  bool rounds_matrices(const NodeRow& node) const {
+    if (!only_if_faster()) return true;
+    const Dims& left = dims_[node.inputs[0]];
+    const Dims& right = dims_[node.inputs[1]];
+    const int64_t rows = volume(left, 0, left.size() - 1);
+    return constant_[node.inputs[1]] && rows <= kFewRows && volume(right, 0, right.size()) >= kLargeWeights;
+  }
+
+  bool rounds_images(const NodeRow& node) const {
+    const Dims& weights = dims_[node.inputs[1]];
+    return !only_if_faster() && weights[weights.size() - node.ints.size / 4 - 1] >= kLeastChannels;
+  }
+
+  void want(int index) {
+    const NodeRow& node = graph_.nodes[index];
+    const bool passes_on = follows(node.kind) && wanted_[node.output];
+    for (int position = 0; position < node.inputs.size; ++position) {
+      const bool is_factor = rounds_[index] && position < 2;
+      const bool is_data = passes_on && dims_[node.inputs[position]].size() == dims_[node.inputs[0]].size();
+      if (is_factor || is_data) wanted_[node.inputs[position]] = true;
+    }
+  }
+
+  const GraphTable& graph_;
+  const std::vector<Dims>& dims_;
+  std::vector<bool> constant_;
+  std::vector<bool> wanted_;
+  std::vector<bool> rounds_;
+};
+
+}  // namespace annotated_region_dnnl
