@@ -5,6 +5,9 @@ for a moment they are in memory three times, and twice for as long as the librar
 reads them once, to pack them. In an object file they are a part of the library that the system maps: what was
 packed is given back, and nothing is read before it is needed.
 
+The small ones lie together at the beginning: a system may map two megabytes at once where one number is read,
+and biases between the weights would keep most of these in memory.
+
 Where there is no compiler for the object file, or the constants are small, they go through TVM's loader.
 """
 
@@ -26,6 +29,8 @@ __all__ = ["embed"]
 
 LEAST_BYTES = 1 << 20
 ALIGNMENT = 64
+PAGE = 4096
+"""What can be given back is made of these; a constant that is as large begins with one."""
 
 ASSEMBLY = """\
     .section .rodata.annotated_region, "a"
@@ -64,10 +69,7 @@ def embed(
     if not compiler or sum(array.nbytes for array in arrays) < LEAST_BYTES:
         return None
     symbol = f"annotated_region_constants_{graph.symbol}"
-    offsets, end = [], 0
-    for array in arrays:
-        offsets.append(end)
-        end += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+    offsets, end = _placed([array.nbytes for array in arrays])
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         with (place / "constants.bin").open("wb") as file:
@@ -82,4 +84,14 @@ def embed(
         except (OSError, subprocess.CalledProcessError):
             return None
         library = tvm.runtime.load_static_library(str(place / "constants.o"), [symbol])
-    return Embedded(symbol, tuple(offsets), end), library
+    return Embedded(symbol, offsets, end), library
+
+
+def _placed(sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    """Where each constant begins, by increasing size, and the end of the last."""
+    offsets, end = [0] * len(sizes), 0
+    for index in sorted(range(len(sizes)), key=sizes.__getitem__):
+        unit = PAGE if sizes[index] >= PAGE else ALIGNMENT
+        offsets[index] = -(-end // unit) * unit
+        end = offsets[index] + sizes[index]
+    return tuple(offsets), end

@@ -1,5 +1,6 @@
 // Builds a plan: follows each tensor's layout through the region and adds a reorder only where the
 // layout that a primitive wants is not the one that its operand has.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -15,15 +16,19 @@ struct Value {
   Place place;
 };
 
-// Constants in the layouts that primitives asked for, packed once and shared by the plans of all shapes.
+// A constant, or a view of one, in the layout that a primitive asked for.
 struct Packed {
-  Desc desc;
-  std::shared_ptr<Storage> storage;
+  Packed(const Desc& from, const Desc& to) : from(from), to(to), storage(to.get_size()) {}
+  Desc from, to;
+  Storage storage;
+  bool is_ready = false;
 };
 
+// Packed once, for the plans of all shapes, and for all tensors that are the same view of a constant.
 struct Constants {
+  using Source = std::pair<int, size_t>;  // a constant, or what was computed from some, and where in it
   std::vector<char*> data;
-  std::map<int, std::vector<Packed>> packed;  // by tensor
+  std::map<Source, std::vector<std::shared_ptr<Packed>>> packed;
 };
 
 class Builder {
@@ -122,7 +127,9 @@ class Builder {
   // Where `tensor` lies in the layout `wanted`; reorders it unless it has been there before.
   Place fetch(int tensor, const Desc& wanted) {
     for (const Value& candidate : values_[tensor]) {
-      if (same_bytes(candidate.desc, wanted)) return candidate.place;
+      if (!same_bytes(candidate.desc, wanted)) continue;
+      if (folding_ && &candidate != &value(tensor)) pack_waiting();
+      return candidate.place;
     }
     const Place place = is_constant(tensor) ? pack(tensor, wanted) : reorder(value(tensor), wanted, fresh(wanted));
     values_[tensor].push_back({wanted, place});
@@ -188,6 +195,7 @@ class Builder {
 
   std::shared_ptr<Plan> finish() {
     folding_ = false;
+    pack_waiting();
     for (int position = 0; position < graph_.outputs.size; ++position) deliver(graph_.outputs[position], position);
     for (size_t index = 0; index < plan_->steps.size(); ++index) {
       for (const Argument& argument : plan_->steps[index].arguments) {
@@ -201,6 +209,12 @@ class Builder {
   }
 
  private:
+  // To be packed before the first call.
+  struct Waiting {
+    Place from, to;
+    std::shared_ptr<Packed> packed;
+  };
+
   // Products leave float32 behind only for other products, what prepares their operands does as they need it, and
   // what computes in between leaves the type as it is.
   DataType made_type(int tensor) const {
@@ -271,7 +285,8 @@ class Builder {
   void define_constant(int tensor) {
     Buffer buffer;
     buffer.home = Home::constant;
-    buffer.data = constants_.data[graph_.tensors[tensor].index];
+    buffer.index = graph_.tensors[tensor].index;
+    buffer.data = constants_.data[buffer.index];
     define(tensor, border(tensor), {plan_->buffers.add(buffer), 0});
   }
 
@@ -281,28 +296,49 @@ class Builder {
     buffer.data = buffer.storage->data();
   }
 
+  Constants::Source source(int tensor) const {
+    const Place place = plan_->buffers.resolve(value(tensor).place);
+    const int constant = plan_->buffers[place.buffer].index;
+    return {constant >= 0 ? constant : graph_.constants + tensor, place.offset};
+  }
+
   Place pack(int tensor, const Desc& wanted) {
-    std::vector<Packed>& known = constants_.packed[tensor];
-    for (const Packed& packed : known) {
-      if (packed.desc == wanted) return keep(packed);
-    }
-    Packed packed{wanted, std::make_shared<Storage>(wanted.get_size())};
-    known.push_back(packed);
     const Value& original = value(tensor);
-    const Place place = reorder(original, wanted, keep(packed));
-    const char* data = plan_->buffers.root(original.place).data;
-    const Embedded& embedded = graph_.embedded;
-    const bool is_embedded = data >= embedded.data && data < embedded.data + embedded.size;
-    if (is_embedded) give_back(data + plan_->buffers.resolve(original.place).offset, original.desc.get_size());
+    std::vector<std::shared_ptr<Packed>>& known = constants_.packed[source(tensor)];
+    const auto found = std::find_if(known.begin(), known.end(), [&](const std::shared_ptr<Packed>& packed) {
+      return packed->from == original.desc && packed->to == wanted;
+    });
+    const auto packed = found == known.end() ? std::make_shared<Packed>(original.desc, wanted) : *found;
+    if (found == known.end()) known.push_back(packed);
+    const Place place = keep(packed);
+    waiting_.push_back({original.place, place, packed});
+    if (folding_) pack_waiting();
     return place;
   }
 
-  Place keep(const Packed& packed) {
+  // The largest first, while little else is in memory: original and packed are there together for a moment.
+  void pack_waiting() {
+    std::stable_sort(waiting_.begin(), waiting_.end(), [](const Waiting& a, const Waiting& b) {
+      return a.packed->storage.bytes() > b.packed->storage.bytes();
+    });
+    for (const auto& [from, to, packed] : waiting_) {
+      if (packed->is_ready) continue;
+      reorder({packed->from, from}, packed->to, to);
+      packed->is_ready = true;
+      const char* data = plan_->buffers.root(from).data;
+      const Embedded& embedded = graph_.embedded;
+      const bool is_embedded = data >= embedded.data && data < embedded.data + embedded.size;
+      if (is_embedded) give_back(data + plan_->buffers.resolve(from).offset, packed->from.get_size());
+    }
+    waiting_.clear();
+  }
+
+  Place keep(const std::shared_ptr<Packed>& packed) {
     Buffer buffer;
     buffer.home = Home::constant;
-    buffer.bytes = packed.storage->bytes();
-    buffer.storage = packed.storage;
-    buffer.data = packed.storage->data();
+    buffer.bytes = packed->storage.bytes();
+    buffer.storage = std::shared_ptr<Storage>(packed, &packed->storage);
+    buffer.data = packed->storage.data();
     return {plan_->buffers.add(buffer), 0};
   }
 
@@ -316,10 +352,11 @@ class Builder {
       return;
     }
     Plan once;
-    once.buffers = plan_->buffers;
     once.scratchpad_bytes = step.scratchpad;
     once.steps.push_back(std::move(step));
+    std::swap(once.buffers, plan_->buffers);
     Instance(once).run({}, {});
+    std::swap(once.buffers, plan_->buffers);
   }
 
   // Puts a result where the caller wants it: its buffer becomes the caller's tensor if the layouts agree.
@@ -348,6 +385,7 @@ class Builder {
   std::vector<int> family_;
   std::vector<int> last_use_;
   std::shared_ptr<Plan> plan_;
+  std::vector<Waiting> waiting_;
   int node_ = 0;
   bool folding_ = false;
 };

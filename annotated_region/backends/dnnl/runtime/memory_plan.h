@@ -16,7 +16,7 @@ struct Place {
 struct Buffer {
   Home home = Home::arena;
   size_t bytes = 0;
-  int index = 0;                     // of the input or the output
+  int index = -1;                    // of the input, the output or the constant
   char* data = nullptr;              // of a constant
   std::shared_ptr<Storage> storage;  // keeps a packed constant alive
   int parent = -1;                   // a part of another buffer, from byte `shift` on

@@ -221,7 +221,9 @@ class Region {
       dims.push_back(extents(tensor, expressions));
       require_content(dims.back());
     }
+    give_back_library(&graph_);  // what TVM's loader has read
     plans_.emplace_front(key, build_plan(graph_, dims, constants_));
+    give_back_library(&graph_);  // what has been packed
     if (plans_.size() > kPlansKept) plans_.pop_back();
     return plans_.front().second;
   }

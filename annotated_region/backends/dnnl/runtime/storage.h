@@ -1,9 +1,11 @@
 // Memory for packed weights and intermediate tensors: aligned, and on huge pages where that pays.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
 
+#include <link.h>
 #include <sys/mman.h>
 
 namespace annotated_region_dnnl {
@@ -19,6 +21,25 @@ inline void give_back(const char* data, size_t bytes) {
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
   const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) / page * page;
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+// Gives back what the library that holds `symbol` has in memory of its read-only data: constants that were
+// packed, and those that TVM's loader has copied. What is read again comes from the file.
+inline void give_back_library(const void* symbol) {
+  const auto visit = [](dl_phdr_info* library, size_t, void* symbol) {
+    const auto address = reinterpret_cast<uintptr_t>(symbol) - library->dlpi_addr;
+    const auto* const end = library->dlpi_phdr + library->dlpi_phnum;
+    const auto holds = [&](const ElfW(Phdr)& part) {
+      return part.p_type == PT_LOAD && address - part.p_vaddr < part.p_memsz;
+    };
+    if (std::none_of(library->dlpi_phdr, end, holds)) return 0;
+    for (const auto* part = library->dlpi_phdr; part != end; ++part) {
+      if (part->p_type != PT_LOAD || part->p_flags != PF_R) continue;
+      give_back(reinterpret_cast<const char*>(library->dlpi_addr + part->p_vaddr), part->p_memsz);
+    }
+    return 1;
+  };
+  dl_iterate_phdr(visit, const_cast<void*>(symbol));
 }
 
 class Storage {
