@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
-from annotated_region.errors import ModelError
+from annotated_region.testing.family_sizes import (
+    FAMILIES,
+    IMAGES,
+    MOBILE_STAGES,
+    TRANSFORMERS,
+    Images,
+    Transformer,
+    require_known,
+)
 from annotated_region.testing.onnx_network import Network
 
 __all__ = ["FAMILIES", "family_model", "inputs_of"]
@@ -22,34 +29,7 @@ __all__ = ["FAMILIES", "family_model", "inputs_of"]
 FAR = -3.4028234663852886e38  # what a masked score becomes
 
 
-@dataclass(frozen=True, slots=True)
-class _Transformer:
-    """The size of a transformer; `length` counts tokens, `pairs` heads of keys and values."""
-
-    layers: int
-    width: int
-    heads: int
-    hidden: int
-    length: int
-    vocabulary: int = 1000
-    pairs: int = 0
-
-    @property
-    def part(self) -> int:
-        return self.width // self.heads
-
-
-@dataclass(frozen=True, slots=True)
-class _Images:
-    """The size of a convolutional network: blocks and channels of each stage, pixels of an image's side."""
-
-    blocks: tuple[int, ...]
-    channels: tuple[int, ...]
-    side: int
-    classes: int = 1000
-
-
-def _attention(net: Network, q: str, k: str, v: str, size: _Transformer, mask: Callable[[str], str]) -> str:
+def _attention(net: Network, q: str, k: str, v: str, size: Transformer, mask: Callable[[str], str]) -> str:
     """Scaled dot-product attention of heads split from and joined to (batch, length, width)."""
     queries = _heads(net, q, size, size.heads, (0, 2, 1, 3))
     keys = _heads(net, k, size, size.heads, (0, 2, 3, 1))
@@ -57,12 +37,12 @@ def _attention(net: Network, q: str, k: str, v: str, size: _Transformer, mask: C
     return _mixed(net, queries, keys, values, size, mask)
 
 
-def _heads(net: Network, value: str, size: _Transformer, heads: int, order: tuple[int, ...]) -> str:
+def _heads(net: Network, value: str, size: Transformer, heads: int, order: tuple[int, ...]) -> str:
     split = net.op("Reshape", value, net.shape(0, 0, heads, size.part))
     return net.op("Transpose", split, perm=order)
 
 
-def _mixed(net: Network, q: str, k: str, v: str, size: _Transformer, mask: Callable[[str], str]) -> str:
+def _mixed(net: Network, q: str, k: str, v: str, size: Transformer, mask: Callable[[str], str]) -> str:
     scores = net.op("Div", net.op("MatMul", q, k), net.number(size.part**0.5))
     mixed = net.op("MatMul", net.op("Softmax", mask(scores), axis=-1), v)
     back = net.op("Transpose", mixed, perm=(0, 2, 1, 3))
@@ -73,7 +53,7 @@ def _unmasked(scores: str) -> str:
     return scores
 
 
-def _bert(net: Network, size: _Transformer) -> onnx.ModelProto:
+def _bert(net: Network, size: Transformer) -> onnx.ModelProto:
     ids = net.input("ids", (1, size.length), whole=True)
     seen = net.input("seen", (1, size.length), whole=True)
     words = net.op("Gather", net.weight((size.vocabulary, size.width), 0.5), ids)
@@ -95,7 +75,7 @@ def _bert(net: Network, size: _Transformer) -> onnx.ModelProto:
     return net.model(net.op("Tanh", pooled), (1, size.width))
 
 
-def _vit(net: Network, size: _Transformer) -> onnx.ModelProto:
+def _vit(net: Network, size: Transformer) -> onnx.ModelProto:
     side = round((size.length - 1) ** 0.5)
     image = net.input("image", (1, 3, 16 * side, 16 * side))
     patches = net.conv(image, (size.width, 3, 16, 16), stride=16)
@@ -118,7 +98,7 @@ def _classified(net: Network, value: str, width: int, classes: int) -> onnx.Mode
     return net.model(net.op("Gemm", value, weight, bias, transB=1), (1, classes))
 
 
-def _gpt2(net: Network, size: _Transformer) -> onnx.ModelProto:
+def _gpt2(net: Network, size: Transformer) -> onnx.ModelProto:
     ids = net.input("ids", (1, size.length), whole=True)
     words = net.op("Gather", net.weight((size.vocabulary, size.width), 0.5), ids)
     x = net.op("Add", words, net.weight((1, size.length, size.width), 0.5))
@@ -142,7 +122,7 @@ def _rms_norm(net: Network, value: str, width: int) -> str:
     return net.op("Mul", net.op("Div", value, root), net.weight((width,), 0.1, 1.0))
 
 
-def _turned(net: Network, value: str, size: _Transformer) -> str:
+def _turned(net: Network, value: str, size: Transformer) -> str:
     """Rotary positions: halves of each head, turned against each other."""
     half, last = size.part // 2, net.shape(-1)
     angles = np.outer(np.arange(size.length), 10000.0 ** (-np.arange(half) / half))
@@ -154,7 +134,7 @@ def _turned(net: Network, value: str, size: _Transformer) -> str:
     return net.op("Add", straight, net.op("Mul", crossed, net.constant(np.sin(twice))))
 
 
-def _repeated(net: Network, value: str, size: _Transformer) -> str:
+def _repeated(net: Network, value: str, size: Transformer) -> str:
     """Each head of keys or values, once for each query head that it serves."""
     group, tail = size.heads // size.pairs, (size.length, size.part)
     apart = net.op("Unsqueeze", value, net.shape(2))
@@ -162,7 +142,7 @@ def _repeated(net: Network, value: str, size: _Transformer) -> str:
     return net.op("Reshape", wide, net.shape(1, size.heads, *tail))
 
 
-def _llama(net: Network, size: _Transformer) -> onnx.ModelProto:
+def _llama(net: Network, size: Transformer) -> onnx.ModelProto:
     ids = net.input("ids", (1, size.length), whole=True)
     x = net.op("Gather", net.weight((size.vocabulary, size.width), 1.0), ids)
     mask = net.constant(np.triu(np.full((size.length, size.length), FAR, "float32"), 1)[None, None])
@@ -189,7 +169,7 @@ def _llama(net: Network, size: _Transformer) -> onnx.ModelProto:
     return net.model(scores, (1, size.length, size.vocabulary))
 
 
-def _convnext(net: Network, size: _Images) -> onnx.ModelProto:
+def _convnext(net: Network, size: Images) -> onnx.ModelProto:
     x = net.conv(net.input("image", (1, 3, size.side, size.side)), (size.channels[0], 3, 4, 4), stride=4)
     before = 0
     for blocks, width in zip(size.blocks, size.channels, strict=True):
@@ -206,11 +186,7 @@ def _convnext(net: Network, size: _Images) -> onnx.ModelProto:
     return _classified(net, net.layer_norm(pooled, before, 1e-6), before, size.classes)
 
 
-MOBILE_STAGES = ((1, 1), (6, 2), (6, 2), (6, 2), (6, 1), (6, 2), (6, 1))
-"""Expansion and stride of each stage of MobileNetV2."""
-
-
-def _mobilenet(net: Network, size: _Images) -> onnx.ModelProto:
+def _mobilenet(net: Network, size: Images) -> onnx.ModelProto:
     def bounded(value: str) -> str:
         return net.op("Clip", value, net.number(0.0), net.number(6.0))
 
@@ -229,37 +205,12 @@ def _mobilenet(net: Network, size: _Images) -> onnx.ModelProto:
     return _classified(net, net.op("Flatten", net.op("GlobalAveragePool", x), axis=1), last, size.classes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Family:
-    make: Callable[..., onnx.ModelProto]
-    sizes: Mapping[str, object]
-
-
-_FAMILIES: dict[str, _Family] = {
-    "bert": _Family(_bert, {
-        "base": _Transformer(12, 768, 12, 3072, 128, 30522), "small": _Transformer(2, 64, 4, 256, 24),
-    }),
-    "vit": _Family(_vit, {
-        "base": _Transformer(12, 768, 12, 3072, 197), "small": _Transformer(2, 64, 4, 256, 17),
-    }),
-    "gpt2": _Family(_gpt2, {
-        "base": _Transformer(12, 768, 12, 3072, 128, 50257), "small": _Transformer(2, 64, 4, 256, 24),
-    }),
-    "llama": _Family(_llama, {
-        "base": _Transformer(2, 2048, 32, 5632, 128, 32000, 4),
-        "small": _Transformer(2, 64, 4, 176, 24, pairs=2),
-    }),
-    "convnext": _Family(_convnext, {
-        "base": _Images((3, 3, 9, 3), (96, 192, 384, 768), 224),
-        "small": _Images((1, 1, 2, 1), (16, 32, 64, 128), 64),
-    }),
-    "mobilenet_v2": _Family(_mobilenet, {
-        "base": _Images((1, 2, 3, 4, 3, 3, 1), (32, 16, 24, 32, 64, 96, 160, 320, 1280), 224),
-        "small": _Images((1, 2, 1, 2, 1, 1, 1), (8, 8, 16, 16, 24, 24, 32, 48, 64), 64),
-    }),
+_MAKE_TRANSFORMER: Mapping[str, Callable[[Network, Transformer], onnx.ModelProto]] = {
+    "bert": _bert, "vit": _vit, "gpt2": _gpt2, "llama": _llama,
 }  # fmt: skip
-
-FAMILIES: tuple[str, ...] = tuple(_FAMILIES)
+_MAKE_IMAGES: Mapping[str, Callable[[Network, Images], onnx.ModelProto]] = {
+    "convnext": _convnext, "mobilenet_v2": _mobilenet,
+}  # fmt: skip
 
 
 def family_model(name: str, size: str = "base", seed: int = 0) -> onnx.ModelProto:
@@ -279,11 +230,11 @@ def family_model(name: str, size: str = "base", seed: int = 0) -> onnx.ModelProt
     ModelError
         There is no such family or size.
     """
-    family = _FAMILIES.get(name)
-    if family is None or size not in family.sizes:
-        known = ", ".join(FAMILIES)
-        raise ModelError(f"there is no model {name!r} of size {size!r}; choose one of {known}, base or small")
-    return family.make(Network(name, seed), family.sizes[size])
+    require_known(name, size)
+    net = Network(name, seed)
+    if name in TRANSFORMERS:
+        return _MAKE_TRANSFORMER[name](net, TRANSFORMERS[name][size])
+    return _MAKE_IMAGES[name](net, IMAGES[name][size])
 
 
 def inputs_of(model: onnx.ModelProto, seed: int = 0) -> dict[str, np.ndarray]:
