@@ -330,6 +330,4 @@ def imported(
 ) -> tvm.IRModule:
     """What ``from_exported_program`` makes of a model; `decomposed` as by default, to core operators first."""
     program = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)
-    return from_exported_program(
-        program, run_ep_decomposition=decomposed, unwrap_unit_return_tuple=True
-    )
+    return from_exported_program(program, run_ep_decomposition=decomposed, unwrap_unit_return_tuple=True)

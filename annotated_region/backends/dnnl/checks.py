@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import tvm
 from tvm import relax, tirx
 
@@ -82,11 +83,18 @@ def symbolic_problem(op: OpView, index: int, what: str) -> str | None:
     return None if all(isinstance(extent, int) for extent in extents) else f"{what} has a symbolic extent"
 
 
-def operand_problem(op: OpView, index: int, what: str) -> str | None:
-    """Why an operand of arithmetic cannot be used; a number without a rank is welcome if it is a constant."""
+def operand_problem(op: OpView, index: int, what: str, *, infinite: bool = False) -> str | None:
+    """Why an operand of arithmetic cannot be used; a number without a rank is welcome if it is a constant.
+
+    Where `infinite`, it may be infinite, but not undefined.
+    """
     type_ = op.arg_types[index]
     is_number = isinstance(type_, relax.TensorType) and type_.ndim == 0 and str(type_.dtype) == "float32"
-    return number_problem(op, index, what) if is_number else tensor_problem(type_, what)
+    if not is_number:
+        return tensor_problem(type_, what)
+    value = op.constant(index)
+    is_infinite = infinite and value is not None and value.size == 1 and bool(np.isinf(value).all())
+    return None if is_infinite else number_problem(op, index, what)
 
 
 def number_of(argument: object) -> float | None:

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from tvm.relax.dpl import DFPattern, is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 
+from annotated_region.backends.dnnl.checks import TRUTH, first_problem, tensor_problem
+from annotated_region.backends.dnnl.conversions.normalization import reduced_axes
 from annotated_region.backends.dnnl.registration import TARGET
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import register_pattern, rule_of
 
-__all__ = ["check"]
-
+__all__ = ["check", "check_any"]
+CAST = "relax.astype"
 ACTIVATIONS = {
     "relu": "relax.nn.relu",
     "sigmoid": "relax.sigmoid",
@@ -40,6 +42,26 @@ def check(context: PatternCheckContext) -> bool | str:
         if answer is not True:
             return answer
     return True
+
+
+def check_any(context: PatternCheckContext) -> bool | str:
+    """Truth values, as small integers while their largest is looked for, and back."""
+    views = [OpView.of(value) for value in context.matched_bindings.values()]
+    by_type = {str(view.out_type.dtype): view for view in views if view is not None and view.name == CAST}
+    if set(by_type) != {"int8", TRUTH}:
+        return "it does not go from truth values to int8 and back"
+    (largest,) = (view for view in views if view is not None and view.name != CAST)
+    if not reduced_axes(largest, largest.arg_types[0].ndim):
+        return "it reduces no axis"
+    given, found = by_type["int8"].arg_types[0], by_type[TRUTH].out_type
+    return first_problem(
+        tensor_problem(type_, "an operand or the result", (TRUTH,)) for type_ in (given, found)
+    )
+
+
+def _any() -> DFPattern:
+    """How PyTorch's importer writes whether any of the truth values along an axis is true."""
+    return is_op(CAST)(is_op("relax.max")(is_op(CAST)(wildcard())))
 
 
 def _patterns() -> Iterator[tuple[str, DFPattern]]:
@@ -69,3 +91,4 @@ def _applied(op: str, pattern: DFPattern) -> DFPattern:
 
 for _name, _pattern in _patterns():
     register_pattern(TARGET, f"dnnl.{_name}", _pattern, check)
+register_pattern(TARGET, "dnnl.any", _any(), check_any)

@@ -99,7 +99,7 @@ def _pad(op: OpView) -> Problems:
 def _comparison(op: OpView) -> Problems:
     yield tensor_problem(op.out_type, "the result", (TRUTH,))
     for index, what in enumerate(("the left operand", "the right operand")):
-        yield operand_problem(op, index, what)
+        yield operand_problem(op, index, what, infinite=True)
 
 
 @claims(*LOGIC, "relax.logical_not")

@@ -68,6 +68,20 @@ def _full(call: ConstantCall) -> np.ndarray:
     return np.broadcast_to(value.astype(call.dtype), call.shape)
 
 
+def _arange(call: ConstantCall) -> np.ndarray | None:
+    if call.dtype.kind not in "iu" or not all(isinstance(arg, int) for arg in call.args):
+        return None  # how floats are counted is the compiler's choice
+    return np.arange(*call.args).astype(call.dtype)
+
+
+def _triangle(function: Callable[..., np.ndarray]) -> Evaluator:
+    def evaluate(call: ConstantCall) -> np.ndarray | None:
+        array, diagonal = call.args
+        return function(array, diagonal) if isinstance(diagonal, int) else None
+
+    return evaluate
+
+
 def _slice(call: ConstantCall) -> np.ndarray | None:
     array: np.ndarray
     array, axes, begins, ends, *steps = call.args
@@ -164,6 +178,10 @@ EVALUATORS: dict[str, Evaluator] = {
     "relax.zeros_like": _fill(0),
     "relax.ones_like": _fill(1),
     "relax.full": _full,
+    "relax.full_like": _full,
+    "relax.arange": _arange,
+    "relax.tril": _triangle(np.tril),
+    "relax.triu": _triangle(np.triu),
     "relax.add": _of_kinds("iuf", np.add),
     "relax.subtract": _of_kinds("iuf", np.subtract),
     "relax.multiply": _of_kinds("iuf", np.multiply),

@@ -1,12 +1,14 @@
 """Removes operations that change nothing, and writes what remains in one way.
 
 1.  ``reshape``, ``broadcast_to``, ``astype``, ... to the shape and dtype that the argument has.
-2.  ``multiply`` by 1, ``divide`` by 1, ``add`` of 0, ``subtract`` of 0 (ONNX Gemm's alpha and beta).
+2.  ``multiply`` by 1, ``divide`` by 1, ``add`` of 0, ``subtract`` of 0 (ONNX Gemm's alpha and beta);
+    ``logical_and`` with true, ``logical_or`` with false.
 3.  ``permute_dims`` that keeps the order; two in a row become one, as do two ``reshape``.
 4.  ``concat`` of a single tensor; ``pad`` by nothing.
 5.  ``dropout``, which at inference hands its input on, with a mask of ones.
-6.  ``add(x, broadcast_to(y))`` becomes ``add(x, y)`` wherever the operator broadcasts by itself.
-7.  ``add(constant, x)`` and ``multiply(constant, x)`` get the constant on the right.
+6.  ``add(x, broadcast_to(y))`` becomes ``add(x, y)`` wherever the operator broadcasts by itself, and so does
+    ``where``; a tensor that is filled with one number (``full_like``, ``zeros``, ...) is that number broadcast.
+7.  ``add(constant, x)``, ``multiply(constant, x)``, ... get the constant on the right.
 """
 
 from __future__ import annotations
@@ -17,15 +19,24 @@ import tvm_ffi
 from tvm import relax
 
 from annotated_region.passes.preparation.editor import Editor, Rewrite
-from annotated_region.passes.preparation.tensors import dtype_of
+from annotated_region.passes.preparation.tensors import NUMPY_DTYPES, constant_of, dtype_of
 from annotated_region.targets.op_view import OpView
 
 __all__ = ["REWRITES"]
 
 RESHAPES = ("relax.reshape", "relax.flatten", "relax.expand_dims", "relax.squeeze")
-BROADCASTING = tuple(
-    f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "power", "maximum", "minimum")
-)
+COMMUTATIVE = ("relax.add", "relax.multiply", "relax.logical_and", "relax.logical_or")
+NEUTRAL = {
+    "relax.add": 0,
+    "relax.subtract": 0,
+    "relax.multiply": 1,
+    "relax.divide": 1,
+    "relax.logical_and": True,
+    "relax.logical_or": False,
+}
+BROADCASTING = (*NEUTRAL, "relax.power", "relax.maximum", "relax.minimum", "relax.where")
+NUMBERS = {"relax.zeros": 0, "relax.zeros_like": 0, "relax.ones": 1, "relax.ones_like": 1}
+FULL = ("relax.full", "relax.full_like")
 
 
 def keep_shape(view: OpView, _editor: Editor) -> relax.Expr | None:
@@ -57,9 +68,8 @@ def keep_dtype(view: OpView, _editor: Editor) -> relax.Expr | None:
 
 def apply_neutral(view: OpView, editor: Editor) -> relax.Expr | None:
     """Case 2: the operand on the right is the neutral element, and does not broadcast the left one."""
-    neutral = 1 if view.name in ("relax.multiply", "relax.divide") else 0
     operand = editor.constant(view.args[1])
-    if operand is None or not _is_all(operand, neutral):
+    if operand is None or not _is_all(operand, NEUTRAL[view.name]):
         return None
     return keep_shape(view, editor)
 
@@ -116,22 +126,32 @@ def drop_nothing(view: OpView, editor: Editor) -> relax.Expr:
 
 
 def broadcast_by_operator(view: OpView, editor: Editor) -> relax.Expr | None:
-    """Case 6.
+    """Case 6, for the first operand without whose broadcast the type is the same.
 
-    If all operands were broadcast, or the extents are symbols that may differ, the type without the
-    broadcasts is another one, and `Editor.attempt` refuses it.
+    If all operands were broadcast, or the extents are symbols that may differ, it is another one.
     """
-    operands = [_before_broadcast(arg, editor) for arg in view.args]
-    if all(new.same_as(old) for new, old in zip(operands, view.args, strict=True)):
-        return None
-    return relax.Call(view.call.op, operands, view.call.attrs)
+    for position, arg in enumerate(view.args):
+        operand = _before_broadcast(arg, editor)
+        if operand is not None:
+            operands = [*view.args[:position], operand, *view.args[position + 1 :]]
+            call = editor.normalize(relax.Call(view.call.op, operands, view.call.attrs))
+            if tvm_ffi.structural_equal(call.ty, view.out_type):
+                return call
+    return None
 
 
-def _before_broadcast(expr: relax.Expr, editor: Editor) -> relax.Expr:
+def _before_broadcast(expr: relax.Expr, editor: Editor) -> relax.Expr | None:
+    """What `expr` repeats, or None."""
     inner = editor.view_of(expr)
-    if inner is None or inner.name != "relax.broadcast_to":
-        return expr
-    return inner.args[0]
+    if inner is None:
+        return None
+    if inner.name == "relax.broadcast_to":
+        return inner.args[0]
+    dtype = dtype_of(inner.out_type)
+    if inner.name in NUMBERS and dtype in NUMPY_DTYPES:
+        return constant_of(np.asarray(NUMBERS[inner.name], dtype))
+    same = inner.name in FULL and dtype_of(inner.arg_types[1]) == dtype
+    return inner.args[1] if same else None
 
 
 def constant_on_the_right(view: OpView, editor: Editor) -> relax.Expr | None:
@@ -146,8 +166,8 @@ REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [
     (("relax.broadcast_to",), keep_shape),
     (RESHAPES, restore_shape),
     (("relax.astype",), keep_dtype),
-    (("relax.add", "relax.multiply"), constant_on_the_right),
-    (("relax.add", "relax.subtract", "relax.multiply", "relax.divide"), apply_neutral),
+    (COMMUTATIVE, constant_on_the_right),
+    (tuple(NEUTRAL), apply_neutral),
     (("relax.permute_dims",), permute_once),
     (("relax.reshape",), reshape_once),
     (("relax.concat",), join_one),

@@ -9,7 +9,7 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from preparation_kit import becomes, constant, constants, module, ops, prepare, stays, values
+from preparation_kit import becomes, constant, constants, module, ops, prepare, run, stays, values
 from tvm import relax
 
 from annotated_region.passes.preparation import fold_constants
@@ -72,6 +72,10 @@ def cases() -> Iterator[relax.Expr]:
     yield op.zeros_like(constant(2, 3))
     yield op.ones_like(constant(2, 3), "int32")
     yield op.full((2, 3), of(2.5), "float16")
+    yield op.full_like(constant(2, 3), of(2.5), "float16")
+    for triangle in (op.tril, op.triu):
+        for diagonal in (-1, 0, 2):
+            yield triangle(constant(3, 4), diagonal)
     for dtype in FLOATS:
         for binary in (op.add, op.subtract, op.multiply, op.divide, op.maximum, op.minimum):
             yield binary(of(values(3, 5), dtype), of(values(5, seed=1), dtype))
@@ -107,8 +111,16 @@ def test_a_constant_call_folds_to_what_compiled_code_computes(call: relax.Call) 
     assert_folds_as_in_tvm(call)
 
 
+@pytest.mark.parametrize("call", [op.arange(3, 11, 2, "int32"), op.arange(9, 0, -4, "int64"), op.arange(5)])
+def test_a_range_folds_to_what_compiled_code_counts(call: relax.Call) -> None:
+    """TVM's ``FoldConstant`` leaves a call without tensors alone."""
+    before = returning(call)
+    (expected,) = run(before, values(1))
+    np.testing.assert_array_equal(folded_by_us(before), expected)
+
+
 def test_every_evaluator_has_a_case() -> None:
-    assert {call.op.name for call in cases()} == set(EVALUATORS)
+    assert {call.op.name for call in cases()} | {"relax.arange"} == set(EVALUATORS)
 
 
 REFUSED = {
@@ -122,6 +134,7 @@ REFUSED = {
     "a slice from the end": lambda: op.strided_slice(constant(5), [0], [-2], [5]),
     "a slice backwards": lambda: op.strided_slice(constant(5), [0], [4], [0], [-1]),
     "an index out of bounds": lambda: op.take(constant(3), of([3], "int64"), axis=0),
+    "how floats are counted": lambda: op.arange(0.0, 1.0, 0.1, "float32"),
     "an 8-bit float": lambda: op.astype(of([1.0, 448.0]), "float8_e4m3fn"),
 }
 

@@ -152,6 +152,53 @@ def test_operators_broadcast_by_themselves() -> None:
     )
 
 
+FILLED: dict[str, Unary] = {
+    "zeros": lambda x: op.zeros(x.ty.shape, "float32"),
+    "zeros_like": op.zeros_like,
+    "ones_like": lambda x: op.ones_like(x),
+    "full": lambda x: op.full(x.ty.shape, relax.const(0.5)),
+    "full_like": lambda x: op.full_like(x, relax.const(0.5)),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_a_filled_tensor_is_its_number(name: str) -> None:
+    """A choice and arithmetic broadcast the number by themselves."""
+    number = 0.0 if "zeros" in name else 1.0 if "ones" in name else 0.5
+
+    def choice(filled: Unary) -> tvm.IRModule:
+        def body(builder: relax.BlockBuilder, x: relax.Var, y: relax.Var) -> relax.Expr:
+            kept = builder.emit(op.where(op.less(x, y), x, filled(x)))
+            return op.divide(filled(x), kept)
+
+        return module(body, x=("n", 3), y=(3,))
+
+    becomes(choice(FILLED[name]), choice(lambda _x: relax.const(number)))
+
+
+def test_a_choice_between_two_filled_tensors_has_the_shape_of_the_condition() -> None:
+    becomes(
+        module(
+            lambda _b, x: op.where(x, op.full_like(x, relax.const(2.0), "float32"), relax.const(1.0)),
+            "bool",
+            x=(2, 3),
+        ),
+        module(lambda _b, x: op.where(x, relax.const(2.0), relax.const(1.0)), "bool", x=(2, 3)),
+    )
+
+
+def test_a_filled_tensor_that_makes_the_shape_stays() -> None:
+    stays(module(lambda _b, x: op.maximum(x, op.full((2000, 1000), relax.const(1.0))), x=(1, 1)))
+
+
+def test_neutral_truths_go() -> None:
+    def body(_builder: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        seen = op.logical_and(op.full(x.ty.shape, relax.const(True)), op.less(x, relax.const(1.0)))
+        return op.logical_or(seen, op.zeros_like(seen))
+
+    becomes(module(body, x=("n", 3)), module(lambda _builder, x: op.less(x, relax.const(1.0)), x=("n", 3)))
+
+
 def test_a_broadcast_that_nobody_else_makes_stays() -> None:
     stays(
         module(lambda _builder, x, y: op.add(op.broadcast_to(x, (2, 3)), y), x=(1, 3), y=(1, 3)),
@@ -162,9 +209,9 @@ def test_the_mask_of_a_dropout_is_ones() -> None:
     def body(builder: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
         dropout = builder.emit(op.nn.dropout(x, 0.5))
         kept, mask = (builder.emit(relax.TupleGetItem(dropout, index)) for index in (0, 1))
-        return op.subtract(kept, mask)
+        return op.subtract(kept, op.tanh(mask))
 
     before = module(body, x=(2, 3))
     after = prepare(before)
-    assert ops(after) == {"ones_like": 1, "subtract": 1}
+    assert ops(after) == {"ones_like": 1, "tanh": 1, "subtract": 1}
     np.testing.assert_array_equal(run(after, values(2, 3))[0], run(before, values(2, 3))[0])
