@@ -9,6 +9,7 @@ projection, the Llama on ``nn.RMSNorm``, rotary positions and keys that serve se
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ from annotated_region.testing.family_sizes import (
     require_known,
 )
 
-__all__ = ["example_inputs", "imported", "torch_model"]
+__all__ = ["any_size", "example_inputs", "imported", "torch_model"]
 
 
 class _Bert(nn.Module):
@@ -162,9 +163,6 @@ class _LlamaLayer(nn.Module):
 
 
 class _Llama(nn.Module):
-    cosines: torch.Tensor
-    sines: torch.Tensor
-
     def __init__(self, size: Transformer) -> None:
         super().__init__()
         self.words = nn.Embedding(size.vocabulary, size.width)
@@ -172,14 +170,15 @@ class _Llama(nn.Module):
         self.norm = nn.RMSNorm(size.width, eps=1e-5)
         self.head = nn.Linear(size.width, size.vocabulary, bias=False)
         half = size.part // 2
-        angles = torch.outer(torch.arange(size.length), 10000.0 ** (-torch.arange(half) / half)).repeat(1, 2)
-        self.register_buffer("cosines", angles.cos(), persistent=False)
-        self.register_buffer("sines", angles.sin(), persistent=False)
+        self.register_buffer("frequencies", 10000.0 ** (-torch.arange(half) / half), persistent=False)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        x, length = self.words(ids), ids.shape[1]
+        x = self.words(ids)
+        places = torch.arange(ids.shape[1], device=ids.device).to(x.dtype)
+        angles = torch.outer(places, self.frequencies).repeat(1, 2)
+        cosines, sines = angles.cos(), angles.sin()
         for layer in self.layers:
-            x = layer(x, self.cosines[:length], self.sines[:length])
+            x = layer(x, cosines, sines)
         return self.head(self.norm(x))
 
 
@@ -325,9 +324,22 @@ def _side(size: Transformer) -> int:
     return 16 * math.isqrt(size.length - 1)
 
 
+def any_size(inputs: tuple[torch.Tensor, ...]) -> tuple[dict[int, Any], ...]:
+    """For `imported`: any batch, and for words any length from two up to that of `inputs`."""
+    batch = torch.export.Dim("batch", min=1)
+    return tuple(
+        {0: batch, 1: torch.export.Dim("length", min=2, max=value.shape[1])}
+        if value.dim() == 2
+        else {0: batch}
+        for value in inputs
+    )
+
+
 def imported(
     model: nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any = None, *, decomposed: bool = True
 ) -> tvm.IRModule:
-    """What ``from_exported_program`` makes of a model; `decomposed` as by default, to core operators first."""
-    program = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)
-    return from_exported_program(program, run_ep_decomposition=decomposed, unwrap_unit_return_tuple=True)
+    """What ``from_exported_program`` makes of a model; `decomposed` to core operators first, as by default."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # PyTorch's own use of what it deprecates
+        program = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)
+        return from_exported_program(program, run_ep_decomposition=decomposed, unwrap_unit_return_tuple=True)

@@ -116,7 +116,7 @@ def emit_region(graph: Graph, precision: str, embedded: Embedded | None = None) 
         f'    "{graph.symbol}",',
         "    " + ", ".join(_list(table, count) for table, count in _tables(graph, variables)) + ",",
         f"    {len(variables.expressions)}, evaluate,",
-        f"    {len(constants_of(graph))}, Precision::{precision}{_place(embedded)}}};",
+        f"    {len(constants_of(graph))}, {len(graph.shapes)}, Precision::{precision}{_place(embedded)}}};",
         "}}}",
         f"ANNOTATED_REGION_EXPORT({graph.symbol}, annotated_region_dnnl::{name}::graph)",
         "",
@@ -166,6 +166,9 @@ class _Variables:
         for position, tensor in enumerate(graph.inputs):
             for axis, extent in enumerate(graph.shape(tensor)):
                 self._bind(position, axis, extent)
+        for position, shape in enumerate(graph.shapes, start=len(graph.inputs)):
+            for axis, extent in enumerate(shape):
+                self._bind(position, axis, extent)
 
     def _bind(self, position: int, axis: int, extent: Dim) -> None:
         if isinstance(extent, tvm.ir.Var) and extent not in self._slots:
@@ -197,7 +200,7 @@ class _Variables:
                 return f"{function}({self._text(expr.a)}, {self._text(expr.b)})"
         raise CodegenError(
             f"{self.symbol}: target 'dnnl' cannot compute the extent {expr} from the shapes of the inputs; "
-            "each symbolic extent has to stand alone as an extent of some input"
+            "each symbolic extent has to stand alone as an extent of some input, or in a shape handed over"
         )
 
     def evaluation(self) -> list[str]:

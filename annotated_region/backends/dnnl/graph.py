@@ -166,6 +166,8 @@ class Graph:
     nodes: list[Node] = field(default_factory=list)
     inputs: list[TensorId] = field(default_factory=list)
     outputs: list[TensorId] = field(default_factory=list)
+    shapes: list[tuple[Dim, ...]] = field(default_factory=list)
+    """Shapes that the function takes behind its inputs, for extents that no input shows."""
 
     def tensor(
         self,

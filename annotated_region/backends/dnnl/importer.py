@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 
 import tvm
@@ -17,7 +17,7 @@ __all__ = ["Convert", "Importer", "extents_of", "import_function"]
 Convert = Callable[["Importer", OpView], "TensorId | tuple[TensorId | None, ...]"]
 """Adds the nodes of one op; returns its result, or the results of an op that has several (None: not made)."""
 
-Imported = TensorId | tuple["TensorId | None", ...]
+Imported = TensorId | tuple["TensorId | None", ...] | tuple[Dim, ...]
 
 
 def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...] | None:
@@ -25,11 +25,12 @@ def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...] | None:
     shape = getattr(type_, "shape", None)
     if not isinstance(shape, relax.ShapeExpr):
         return None
-    return tuple(_extent(value) for value in shape.values)
+    return shape_of(shape.values)
 
 
-def _extent(value: tvm.ir.Expr) -> Dim:
-    return int(value) if isinstance(value, tirx.IntImm) else value
+def shape_of(values: Iterable[tvm.ir.Expr]) -> tuple[Dim, ...]:
+    """Extents, numbers as int."""
+    return tuple(int(value) if isinstance(value, tirx.IntImm) else value for value in values)
 
 
 class Importer:
@@ -55,9 +56,7 @@ class Importer:
         """Translate `function`; its parameters are the inputs, its result the outputs."""
         scope: dict[relax.Var, object] = {}
         for position, parameter in enumerate(function.params):
-            tensor = self.graph.tensor(self.shape(parameter), position, dtype=self.dtype(parameter.ty))
-            self.graph.inputs.append(tensor)
-            scope[parameter] = self._entered(tensor)
+            scope[parameter] = self._parameter(position, parameter)
         result = self._body(function, scope)
         results = result if isinstance(result, tuple) else (result,)
         types = getattr(function.ret_ty, "fields", (function.ret_ty,))
@@ -66,6 +65,18 @@ class Importer:
             for item, type_ in zip(results, types, strict=True)
         ]
         return self.graph
+
+    def _parameter(self, position: int, parameter: relax.Var) -> Imported:
+        """A tensor, or behind all tensors the extents of a shape."""
+        if isinstance(parameter.ty, relax.ShapeType):
+            extents = shape_of(parameter.ty.values)
+            self.graph.shapes.append(extents)
+            return extents
+        if self.graph.shapes:
+            raise CodegenError(f"{self.graph.symbol}: target 'dnnl' takes shapes behind all tensors only")
+        tensor = self.graph.tensor(self.shape(parameter), position, dtype=self.dtype(parameter.ty))
+        self.graph.inputs.append(tensor)
+        return self._entered(tensor)
 
     def _entered(self, tensor: TensorId) -> TensorId:
         """What the region computes with: truth values become numbers."""
@@ -126,11 +137,18 @@ class Importer:
         extents = {
             inner: outer
             for parameter, argument in zip(callee.params, arguments, strict=True)
-            if isinstance(argument, int)
-            for inner, outer in zip(self.shape(parameter), self.graph.shape(argument), strict=True)
+            for inner, outer in self._extents(parameter, argument)
             if isinstance(inner, tvm.ir.Var)
         }
         return callee.bind_symbolic_vars(extents) if extents else callee
+
+    def _extents(self, parameter: relax.Var, argument: Imported) -> Iterable[tuple[Dim, Dim]]:
+        """The extents of a parameter, and what is handed over for them."""
+        if isinstance(argument, int):
+            return zip(self.shape(parameter), self.graph.shape(argument), strict=True)
+        if isinstance(parameter.ty, relax.ShapeType):
+            return zip(shape_of(parameter.ty.values), argument, strict=True)
+        return ()
 
     def _convert(self, view: OpView) -> Imported:
         convert = self._converters.get(view.name)
@@ -146,6 +164,8 @@ class Importer:
             return self._scope[expr]  # type: ignore[return-value]
         if isinstance(expr, tvm.ir.GenericConst):
             return self._constant(expr)
+        if isinstance(expr, relax.ShapeExpr):
+            return shape_of(expr.values)
         if isinstance(expr, relax.Tuple):
             return tuple(self.operand(field) for field in expr.fields)
         if isinstance(expr, relax.TupleGetItem):

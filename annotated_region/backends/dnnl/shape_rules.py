@@ -23,6 +23,7 @@ from annotated_region.targets.op_view import OpView
 __all__: list[str] = []
 
 EITHER = (FLOAT, TRUTH)
+LEAST_EXTENT = 1  # of a tensor at run time: the runtime refuses empty ones
 
 
 @claims(
@@ -80,7 +81,7 @@ def _take(op: OpView) -> Problems:
     is_row = index.ndim < 2 and flat.size > 0 and np.array_equal(flat, np.arange(flat.size) + flat[0])
     if not is_row:
         yield "the indices are no row of neighbours"
-    elif not isinstance(extent, int) or flat[0] < 0 or flat[-1] >= extent:
+    elif flat[0] < 0 or flat[-1] >= (extent if isinstance(extent, int) else LEAST_EXTENT):
         yield "the indices are not surely in range"
 
 

@@ -6,8 +6,8 @@
 3.  ``permute_dims`` that keeps the order; two in a row become one, as do two ``reshape``.
 4.  ``concat`` of a single tensor; ``pad`` by nothing.
 5.  ``dropout``, which at inference hands its input on, with a mask of ones.
-6.  ``add(x, broadcast_to(y))`` becomes ``add(x, y)`` wherever the operator broadcasts by itself, and so does
-    ``where``; a tensor that is filled with one number (``full_like``, ``zeros``, ...) is that number broadcast.
+6.  ``add(x, broadcast_to(y))`` becomes ``add(x, y)`` wherever the operator broadcasts by itself, as
+    ``where`` does, too; a tensor filled with one number (``full_like``, ``zeros``, ...) is that number broadcast.
 7.  ``add(constant, x)``, ``multiply(constant, x)``, ... get the constant on the right.
 """
 

@@ -23,6 +23,7 @@ __all__ = [
     "external_functions",
     "needs_onednn",
     "offload",
+    "ops_on_host",
     "run",
     "single",
 ]
@@ -119,3 +120,15 @@ def all_cases() -> Offloaded:
 def all_cases_on_host() -> relax.VirtualMachine:
     """All cases on TVM alone, compiled once."""
     return relax.VirtualMachine(tvm.compile(module_of(CASES), "llvm"), tvm.cpu())
+
+
+def ops_on_host(module: tvm.IRModule, name: str = "main") -> set[str]:
+    """The Relax ops that a function of a partitioned module computes itself."""
+    found: set[str] = set()
+
+    def visit(expr: relax.Expr) -> None:
+        if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op):
+            found.add(str(expr.op.name).removeprefix("relax."))
+
+    relax.analysis.post_order_visit(module[name], visit)
+    return found

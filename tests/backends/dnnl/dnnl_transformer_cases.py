@@ -136,6 +136,36 @@ def _(x: relax.Expr) -> Any:
     return op.where(relax.const(np.tri(5, dtype=bool)[None]), x, number(-3.4028234663852886e38))
 
 
+def _any(truth: relax.Expr, axis: int) -> relax.Expr:
+    """As PyTorch's importer writes it."""
+    return op.astype(op.max(op.astype(truth, "int8"), axis=[axis], keepdims=True), "bool")
+
+
+case("any_of_truths", (3, 5, 4))(lambda x: _any(op.greater(x, number(1.0)), -1))
+case("any_of_truths_is_used", (3, 5, 4))(
+    lambda x: op.where(op.logical_not(_any(op.greater(x, number(1.0)), 1)), x, number(7.0))
+)
+case("equal_to_infinity", (3, 5))(
+    lambda x: op.equal(op.where(op.less(x, number(0.0)), number(-np.inf), x), number(-np.inf))
+)
+case("less_than_infinity", (3, 5))(
+    lambda x: op.less(op.where(op.less(x, number(0.0)), number(np.inf), x), number(np.inf))
+)
+
+
+def guarded_softmax(scores: relax.Expr) -> relax.Expr:
+    """PyTorch's: where nothing is seen, all weights are zero."""
+    unseen = op.logical_not(_any(op.logical_not(op.equal(scores, number(-np.inf))), -1))
+    return op.where(unseen, number(0.0), op.nn.softmax(scores))
+
+
+def hidden(scores: relax.Expr, mask: relax.Expr) -> relax.Expr:
+    return op.where(op.less(mask, number(0.0)), number(-np.inf), scores)
+
+
+case("guarded_softmax", (4, 5, 3), (4, 5, 1))(lambda x, mask: guarded_softmax(hidden(x, mask)))
+
+
 # --- functions and norms
 
 unary("erf", op.erf, (3, 7))

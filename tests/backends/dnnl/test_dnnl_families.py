@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import tvm
-from dnnl_harness import external_functions, needs_onednn, run
+from dnnl_harness import external_functions, needs_onednn, ops_on_host, run
 from tvm import relax
 from tvm.relax.frontend import nn
 from tvm.relax.frontend.onnx import from_onnx
@@ -52,17 +52,6 @@ def on_onnx_runtime(name: str) -> np.ndarray:
     model = family_model(name, "small")
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return np.asarray(session.run(None, inputs_of(model))[0])
-
-
-def ops_on_host(module: tvm.IRModule) -> set[str]:
-    found: set[str] = set()
-
-    def visit(expr: relax.Expr) -> None:
-        if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op):
-            found.add(str(expr.op.name).removeprefix("relax."))
-
-    relax.analysis.post_order_visit(module["main"], visit)
-    return found
 
 
 @needs_onednn

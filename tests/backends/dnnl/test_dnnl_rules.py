@@ -7,9 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
+from dnnl_harness import ops_on_host, single
 from tvm import relax, tirx
 from tvm.relax import op
 
+import annotated_region as ar
 from annotated_region.backends.dnnl import installation
 from annotated_region.backends.dnnl.conversions import CONVERTERS
 from annotated_region.errors import BackendUnavailableError
@@ -93,7 +95,10 @@ def norm(**attrs: object) -> relax.Expr:
         (lambda: op.take(X, relax.const(8, "int64"), 1), "the indices are not surely in range"),
         (lambda: op.take(var(8), relax.const(1, "int64"), None), "the result has rank 0"),
         (lambda: op.nn.pad(X, (0, 0, 0, 0, 1, 1, 1, 1), "reflect"), "padding of mode reflect"),
+        (lambda: op.take(var(N, 3), relax.const(1, "int64"), 0), "the indices are not surely in range"),
         (lambda: op.greater(var(3, dtype="int64"), var(3, dtype="int64")), "is of type int64"),
+        (lambda: op.equal(X, relax.const(np.nan, "float32")), "the right operand is not finite"),
+        (lambda: op.max(var(3, 4, dtype="int8"), [1]), "the data is of type int8"),
         (lambda: op.where(var(3, dtype="bool"), var(3), var(dtype="float32")), "a choice has rank 0"),
         (lambda: op.nn.prelu(X, const(6), axis=3), "the slopes are not along the channels"),
         (
@@ -129,11 +134,24 @@ def test_declined_with_a_reason(make: Callable[[], relax.Expr], reason: str) -> 
         lambda: op.nn.conv2d(var(N, 3, 8, 8), const(4, 3, 3, 3)),
         lambda: op.add(X, relax.const(1.0, "float32")),
         lambda: op.reshape(var(N, 4), (N * 2, 2)),
+        lambda: op.take(var(N, 3), relax.const(0, "int64"), 0),
+        lambda: op.equal(X, relax.const(-np.inf, "float32")),
         norm,
     ],
 )
 def test_claimed(make: Callable[[], relax.Expr]) -> None:
     assert answer(make()) is True
+
+
+@pytest.mark.parametrize(
+    ("given", "between", "found"),
+    [("float32", "int8", "bool"), ("bool", "int32", "bool"), ("bool", "int8", "float32")],
+)
+def test_a_largest_number_that_is_no_any_is_not_claimed(given: str, between: str, found: str) -> None:
+    x = var(3, 4, dtype=given)
+    module = single([x], op.astype(op.max(op.astype(x, between), [1]), found))
+    partitioned = ar.partition(module, ["dnnl"], prepare=False, cross_compile=True)
+    assert {"astype", "max"} <= ops_on_host(partitioned)
 
 
 def test_every_claimed_op_has_a_translation() -> None:

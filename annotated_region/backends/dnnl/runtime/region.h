@@ -11,6 +11,7 @@
 #include <omp.h>
 #include <oneapi/dnnl/dnnl_debug.h>
 #include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
@@ -121,14 +122,18 @@ class Region {
   using Key = std::vector<int64_t>;  // the symbolic extents, and the number of threads
 
   void run(const TVMFFIAny* arguments, int count) {
-    if (count != graph_.inputs.size + graph_.outputs.size) {
-      TVM_FFI_THROW(TypeError) << graph_.symbol << ": expected " << graph_.inputs.size << " inputs and "
-                               << graph_.outputs.size << " outputs, got " << count << " arguments";
+    const int given = graph_.inputs.size + graph_.shapes;  // the first output
+    if (count != given + graph_.outputs.size) {
+      TVM_FFI_THROW(TypeError) << graph_.symbol << ": expected " << given << " inputs and " << graph_.outputs.size
+                               << " outputs, got " << count << " arguments";
     }
     std::vector<const DLTensor*> tensors;
-    for (int position = 0; position < count; ++position) tensors.push_back(tensor_at(arguments, position));
+    for (int position = 0; position < count; ++position) {
+      const bool is_shape = position >= graph_.inputs.size && position < given;
+      if (!is_shape) tensors.push_back(tensor_at(arguments, position));
+    }
     const ThreadScope threads;
-    Key key = bind_variables(tensors);
+    Key key = bind_variables(tensors, arguments);
     std::vector<int64_t> expressions(graph_.expressions + 1);
     graph_.evaluate(key.data(), expressions.data());
     key.push_back(threads.count());
@@ -145,9 +150,22 @@ class Region {
     return *view;
   }
 
-  Key bind_variables(const std::vector<const DLTensor*>& tensors) const {
+  int64_t number_of_shape(const TVMFFIAny* arguments, const VariableRow& variable) const {
+    const auto view = tvm::ffi::AnyView::CopyFromTVMFFIAny(arguments[variable.input]).try_cast<tvm::ffi::Shape>();
+    if (!view.has_value() || static_cast<int>(view->size()) <= variable.axis) {
+      TVM_FFI_THROW(TypeError) << graph_.symbol << ": argument " << variable.input << " is not a shape of more than "
+                               << variable.axis << " extents";
+    }
+    return (*view)[variable.axis];
+  }
+
+  Key bind_variables(const std::vector<const DLTensor*>& tensors, const TVMFFIAny* arguments) const {
     Key key;
     for (const VariableRow& variable : graph_.variables) {
+      if (variable.input >= graph_.inputs.size) {
+        key.push_back(number_of_shape(arguments, variable));
+        continue;
+      }
       const DLTensor* tensor = tensors[variable.input];
       if (tensor->ndim <= variable.axis) {
         TVM_FFI_THROW(ValueError) << graph_.symbol << ": input " << variable.input << " has rank " << tensor->ndim

@@ -54,7 +54,7 @@ struct NodeRow {
   List<PostOpRow> post_ops;
 };
 
-// A symbolic extent is bound to one axis of one input.
+// A symbolic extent is bound to one axis of one input, or to one number of a shape, which follow the inputs.
 struct VariableRow {
   int input;
   int axis;
@@ -77,6 +77,7 @@ struct GraphTable {
   int expressions;
   void (*evaluate)(const int64_t* variables, int64_t* expressions);
   int constants;
+  int shapes;
   Precision precision;
   Embedded embedded = {};
 };

@@ -1,0 +1,78 @@
+"""Whole models of six families by torch.export: one region each, the answers of PyTorch and of TVM alone."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from dnnl_harness import external_functions, needs_onednn, ops_on_host, run
+from tvm import relax
+
+import annotated_region as ar
+from annotated_region.testing.family_sizes import FAMILIES
+
+WORDS = {"astype", "reshape", "take", "equal"}
+"""What prepares whole numbers: looking up words, and which of them are seen."""
+
+PLACES = {"arange", "multiply", "expand_dims", "cos", "sin", "concat", "tile"}
+"""Rotary positions, of which there are as many as words: oneDNN has neither cosine nor sine."""
+
+CAUSAL = {"arange", "expand_dims", "subtract", "less_equal"}
+"""A causal mask of a length that is not known before."""
+
+
+@pytest.fixture
+def models() -> ModuleType:
+    """`annotated_region.testing.torch_models`."""
+    pytest.importorskip("torch", reason="PyTorch is not installed (extra `torch`)")
+    from annotated_region.testing import torch_models  # noqa: PLC0415
+
+    return torch_models
+
+
+def machine(module: tvm.IRModule) -> relax.VirtualMachine:
+    return relax.VirtualMachine(ar.build(module).jit(), tvm.cpu())
+
+
+def arrays(inputs: Any) -> list[np.ndarray]:
+    return [value.contiguous().numpy() for value in inputs]
+
+
+def assert_agree(answer: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(answer, expected, rtol=1e-4, atol=2e-5)
+
+
+@needs_onednn
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_is_one_region_and_agrees_with_torch_and_tvm(name: str, models: ModuleType) -> None:
+    model, inputs = models.torch_model(name, "small"), models.example_inputs(name, "small", batch=2)
+    module = models.imported(model, inputs)
+    partitioned = ar.partition(module, ["dnnl"])
+    assert len(external_functions(partitioned)) == 1
+    assert ops_on_host(partitioned) <= WORDS | (PLACES if name == "llama" else set())
+    (answer,) = run(machine(partitioned), "main", arrays(inputs))
+    assert_agree(answer, model(*inputs).numpy())
+    assert_agree(
+        answer, run(relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu()), "main", arrays(inputs))[0]
+    )
+
+
+@needs_onednn
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_of_any_batch_and_length_is_one_region_and_agrees_with_torch(
+    name: str, models: ModuleType
+) -> None:
+    model, inputs = models.torch_model(name, "small"), models.example_inputs(name, "small", batch=2)
+    partitioned = ar.partition(models.imported(model, inputs, models.any_size(inputs)), ["dnnl"])
+    assert len(external_functions(partitioned)) == 1
+    assert ops_on_host(partitioned) <= WORDS | CAUSAL | (PLACES if name == "llama" else set())
+    offloaded = machine(partitioned)
+    for batch, length in ((1, 5), (3, 24), (2, 2)):
+        given = tuple(
+            value[:, :length] if value.dim() == 2 else value
+            for value in models.example_inputs(name, "small", batch=batch)
+        )
+        assert_agree(run(offloaded, "main", arrays(given))[0], model(*given).numpy())
