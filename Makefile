@@ -11,10 +11,10 @@ TEST_TYPING = --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls
 # Tests import the helpers beside them.
 TEST_HELPERS = tests:tests/regions:tests/command_line:tests/extraction:tests/placement:tests/grouping:tests/layouts:tests/backends/dnnl:tests/passes:tests/passes/preparation:tests/backends/onnx_emitter:tests/backends/tensorrt
 
-.PHONY: help venv demo test lint format campaign bench docs clean
+.PHONY: help venv demo test test-torch lint format campaign bench docs clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
 
 $(STAMP): setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,9 @@ lint: $(STAMP)  ## ruff and mypy
 
 test: lint  ## lint, then the whole suite
 	$(BIN)/python -m pytest
+
+test-torch: $(STAMP)  ## the tests that need PyTorch: pip install torch first
+	$(BIN)/python -m pytest tests/backends/dnnl/test_dnnl_torch.py tests/testing/test_torch_models.py
 
 campaign: $(STAMP)  ## the property tests with 100 000 examples each (hours)
 	AR_CAMPAIGN_EXAMPLES=100000 $(BIN)/python -m pytest -m campaign

@@ -338,7 +338,7 @@ def any_size(inputs: tuple[torch.Tensor, ...]) -> tuple[dict[int, Any], ...]:
 def imported(
     model: nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any = None, *, decomposed: bool = True
 ) -> tvm.IRModule:
-    """What ``from_exported_program`` makes of a model; `decomposed` to core operators first, as by default."""
+    """What ``from_exported_program`` makes of a model; `decomposed` to core operators first as by default."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # PyTorch's own use of what it deprecates
         program = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)

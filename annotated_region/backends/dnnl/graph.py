@@ -68,6 +68,8 @@ class Kind(Enum):
     CAST = "cast"
     SELECT = "select"
     ERROR_FUNCTION = "error_function"
+    SINE = "sine"
+    COSINE = "cosine"
     PAD = "pad"
     RMS_NORM = "rms_norm"
     PRELU = "prelu"

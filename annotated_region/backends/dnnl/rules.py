@@ -19,7 +19,7 @@ from annotated_region.backends.dnnl.checks import (
     symbolic_problem,
     tensor_problem,
 )
-from annotated_region.backends.dnnl.conversions.arithmetic import SIMPLE_FUNCTIONS
+from annotated_region.backends.dnnl.conversions.arithmetic import OWN_FUNCTIONS, SIMPLE_FUNCTIONS
 from annotated_region.backends.dnnl.conversions.convolution import DATA_LAYOUTS
 from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.registration import Problems, claims
@@ -122,7 +122,7 @@ def _matmul(op: OpView) -> Problems:
     yield _out_dtype_problem(op)
 
 
-@claims(*SIMPLE_FUNCTIONS, "relax.erf")
+@claims(*SIMPLE_FUNCTIONS, *OWN_FUNCTIONS)
 def _function(op: OpView) -> Problems:
     yield from function_problems(op)
 

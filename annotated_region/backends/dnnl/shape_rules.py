@@ -38,6 +38,13 @@ def _view(op: OpView) -> Problems:
     yield from function_problems(op, EITHER)
 
 
+@claims("relax.tile", "relax.repeat")
+def _repeated(op: OpView) -> Problems:
+    yield from function_problems(op, EITHER)
+    if op.name == "relax.repeat" and op.attrs["axis"] is None:
+        yield "it repeats the flat tensor"
+
+
 @claims("relax.concat", "relax.stack")
 def _joined(op: OpView) -> Problems:
     yield result_problem(op)

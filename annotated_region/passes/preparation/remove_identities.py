@@ -7,7 +7,7 @@
 4.  ``concat`` of a single tensor; ``pad`` by nothing.
 5.  ``dropout``, which at inference hands its input on, with a mask of ones.
 6.  ``add(x, broadcast_to(y))`` becomes ``add(x, y)`` wherever the operator broadcasts by itself, as
-    ``where`` does, too; a tensor filled with one number (``full_like``, ``zeros``, ...) is that number broadcast.
+    ``where`` does; a tensor filled with one number (``full_like``, ``zeros``, ...) is that number broadcast.
 7.  ``add(constant, x)``, ``multiply(constant, x)``, ... get the constant on the right.
 """
 

@@ -169,6 +169,13 @@ case("guarded_softmax", (4, 5, 3), (4, 5, 1))(lambda x, mask: guarded_softmax(hi
 # --- functions and norms
 
 unary("erf", op.erf, (3, 7))
+unary("sin", op.sin, (3, 7))
+unary("cos", op.cos, (2, 3, 7))
+unary("tile_last", op.tile, (3, 4), repeats=[1, 2])
+unary("tile_all", op.tile, (3, 4), repeats=[2, 3])
+unary("tile_to_a_higher_rank", op.tile, (3, 4), repeats=[2, 1, 2])
+unary("repeat_rows", op.repeat, (3, 4), repeats=3, axis=0)
+unary("repeat_last", op.repeat, (2, 3, 4), repeats=2, axis=-1)
 unary("prelu", op.nn.prelu, (2, 6, 3, 3), (6,))
 unary("reduce_prod", op.prod, (2, 4, 3), axis=[1])
 case("layer_norm_two_axes", (2, 3, 4, 5))(

@@ -60,7 +60,7 @@ GOLDEN = """\
         "small",
         {tensors, 5}, {nodes, 2}, {inputs, 1}, {outputs, 1}, {},
         0, evaluate,
-        2, Precision::fp32};
+        2, 0, Precision::fp32};
     }}}
     ANNOTATED_REGION_EXPORT(small, annotated_region_dnnl::small_tables::graph)
 """

@@ -296,3 +296,24 @@ def test_unit_compiles_without_the_linked_runtime(tmp_path: Path, monkeypatch: p
     (result,) = offload(dynamic_module()).call("network", data)
     (expected,) = run(dynamic_on_host(), "network", [data])
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@needs_onednn
+def test_an_extent_that_no_input_shows_is_handed_over_as_a_shape() -> None:
+    """Looked-up words come as one row of all batches; the region makes batches of them again."""
+    batch, length = (tirx.Var(name, "int64") for name in ("n", "m"))
+    ids = relax.Var("ids", relax.TensorType((batch, length), "int64"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [ids]):
+        with builder.dataflow():
+            row = builder.emit(op.reshape(ids, (batch * length,)))
+            words = builder.emit(op.take(relax.const(weights(9, 4)), row, axis=0))
+            apart = builder.emit(op.reshape(words, (batch, length, 4)))
+            result = builder.emit_output(op.mean(op.nn.relu(apart), [1]))
+        builder.emit_func_output(result)
+    offloaded = offload(builder.finalize())
+    assert len(external_functions(offloaded.module)) == 1
+    for shape in ((2, 3), (3, 2), (1, 5)):
+        given = np.random.default_rng(1).integers(0, 9, shape)
+        (answer,) = offloaded.call("main", given)
+        np.testing.assert_allclose(answer, np.maximum(weights(9, 4)[given], 0).mean(1), rtol=1e-5, atol=1e-6)

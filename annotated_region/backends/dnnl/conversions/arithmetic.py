@@ -11,7 +11,7 @@ from annotated_region.backends.dnnl.importer import Convert, Importer
 from annotated_region.backends.dnnl.views import align_rank, reshape
 from annotated_region.targets.op_view import OpView
 
-__all__ = ["CONVERTERS", "SIMPLE_FUNCTIONS", "broadcast_to"]
+__all__ = ["CONVERTERS", "OWN_FUNCTIONS", "SIMPLE_FUNCTIONS", "broadcast_to"]
 
 SIMPLE_FUNCTIONS: Mapping[str, tuple[str, float, float]] = {
     "relax.nn.relu": ("eltwise_relu", 0.0, 0.0),
@@ -29,6 +29,13 @@ SIMPLE_FUNCTIONS: Mapping[str, tuple[str, float, float]] = {
     "relax.negative": ("eltwise_linear", -1.0, 0.0),
 }
 """Functions of one tensor without parameters: oneDNN's algorithm with its alpha and beta."""
+
+OWN_FUNCTIONS: Mapping[str, Kind] = {
+    "relax.erf": Kind.ERROR_FUNCTION,
+    "relax.sin": Kind.SINE,
+    "relax.cos": Kind.COSINE,
+}
+"""Functions of one tensor that oneDNN has no primitive for."""
 
 LARGEST = 3.4028234663852886e38
 """The largest finite float32; oneDNN's clip wants two bounds."""
@@ -51,8 +58,11 @@ def _clip(importer: Importer, op: OpView) -> TensorId:
     return _eltwise(importer.graph, importer.operand(op.args[0]), "eltwise_clip", low, high)
 
 
-def _error_function(importer: Importer, op: OpView) -> TensorId:
-    return importer.graph.add(Kind.ERROR_FUNCTION, (importer.operand(op.args[0]),), importer.shape(op.call))
+def _own_function(kind: Kind) -> Convert:
+    def convert(importer: Importer, op: OpView) -> TensorId:
+        return importer.graph.add(kind, (importer.operand(op.args[0]),), importer.shape(op.call))
+
+    return convert
 
 
 def _number(argument: object) -> float:
@@ -130,7 +140,7 @@ CONVERTERS: dict[str, Convert] = {
     **dict.fromkeys(SIMPLE_FUNCTIONS, _simple),
     "relax.nn.leakyrelu": _leaky_relu,
     "relax.clip": _clip,
-    "relax.erf": _error_function,
+    **{name: _own_function(kind) for name, kind in OWN_FUNCTIONS.items()},
     "relax.add": _binary("binary_add"),
     "relax.subtract": _binary("binary_sub"),
     "relax.multiply": _binary("binary_mul"),

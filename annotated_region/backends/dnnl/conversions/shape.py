@@ -9,7 +9,7 @@ from tvm import relax, tirx
 from annotated_region.backends.dnnl.conversions.arithmetic import broadcast_to
 from annotated_region.backends.dnnl.graph import Dim, Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.importer import Convert, Importer, extents_of
-from annotated_region.backends.dnnl.views import axes_between, permute, permuted_shape, reshape
+from annotated_region.backends.dnnl.views import align_rank, axes_between, permute, permuted_shape, reshape
 from annotated_region.targets.op_view import OpView
 
 __all__ = ["CONVERTERS", "slice_window"]
@@ -37,6 +37,28 @@ def _concat(importer: Importer, op: OpView) -> TensorId:
 
 def _broadcast(importer: Importer, op: OpView) -> TensorId:
     return broadcast_to(importer.graph, importer.operand(op.args[0]), importer.shape(op.call))
+
+
+def _tile(importer: Importer, op: OpView) -> TensorId:
+    """The whole several times along each axis: repeated along new axes, which then join the old ones."""
+    graph, shape = importer.graph, importer.shape(op.call)
+    times = op.attrs["repeats"]
+    times = (1,) * (len(shape) - len(times)) + tuple(times)
+    data = align_rank(graph, importer.operand(op.args[0]), len(shape))
+    pairs = list(zip(times, graph.shape(data), strict=True))
+    apart = [extent for count, whole in pairs for extent in ((1, whole) if count > 1 else (whole,))]
+    wide = [extent for count, whole in pairs for extent in ((count, whole) if count > 1 else (whole,))]
+    return reshape(graph, broadcast_to(graph, reshape(graph, data, apart), tuple(wide)), shape)
+
+
+def _repeat(importer: Importer, op: OpView) -> TensorId:
+    """Each part several times along one axis."""
+    graph, shape = importer.graph, importer.shape(op.call)
+    axis, count = op.attrs["axis"] % len(shape) + 1, op.attrs["repeats"]
+    before = importer.shape(op.args[0])
+    apart, wide = ((*before[:axis], times, *before[axis:]) for times in (1, count))
+    data = reshape(graph, importer.operand(op.args[0]), apart)
+    return reshape(graph, broadcast_to(graph, data, wide), shape)
 
 
 def _part(
@@ -143,6 +165,8 @@ CONVERTERS: dict[str, Convert] = {
     "relax.permute_dims": _permute,
     "relax.concat": _concat,
     "relax.broadcast_to": _broadcast,
+    "relax.tile": _tile,
+    "relax.repeat": _repeat,
     "relax.split": _split,
     "relax.strided_slice": _strided_slice,
     "relax.take": _take,

@@ -29,6 +29,8 @@ inline std::shared_ptr<Plan> build_plan(const GraphTable& graph, const std::vect
       case Kind::cast: cast(builder, node); break;
       case Kind::select: select(builder, node); break;
       case Kind::error_function: error_function(builder, node); break;
+      case Kind::sine: sine(builder, node); break;
+      case Kind::cosine: cosine(builder, node); break;
       case Kind::pad: pad(builder, node); break;
       case Kind::rms_norm: rms_norm(builder, node); break;
       case Kind::prelu: prelu(builder, node); break;

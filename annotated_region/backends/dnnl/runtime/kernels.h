@@ -104,16 +104,22 @@ inline void select(Builder& builder, const NodeRow& node) {
   add_plain_kernel(builder, node, kernel, "select");
 }
 
-inline void error_function(Builder& builder, const NodeRow& node) {
+using Function = float (*)(float);
+
+inline void apply(Builder& builder, const NodeRow& node, Function function, const char* label) {
   const int64_t count = volume(builder.dims(node.output), 0, builder.dims(node.output).size());
-  const auto kernel = [count](const std::vector<char*>& pointers) {
+  const auto kernel = [count, function](const std::vector<char*>& pointers) {
     const float* from = floats(pointers[0]);
     float* to = floats(pointers[1]);
 #pragma omp parallel for
-    for (int64_t item = 0; item < count; ++item) to[item] = std::erf(from[item]);
+    for (int64_t item = 0; item < count; ++item) to[item] = function(from[item]);
   };
-  add_plain_kernel(builder, node, kernel, "erf");
+  add_plain_kernel(builder, node, kernel, label);
 }
+
+inline void error_function(Builder& builder, const NodeRow& node) { apply(builder, node, std::erf, "erf"); }
+inline void sine(Builder& builder, const NodeRow& node) { apply(builder, node, std::sin, "sine"); }
+inline void cosine(Builder& builder, const NodeRow& node) { apply(builder, node, std::cos, "cosine"); }
 
 // inputs: data, and a scale or none; floats: epsilon. Over the last axis.
 inline void rms_norm(Builder& builder, const NodeRow& node) {

@@ -17,7 +17,7 @@ struct List {
 
 enum class Kind {
   convolution, deconvolution, matmul, pooling, eltwise, binary, batch_norm, layer_norm,
-  softmax, lrn, reduction, concat, reshape, permute, expand, slice, cast, select, error_function, pad,
+  softmax, lrn, reduction, concat, reshape, permute, expand, slice, cast, select, error_function, sine, cosine, pad,
   rms_norm, prelu, resampling, attention,
 };
 
