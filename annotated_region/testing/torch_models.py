@@ -298,7 +298,10 @@ def _weight(noise: torch.Tensor, is_scale: bool, is_table: bool) -> torch.Tensor
         return 1 + 0.1 * noise
     if is_table:
         return noise / math.sqrt(noise.shape[1])
-    return noise / math.sqrt(noise[0].numel()) if noise.dim() > 1 else 0.1 * noise
+    if noise.dim() < 2:
+        return 0.1 * noise
+    gain = 2 if noise.dim() == 4 else 1  # half of what a convolution computes is cut off behind it
+    return noise * math.sqrt(gain / noise[0].numel())
 
 
 def example_inputs(name: str, size: str = "base", seed: int = 0, batch: int = 1) -> tuple[torch.Tensor, ...]:
