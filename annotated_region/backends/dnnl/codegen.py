@@ -17,6 +17,7 @@ from annotated_region.backends.dnnl.fusion import fuse
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.importer import import_function
 from annotated_region.backends.dnnl.installation import wait_briefly
+from annotated_region.backends.dnnl.quantization import absorb_quantization, lower_products
 from annotated_region.backends.dnnl.recognition import recognize
 from annotated_region.backends.dnnl.simplification import (
     drop_identities,
@@ -45,7 +46,9 @@ def region_graph(function: relax.Function, constant_names: Mapping[Any, str]) ->
     gather_affine_functions(graph)
     sink_views(graph)
     graph.remove_dead_nodes()
+    lower_products(graph)
     fuse(graph)
+    absorb_quantization(graph)
     graph.remove_dead_nodes()
     graph.compact()
     return graph

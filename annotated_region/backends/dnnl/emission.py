@@ -26,12 +26,14 @@ RUNTIME_FILES = (
     "plan.h",
     "precision.h",
     "builder.h",
+    "scaling.h",
     "post_ops.h",
     "primitives.h",
     "views.h",
     "concat.h",
     "vector_math.h",
     "kernels.h",
+    "quantization.h",
     "attention.h",
     "dispatch.h",
     "region.h",
@@ -235,9 +237,18 @@ def _node(index: int, node: Node) -> tuple[list[str], str]:
     operands, ints, floats, chain = (_list(f"{name}_{index}", len(rows)) for _, name, rows in columns)
     row = (
         f"{{Kind::{node.kind.value}, dnnl_{node.algorithm}, {operands}, {node.output}, "
-        f"{ints}, {floats}, {chain}}}"
+        f"{ints}, {floats}, {chain}{_quantized(node)}}}"
     )
     return [table for table in tables if table is not None], row
+
+
+def _quantized(node: Node) -> str:
+    given = node.quantized
+    if given is None:
+        return ""
+    scales = -1 if given.weights_scales is None else given.weights_scales
+    source = f"{_float(given.scale)}, {given.zero}, {given.weights_zero}, {scales}"
+    return f", {{{source}, {_float(given.result_scale)}, {given.result_zero}}}"
 
 
 def _post_op(post: PostOp) -> str:

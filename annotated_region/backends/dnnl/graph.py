@@ -22,6 +22,7 @@ __all__ = [
     "Kind",
     "Node",
     "PostOp",
+    "Quantized",
     "Tensor",
     "TensorId",
     "same_dim",
@@ -75,6 +76,8 @@ class Kind(Enum):
     PRELU = "prelu"
     RESAMPLING = "resampling"
     ATTENTION = "attention"
+    QUANTIZE = "quantize"
+    DEQUANTIZE = "dequantize"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,32 @@ class PostOp:
 
 
 @dataclass(frozen=True, slots=True)
+class Quantized:
+    """What the int8 operands and the result of a product mean: an element e stands for scale * (e - zero).
+
+    Attributes
+    ----------
+    scale
+        Of the source, times that of the weights where these have one scale for all elements.
+    zero
+        Of the source.
+    weights_zero
+        Of the weights.
+    weights_scales
+        A constant vector, where the weights have one scale for each channel of the result.
+    result_scale, result_zero
+        Of the result, if that is of int8, too.
+    """
+
+    scale: float
+    zero: int
+    weights_zero: int = 0
+    weights_scales: TensorId | None = None
+    result_scale: float = 1.0
+    result_zero: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One primitive, or one change of view.
 
@@ -143,6 +172,8 @@ class Node:
         The parameters, in the order that the runtime expects.
     post_ops
         What is applied to the result before it is stored.
+    quantized
+        What the elements mean, if this is a product of int8.
     """
 
     kind: Kind
@@ -152,11 +183,15 @@ class Node:
     ints: tuple[int, ...] = ()
     floats: tuple[float, ...] = ()
     post_ops: tuple[PostOp, ...] = ()
+    quantized: Quantized | None = None
 
     @property
     def operands(self) -> tuple[TensorId, ...]:
-        """The inputs of the node and of its post-ops."""
-        return self.inputs + tuple(post.operand for post in self.post_ops if post.operand is not None)
+        """The inputs of the node, of its post-ops, and the scales of its weights."""
+        others = [post.operand for post in self.post_ops]
+        if self.quantized is not None:
+            others.append(self.quantized.weights_scales)
+        return (*self.inputs, *(operand for operand in others if operand is not None))
 
 
 @dataclass(slots=True)
@@ -254,7 +289,10 @@ def _renamed(node: Node, names: dict[TensorId, TensorId]) -> Node:
         post if post.operand is None else replace(post, operand=names[post.operand]) for post in node.post_ops
     )
     inputs = tuple(names[operand] for operand in node.inputs)
-    return replace(node, inputs=inputs, output=names[node.output], post_ops=posts)
+    quantized = node.quantized
+    if quantized is not None and quantized.weights_scales is not None:
+        quantized = replace(quantized, weights_scales=names[quantized.weights_scales])
+    return replace(node, inputs=inputs, output=names[node.output], post_ops=posts, quantized=quantized)
 
 
 def same_dim(left: Dim, right: Dim) -> bool:

@@ -26,6 +26,8 @@ __all__ = ["sink_views"]
 
 ROOTS = (Kind.CONVOLUTION, Kind.DECONVOLUTION, Kind.MATMUL, Kind.BINARY, Kind.ELTWISE)
 VIEWS = (Kind.RESHAPE, Kind.PERMUTE)
+PASSED = (*VIEWS, Kind.QUANTIZE, Kind.DEQUANTIZE)
+"""What may stand between a product and its view."""
 
 
 def sink_views(graph: Graph) -> None:
@@ -34,6 +36,12 @@ def sink_views(graph: Graph) -> None:
     for node in graph.nodes:
         sinking.place(node)
     graph.nodes = list(sinking.made.values())
+
+
+def _is_elementwise(node: Node) -> bool:
+    """Whether each element of the result comes from those at the same place, wherever that is."""
+    is_uniform = node.kind in (Kind.QUANTIZE, Kind.DEQUANTIZE) and len(node.inputs) == 1
+    return is_uniform or (node.kind in (Kind.ELTWISE, Kind.BINARY) and not node.post_ops)
 
 
 class _Sinking:
@@ -56,7 +64,7 @@ class _Sinking:
 
     def exchanged(self, node: Node) -> tuple[Node, Node] | None:
         """The node in front of a view that it reads, and the view behind it; None if there is no view."""
-        if node.kind not in (Kind.ELTWISE, Kind.BINARY) or node.post_ops:
+        if not _is_elementwise(node):
             return None
         for position, operand in enumerate(node.inputs):
             view = self.view(operand)
@@ -76,7 +84,7 @@ class _Sinking:
         if view is None or view.kind not in VIEWS or self.uses[tensor] != 1:
             return None
         root = view
-        while root.kind in VIEWS and self.uses[root.output] == 1 and root.inputs[0] in self.made:
+        while root.kind in PASSED and self.uses[root.output] == 1 and root.inputs[0] in self.made:
             root = self.made[root.inputs[0]]
         return view if root.kind in ROOTS and self.uses[root.output] == 1 else None
 

@@ -8,6 +8,7 @@ from annotated_region.backends.dnnl.conversions import (
     convolution,
     normalization,
     pooling,
+    quantization,
     selection,
     shape,
 )
@@ -23,4 +24,5 @@ CONVERTERS: dict[str, Convert] = {
     **shape.CONVERTERS,
     **selection.CONVERTERS,
     **attention.CONVERTERS,
+    **quantization.CONVERTERS,
 }

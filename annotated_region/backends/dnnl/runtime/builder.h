@@ -1,6 +1,7 @@
 // Builds a plan: follows each tensor's layout through the region and adds a reorder only where the
 // layout that a primitive wants is not the one that its operand has.
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -119,6 +120,16 @@ class Builder {
     Buffer buffer;
     buffer.bytes = desc.get_size();
     if (folding_) allocate(buffer);
+    return {plan_->buffers.add(buffer), 0};
+  }
+
+  // Numbers that are known now, such as a scale.
+  template <typename T>
+  Place constant(const std::vector<T>& values) {
+    Buffer buffer;
+    buffer.bytes = values.size() * sizeof(T);
+    allocate(buffer);
+    std::memcpy(buffer.data, values.data(), buffer.bytes);
     return {plan_->buffers.add(buffer), 0};
   }
 

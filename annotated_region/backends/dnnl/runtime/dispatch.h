@@ -36,6 +36,8 @@ inline std::shared_ptr<Plan> build_plan(const GraphTable& graph, const std::vect
       case Kind::prelu: prelu(builder, node); break;
       case Kind::resampling: resampling(builder, node); break;
       case Kind::attention: attention(builder, node); break;
+      case Kind::quantize: quantize(builder, node); break;
+      case Kind::dequantize: dequantize(builder, node); break;
     }
   }
   return builder.finish();

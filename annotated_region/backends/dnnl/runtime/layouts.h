@@ -108,6 +108,7 @@ inline bool same_bytes(const Desc& left, const Desc& right) {
   if (left == right) return true;
   if (!is_blocked_kind(left) || !is_blocked_kind(right)) return false;
   if (left.get_dims() != right.get_dims() || left.get_data_type() != right.get_data_type()) return false;
+  if (left.get_size() != right.get_size()) return false;  // int8 weights may be followed by their sums
   if (is_padded(left) || is_padded(right)) return false;
   if (left.get_submemory_offset() != 0 || right.get_submemory_offset() != 0) return false;
   const auto a = axis_runs(left);

@@ -7,7 +7,8 @@ namespace annotated_region_dnnl {
 
 class PostOps {
  public:
-  PostOps(Builder& builder, const NodeRow& node) : builder_(builder), node_(node) {}
+  PostOps(Builder& builder, const NodeRow& node)
+      : builder_(builder), node_(node), note_(node.quantized.scale == 0.0f ? "" : " int8") {}
 
   // Whether an operand of the chain is as large as the result, so that their layouts have to agree.
   bool has_full_operand() const {
@@ -86,6 +87,7 @@ class PostOps {
   dnnl::primitive_attr with(const dnnl::post_ops& chain) const {
     dnnl::primitive_attr attr = Builder::attributes();
     attr.set_post_ops(chain);
+    Scaling(builder_, node_).set(attr);
     return attr;
   }
 
@@ -107,6 +109,7 @@ void add_fused(Builder& builder, const NodeRow& node, Desc result, Make make, Bi
   const auto pd = make(chain.settle(result), result);
   const Desc native = pd.dst_desc();
   std::vector<Argument> arguments = bind(pd);
+  Scaling(builder, node).add_arguments(arguments);
   chain.add_arguments(arguments, native);
   const Place place = chain.destination(native);
   arguments.push_back({DNNL_ARG_DST, native, place});

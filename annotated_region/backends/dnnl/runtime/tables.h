@@ -18,7 +18,7 @@ struct List {
 enum class Kind {
   convolution, deconvolution, matmul, pooling, eltwise, binary, batch_norm, layer_norm,
   softmax, lrn, reduction, concat, reshape, permute, expand, slice, cast, select, error_function, sine, cosine, pad,
-  rms_norm, prelu, resampling, attention,
+  rms_norm, prelu, resampling, attention, quantize, dequantize,
 };
 
 // Products in bfloat16: none, all that oneDNN can do fast, or those that take less time than in float32.
@@ -44,6 +44,16 @@ struct PostOpRow {
   int operand;  // a tensor, or -1
 };
 
+// What the elements of an int8 product mean: e stands for scale * (e - zero). A scale of 0: the product is of floats.
+struct QuantizedRow {
+  float scale = 0.0f;  // of the source, times that of the weights unless these have one a channel
+  int zero = 0;
+  int weights_zero = 0;
+  int weights_scales = -1;  // a tensor, or -1
+  float result_scale = 1.0f;
+  int result_zero = 0;
+};
+
 struct NodeRow {
   Kind kind;
   dnnl_alg_kind_t algorithm;
@@ -52,6 +62,7 @@ struct NodeRow {
   List<int64_t> ints;
   List<float> floats;
   List<PostOpRow> post_ops;
+  QuantizedRow quantized = {};
 };
 
 // A symbolic extent is bound to one axis of one input, or to one number of a shape, which follow the inputs.

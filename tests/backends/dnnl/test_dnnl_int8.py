@@ -1,0 +1,413 @@
+"""Quantization and products of int8: against TVM without offload and against numpy, over types and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from dnnl_harness import Offloaded, needs_onednn, offload, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import relax
+from tvm.relax import op
+
+Arrays = Sequence[np.ndarray]
+
+
+def constant(values: object, dtype: str) -> relax.Expr:
+    return relax.const(np.asarray(values, dtype))
+
+
+def quantize(x: relax.Expr, scale: float, zero: int = 0, dtype: str = "uint8") -> relax.Expr:
+    return op.quantize(x, constant(scale, "float32"), constant(zero, dtype), 1, dtype)
+
+
+def dequantize(x: relax.Expr, scale: float, zero: int = 0, dtype: str = "uint8") -> relax.Expr:
+    return op.dequantize(x, constant(scale, "float32"), constant(zero, dtype), 1)
+
+
+def rounded(x: relax.Expr, scale: float, zero: int = 0, dtype: str = "uint8") -> relax.Expr:
+    """Quantized and dequantized again, as networks in the format QDQ do between all ops."""
+    return dequantize(quantize(x, scale, zero, dtype), scale, zero, dtype)
+
+
+def weights(*shape: int, scales: object = 0.02, axis: int = 0, zero: int = 0, seed: int = 3) -> relax.Expr:
+    values = np.random.default_rng(seed).integers(-128, 128, shape)
+    zeros = np.full(np.shape(scales), zero)
+    return op.dequantize(constant(values, "int8"), constant(scales, "float32"), constant(zeros, "int8"), axis)
+
+
+def steps(count: int) -> np.ndarray:
+    return np.linspace(0.01, 0.03, count)
+
+
+@dataclass(frozen=True, slots=True)
+class Int8Case:
+    """A quantized graph.
+
+    Attributes
+    ----------
+    name
+        Also the name of the function.
+    inputs
+        Shapes and types.
+    make
+        From the inputs to the result.
+    quantum
+        How far the result may be off: what one step of the last quantization is worth.
+    products
+        How many products of int8 it has to become.
+    """
+
+    name: str
+    inputs: tuple[tuple[tuple[int, ...], str], ...]
+    make: Callable[..., Any]
+    quantum: float
+    products: int = 1
+
+    def arrays(self) -> list[np.ndarray]:
+        """Seeded arguments."""
+        rng = np.random.default_rng(len(self.name))
+        return [
+            rng.standard_normal(shape).astype(dtype)
+            if dtype == "float32"
+            else rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, shape).astype(dtype)
+            for shape, dtype in self.inputs
+        ]
+
+
+CASES: list[Int8Case] = []
+
+
+def case(
+    name: str, *inputs: tuple[tuple[int, ...], str], quantum: float = 1, products: int = 1
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(make: Callable[..., Any]) -> Callable[..., Any]:
+        CASES.append(Int8Case(name, inputs, make, quantum, products))
+        return make
+
+    return register
+
+
+IMAGE = (2, 16, 9, 9)
+
+
+def _convolutions() -> None:
+    """Types, zero points, one scale or one a channel, geometry; the last quantization is worth 0.5."""
+    kinds: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+        "3x3": ((32, 16, 3, 3), {"padding": 1}),
+        "1x1": ((24, 16, 1, 1), {}),
+        "strided": ((17, 16, 3, 3), {"strides": 2, "padding": (0, 1, 2, 1)}),
+        "dilated": ((16, 16, 3, 3), {"dilation": 2, "padding": 2}),
+        "grouped": ((32, 4, 3, 3), {"groups": 4, "padding": 1}),
+        "depthwise": ((16, 1, 3, 3), {"groups": 16, "padding": 1}),
+    }
+    for name, (kernel, attrs) in kinds.items():
+        for dtype, zero in (("uint8", 0), ("uint8", 130), ("int8", 0), ("int8", -7)):
+            for scales in (0.02, steps(kernel[0])):
+
+                def make(
+                    x: relax.Expr,
+                    dtype: str = dtype,
+                    zero: int = zero,
+                    scales: object = scales,
+                    kernel: tuple[int, ...] = kernel,
+                    attrs: dict[str, Any] = attrs,
+                ) -> relax.Expr:
+                    y = op.nn.conv2d(
+                        dequantize(x, 0.05, zero, dtype), weights(*kernel, scales=scales), **attrs
+                    )
+                    return quantize(op.nn.relu(y), 0.5, zero, dtype)
+
+                many = "channels" if np.ndim(scales) else "tensor"
+                full = f"{name}_{dtype}_{abs(zero)}_{many}"
+                CASES.append(Int8Case(f"conv2d_{full}", ((IMAGE, dtype),), make, 1))
+
+
+_convolutions()
+
+
+@case("conv_biased", (IMAGE, "float32"))
+def _(x: relax.Expr) -> Any:
+    bias = op.dequantize(
+        constant(np.arange(-8, 8) * 40, "int32"),
+        constant(steps(16), "float32"),
+        constant([0] * 16, "int32"),
+        0,
+    )
+    y = op.nn.conv2d(rounded(x, 0.03, 117), weights(16, 16, 3, 3, scales=steps(16)), padding=1)
+    return quantize(op.add(y, op.reshape(bias, (1, 16, 1, 1))), 0.4, 99)
+
+
+@case("conv1d", ((2, 16, 20), "uint8"))
+def _(x: relax.Expr) -> Any:
+    return quantize(op.nn.conv1d(dequantize(x, 0.05, 3), weights(8, 16, 5), strides=2, padding=2), 0.5, 100)
+
+
+@case("conv3d", ((1, 8, 6, 7, 8), "uint8"))
+def _(x: relax.Expr) -> Any:
+    return quantize(op.nn.conv3d(dequantize(x, 0.05, 3), weights(8, 8, 3, 3, 3), padding=1), 0.7, 100)
+
+
+@case("conv_nhwc_hwio", ((2, 9, 9, 16), "uint8"))
+def _(x: relax.Expr) -> Any:
+    kernel = weights(3, 3, 16, 32, scales=steps(32), axis=3)
+    y = op.nn.conv2d(dequantize(x, 0.05, 9), kernel, padding=1, data_layout="NHWC", kernel_layout="HWIO")
+    return quantize(op.nn.relu(y), 0.5)
+
+
+@case("conv_to_numbers", (IMAGE, "uint8"), quantum=0.001)
+def _(x: relax.Expr) -> Any:
+    return op.nn.conv2d(dequantize(x, 0.05, 4), weights(8, 16, 3, 3, scales=steps(8)))
+
+
+@case("residual_block", (IMAGE, "float32"), products=3)
+def _(x: relax.Expr) -> Any:
+    x = rounded(x, 0.03, 120)
+    y = rounded(op.nn.conv2d(x, weights(16, 16, 3, 3, scales=steps(16)), padding=1), 0.3)
+    y = rounded(op.nn.conv2d(y, weights(16, 16, 1, 1, scales=steps(16), seed=5)), 2.0, 131)
+    z = rounded(op.nn.conv2d(x, weights(16, 16, 1, 1, scales=steps(16), seed=6)), 0.2, 90)
+    return quantize(op.nn.relu(op.add(y, z)), 1.5)
+
+
+@case("residual_in_place", (IMAGE, "float32"), products=2)
+def _(x: relax.Expr) -> Any:
+    x = rounded(op.nn.conv2d(rounded(x, 0.03, 120), weights(16, 16, 1, 1, scales=steps(16))), 0.1037, 3)
+    y = rounded(op.nn.conv2d(x, weights(16, 16, 3, 3, scales=steps(16), seed=5), padding=1), 0.6931, 131)
+    return quantize(op.nn.relu(op.add(x, y)), 0.5772)
+
+
+@case("pools_and_views_between", (IMAGE, "float32"), products=2)
+def _(x: relax.Expr) -> Any:
+    y = rounded(op.nn.conv2d(rounded(x, 0.03, 120), weights(32, 16, 3, 3), padding=1), 0.4, 90)
+    y = rounded(op.nn.max_pool2d(y, (3, 3), (2, 2), padding=(1, 1)), 0.4, 90)
+    y = op.reshape(op.permute_dims(y, (0, 2, 3, 1)), (50, 32))
+    return quantize(op.matmul(rounded(y, 0.4, 90), weights(32, 24, scales=steps(24), axis=1)), 1.5, 100)
+
+
+@case("global_average", (IMAGE, "float32"), products=2)
+def _(x: relax.Expr) -> Any:
+    y = rounded(op.nn.relu(op.nn.conv2d(rounded(x, 0.03, 120), weights(32, 16, 3, 3))), 0.4)
+    y = rounded(op.nn.adaptive_avg_pool2d(y, (1, 1)), 0.2)
+    w = op.permute_dims(weights(10, 32, scales=steps(10)))
+    return quantize(op.matmul(op.reshape(y, (2, 32)), w), 0.5, 100)
+
+
+@case("concat_of_equal_scales", ((1, 16, 6, 6), "float32"), products=3)
+def _(x: relax.Expr) -> Any:
+    x = rounded(x, 0.03, 120)
+    parts = [rounded(op.nn.conv2d(x, weights(16, 16, 1, 1, seed=seed)), 0.4, 90) for seed in (1, 2)]
+    y = rounded(op.concat(parts, 1), 0.4, 90)
+    return quantize(op.nn.conv2d(y, weights(8, 32, 1, 1)), 1.5, 128)
+
+
+def _products() -> None:
+    for dtype, zero in (("uint8", 0), ("uint8", 130), ("int8", -7)):
+        for many, scales in (("tensor", 0.02), ("channels", steps(24))):
+
+            def make(
+                x: relax.Expr, dtype: str = dtype, zero: int = zero, scales: object = scales
+            ) -> relax.Expr:
+                y = op.matmul(dequantize(x, 0.05, zero, dtype), weights(40, 24, scales=scales, axis=1))
+                return quantize(op.nn.gelu(op.add(y, constant(steps(24) * 50, "float32"))), 0.6, zero, dtype)
+
+            CASES.append(Int8Case(f"matmul_{dtype}_{abs(zero)}_{many}", (((3, 7, 40), dtype),), make, 1))
+
+
+_products()
+
+
+@case("matmul_weights_with_a_zero_point", ((5, 40), "uint8"))
+def _(x: relax.Expr) -> Any:
+    return quantize(op.matmul(dequantize(x, 0.05, 5), weights(40, 24, zero=-9)), 0.6, 128)
+
+
+def _heads(x: relax.Expr, scale: float, zero: int, dtype: str, seed: int) -> relax.Expr:
+    """A projection that is quantized at every step, as attention in the format QDQ has it."""
+    y = rounded(op.matmul(x, weights(32, 32, scales=steps(32), axis=1, seed=seed)), scale, zero, dtype)
+    y = rounded(op.reshape(y, (2, 6, 4, 8)), scale, zero, dtype)
+    return rounded(op.permute_dims(y, (0, 2, 1, 3)), scale, zero, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_attention_is_products_of_int8(dtype: str) -> None:
+    zero = 128 if dtype == "uint8" else 2
+
+    def make(x: relax.Expr) -> relax.Expr:
+        x = rounded(x, 0.03, zero, dtype)
+        q, k, v = (_heads(x, scale, zero, dtype, seed) for seed, scale in enumerate((0.05, 0.04, 0.05)))
+        scores = rounded(op.matmul(q, op.permute_dims(k, (0, 1, 3, 2))), 0.3, zero, dtype)
+        share = rounded(op.nn.softmax(op.multiply(scores, constant(0.35, "float32"))), 1 / 127, 0, dtype)
+        return quantize(op.permute_dims(op.matmul(share, v), (0, 2, 1, 3)), 0.05, zero, dtype)
+
+    each = Int8Case(f"attention_{dtype}", (((2, 6, 32), "float32"),), make, 2, products=5)
+    check(each, offload(module_of([each])), on_host(module_of([each])))
+
+
+def module_of(cases: Sequence[Int8Case]) -> tvm.IRModule:
+    builder = relax.BlockBuilder()
+    for each in cases:
+        params = [
+            relax.Var(f"x{index}", relax.TensorType(shape, dtype))
+            for index, (shape, dtype) in enumerate(each.inputs)
+        ]
+        with builder.function(each.name, params):
+            with builder.dataflow():
+                output = builder.emit_output(builder.normalize(each.make(*params)))
+            builder.emit_func_output(output)
+    return builder.finalize()
+
+
+def on_host(module: tvm.IRModule) -> relax.VirtualMachine:
+    return relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
+
+
+@cache
+def all_offloaded() -> Offloaded:
+    return offload(module_of(CASES))
+
+
+@cache
+def all_on_host() -> relax.VirtualMachine:
+    return on_host(module_of(CASES))
+
+
+def difference(left: Arrays, right: Arrays) -> np.ndarray:
+    (one,), (other,) = left, right
+    assert one.dtype == other.dtype
+    assert one.shape == other.shape
+    off: np.ndarray = np.abs(one.astype("float64") - other.astype("float64"))
+    return off
+
+
+def check(each: Int8Case, offloaded: Offloaded, host: relax.VirtualMachine) -> None:
+    expected = run(host, each.name, each.arrays())
+    for _ in range(2):
+        off = difference(offloaded.call(each.name, *each.arrays()), expected)
+        assert off.max() <= each.quantum
+        assert each.quantum < 1 or np.mean(off > 0) < 0.01, "more than ties can explain"
+    assert len(np.unique(expected[0])) > 8, "a saturated result hides errors"
+    (symbol,) = offloaded.symbols_of(each.name)
+    products = [step for step in offloaded.plan(symbol) if step.startswith(("convolution", "matmul"))]
+    assert len(products) == each.products
+    assert all(" int8" in step for step in products), products
+
+
+@needs_onednn
+@pytest.mark.parametrize("each", CASES, ids=lambda each: each.name)
+def test_quantized_graph_becomes_products_of_int8(each: Int8Case) -> None:
+    check(each, all_offloaded(), all_on_host())
+
+
+# --- quantization by itself is exact
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Numbers, and how they are quantized."""
+
+    numbers: np.ndarray
+    scale: np.ndarray
+    zero: np.ndarray
+    axis: int
+
+    def quantized(self) -> np.ndarray:
+        """Computed by numpy: a tie goes to the even neighbour before the zero point is added."""
+        limits = np.iinfo(self.zero.dtype)
+        whole = np.rint(self.numbers / self.along(self.scale)) + self.along(self.zero).astype("float32")
+        clipped: np.ndarray = np.clip(whole, limits.min, limits.max).astype(self.zero.dtype)
+        return clipped
+
+    def back(self) -> np.ndarray:
+        """What the elements stand for, computed by numpy."""
+        distance = self.quantized().astype("int32") - self.along(self.zero).astype("int32")
+        numbers: np.ndarray = distance.astype("float32") * self.along(self.scale)
+        return numbers
+
+    def along(self, values: np.ndarray) -> np.ndarray:
+        """Values that stand along the axis of the channels."""
+        return values.reshape([-1 if each == self.axis else 1 for each in range(self.numbers.ndim)])
+
+    def add_to(self, builder: relax.BlockBuilder, name: str) -> None:
+        """A function that quantizes, and dequantizes what that makes."""
+        scale, zero = (relax.const(each if each.size > 1 else each[0]) for each in (self.scale, self.zero))
+        x = relax.Var("x", relax.TensorType(self.numbers.shape, "float32"))
+        with builder.function(name, [x]):
+            with builder.dataflow():
+                made = builder.emit(op.quantize(x, scale, zero, self.axis, self.zero.dtype.name))
+                back = builder.emit(op.dequantize(made, scale, zero, self.axis))
+                output = builder.emit_output(relax.Tuple([made, back]))
+            builder.emit_func_output(output)
+
+
+@st.composite
+def conversions(draw: st.DrawFn) -> Conversion:
+    shape = draw(st.lists(st.integers(1, 7), min_size=1, max_size=5))
+    axis = draw(st.integers(0, len(shape) - 1))
+    dtype = draw(st.sampled_from(["int8", "uint8"]))
+    count = shape[axis] if draw(st.booleans()) else 1
+    limits = np.iinfo(dtype)
+    zeros = st.lists(st.integers(int(limits.min), int(limits.max)), min_size=count, max_size=count)
+    zero = np.array(draw(st.one_of(st.just([0] * count), zeros)), dtype)
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    scale = rng.choice([0.5, 0.25, 0.1, 0.037], count).astype("float32")
+    return Conversion((rng.integers(-300, 300, shape) * 0.125).astype("float32"), scale, zero, axis)
+
+
+@needs_onednn
+@settings(max_examples=3, deadline=None)
+@given(several=st.lists(conversions(), min_size=15, max_size=15))
+def test_quantization_is_exact(several: list[Conversion]) -> None:
+    """Many in a module, because compiling one takes longer than running all of them."""
+    builder = relax.BlockBuilder()
+    for index, each in enumerate(several):
+        each.add_to(builder, f"f{index}")
+    offloaded, host = offload(builder.finalize()), on_host(builder.finalize())
+    for index, each in enumerate(several):
+        elements, numbers = offloaded.call(f"f{index}", each.numbers)
+        np.testing.assert_array_equal(elements, each.quantized())
+        np.testing.assert_array_equal(numbers, each.back())
+        for mine, theirs in zip((elements, numbers), run(host, f"f{index}", [each.numbers]), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+@needs_onednn
+def test_product_of_the_largest_elements_does_not_saturate() -> None:
+    x = relax.Var("x", relax.TensorType((4, 512), "uint8"))
+    kernel = op.dequantize(
+        constant(np.full((512, 8), 127), "int8"), constant(1, "float32"), constant(0, "int8")
+    )
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            output = builder.emit_output(builder.normalize(op.matmul(dequantize(x, 1.0), kernel)))
+        builder.emit_func_output(output)
+    offloaded = offload(builder.finalize())
+    (result,) = offloaded.call("main", np.full((4, 512), 255, "uint8"))
+    np.testing.assert_array_equal(result, np.full((4, 8), 255 * 127 * 512, "float32"))
+
+
+@needs_onednn
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("int8", "uint8"), "input 0 is not uint8"),
+        (("float32", "uint8"), "input 0 is not uint8"),
+        (("uint8", "int8"), "output 0 is not uint8"),
+        (("uint8", "bool"), "output 0 is not uint8"),
+    ],
+)
+def test_elements_of_another_type_are_refused(arguments: tuple[str, str], message: str) -> None:
+    (symbol,) = all_offloaded().symbols_of("conv1d")
+    function = all_offloaded().linked.get_function(symbol, query_imports=True)
+    shapes = ((2, 16, 20), (2, 8, 10))
+    tensors = [
+        tvm.runtime.tensor(np.zeros(shape, dtype)) for shape, dtype in zip(shapes, arguments, strict=True)
+    ]
+    with pytest.raises(TypeError, match=message):
+        function(*tensors)
