@@ -1,7 +1,7 @@
 """Peak memory of a process that loads a model and answers: ours beside ONNX Runtime and OpenVINO.
 
     python benchmarks/memory.py
-    python benchmarks/memory.py resnet50 vgg19 bert
+    python benchmarks/memory.py resnet50 vgg19 bert --bf16
 
 Every engine runs in processes of its own, from a file that was written before: an exported library, or the
 ONNX model. Measured is the largest resident set after loading and three answers, less what the process had
@@ -44,16 +44,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("models", nargs="*")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--bf16", action="store_true", help="measure products of bfloat16, too")
     parser.add_argument("--engine", choices=ENGINES)
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     if options.engine:
         print(json.dumps(_megabytes(options.engine, options.folder, options.threads)))
         return 0
+    engines = [engine for engine in ENGINES if options.bf16 or not engine.endswith("-bf16")]
     for name in options.models or _all_models():
         with tempfile.TemporaryDirectory() as folder:
             _write(name, Path(folder))
-            figures = {engine: _measured(engine, Path(folder), options.threads) for engine in ENGINES}
+            figures = {engine: _measured(engine, Path(folder), options.threads) for engine in engines}
         reference = figures["onnxruntime"]
         columns = (f"{engine} {peak:.0f} MB ({peak / reference:.2f})" for engine, peak in figures.items())
         print(f"{name:<14}{', '.join(columns)}", flush=True)
@@ -74,7 +76,7 @@ def _write(name: str, folder: Path) -> None:
 
 
 def prepare(name: str, folder: Path) -> None:
-    """Write ``model.onnx``, ``inputs.npz`` and ``model.so`` into a folder."""
+    """Write ``model.onnx``, ``inputs.npz`` and a library for each precision into a folder."""
     from tvm.relax.frontend.onnx import from_onnx  # noqa: PLC0415
 
     import annotated_region as ar  # noqa: PLC0415  (TVM must not be loaded where others are measured)
@@ -88,7 +90,10 @@ def prepare(name: str, folder: Path) -> None:
         inputs = family_models.inputs_of(model)
     onnx.save(model, str(folder / "model.onnx"))
     np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]
-    ar.build(ar.partition(from_onnx(model), ["dnnl"])).export_library(str(folder / "model.so"))
+    module = ar.partition(from_onnx(model), ["dnnl"])
+    for precision in ("fp32", "bf16"):
+        library = ar.build(module, options={"dnnl": {"precision": precision}})
+        library.export_library(str(folder / f"{precision}.so"))
 
 
 def _measured(engine: str, folder: Path, threads: int) -> float:
@@ -132,14 +137,14 @@ def _onnx_runtime() -> Load:
     return load
 
 
-def _ours() -> Load:
+def _ours(precision: str = "fp32") -> Load:
     tvm = importlib.import_module("tvm")
     relax = importlib.import_module("tvm.relax")
     installation = importlib.import_module("annotated_region.backends.dnnl.installation")
     ctypes.CDLL(str(installation.onednn()))  # the peers' libraries are loaded before the model, too
 
     def load(folder: Path, inputs: Inputs, _threads: int) -> Run:
-        library = tvm.runtime.load_module(str(folder / "model.so"))
+        library = tvm.runtime.load_module(str(folder / f"{precision}.so"))
         machine = relax.VirtualMachine(library, tvm.cpu())
         arguments = [tvm.runtime.tensor(array) for array in inputs.values()]
         return lambda: machine["main"](*arguments)
@@ -147,11 +152,11 @@ def _ours() -> Load:
     return load
 
 
-def _openvino() -> Load:
+def _openvino(precision: str = "f32") -> Load:
     openvino = importlib.import_module("openvino")
 
     def load(folder: Path, inputs: Inputs, threads: int) -> Run:
-        config = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+        config = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision}
         compiled = openvino.Core().compile_model(str(folder / "model.onnx"), "CPU", config)
         return lambda: compiled(list(inputs.values()))
 
@@ -161,7 +166,8 @@ def _openvino() -> Load:
 ENGINES: dict[str, Callable[[], Load]] = {
     "onnxruntime": _onnx_runtime,
     "annotated-region": _ours,
-    **({"openvino": _openvino} if find_spec("openvino") else {}),
+    "annotated-region-bf16": partial(_ours, "bf16"),
+    **({"openvino": _openvino, "openvino-bf16": partial(_openvino, "bf16")} if find_spec("openvino") else {}),
 }
 
 if __name__ == "__main__":
