@@ -11,7 +11,14 @@ TEST_TYPING = --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls
 # Tests import the helpers beside them.
 TEST_HELPERS = tests:tests/regions:tests/command_line:tests/extraction:tests/placement:tests/grouping:tests/layouts:tests/backends/dnnl:tests/passes:tests/passes/preparation:tests/backends/onnx_emitter:tests/backends/tensorrt
 
+<<<<<<< Updated upstream
 .PHONY: help venv demo test test-torch lint format campaign bench docs clean
+=======
+SANITIZED = $(CURDIR)/build/sanitized
+SANITIZING = $(CURDIR)/tests/sanitizers/g++
+
+.PHONY: help venv demo test lint format campaign sanitize bench docs clean
+>>>>>>> Stashed changes
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -40,6 +47,13 @@ test-torch: $(STAMP)  ## the tests that need PyTorch: pip install torch first
 
 campaign: $(STAMP)  ## the property tests with 100 000 examples each (hours)
 	AR_CAMPAIGN_EXAMPLES=100000 $(BIN)/python -m pytest -m campaign
+
+# The program of the deployment example looks for leaks as well; a Python process would find its own.
+sanitize: $(STAMP)  ## the C++ that the dnnl backend emits, under AddressSanitizer and UndefinedBehaviorSanitizer
+	XDG_CACHE_HOME=$(SANITIZED) CXX=$(SANITIZING) $(BIN)/python -m pytest tests/examples/test_deploy_cpp.py
+	XDG_CACHE_HOME=$(SANITIZED) CXX=$(SANITIZING) ASAN_OPTIONS=detect_leaks=0:log_path=$(SANITIZED)/report \
+	  LD_PRELOAD="$(foreach name,asan ubsan stdc++,$$(g++ -print-file-name=lib$(name).so))" \
+	  $(BIN)/python -m pytest tests/backends/dnnl
 
 bench: $(STAMP)  ## the side-by-side measurements
 	$(BIN)/python benchmarks/inference.py

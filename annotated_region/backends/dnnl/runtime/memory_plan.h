@@ -58,8 +58,7 @@ class Buffers {
   size_t pack() {
     std::vector<int> order;
     for (int index = 0; index < static_cast<int>(list_.size()); ++index) {
-      const Buffer& buffer = list_[index];
-      if (buffer.home == Home::arena && buffer.parent < 0 && buffer.last >= 0) order.push_back(index);
+      if (is_placed(list_[index])) order.push_back(index);
     }
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return list_[a].bytes > list_[b].bytes; });
     size_t total = 0;
@@ -67,7 +66,7 @@ class Buffers {
     for (int index : order) {
       Buffer& buffer = list_[index];
       buffer.offset = first_gap(buffer, placed);
-      total = std::max(total, buffer.offset + round_up(buffer.bytes, kAlignment));
+      total = std::max(total, buffer.offset + round_up(buffer.bytes + kGap, kAlignment));
       const auto after = std::upper_bound(placed.begin(), placed.end(), buffer.offset, [&](size_t offset, int other) {
         return offset < list_[other].offset;
       });
@@ -76,14 +75,27 @@ class Buffers {
     return total;
   }
 
+  // Lets nobody touch the bytes of an arena that belong to no buffer.
+  void guard(const char* arena, size_t bytes) const {
+    forbid(arena, bytes);
+    for (const Buffer& buffer : list_) {
+      if (is_placed(buffer)) allow(arena + buffer.offset, buffer.bytes);
+    }
+  }
+
  private:
+  static bool is_placed(const Buffer& buffer) {
+    return buffer.home == Home::arena && buffer.parent < 0 && buffer.last >= 0;
+  }
+
   size_t first_gap(const Buffer& buffer, const std::vector<int>& placed) const {
     size_t candidate = 0;
     for (int index : placed) {
       const Buffer& other = list_[index];
-      if (other.last < buffer.first || buffer.last < other.first) continue;
-      if (candidate + buffer.bytes <= other.offset) break;
-      candidate = std::max(candidate, round_up(other.offset + other.bytes, kAlignment));
+      const bool is_apart = other.last < buffer.first || buffer.last < other.first;
+      if (is_apart && !kGuarded) continue;
+      if (candidate + buffer.bytes + kGap <= other.offset) break;
+      candidate = std::max(candidate, round_up(other.offset + other.bytes + kGap, kAlignment));
     }
     return candidate;
   }

@@ -52,6 +52,7 @@ class Instance {
  public:
   explicit Instance(const Plan& plan)
       : plan_(plan), arena_(plan.arena_bytes + plan.scratchpad_bytes), stream_(cpu()) {
+    if (kGuarded) plan.buffers.guard(arena_.data(), plan.arena_bytes);
     executions_.reserve(plan.steps.size());
     for (const Step& step : plan.steps) executions_.push_back(bind(step));
   }

@@ -7,10 +7,25 @@
 
 #include <link.h>
 #include <sys/mman.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace annotated_region_dnnl {
 
+// Under AddressSanitizer, tensors in the arena share no bytes and have gaps between them that nobody may touch.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kGuarded = true;
+inline void forbid(const char* data, size_t bytes) { __asan_poison_memory_region(data, bytes); }
+inline void allow(const char* data, size_t bytes) { __asan_unpoison_memory_region(data, bytes); }
+#else
+constexpr bool kGuarded = false;
+inline void forbid(const char*, size_t) {}
+inline void allow(const char*, size_t) {}
+#endif
+
 constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
+constexpr size_t kGap = kGuarded ? kAlignment : 0;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 inline size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
