@@ -11,14 +11,10 @@ TEST_TYPING = --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls
 # Tests import the helpers beside them.
 TEST_HELPERS = tests:tests/regions:tests/command_line:tests/extraction:tests/placement:tests/grouping:tests/layouts:tests/backends/dnnl:tests/passes:tests/passes/preparation:tests/backends/onnx_emitter:tests/backends/tensorrt
 
-<<<<<<< Updated upstream
-.PHONY: help venv demo test test-torch lint format campaign bench docs clean
-=======
 SANITIZED = $(CURDIR)/build/sanitized
 SANITIZING = $(CURDIR)/tests/sanitizers/g++
 
-.PHONY: help venv demo test lint format campaign sanitize bench docs clean
->>>>>>> Stashed changes
+.PHONY: help venv demo test test-torch lint format campaign sanitize bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
