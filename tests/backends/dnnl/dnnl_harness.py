@@ -26,6 +26,7 @@ __all__ = [
     "ops_on_host",
     "run",
     "single",
+    "tvm_alone",
 ]
 
 needs_onednn = pytest.mark.skipif(
@@ -132,3 +133,9 @@ def ops_on_host(module: tvm.IRModule, name: str = "main") -> set[str]:
 
     relax.analysis.post_order_visit(module[name], visit)
     return found
+
+
+def tvm_alone(module: tvm.IRModule) -> relax.VirtualMachine:
+    """A module without offload, compiled in little time and therefore slow."""
+    target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
+    return relax.VirtualMachine(tvm.compile(module, target), tvm.cpu())

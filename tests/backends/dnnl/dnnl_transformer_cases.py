@@ -169,6 +169,7 @@ case("guarded_softmax", (4, 5, 3), (4, 5, 1))(lambda x, mask: guarded_softmax(hi
 # --- functions and norms
 
 unary("erf", op.erf, (3, 7))
+unary("relu6", op.nn.relu6, (3, 70))
 unary("sin", op.sin, (3, 7))
 unary("cos", op.cos, (2, 3, 7))
 unary("tile_last", op.tile, (3, 4), repeats=[1, 2])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from dnnl_harness import Offloaded, external_functions, needs_onednn, offload, run
+from dnnl_harness import Offloaded, external_functions, needs_onednn, offload, run, single
 from tvm import relax, tirx
 from tvm.relax import op
 
@@ -317,3 +317,15 @@ def test_an_extent_that_no_input_shows_is_handed_over_as_a_shape() -> None:
         given = np.random.default_rng(1).integers(0, 9, shape)
         (answer,) = offloaded.call("main", given)
         np.testing.assert_allclose(answer, np.maximum(weights(9, 4)[given], 0).mean(1), rtol=1e-5, atol=1e-6)
+
+
+@needs_onednn
+def test_extents_may_be_the_smaller_or_larger_of_two() -> None:
+    """What is left of a tensor that may be shorter than the part that is asked for."""
+    rows = tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((rows, 4), "float32"))
+    offloaded = offload(single([x], op.nn.relu(op.strided_slice(x, [0], [0], [3]))))
+    assert len(external_functions(offloaded.module)) == 1
+    for count in (2, 3, 5):
+        given = weights(count, 4)
+        np.testing.assert_array_equal(offloaded.call("main", given)[0], np.maximum(given[:3], 0))

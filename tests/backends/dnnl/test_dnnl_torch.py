@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from dnnl_harness import external_functions, needs_onednn, ops_on_host, run
+from dnnl_harness import external_functions, needs_onednn, ops_on_host, run, tvm_alone
 from tvm import relax
 
 import annotated_region as ar
@@ -44,12 +44,15 @@ def assert_agree(answer: np.ndarray, expected: np.ndarray) -> None:
 
 @needs_onednn
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_family_is_one_region_and_agrees_with_torch(name: str, models: ModuleType) -> None:
+def test_a_family_is_one_region_and_agrees_with_torch_and_tvm(name: str, models: ModuleType) -> None:
     model, inputs = models.torch_model(name, "small"), models.example_inputs(name, "small", batch=2)
-    partitioned = ar.partition(models.imported(model, inputs), ["dnnl"])
+    module = models.imported(model, inputs)
+    partitioned = ar.partition(module, ["dnnl"])
     assert len(external_functions(partitioned)) == 1
     assert ops_on_host(partitioned) <= WORDS
-    assert_agree(run(machine(partitioned), "main", arrays(inputs))[0], model(*inputs).numpy())
+    (answer,) = run(machine(partitioned), "main", arrays(inputs))
+    assert_agree(answer, model(*inputs).numpy())
+    assert_agree(answer, run(tvm_alone(module), "main", arrays(inputs))[0])
 
 
 @needs_onednn
@@ -66,13 +69,3 @@ def test_a_family_of_any_batch_and_length_is_one_region_and_agrees_with_torch(
         whole = models.example_inputs(name, "small", batch=batch)
         given = tuple(value[:, :length] if value.dim() == 2 else value for value in whole)
         assert_agree(run(offloaded, "main", arrays(given))[0], model(*given).numpy())
-
-
-@needs_onednn
-@pytest.mark.parametrize("name", ["llama", "mobilenet_v2"])
-def test_a_family_agrees_with_tvm_alone(name: str, models: ModuleType) -> None:
-    model, inputs = models.torch_model(name, "small"), models.example_inputs(name, "small")
-    module = models.imported(model, inputs)
-    alone = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
-    expected = run(alone, "main", arrays(inputs))[0]
-    assert_agree(run(machine(ar.partition(module, ["dnnl"])), "main", arrays(inputs))[0], expected)

@@ -1,4 +1,5 @@
 // The form in which the code generator writes a region down: constant tables, nothing computed.
+#include <algorithm>
 #include <cstdint>
 
 #include <oneapi/dnnl/dnnl_types.h>
