@@ -138,7 +138,20 @@ def normalized(x: relax.Expr) -> relax.Expr:
     return relax.TupleGetItem(result, 0)
 
 
+ONE, NONE = relax.const(1.0, "float32"), relax.const(0, "int8")
+"""A scale and a zero point that leave small whole numbers as they are."""
+
+
+def in_int8(x: relax.Expr) -> relax.Expr:
+    """A convolution of int8."""
+    small = op.dequantize(op.quantize(x, ONE, NONE, 1, "int8"), ONE, NONE, 1)
+    weights = relax.const(kernel(3).value.numpy().astype("int8"))
+    return op.nn.conv2d(small, op.dequantize(weights, ONE, NONE, 0))
+
+
 BETWEEN = (
+    Between("int8", in_int8, "convolution int8"),
+    Between("int8_and_a_residual", lambda x: op.add(in_int8(x), x), "convolution int8"),
     Between("max_pool", pooled, "pooling bf16"),
     Between("avg_pool", lambda x: op.nn.avg_pool2d(x, (3, 3)), "pooling bf16", exact=False),
     Between("relu_in_the_chain", op.nn.relu, "convolution bf16 +eltwise"),
