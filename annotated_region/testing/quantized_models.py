@@ -60,8 +60,11 @@ def quantized_model(
         if node.op_type == "Sum" and len(node.input) == 2:
             node.op_type = "Add"
     with tempfile.TemporaryDirectory() as folder:
-        optimized, result = Path(folder) / "optimized.onnx", Path(folder) / "result.onnx"
-        quant_pre_process(prepared, str(optimized), skip_symbolic_shape=True)
+        given, optimized, result = (
+            Path(folder) / f"{name}.onnx" for name in ("given", "optimized", "result")
+        )
+        onnx.save(prepared, str(given))
+        quant_pre_process(str(given), str(optimized), skip_symbolic_shape=True)
         quantize_static(
             str(optimized),
             str(result),

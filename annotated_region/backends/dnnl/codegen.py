@@ -36,6 +36,13 @@ PRECISIONS = ("fp32", "bf16", "bf16_if_faster")
 
 def region_graph(function: relax.Function, constant_names: Mapping[Any, str]) -> Graph:
     """The graph of an external function after fusion: what will run, primitive by primitive."""
+    graph = _fused(function, constant_names, in_int8=True)
+    if any(node.quantized is not None for node in graph.nodes):
+        graph.in_floats = _fused(function, constant_names, in_int8=False)
+    return graph
+
+
+def _fused(function: relax.Function, constant_names: Mapping[Any, str], *, in_int8: bool) -> Graph:
     graph = import_function(function, CONVERTERS, constant_names)
     graph.remove_dead_nodes()
     join_linear_functions(graph)
@@ -46,7 +53,8 @@ def region_graph(function: relax.Function, constant_names: Mapping[Any, str]) ->
     gather_affine_functions(graph)
     sink_views(graph)
     graph.remove_dead_nodes()
-    lower_products(graph)
+    if in_int8:
+        lower_products(graph)
     fuse(graph)
     absorb_quantization(graph)
     graph.remove_dead_nodes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from types import MappingProxyType
@@ -93,10 +93,8 @@ def runtime_text(names: Sequence[str] = INTERFACE_FILES + RUNTIME_FILES) -> str:
 
 def emit_region(graph: Graph, precision: str, embedded: Embedded | None = None) -> str:
     """The tables of one region and the export of its function."""
-    variables = _Variables(graph)
-    tensors = [_tensor(index, tensor, graph, variables) for index, tensor in enumerate(graph.tensors)]
-    nodes = [_node(index, node) for index, node in enumerate(graph.nodes)]
     name = f"{graph.symbol}_tables"
+    unit = _Unit({constant: index for index, constant in enumerate(constants_of(graph))}, precision, embedded)
     declared = (
         f'extern "C" __attribute__((visibility("hidden"))) const char {embedded.symbol}[];'
         if embedded
@@ -105,20 +103,9 @@ def emit_region(graph: Graph, precision: str, embedded: Embedded | None = None) 
     lines = [
         declared,
         f"namespace annotated_region_dnnl {{ namespace {{ namespace {name} {{",
-        *(line for table, _ in tensors for line in table),
-        _table("TensorRow", "tensors", [row for _, row in tensors], one_a_line=True),
-        *(line for table, _ in nodes for line in table),
-        _table("NodeRow", "nodes", [row for _, row in nodes], one_a_line=True),
-        _table("int", "inputs", [str(tensor) for tensor in graph.inputs]),
-        _table("int", "outputs", [str(tensor) for tensor in graph.outputs]),
-        _table("VariableRow", "variables", variables.rows),
-        *variables.evaluation(),
         _table("int64_t", "offsets", [str(offset) for offset in embedded.offsets]) if embedded else None,
-        "const GraphTable graph = {",
-        f'    "{graph.symbol}",',
-        "    " + ", ".join(_list(table, count) for table, count in _tables(graph, variables)) + ",",
-        f"    {len(variables.expressions)}, evaluate,",
-        f"    {len(constants_of(graph))}, {len(graph.shapes)}, Precision::{precision}{_place(embedded)}}};",
+        *(unit.in_floats(graph.in_floats) if graph.in_floats else ()),
+        *unit.tables(graph),
         "}}}",
         f"ANNOTATED_REGION_EXPORT({graph.symbol}, annotated_region_dnnl::{name}::graph)",
         "",
@@ -126,13 +113,56 @@ def emit_region(graph: Graph, precision: str, embedded: Embedded | None = None) 
     return "\n".join(line for line in lines if line is not None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What the graphs of one region have in common."""
+
+    constants: Mapping[str, int]
+    precision: str
+    embedded: Embedded | None
+
+    def tables(self, graph: Graph) -> Iterator[str | None]:
+        """The tables of a graph."""
+        variables = _Variables(graph)
+        tensors = [
+            _tensor(index, tensor, self.constants, variables) for index, tensor in enumerate(graph.tensors)
+        ]
+        nodes = [_node(index, node) for index, node in enumerate(graph.nodes)]
+        yield from (line for table, _ in tensors for line in table)
+        yield _table("TensorRow", "tensors", [row for _, row in tensors], one_a_line=True)
+        yield from (line for table, _ in nodes for line in table)
+        yield _table("NodeRow", "nodes", [row for _, row in nodes], one_a_line=True)
+        yield _table("int", "inputs", [str(tensor) for tensor in graph.inputs])
+        yield _table("int", "outputs", [str(tensor) for tensor in graph.outputs])
+        yield _table("VariableRow", "variables", variables.rows)
+        yield from variables.evaluation()
+        yield "const GraphTable graph = {"
+        yield f'    "{graph.symbol}",'
+        yield "    " + ", ".join(_list(table, count) for table, count in _tables(graph, variables)) + ","
+        yield f"    {len(variables.expressions)}, evaluate,"
+        settings = f"{len(self.constants)}, {len(graph.shapes)}, Precision::{self.precision}"
+        yield f"    {settings}{self.rest(graph)}}};"
+
+    def in_floats(self, graph: Graph) -> Iterator[str | None]:
+        """The tables of what computes the same without products of int8."""
+        yield "namespace in_floats {"
+        yield from self.tables(graph)
+        yield "}"
+
+    def rest(self, graph: Graph) -> str:
+        """What need not be there: where the constants lie, and what computes the same in floats."""
+        given = self.embedded
+        place = f"{{{given.symbol}, offsets, {given.size}}}" if given else "{}"
+        if graph.in_floats:
+            return f", {place}, &in_floats::graph"
+        return f", {place}" if given else ""
+
+
 def constants_of(graph: Graph) -> list[str]:
     """The names of the constants of a region, in the order in which its function receives them."""
-    return [tensor.source for tensor in graph.tensors if isinstance(tensor.source, str)]
-
-
-def _place(embedded: Embedded | None) -> str:
-    return f", {{{embedded.symbol}, offsets, {embedded.size}}}" if embedded else ""
+    graphs = (graph, graph.in_floats) if graph.in_floats else (graph,)
+    names = (tensor.source for each in graphs for tensor in each.tensors)
+    return list(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
 def _tables(graph: Graph, variables: _Variables) -> list[tuple[str, int]]:
@@ -212,11 +242,13 @@ class _Variables:
         return [f"void evaluate(const int64_t* {used}, int64_t* {'e' if lines else ''}) {{", *lines, "}"]
 
 
-def _tensor(index: int, tensor: Tensor, graph: Graph, variables: _Variables) -> tuple[list[str], str]:
+def _tensor(
+    index: int, tensor: Tensor, constants: Mapping[str, int], variables: _Variables
+) -> tuple[list[str], str]:
     extents = [variables.code(extent) for extent in tensor.shape]
     table = _table("int64_t", f"shape_{index}", extents)
     if isinstance(tensor.source, str):
-        source, position = "constant", constants_of(graph).index(tensor.source)
+        source, position = "constant", constants[tensor.source]
     elif tensor.source is not None:
         source, position = "input", tensor.source
     else:

@@ -205,6 +205,8 @@ class Graph:
     outputs: list[TensorId] = field(default_factory=list)
     shapes: list[tuple[Dim, ...]] = field(default_factory=list)
     """Shapes that the function takes behind its inputs, for extents that no input shows."""
+    in_floats: Graph | None = None
+    """The same without products of int8, for processors where oneDNN's would saturate."""
 
     def tensor(
         self,

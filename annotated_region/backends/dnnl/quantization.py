@@ -285,9 +285,12 @@ class _Rounding:
 
     def origin(self, operand: TensorId) -> int:
         """Where the quantization stands that made an operand; -1 if there is none."""
-        reader = self.graph.nodes[self.position[operand]] if operand in self.position else None
-        is_dequantized = reader is not None and is_uniform(reader, Kind.DEQUANTIZE)
-        return self.position.get(reader.inputs[0], -1) if reader is not None and is_dequantized else -1
+        reader = self.maker(operand)
+        source = self.maker(reader.inputs[0]) if reader and is_uniform(reader, Kind.DEQUANTIZE) else None
+        return self.position[source.output] if source and is_uniform(source, Kind.QUANTIZE) else -1
+
+    def maker(self, tensor: TensorId) -> Node | None:
+        return self.graph.nodes[self.position[tensor]] if tensor in self.position else None
 
 
 def _rounding(graph: Graph, node: Node) -> list[Node]:

@@ -39,6 +39,7 @@ X = var(1, 8, 6, 6)
 N = tirx.Var("n", "int64")
 V = const(8)
 HEADS = var(1, 4, 2, 8)
+S, Z = relax.const(0.5, "float32"), relax.const(0, "int8")
 
 
 def norm(**attrs: object) -> relax.Expr:
@@ -117,6 +118,16 @@ def norm(**attrs: object) -> relax.Expr:
         ),
         (lambda: op.nn.attention(HEADS, HEADS, HEADS, window_size=2), "it has a sliding window"),
         (lambda: op.sum(var(2, 3)), "the result has rank 0"),
+        (
+            lambda: op.quantize(X, S, Z, 1, "float8_e4m3fn"),
+            "the result is of type float8_e4m3fn; only int8 and uint8",
+        ),
+        (lambda: op.quantize(var(2, 3, dtype="float16"), S, Z), "the data is of type float16"),
+        (lambda: op.quantize(X, var(8), Z, 1), "scale and zero point are not constant"),
+        (lambda: op.quantize(X, relax.const(0.0, "float32"), Z), "a scale is no finite float32 above zero"),
+        (lambda: op.quantize(X, S, relax.const(128, "int32")), "a zero point is no value of int8"),
+        (lambda: op.dequantize(var(3, dtype="int16"), S, Z), "the data is of type int16"),
+        (lambda: op.dequantize(var(3, dtype="int8"), S, Z, 0, "float16"), "the result is of type float16"),
         (lambda: op.concat((var(2, 3, dtype="int32"), var(2, 3, dtype="int32"))), "is of type int32"),
         (lambda: op.reshape(var(4, dtype="int64"), (2, 2)), "the data is of type int64"),
     ],
@@ -134,6 +145,8 @@ def test_declined_with_a_reason(make: Callable[[], relax.Expr], reason: str) -> 
         lambda: op.nn.conv2d(var(N, 3, 8, 8), const(4, 3, 3, 3)),
         lambda: op.add(X, relax.const(1.0, "float32")),
         lambda: op.reshape(var(N, 4), (N * 2, 2)),
+        lambda: op.quantize(var(N, 8), const(8), relax.const(np.zeros(8, "int8")), 1),
+        lambda: op.dequantize(var(N, 8, dtype="int32"), S, relax.const(7, "int32")),
         lambda: op.take(var(N, 3), relax.const(0, "int64"), 0),
         lambda: op.equal(X, relax.const(-np.inf, "float32")),
         norm,

@@ -66,9 +66,17 @@ inline Foreign foreign(Type type) {
   return {};
 }
 
+// oneDNN adds products of int8 in 16 bits, which saturate, where the processor has no instructions for 32.
+inline const GraphTable& suited(const GraphTable& graph) {
+  const bool is_exact =
+      has_instructions(dnnl::cpu_isa::avx512_core_vnni) || has_instructions(dnnl::cpu_isa::avx2_vnni);
+  return graph.in_floats == nullptr || is_exact ? graph : *graph.in_floats;
+}
+
 class Region {
  public:
-  explicit Region(const GraphTable& graph) : graph_(graph) {
+  explicit Region(const GraphTable& whole) : graph_(suited(whole)) {
+    const GraphTable& graph = graph_;
     if (graph.embedded.data == nullptr) return;
     for (int index = 0; index < graph.constants; ++index) {
       constants_.data.push_back(const_cast<char*>(graph.embedded.data) + graph.embedded.offsets[index]);

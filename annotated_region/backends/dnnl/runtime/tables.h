@@ -92,6 +92,7 @@ struct GraphTable {
   int shapes;
   Precision precision;
   Embedded embedded = {};
+  const GraphTable* in_floats = nullptr;  // the same without products of int8
 };
 
 }  // namespace annotated_region_dnnl
