@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
-__all__ = ["Declined", "Dialect", "require"]
+__all__ = ["Declined", "Dialect", "Restriction", "require"]
+
+Restriction: TypeAlias = Callable[[Mapping[str, Any], Sequence[str]], str | None]
+"""Why an engine does not take an operator with these attributes, for data of these types; None if it does."""
 
 
 class Declined(Exception):  # noqa: N818 - it is an answer to a question, not an error of the program
@@ -34,7 +37,8 @@ class Dialect:
     kernels
         For an ONNX operator that takes fewer of them: the data types of its data.
     restrictions
-        For an ONNX operator that takes not all attributes: from the attributes to a reason, or None.
+        For an ONNX operator that takes not all attributes, or not for all data types: from the attributes and
+        the data types of its data to a reason, or None.
     max_rank
         The most axes that a tensor may have.
     max_elements
@@ -47,7 +51,7 @@ class Dialect:
     opset: int
     dtypes: frozenset[str]
     kernels: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    restrictions: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = field(default_factory=dict)
+    restrictions: Mapping[str, Restriction] = field(default_factory=dict)
     max_rank: int = 32
     max_elements: int | None = None
     allows_empty: bool = False
@@ -62,7 +66,7 @@ class Dialect:
     def require_kernel(self, operator: str, dtypes: Sequence[str], attrs: Mapping[str, Any]) -> None:
         """Decline an ONNX operator over data of a type, or with attributes, that the target does not take."""
         if operator in self.restrictions:
-            reason = self.restrictions[operator](attrs)
+            reason = self.restrictions[operator](attrs, dtypes)
             require(reason is None, f"{self.target} computes {operator} for less: {reason}")
         known = self.kernels.get(operator)
         if known is None:

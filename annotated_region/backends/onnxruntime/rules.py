@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
 from annotated_region.backends.onnx_emitter import Dialect, converted_ops, trial
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import register_rule
@@ -51,11 +55,31 @@ _KERNELS = {
     "Where": _NUMBERS | {"uint8"},
 }  # fmt: skip
 
+# What scattering takes where it replaces, but not where it reduces; its table of kernels does not say so.
+_UNREDUCED = {
+    ("ScatterElements", "add"): ("float16",),
+    ("ScatterElements", "mul"): ("float16",),
+    ("ScatterElements", "max"): ("bool",),
+    ("ScatterElements", "min"): ("bool",),
+    ("ScatterND", "add"): ("float16",),
+    ("ScatterND", "mul"): ("float16",),
+    ("ScatterND", "max"): ("bool", "float16"),
+    ("ScatterND", "min"): ("bool", "float16"),
+}
+
+
+def _reduction(operator: str, attrs: Mapping[str, Any], dtypes: Sequence[str]) -> str | None:
+    reduction = str(attrs.get("reduction"))
+    unknown = [dtype for dtype in _UNREDUCED.get((operator, reduction), ()) if dtype in dtypes]
+    return f"the reduction {reduction} of {unknown[0]}" if unknown else None
+
+
 DIALECT = Dialect(
     target=TARGET,
     opset=20,
     dtypes=_NUMBERS | {"int8", "uint8", "bool"},
     kernels=_KERNELS,
+    restrictions={name: partial(_reduction, name) for name in ("ScatterElements", "ScatterND")},
 )
 """ONNX as ONNX Runtime 1.17 and later read it on a CPU."""
 

@@ -6,7 +6,7 @@ instead, because that generator wants composites under the names of the table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm.relax.backend.contrib.tensorrt  # fills TVM's pattern registry
@@ -51,14 +51,14 @@ _KERNELS = {
 }  # fmt: skip
 
 
-def _window(attrs: Mapping[str, Any]) -> str | None:
+def _window(attrs: Mapping[str, Any], _dtypes: Sequence[str]) -> str | None:
     if len(attrs["kernel_shape"]) not in (2, 3):
         return "pooling is over two or three axes"
     dilated = any(step != 1 for step in attrs.get("dilations", ()))
     return "the window is dilated" if dilated else None
 
 
-def _no_reduction(attrs: Mapping[str, Any]) -> str | None:
+def _no_reduction(attrs: Mapping[str, Any], _dtypes: Sequence[str]) -> str | None:
     return f"the reduction {attrs['reduction']}" if attrs.get("reduction") else None
 
 

@@ -11,7 +11,17 @@ from collections.abc import Mapping
 
 import tvm
 
-from annotated_region.testing.recipes import attention, elementwise, movement, norms, quantization, windows
+from annotated_region.testing.recipes import (
+    attention,
+    creation,
+    elementwise,
+    indexing,
+    movement,
+    norms,
+    products,
+    quantization,
+    windows,
+)
 from annotated_region.testing.recipes.workbench import DTYPES, EXTENTS, Recipe, Workbench
 
 __all__ = ["DTYPES", "EXTENTS", "RECIPES", "Recipe", "Workbench", "can_be_made"]
@@ -19,7 +29,7 @@ __all__ = ["DTYPES", "EXTENTS", "RECIPES", "Recipe", "Workbench", "can_be_made"]
 
 def _table() -> dict[str, Recipe]:
     known = set(map(str, tvm.ir.Op.list_op_names()))
-    rooms = (elementwise, windows, movement, norms, attention, quantization)
+    rooms = (elementwise, windows, products, movement, indexing, norms, attention, quantization, creation)
     made = {name: recipe for room in rooms for name, recipe in room.recipes().items()}
     return {name: recipe for name, recipe in made.items() if name in known}
 

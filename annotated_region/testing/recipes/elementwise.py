@@ -22,19 +22,19 @@ __all__ = ["OF_TRUTH", "recipes"]
 _UNARY = (
     "abs", "asinh", "atan", "ceil", "cos", "cosh", "erf", "exp", "floor", "isfinite", "isinf", "isnan",
     "negative", "round", "sigmoid", "sign", "sin", "sinh", "square", "tan", "tanh", "trunc",
-    "zeros_like", "ones_like", "nn.gelu", "nn.gelu_tanh", "nn.relu", "nn.relu6", "nn.selu", "nn.silu",
+    "zeros_like", "ones_like", "nn.gelu", "nn.gelu_tanh", "nn.relu", "nn.selu", "nn.silu",
 )  # fmt: skip
 _OF_POSITIVE = ("acosh", "log", "rsqrt", "sqrt")
 _OF_UNIT = ("acos", "asin", "atanh")
 _BINARY = (
-    "add", "divide", "floor_divide", "maximum", "minimum", "multiply", "subtract",
+    "add", "divide", "floor_divide", "floor_mod", "maximum", "minimum", "mod", "multiply", "subtract",
     "equal", "greater", "greater_equal", "less", "less_equal", "not_equal",
 )  # fmt: skip
 _LOGICAL = ("logical_and", "logical_or", "logical_xor")
 OF_TRUTH = frozenset({"relax.logical_not", *(f"relax.{name}" for name in _LOGICAL)})
 """Ops that take truth values and nothing else."""
 _JUMPS = frozenset({
-    "ceil", "floor", "floor_divide", "round", "sign", "trunc",
+    "ceil", "floor", "floor_divide", "floor_mod", "mod", "round", "sign", "trunc",
     "equal", "greater", "greater_equal", "less", "less_equal", "not_equal",
 })  # fmt: skip
 

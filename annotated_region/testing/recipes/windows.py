@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from tvm import relax
 
-from annotated_region.testing.recipes.workbench import EXTENTS, Recipe, Workbench, call_of, extents_of
+from annotated_region.testing.recipes.workbench import Recipe, Workbench, call_of, extents_of
 
 __all__ = ["recipes"]
 
@@ -28,18 +28,7 @@ def recipes() -> dict[str, Recipe]:
         for axes in (1, 2, 3):
             name = f"relax.nn.{form.format(axes)}"
             made[name] = partial(recipe, name, axes)
-    return {**made, "relax.matmul": _matmul, "relax.image.resize2d": _resize}
-
-
-def _matmul(bench: Workbench) -> relax.Expr | None:
-    left = bench.value(bench.draw(st.sampled_from((2, 2, 3, 4, 1))))
-    if left is None:
-        return None
-    *outer, inner = extents_of(left)
-    columns = bench.draw(st.sampled_from(EXTENTS))
-    batch = outer[:-1] if bench.draw(st.booleans()) else []
-    tail = [inner] if bench.draw(st.integers(0, 7)) == 7 and len(outer) > 1 else [*batch, inner, columns]
-    return relax.op.matmul(left, bench.tensor(tail, constant=bench.draw(st.integers(0, 3)) < 3))
+    return {**made, "relax.image.resize2d": _resize}
 
 
 def _conv(name: str, axes: int, bench: Workbench) -> relax.Expr | None:

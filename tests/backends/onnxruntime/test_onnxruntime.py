@@ -7,6 +7,7 @@ import sys
 import threading
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import tvm
@@ -298,6 +299,47 @@ def test_every_claim_has_a_converter_and_every_other_op_a_reason():
     (function,) = report.functions
     assert [entry.placed for entry in function.ops] == ["onnxruntime", "host"]
     assert "no rule for relax.sort" in str(report)
+
+
+SCATTERED = ("float16", "float32", "float64", "int32", "int64", "int8", "uint8", "bool")
+
+
+def is_run_by_onnx_runtime(kind, reduction, dtype):
+    """Whether a model of one such operator, written without the emitter, runs."""
+    element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    indices = np.array([[0] * 3, [1] * 3] if kind == "ScatterElements" else [[0], [1]], "int64")
+    values = {"x": (3, 3), "u": (2, 3), "y": (3, 3)}
+    x, u, y = (onnx.helper.make_tensor_value_info(name, element, shape) for name, shape in values.items())
+    node = onnx.helper.make_node(kind, ["x", "i", "u"], ["y"], reduction=reduction)
+    graph = onnx.helper.make_graph(
+        [node], "scatter", [x, u], [y], [onnx.numpy_helper.from_array(indices, "i")]
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+        session.run(None, {name: np.ones(values[name], dtype) for name in "xu"})
+    except Exception:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("dtype", SCATTERED)
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+@pytest.mark.parametrize("kind", ["ScatterElements", "ScatterND"])
+def test_scattering_is_claimed_for_the_types_that_it_runs_for(kind, reduction, dtype):
+    x = var("x", (3, 3), dtype)
+    how = "update" if reduction == "none" else reduction
+    if kind == "ScatterElements":
+        indices, u = relax.const(np.array([[0] * 3, [1] * 3], "int64")), var("u", (2, 3), dtype)
+        built = module([x, u], lambda _: op.scatter_elements(x, indices, u, 0, how))
+    else:
+        indices, u = relax.const(np.array([[0], [1]], "int64")), var("u", (2, 3), dtype)
+        built = module([x, u], lambda _: op.scatter_nd(x, indices, u, how))
+    (function,) = ar.explain(built, ["onnxruntime"], prepare=False).functions
+    claimed = [entry.placed == "onnxruntime" for entry in function.ops]
+    assert claimed == [is_run_by_onnx_runtime(kind, reduction, dtype)]
 
 
 RUN = """

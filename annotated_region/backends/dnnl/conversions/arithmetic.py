@@ -15,7 +15,6 @@ __all__ = ["CONVERTERS", "OWN_FUNCTIONS", "SIMPLE_FUNCTIONS", "broadcast_to"]
 
 SIMPLE_FUNCTIONS: Mapping[str, tuple[str, float, float]] = {
     "relax.nn.relu": ("eltwise_relu", 0.0, 0.0),
-    "relax.nn.relu6": ("eltwise_clip", 0.0, 6.0),
     "relax.sigmoid": ("eltwise_logistic", 0.0, 0.0),
     "relax.tanh": ("eltwise_tanh", 0.0, 0.0),
     "relax.nn.gelu": ("eltwise_gelu_erf", 0.0, 0.0),

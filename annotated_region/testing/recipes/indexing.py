@@ -1,0 +1,102 @@
+"""Recipes of reading and writing by index. No two writes without a reduction go to one place."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+from tvm import relax
+
+from annotated_region.testing.recipes.workbench import EXTENTS, Recipe, Workbench, extents_of, rank_of
+
+__all__ = ["recipes"]
+
+_REDUCTIONS = ("update", "add", "mul", "max", "min")
+
+
+def recipes() -> dict[str, Recipe]:
+    """The recipes of this room, by the name of the op."""
+    return {
+        "relax.gather_elements": _gather_elements,
+        "relax.gather_nd": _gather_nd,
+        "relax.scatter_elements": _scatter_elements,
+        "relax.scatter_nd": _scatter_nd,
+        "relax.one_hot": _one_hot,
+        "relax.topk": _topk,
+    }
+
+
+def _gather_elements(bench: Workbench) -> relax.Expr | None:
+    """Fewer or more elements than there are along the axis, and all or fewer along the others."""
+    value = bench.value()
+    if value is None:
+        return None
+    extents = extents_of(value)
+    axis = bench.draw(st.integers(0, len(extents) - 1))
+    shape = [bench.draw(st.integers(1, extent)) for extent in extents]
+    shape[axis] = bench.draw(st.sampled_from(EXTENTS))
+    indices = bench.tensor(shape, below=extents[axis], dtype=bench.draw(st.sampled_from(("int32", "int64"))))
+    return relax.op.gather_elements(value, indices, bench.draw(st.sampled_from((axis, axis - len(extents)))))
+
+
+def _gather_nd(bench: Workbench) -> relax.Expr | None:
+    value = bench.value()
+    if value is None:
+        return None
+    extents = extents_of(value)
+    axes = bench.draw(st.integers(1, len(extents)))
+    batches = bench.draw(st.integers(0, min(1, len(extents) - axes)))
+    front = [*extents[:batches], *bench.draw(st.lists(st.sampled_from(EXTENTS), max_size=2))]
+    below = min(extents[batches : batches + axes])
+    indices = bench.tensor([*front, axes], below=below, dtype="int64")
+    return relax.op.gather_nd(value, indices, batches)
+
+
+def _scatter_elements(bench: Workbench) -> relax.Expr | None:
+    """Along an axis, each place once, in an order that differs from row to row."""
+    value = bench.value()
+    if value is None:
+        return None
+    extents = extents_of(value)
+    axis = bench.draw(st.integers(0, len(extents) - 1))
+    shape = list(extents)
+    shape[axis] = bench.draw(st.integers(1, extents[axis]))
+    numbers = np.indices(shape).sum(0) * bench.draw(st.sampled_from((1, -1))) % extents[axis]
+    dtype = bench.draw(st.sampled_from(("int32", "int64")))
+    indices = relax.const(numbers.astype(dtype))
+    reduction = bench.draw(st.sampled_from(_REDUCTIONS))
+    return relax.op.scatter_elements(value, indices, bench.tensor(shape), axis, reduction)
+
+
+def _scatter_nd(bench: Workbench) -> relax.Expr | None:
+    """Whole slices along the first axis, each once."""
+    value = bench.value()
+    if value is None:
+        return None
+    first, *rest = extents_of(value)
+    chosen = bench.draw(st.lists(st.integers(0, first - 1), min_size=1, max_size=first, unique=True))
+    indices = relax.const(np.asarray(chosen, "int64").reshape(-1, 1))
+    updates = bench.tensor([len(chosen), *rest])
+    return relax.op.scatter_nd(value, indices, updates, bench.draw(st.sampled_from(_REDUCTIONS)))
+
+
+def _one_hot(bench: Workbench) -> relax.Expr | None:
+    if bench.dtype != "float32":
+        return None
+    depth = bench.draw(st.sampled_from(EXTENTS))
+    shape = bench.draw(st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=3))
+    indices = bench.tensor(shape, below=depth, dtype="int64")
+    axis = bench.draw(st.integers(-1, len(shape)))
+    on, off = (relax.prim_value(value) for value in bench.draw(st.sampled_from(((1.0, 0.0), (0.5, -2.0)))))
+    return relax.op.one_hot(indices, on, off, depth, axis)
+
+
+def _topk(bench: Workbench) -> relax.Expr | None:
+    """Of a new tensor of numbers that differ, because equal ones may come in any order."""
+    if not bench.dtype.startswith("float"):
+        return None
+    value = bench.tensor(bench.draw(st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=4)))
+    axis = bench.draw(st.integers(0, rank_of(value) - 1))
+    count = bench.draw(st.integers(1, extents_of(value)[axis]))
+    dtype = bench.draw(st.sampled_from(("int32", "int64")))
+    both = relax.op.topk(value, count, axis, "both", bench.draw(st.booleans()), dtype)
+    return relax.TupleGetItem(both, bench.draw(st.integers(0, 1)))
