@@ -25,6 +25,7 @@ from annotated_region.backends.dnnl.simplification import (
     rebuild_lrn,
 )
 from annotated_region.backends.dnnl.sinking import sink_views
+from annotated_region.backends.dnnl.stacks import lift_stacks
 from annotated_region.errors import CodegenError
 from annotated_region.targets.options import known_options
 
@@ -47,6 +48,7 @@ def _fused(function: relax.Function, constant_names: Mapping[Any, str], *, in_in
     graph.remove_dead_nodes()
     join_linear_functions(graph)
     rebuild_lrn(graph)
+    lift_stacks(graph)
     recognize(graph)
     join_linear_functions(graph)
     drop_identities(graph)

@@ -69,6 +69,7 @@ class Kind(Enum):
     CAST = "cast"
     SELECT = "select"
     ERROR_FUNCTION = "error_function"
+    GUARDED_SOFTMAX = "guarded_softmax"
     SINE = "sine"
     COSINE = "cosine"
     PAD = "pad"

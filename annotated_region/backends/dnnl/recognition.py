@@ -7,6 +7,7 @@
     x * sigmoid(x)                                          =>   swish(x)
     x / sqrt(mean(x ^ 2) + e) * w                           =>   rms_norm(x, w)
     softmax(mask(a * q @ k)) @ v                            =>   attention(q, k, v, mask)
+    where(all(s == -inf), 0, softmax(s))                    =>   guarded_softmax(s), in attention too
 
 Factors may stand before or behind: a linear function with no shift is looked through, and what is left of it
 is put behind the new node, where `join_linear_functions` joins it with its neighbours. A node takes the place
@@ -41,7 +42,7 @@ CUBE = 0.044715
 def recognize(graph: Graph) -> None:
     """Put single nodes in the place of the known compositions; O(nodes)."""
     finder = _Finder(graph)
-    for rebuild in (finder.activation, finder.rms_norm, finder.weighted, finder.attention):
+    for rebuild in (finder.activation, finder.rms_norm, finder.weighted, finder.guarded, finder.attention):
         finder.sweep(rebuild)
 
 
@@ -196,10 +197,37 @@ class _Finder:
 
     # --- attention
 
+    def guarded(self, node: Node) -> Node | None:
+        """A softmax with zeros where nothing is seen; nothing is, unless any score is not minus infinity."""
+        if node.kind is not Kind.SELECT or self.scalar(node.inputs[1]) != 0.0:
+            return None
+        weights = self.own(node.inputs[2], Kind.SOFTMAX, "softmax_accurate")
+        rank = len(self.graph.shape(node.output))
+        if weights is None or weights.ints != (rank - 1,):
+            return None
+        if not same_shape(self.graph.shape(weights.output), self.graph.shape(node.output)):
+            return None
+        any_ = self.contrary(node.inputs[0], Kind.REDUCTION, "reduction_max")
+        equal = None if any_ is None else self.contrary(any_.inputs[0], Kind.BINARY, "binary_eq")
+        if any_ is None or equal is None or equal.inputs[0] != weights.inputs[0]:
+            return None
+        rows = (*self.graph.shape(node.output)[:-1], 1)
+        if self.scalar(equal.inputs[1]) != -math.inf or not same_shape(self.graph.shape(any_.output), rows):
+            return None
+        return Node(Kind.GUARDED_SOFTMAX, weights.inputs, node.output, ints=weights.ints)
+
+    def contrary(self, tensor: TensorId, kind: Kind, algorithm: str) -> Node | None:
+        """The producer, as `own` finds it, of the truth value that `tensor` is the contrary of."""
+        node = self.own(tensor, Kind.ELTWISE, "eltwise_linear")
+        if node is None or node.floats != (-1.0, 1.0):
+            return None
+        return self.own(node.inputs[0], kind, algorithm)
+
     def attention(self, node: Node) -> Node | None:
         if node.kind is not Kind.MATMUL or len(node.inputs) != 2:
             return None
-        weights = self.own(node.inputs[0], Kind.SOFTMAX, "softmax_accurate")
+        guarded = self.own(node.inputs[0], Kind.GUARDED_SOFTMAX)
+        weights = guarded or self.own(node.inputs[0], Kind.SOFTMAX, "softmax_accurate")
         rank = len(self.graph.shape(node.output))
         if weights is None or weights.ints != (rank - 1,) or rank < 3:
             return None
@@ -213,7 +241,8 @@ class _Finder:
         if not self.is_stack(inputs[:3]) or not self.is_wide_enough(inputs[:3]):
             return None
         floats = (scale * left * right, fill)
-        return Node(Kind.ATTENTION, inputs, node.output, ints=(MASKS[kind], 0), floats=floats)
+        ints = (MASKS[kind], 0, guarded is not None)
+        return Node(Kind.ATTENTION, inputs, node.output, ints=tuple(map(int, ints)), floats=floats)
 
     def unmasked(self, tensor: TensorId) -> tuple[TensorId, tuple[TensorId, ...], str, float]:
         """Scores without their mask; the mask, its kind and what a hidden score becomes."""
@@ -235,11 +264,15 @@ class _Finder:
 
     def number(self, tensor: TensorId) -> float | None:
         """The value of a tensor that is one finite constant, through views."""
+        value = self.scalar(tensor)
+        return value if value is not None and math.isfinite(value) else None
+
+    def scalar(self, tensor: TensorId) -> float | None:
+        """The value of a tensor that is one constant, through views."""
         node = self.made.get(tensor)
         if node is not None and node.kind is Kind.RESHAPE:
-            return self.number(node.inputs[0])
-        value = self.graph.tensors[tensor].scalar
-        return value if value is not None and math.isfinite(value) else None
+            return self.scalar(node.inputs[0])
+        return self.graph.tensors[tensor].scalar
 
     def rescaled(self, tensor: TensorId) -> tuple[TensorId, float]:
         """A tensor without the factor in front of its last permutation."""

@@ -17,6 +17,7 @@ import annotated_region as ar
 from annotated_region.backends.dnnl import installation
 
 __all__ = [
+    "ConstantNames",
     "Offloaded",
     "all_cases",
     "all_cases_on_host",
@@ -33,6 +34,14 @@ needs_onednn = pytest.mark.skipif(
     installation.unavailable() is not None, reason=str(installation.unavailable())
 )
 """Skips one test where oneDNN is not installed."""
+
+
+class ConstantNames(dict[object, str]):
+    """Names constants as TVM does, on the fly."""
+
+    def __missing__(self, constant: object) -> str:
+        self[constant] = f"const_{len(self)}"
+        return self[constant]
 
 
 @dataclass(frozen=True, slots=True)

@@ -303,3 +303,39 @@ unary(
     "attention_op_causal_lower", op.nn.attention, (2, 3, 4, 8), POSITIONS, POSITIONS,
     causal_mask="BottomRight",
 )  # fmt: skip
+
+
+@case("attention_of_a_flat_stack", HEADS, HEADS, HEADS)
+def _(q: relax.Expr, k: relax.Expr, v: relax.Expr) -> Any:
+    """As PyTorch's core operators have it: the factor on both sides, one axis for batches and heads."""
+    keys = op.multiply(op.permute_dims(k, [0, 1, 3, 2]), number(0.5))
+    scores = op.matmul(op.reshape(op.multiply(q, number(0.5)), (8, 6, 8)), op.reshape(keys, (8, 8, 6)))
+    weights = guarded_softmax(op.reshape(scores, (2, 4, 6, 6)))
+    mixed = op.matmul(op.reshape(weights, (8, 6, 6)), op.reshape(v, (8, 6, 8)))
+    return op.reshape(mixed, (2, 4, 6, 8))
+
+
+@case("attention_that_sees_nothing", HEADS, HEADS, HEADS, (2, 1, 6, 1), (2, 1, 6, 6))
+def _(q: relax.Expr, k: relax.Expr, v: relax.Expr, rows: relax.Expr, some: relax.Expr) -> Any:
+    """Whole rows are hidden, and of others a part."""
+    nothing = number(-np.inf)
+    mask = op.where(op.less(rows, number(0.0)), nothing, op.where(op.less(some, number(-1.0)), nothing, some))
+    return op.matmul(guarded_softmax(op.add(_scores(q, k), mask)), v)
+
+
+@case("stacks_flattened_differently", (2, 3, 4, 5), (3, 2, 5, 4))
+def _(x: relax.Expr, y: relax.Expr) -> Any:
+    return op.matmul(op.reshape(x, (6, 4, 5)), op.reshape(y, (6, 5, 4)))
+
+
+@case("stacks_flattened_with_rows", (2, 3, 4, 5), (2, 3, 5, 4))
+def _(x: relax.Expr, y: relax.Expr) -> Any:
+    return op.matmul(op.reshape(x, (2, 12, 5)), op.reshape(op.permute_dims(y, [0, 2, 1, 3]), (2, 5, 12)))
+
+
+@case("guarded_otherwise", (4, 5, 3), (4, 5, 1))
+def _(x: relax.Expr, mask: relax.Expr) -> Any:
+    """Nothing is the largest finite number here, and the guard does not hold it for a softmax of `x`."""
+    scores = hidden(x, mask)
+    unseen = op.logical_not(_any(op.logical_not(op.equal(scores, number(-np.inf))), -1))
+    return op.where(unseen, number(0.0), op.nn.softmax(x))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from dnnl_cases import module_of
-from dnnl_harness import all_cases, needs_onednn
+from dnnl_harness import ConstantNames, all_cases, needs_onednn
 from dnnl_transformer_cases import CASES
 from tvm import relax
 
@@ -13,19 +13,11 @@ from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.errors import CodegenError
 
 
-class _Names(dict[object, str]):
-    """Names constants as TVM does, on the fly."""
-
-    def __missing__(self, constant: object) -> str:
-        self[constant] = f"const_{len(self)}"
-        return self[constant]
-
-
 def graph_of(name: str) -> Graph:
     case = next(case for case in CASES if case.name == name)
     function = module_of([case])[name]
     assert isinstance(function, relax.Function)
-    return region_graph(function.with_attr("global_symbol", name), _Names())
+    return region_graph(function.with_attr("global_symbol", name), ConstantNames())
 
 
 def summary(graph: Graph) -> list[str]:
@@ -66,6 +58,10 @@ def summary(graph: Graph) -> list[str]:
         ("attention_causal_selected", ["cast", "attention"]),
         ("attention_of_joined_heads", ["slice", "slice", "slice", "attention", "matmul"]),
         ("attention_repeated_heads", ["attention"]),
+        ("attention_of_a_flat_stack", ["attention"]),
+        ("attention_that_sees_nothing", ["binary", "binary", "select", "select", "attention"]),
+        ("guarded_softmax", ["binary", "select", "guarded_softmax"]),
+        ("stacks_flattened_differently", ["matmul"]),
         ("attention_scores_used_again", ["matmul eltwise_linear", "softmax", "matmul"]),
         (
             "residual_block",
@@ -87,7 +83,7 @@ def test_graph_after_fusion(name: str, nodes: list[str]) -> None:
 def test_name_that_is_no_c_identifier_is_refused() -> None:
     function = module_of(CASES[:1])[CASES[0].name]
     with pytest.raises(CodegenError, match=r"the function name 'a.b' is no C identifier"):
-        region_graph(function.with_attr("global_symbol", "a.b"), _Names())
+        region_graph(function.with_attr("global_symbol", "a.b"), ConstantNames())
 
 
 def test_arithmetic_that_only_resembles_lrn_is_left_alone() -> None:

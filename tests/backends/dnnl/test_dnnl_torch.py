@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from dnnl_harness import external_functions, needs_onednn, ops_on_host, run, tvm_alone
+from dnnl_harness import ConstantNames, external_functions, needs_onednn, ops_on_host, run, tvm_alone
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.testing.family_sizes import FAMILIES
+from annotated_region.backends.dnnl.codegen import region_graph
+from annotated_region.testing.family_sizes import FAMILIES, TRANSFORMERS
 
 WORDS = {"astype", "reshape", "take", "equal"}
 """What prepares whole numbers: looking up words, and which of them are seen."""
@@ -69,3 +70,16 @@ def test_a_family_of_any_batch_and_length_is_one_region_and_agrees_with_torch(
         whole = models.example_inputs(name, "small", batch=batch)
         given = tuple(value[:, :length] if value.dim() == 2 else value for value in whole)
         assert_agree(run(offloaded, "main", arrays(given))[0], model(*given).numpy())
+
+
+@needs_onednn
+@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("is_any_size", [False, True], ids=["fixed", "any_size"])
+def test_attention_is_one_kernel_a_layer(name: str, is_any_size: bool, models: ModuleType) -> None:
+    inputs = models.example_inputs(name, "small", batch=2)
+    shapes = models.any_size(inputs) if is_any_size else None
+    partitioned = ar.partition(models.imported(models.torch_model(name, "small"), inputs, shapes), ["dnnl"])
+    (symbol,) = external_functions(partitioned)
+    kinds = [node.kind.value for node in region_graph(partitioned[symbol], ConstantNames()).nodes]
+    assert kinds.count("attention") == TRANSFORMERS[name]["small"].layers
+    assert not {"softmax", "guarded_softmax", "reduction"} & set(kinds)

@@ -35,7 +35,7 @@ def _attention(importer: Importer, op: OpView) -> TensorId:
         inputs.append(align_rank(graph, importer.operand(op.args[3]), 4))
     mask = MASKS["added" if len(op.args) > 3 else "none"]
     batch, rows, heads, width = importer.shape(op.call)
-    ints = (mask, CAUSAL[op.attrs["causal_mask"]])
+    ints = (mask, CAUSAL[op.attrs["causal_mask"]], 0)
     result = graph.add(Kind.ATTENTION, inputs, (batch, heads, rows, width), ints=ints, floats=(scale, 0.0))
     return permute(graph, result, HEADS_FIRST)
 

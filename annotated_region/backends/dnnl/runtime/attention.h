@@ -46,6 +46,7 @@ struct Attention {
   Mask mode;
   float fill;
   int causal;  // 0: no, 1: from the upper left corner, 2: to the lower right one
+  bool guarded;  // whether a row that shows nothing has weights of zero
   Dims mask_dims, mask_strides;
   int64_t rows, columns, depth, width, block, blocks, count;
   bool rounds;  // the result to bfloat16
@@ -91,6 +92,7 @@ struct Attention {
   void weigh(float* row, int64_t size, const float* mask) const {
     const int64_t step = mask_strides.empty() ? 0 : mask_strides.back();
     const float largest = masked_scores(row, size, scale, mode, mask, step, fill);
+    if (guarded && shows_nothing(row, size, largest)) size = 0;
     normalized_powers(row, size, largest);
     std::fill(row + size, row + columns, 0.0f);
   }
@@ -119,7 +121,7 @@ inline Desc heads_side_by_side(const Dims& dims, DataType type) {
   return Desc(dims, type, {dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3], 1});
 }
 
-// inputs: queries, keys as (depth, columns), values, mask; ints: kind of mask, causal; floats: scale, fill.
+// inputs: queries, keys as (depth, columns), values, mask; ints: kind of mask, causal, guarded; floats: scale, fill.
 inline void attention(Builder& builder, const NodeRow& node) {
   std::vector<Argument> arguments;
   for (int index = 0; index < 3; ++index) {
@@ -141,7 +143,7 @@ inline void attention(Builder& builder, const NodeRow& node) {
   const int64_t block = std::min(rows, std::max(kLeastRows, fitting));
   const Attention work{Matrices(arguments[0].desc), Matrices(arguments[1].desc), Matrices(arguments[2].desc),
                        Matrices(to), node.floats[0], static_cast<Mask>(node.ints[0]), node.floats[1],
-                       static_cast<int>(node.ints[1]), mask_dims, repeating_strides(mask_dims), rows, columns,
+                       static_cast<int>(node.ints[1]), node.ints[2] != 0, mask_dims, repeating_strides(mask_dims), rows, columns,
                        dims[rank - 1], builder.dims(node.output)[rank - 1], block, (rows + block - 1) / block,
                        volume(dims, 0, rank - 2), to.get_data_type() == kRounded};
   const Place place = builder.fresh(to);

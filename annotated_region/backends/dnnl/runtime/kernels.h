@@ -1,4 +1,5 @@
 // What oneDNN has no primitive for: repetition, choice, the error function, root mean square, filling.
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <utility>
@@ -120,6 +121,32 @@ inline void apply(Builder& builder, const NodeRow& node, Function function, cons
 inline void error_function(Builder& builder, const NodeRow& node) { apply(builder, node, std::erf, "erf"); }
 inline void sine(Builder& builder, const NodeRow& node) { apply(builder, node, std::sin, "sine"); }
 inline void cosine(Builder& builder, const NodeRow& node) { apply(builder, node, std::cos, "cosine"); }
+
+// Whether a row of scores, the largest of which is known, shows nothing: then all its weights are zero.
+inline bool shows_nothing(const float* row, int64_t size, float largest) {
+  return largest == -INFINITY && std::all_of(row, row + size, [](float score) { return score == -INFINITY; });
+}
+
+// Over the last axis; zeros for a row that shows nothing.
+inline void guarded_softmax(Builder& builder, const NodeRow& node) {
+  const Dims dims = builder.dims(node.output);
+  const auto kernel = [dims](const std::vector<char*>& pointers) {
+    const int64_t size = dims.back();
+    const int64_t rows = volume(dims, 0, dims.size() - 1);
+#pragma omp parallel for
+    for (int64_t row = 0; row < rows; ++row) {
+      float* to = floats(pointers[1]) + row * size;
+      std::copy_n(floats(pointers[0]) + row * size, size, to);
+      const float largest = masked_scores(to, size, 1.0f, Mask::none, nullptr, 0, 0.0f);
+      if (shows_nothing(to, size, largest)) {
+        std::fill_n(to, size, 0.0f);
+      } else {
+        normalized_powers(to, size, largest);
+      }
+    }
+  };
+  add_plain_kernel(builder, node, kernel, "guarded_softmax");
+}
 
 // inputs: data, and a scale or none; floats: epsilon. Over the last axis.
 inline void rms_norm(Builder& builder, const NodeRow& node) {

@@ -18,7 +18,7 @@ struct List {
 
 enum class Kind {
   convolution, deconvolution, matmul, pooling, eltwise, binary, batch_norm, layer_norm,
-  softmax, lrn, reduction, concat, reshape, permute, expand, slice, cast, select, error_function, sine, cosine, pad,
+  softmax, lrn, reduction, concat, reshape, permute, expand, slice, cast, select, error_function, guarded_softmax, sine, cosine, pad,
   rms_norm, prelu, resampling, attention, quantize, dequantize,
 };
 
