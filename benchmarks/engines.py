@@ -39,12 +39,15 @@ class Setting:
         How many threads the engine may use.
     target
         TVM's target for what TVM compiles itself.
+    is_quantized
+        Whether the network is of int8.
     """
 
     model: onnx.ModelProto
     inputs: Mapping[str, np.ndarray]
     threads: int
     target: str
+    is_quantized: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ All engines get the same weights, the same inputs and the same number of threads
 so a busy machine slows all of them alike; read the ratios to ONNX Runtime, and to the better of it and
 OpenVINO (``pip install annotated-region[bench]``), not the milliseconds. In each round an engine first runs
 for a tenth of a second without being timed, while the idle threads of the one before it, which spin for a
-while in hope of work, go to sleep. Answers are compared with ONNX Runtime's.
+while in hope of work, go to sleep. Answers are compared with ONNX Runtime's. With ``--int8`` all engines get
+the models as ONNX Runtime's quantizer makes them (QDQ: unsigned activations, weights by channel).
 """
 
 from __future__ import annotations
@@ -30,9 +31,8 @@ def main() -> int:
     report: dict[str, Any] = {"environment": side_by_side.environment(options.threads), "models": []}
     for name in options.models or side_by_side.MODELS:
         tvm_rounds = options.tvm_rounds if options.tvm else 0
-        result = side_by_side.measured(
-            name, options.rounds, tvm_rounds, options.bf16, options.target, options.threads
-        )
+        setting = side_by_side.setting_of(name, options.threads, options.target, options.int8)
+        result = side_by_side.measured(name, setting, options.rounds, tvm_rounds, options.bf16)
         report["models"].append(result)
     print(side_by_side.table(report))
     if options.json:
@@ -48,6 +48,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, help="threads of every engine")
     parser.add_argument("--target", default="llvm", help="TVM's target for what it compiles itself")
     parser.add_argument("--bf16", action="store_true", help="measure bfloat16 as well, each way")
+    parser.add_argument("--int8", action="store_true", help="measure the quantized models instead")
     parser.add_argument("--tvm", action="store_true", help="measure TVM alone as well; it is slow")
     parser.add_argument("--tvm-rounds", type=int, default=3, help="rounds of TVM alone")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")

@@ -18,16 +18,21 @@ from engines import BF16_ENGINES, FAST_ENGINES, OURS_IN_BF16, Engine, Setting, t
 
 from annotated_region.testing.family_models import FAMILIES, family_model, inputs_of
 from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model
+from annotated_region.testing.quantized_models import IMAGE_OPS, TEXT_OPS, quantized_model
 
-__all__ = ["MODELS", "all_well", "environment", "measured", "table"]
+__all__ = ["MODELS", "all_well", "environment", "measured", "setting_of", "table"]
 
 MODELS = (*LIGHT_MODELS, *FAMILIES)
+TEXTS = ("bert", "gpt2", "llama", "vit")  # transformers
 REFERENCE = "onnxruntime"
 FLOAT32 = ("onnxruntime", "openvino")
 PEERS = {"annotated-region": FLOAT32, **dict.fromkeys(OURS_IN_BF16, ("openvino-bf16",))}
 # What else an engine is held against: the heading, and the fastest of whom.
 OTHERS = {name: {"own fp32": ("annotated-region",), "best fp32": FLOAT32} for name in OURS_IN_BF16}
-ROUNDED = 0.05  # how far, of the largest answer, one that was computed with bfloat16 may be off
+ROUNDED = 0.05  # how far, of the largest answer, one in bfloat16 may be off
+QUANTIZED = (
+    0.15  # the same of int8: where a tie falls shows in all later layers, between settings of one engine, too
+)
 RELATIVE, ABSOLUTE = 1e-3, 1e-4  # how far an answer may be from the reference's
 RUNS = 3  # timed runs of an engine in a round, after some that are not timed
 SETTLING = 0.1  # seconds of untimed runs, in which the idle threads of the engine before stop spinning
@@ -37,18 +42,18 @@ Figures = dict[str, Any]
 Samples = dict[str, list[list[float]]]  # engine -> for each round, the milliseconds of its runs
 
 
-def setting_of(name: str, threads: int, target: str) -> Setting:
-    """A model with its inputs."""
-    if name in LIGHT_MODELS:
-        model = light_model(name)
-        return Setting(model, input_of(model), threads, target)
-    model = family_model(name)
-    return Setting(model, inputs_of(model), threads, target)
+def setting_of(name: str, threads: int, target: str, int8: bool = False) -> Setting:
+    """A model with its inputs, quantized if it is to be."""
+    is_light = name in LIGHT_MODELS
+    model = light_model(name) if is_light else family_model(name)
+    inputs = input_of(model) if is_light else inputs_of(model)
+    if int8:
+        model = quantized_model(model, [inputs], ops=TEXT_OPS if name in TEXTS else IMAGE_OPS)
+    return Setting(model, inputs, threads, target, is_quantized=int8)
 
 
-def measured(name: str, rounds: int, tvm_rounds: int, bf16: bool, target: str, threads: int) -> Figures:
+def measured(name: str, setting: Setting, rounds: int, tvm_rounds: int, bf16: bool) -> Figures:
     """The figures of every engine on one model, in milliseconds; what fails has its error in their place."""
-    setting = setting_of(name, threads, target)
     makers = {
         **FAST_ENGINES,
         **(BF16_ENGINES if bf16 else {}),
@@ -61,10 +66,13 @@ def measured(name: str, rounds: int, tvm_rounds: int, bf16: bool, target: str, t
         _say(f"{name}: round {number + 1} of {rounds}")
         for maker in _order(list(engines), number, tvm_rounds):
             samples[maker].append(_timed(engines[maker], slow=maker == "tvm"))
-    results = {
+    results: dict[str, Figures] = {
         maker: _figures(maker, engine, samples, engines) if isinstance(engine, Engine) else {"error": engine}
         for maker, engine in ready.items()
     }
+    if setting.is_quantized:
+        for figures in results.values():
+            figures["agrees"] = "error" not in figures and figures["relative_error"] <= QUANTIZED
     return {"model": name, "engines": results}
 
 

@@ -11,7 +11,16 @@ import onnx
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-__all__ = ["quantized_model"]
+__all__ = ["IMAGE_OPS", "TEXT_OPS", "quantized_model"]
+
+IMAGE_OPS = (
+    *("Conv", "Relu", "Clip", "Add", "MaxPool", "AveragePool", "GlobalAveragePool"),
+    *("Flatten", "Reshape", "Gemm"),
+)
+"""What is usually quantized of a network for images: all but the probabilities at its end."""
+
+TEXT_OPS = ("MatMul", "Gemm")
+"""What is usually quantized of a transformer: its products."""
 
 Inputs = Mapping[str, np.ndarray]
 

@@ -22,13 +22,8 @@ from tvm.relax.frontend.onnx import from_onnx
 import annotated_region as ar
 from annotated_region.testing.family_models import family_model, inputs_of
 from annotated_region.testing.light_models import input_of, light_model
-from annotated_region.testing.quantized_models import quantized_model
+from annotated_region.testing.quantized_models import IMAGE_OPS, TEXT_OPS, quantized_model
 
-IMAGES = (
-    *("Conv", "Relu", "Clip", "Add", "MaxPool", "AveragePool", "GlobalAveragePool"),
-    *("Flatten", "Reshape", "Gemm"),
-)
-TEXTS = ("MatMul", "Gemm")
 QUANTA = 3
 """How far an answer may be off. Sums of integers are exact; where a scaled sum lies between two elements, it
 may be rounded the other way when it is scaled in another order, and later layers see that."""
@@ -66,7 +61,7 @@ def float_model(name: str) -> tuple[onnx.ModelProto, list[dict[str, np.ndarray]]
 @cache
 def quantized(network: Network) -> onnx.ModelProto:
     model, samples = float_model(network.name)
-    ops = TEXTS if network.name == "bert" else IMAGES
+    ops = TEXT_OPS if network.name == "bert" else IMAGE_OPS
     return quantized_model(
         model, samples, per_channel=network.per_channel, activations=network.activations, ops=ops
     )
