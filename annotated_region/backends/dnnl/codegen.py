@@ -17,6 +17,7 @@ from annotated_region.backends.dnnl.fusion import fuse
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.importer import import_function
 from annotated_region.backends.dnnl.installation import wait_briefly
+from annotated_region.backends.dnnl.joining import join_products
 from annotated_region.backends.dnnl.quantization import absorb_quantization, lower_products
 from annotated_region.backends.dnnl.recognition import recognize
 from annotated_region.backends.dnnl.simplification import (
@@ -35,11 +36,26 @@ GLOBAL_NAME = "relax.ext.dnnl"
 PRECISIONS = ("fp32", "bf16", "bf16_if_faster")
 
 
-def region_graph(function: relax.Function, constant_names: Mapping[Any, str]) -> Graph:
-    """The graph of an external function after fusion: what will run, primitive by primitive."""
+def region_graph(function: relax.Function, constant_names: Mapping[Any, str], *, joins: bool = True) -> Graph:
+    """The graph of an external function after fusion: what will run, primitive by primitive.
+
+    Parameters
+    ----------
+    function
+        The external function.
+    constant_names
+        TVM's names of the constants of the module.
+    joins
+        Whether products with one operand are joined, for which new constants have to be made. Never where
+        there are products of int8: their graph in floats would want other ones.
+    """
     graph = _fused(function, constant_names, in_int8=True)
     if any(node.quantized is not None for node in graph.nodes):
         graph.in_floats = _fused(function, constant_names, in_int8=False)
+    elif joins:
+        join_products(graph)
+        graph.remove_dead_nodes()
+        graph.compact()
     return graph
 
 
@@ -89,15 +105,27 @@ def generate(
     """
     wait_briefly()
     names = dict(constant_names.items())
-    graphs = [region_graph(function, names) for function in functions]
     values = {name: constant.value for constant, name in names.items()}
-    parts = {graph.symbol: embed(graph, constants_of(graph), values) for graph in graphs}
+    made = [_with_constants(function, names, values) for function in functions]
+    graphs = [graph for graph, _ in made]
+    parts = {graph.symbol: part for graph, part in made}
     embedded = {symbol: part[0] for symbol, part in parts.items() if part is not None}
     text = emit_module(graphs, _precision(options), embedded)
     texts = [text] + ["// The code of this function stands in the first unit of the module.\n"] * (
         len(graphs) - 1
     )
     return [_unit(text, graph, parts[graph.symbol]) for text, graph in zip(texts, graphs, strict=True)]
+
+
+def _with_constants(
+    function: relax.Function, names: Mapping[Any, str], values: Mapping[str, tvm.runtime.Tensor]
+) -> tuple[Graph, tuple[Embedded, tvm.runtime.Module] | None]:
+    """The graph of a function, and the object file of its constants, which alone can hold joined ones."""
+    graph = region_graph(function, names)
+    part = embed(graph, constants_of(graph), values)
+    if part is None and graph.joined:
+        graph = region_graph(function, names, joins=False)
+    return graph, part
 
 
 def _unit(text: str, graph: Graph, part: tuple[Embedded, tvm.runtime.Module] | None) -> tvm.runtime.Module:

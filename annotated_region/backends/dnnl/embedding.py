@@ -9,6 +9,7 @@ The small ones lie together at the beginning: a system may map two megabytes at 
 and biases between the weights would keep most of these in memory.
 
 Where there is no compiler for the object file, or the constants are small, they go through TVM's loader.
+Small ones do not if some were joined (`joining`), because TVM does not know those.
 """
 
 from __future__ import annotations
@@ -55,18 +56,20 @@ def embed(
     graph
         The region.
     names
-        Its constants, in order.
+        Its constants, in order; those that the graph has joined are made here.
     values
-        All constants, by name.
+        All other constants, by name.
 
     Returns
     -------
     Where each constant lies, and the module that holds the object file; None where that does not pay or
     cannot be done.
     """
-    arrays = [values[name].numpy() for name in names]
     compiler = cc.get_cc()
-    if not compiler or sum(array.nbytes for array in arrays) < LEAST_BYTES:
+    if not compiler:
+        return None
+    arrays = [_array(graph, name, values) for name in names]
+    if not graph.joined and sum(array.nbytes for array in arrays) < LEAST_BYTES:
         return None
     symbol = f"annotated_region_constants_{graph.symbol}"
     offsets, end = _placed([array.nbytes for array in arrays])
@@ -85,6 +88,11 @@ def embed(
             return None
         library = tvm.runtime.load_static_library(str(place / "constants.o"), [symbol])
     return Embedded(symbol, offsets, end), library
+
+
+def _array(graph: Graph, name: str, values: Mapping[str, tvm.runtime.Tensor]) -> np.ndarray:
+    joined = graph.joined.get(name)
+    return values[name].numpy() if joined is None else joined.value(lambda part: values[part].numpy())
 
 
 def _placed(sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:

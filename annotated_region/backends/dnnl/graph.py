@@ -7,11 +7,13 @@ memory descriptor), a flatten is a reshape, a scaled tensor is an element-wise l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
 
+import numpy as np
 import tvm
 import tvm_ffi
 
@@ -19,12 +21,15 @@ __all__ = [
     "DataType",
     "Dim",
     "Graph",
+    "Joined",
     "Kind",
     "Node",
+    "Part",
     "PostOp",
     "Quantized",
     "Tensor",
     "TensorId",
+    "View",
     "same_dim",
     "same_shape",
     "volume",
@@ -195,6 +200,45 @@ class Node:
         return (*self.inputs, *(operand for operand in others if operand is not None))
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """A change of extents, or of their order if there are axes, of a constant."""
+
+    axes: tuple[int, ...] | None
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A constant, as it is seen through views; zeros if it has no name. `width` is its last extent."""
+
+    name: str | None
+    views: tuple[View, ...]
+    width: int
+
+    def value(self, lookup: Callable[[str], np.ndarray], rows: int) -> np.ndarray:
+        """Its numbers, as a matrix with so many rows."""
+        if self.name is None:
+            return np.zeros((rows, self.width), "float32")
+        array = lookup(self.name)
+        for view in self.views:
+            array = array.reshape(view.shape) if view.axes is None else array.transpose(view.axes)
+        return array.reshape(rows, self.width)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A constant that is made when the code is generated: others side by side along the last axis."""
+
+    parts: tuple[Part, ...]
+    shape: tuple[int, ...]
+
+    def value(self, lookup: Callable[[str], np.ndarray]) -> np.ndarray:
+        """Its numbers, from those of the constants that `lookup` finds by name."""
+        rows = math.prod(self.shape[:-1])
+        return np.concatenate([part.value(lookup, rows) for part in self.parts], axis=1).reshape(self.shape)
+
+
 @dataclass(slots=True)
 class Graph:
     """A region as oneDNN sees it; nodes stand in an order in which each value is defined before use."""
@@ -204,6 +248,7 @@ class Graph:
     nodes: list[Node] = field(default_factory=list)
     inputs: list[TensorId] = field(default_factory=list)
     outputs: list[TensorId] = field(default_factory=list)
+    joined: dict[str, Joined] = field(default_factory=dict)
     shapes: list[tuple[Dim, ...]] = field(default_factory=list)
     """Shapes that the function takes behind its inputs, for extents that no input shows."""
     in_floats: Graph | None = None
