@@ -53,6 +53,8 @@ def _group_norm(op: OpView) -> Problems:
     yield from _affine_problems(op)
     rank = op.arg_types[0].ndim
     axes = sorted(axis % rank for axis in op.attrs["axes"])
+    if axes[:1] == [0] and (extents_of(op.arg_types[0]) or (0,))[0] == 1:
+        del axes[0]  # PyTorch makes channels of the batch, and names the rest of it, too
     if op.attrs["channel_axis"] % rank != 1 or axes != list(range(2, rank)):
         yield f"it normalises over axes {op.attrs['axes']} with the channels on {op.attrs['channel_axis']}"
     yield symbolic_problem(op, 1, "the scale")
@@ -82,7 +84,7 @@ def _softmax(op: OpView) -> Problems:
     yield from function_problems(op)
 
 
-@claims(*REDUCTIONS)
+@claims(*REDUCTIONS, "relax.variance")
 def _reduction(op: OpView) -> Problems:
     yield from function_problems(op)
     if not reduced_axes(op, op.arg_types[0].ndim):

@@ -169,6 +169,11 @@ case("guarded_softmax", (4, 5, 3), (4, 5, 1))(lambda x, mask: guarded_softmax(hi
 # --- functions and norms
 
 unary("erf", op.erf, (3, 7))
+unary("variance_last", op.variance, (2, 5, 16), axis=[-1], keepdims=True)
+unary("variance_of_an_image", op.variance, (2, 3, 4, 5), axis=[2, 3])
+case("instance_norm_of_a_batch", (1, 6, 5, 5))(
+    lambda x: op.nn.instance_norm(x, const(6, shift=1.0), const(6), 1, [0, 2, 3])
+)
 unary("relu6", op.nn.relu6, (3, 70))
 unary("sin", op.sin, (3, 7))
 unary("cos", op.cos, (2, 3, 7))

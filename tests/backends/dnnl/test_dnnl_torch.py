@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tvm
 from dnnl_harness import ConstantNames, external_functions, needs_onednn, ops_on_host, run, tvm_alone
+from torch_idioms import IDIOMS, Idiom
 from tvm import relax
 
 import annotated_region as ar
@@ -83,3 +84,21 @@ def test_attention_is_one_kernel_a_layer(name: str, is_any_size: bool, models: M
     kinds = [node.kind.value for node in region_graph(partitioned[symbol], ConstantNames()).nodes]
     assert kinds.count("attention") == TRANSFORMERS[name]["small"].layers
     assert not {"softmax", "guarded_softmax", "reduction"} & set(kinds)
+
+
+@needs_onednn
+@pytest.mark.parametrize("idiom", IDIOMS, ids=lambda idiom: idiom.name)
+def test_an_idiom_is_one_region_and_agrees_with_torch(idiom: Idiom, models: ModuleType) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Model(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, *inputs: Any) -> Any:
+            return idiom.body(torch, *inputs)
+
+    generator = torch.Generator().manual_seed(len(idiom.name))
+    inputs = tuple(torch.randn(shape, generator=generator) for shape in idiom.shapes)
+    model = Model().eval()
+    partitioned = ar.partition(models.imported(model, inputs), ["dnnl"])
+    assert len(external_functions(partitioned)) == 1
+    assert ops_on_host(partitioned) == set()
+    assert_agree(run(machine(partitioned), "main", arrays(inputs))[0], model(*inputs).numpy())

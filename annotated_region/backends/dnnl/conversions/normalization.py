@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from annotated_region.backends.dnnl.graph import Kind, TensorId, volume
+from annotated_region.backends.dnnl.graph import Graph, Kind, TensorId, volume
 from annotated_region.backends.dnnl.importer import Convert, Importer
 from annotated_region.backends.dnnl.views import along_axis, permute, reshape
 from annotated_region.targets.op_view import OpView
@@ -87,18 +87,31 @@ def _reduction(importer: Importer, op: OpView) -> TensorId:
     """A reduction that keeps the axes, then a view; the mean over a whole image is a pooling."""
     graph = importer.graph
     data = importer.operand(op.args[0])
+    reduced = _reduced(graph, data, reduced_axes(op, len(graph.shape(data))), REDUCTIONS[op.name])
+    return reshape(graph, reduced, importer.shape(op.call))
+
+
+def _variance(importer: Importer, op: OpView) -> TensorId:
+    """The mean square of what is left without the mean."""
+    graph = importer.graph
+    data = importer.operand(op.args[0])
+    shape = graph.shape(data)
+    axes = reduced_axes(op, len(shape))
+    mean = _reduced(graph, data, axes, "reduction_mean")
+    centred = graph.add(Kind.BINARY, (data, mean), shape, "binary_sub")
+    squared = graph.add(Kind.ELTWISE, (centred,), shape, "eltwise_square", floats=(0.0, 0.0))
+    return reshape(graph, _reduced(graph, squared, axes, "reduction_mean"), importer.shape(op.call))
+
+
+def _reduced(graph: Graph, data: TensorId, axes: tuple[int, ...], algorithm: str) -> TensorId:
     shape = graph.shape(data)
     rank = len(shape)
-    axes = reduced_axes(op, rank)
     kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
-    if op.name == "relax.mean" and rank in (3, 4, 5) and axes == tuple(range(2, rank)):
+    if algorithm == "reduction_mean" and rank in (3, 4, 5) and axes == tuple(range(2, rank)):
         spatial = rank - 2
         window = (*(0,) * spatial, *(1,) * spatial, *(0,) * 3 * spatial)
-        result = graph.add(Kind.POOLING, (data,), kept, "pooling_avg_exclude_padding", ints=window)
-    else:
-        algorithm = REDUCTIONS[op.name]
-        result = graph.add(Kind.REDUCTION, (data,), kept, algorithm)
-    return reshape(graph, result, importer.shape(op.call))
+        return graph.add(Kind.POOLING, (data,), kept, "pooling_avg_exclude_padding", ints=window)
+    return graph.add(Kind.REDUCTION, (data,), kept, algorithm)
 
 
 CONVERTERS: dict[str, Convert] = {
@@ -110,4 +123,5 @@ CONVERTERS: dict[str, Convert] = {
     "relax.nn.softmax": _softmax,
     "relax.nn.log_softmax": _softmax,
     **dict.fromkeys(REDUCTIONS, _reduction),
+    "relax.variance": _variance,
 }
