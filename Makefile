@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
+# The suite runs in as many processes; each compiles and computes on its own, and may need 6 GB.
+PROCESSES ?= 2
+PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 # Test functions need no signatures, and TVMScript inside them is no Python to a type checker.
 TEST_TYPING = --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators \
   --disable-error-code valid-type --disable-error-code misc --disable-error-code attr-defined \
@@ -36,10 +39,10 @@ lint: $(STAMP)  ## ruff and mypy
 	MYPYPATH=$(TEST_HELPERS) $(BIN)/mypy $(TEST_TYPING) tests
 
 test: lint  ## lint, then the whole suite
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-torch: $(STAMP)  ## the tests that need PyTorch: pip install torch first
-	$(BIN)/python -m pytest tests/backends/dnnl/test_dnnl_torch.py tests/testing/test_torch_models.py
+	$(PYTEST) tests/backends/dnnl/test_dnnl_torch.py tests/testing/test_torch_models.py
 
 campaign: $(STAMP)  ## the property tests with 100 000 examples each (hours)
 	AR_CAMPAIGN_EXAMPLES=100000 $(BIN)/python -m pytest -m campaign

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +31,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def tally() -> Counter[str]:
     """What a run counts, shown at its end."""
     return _COUNTED
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):  # one of several processes, of pytest-xdist
+        session.config.workeroutput["counted"] = dict(_COUNTED)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    _COUNTED.update(getattr(node, "workeroutput", {}).get("counted", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
