@@ -20,7 +20,8 @@ are written for, the *normal form*:
 *   ONNX ``Sum``, ``Mean``, ``Max`` and ``Min`` are chains of binary ops, not reductions of a ``stack``.
 *   What the importer lowered by itself (ONNX ``Clip``, some ``Pad`` and ``Tile``) is ops again, wherever it
     is certain that TVM would lower these ops to the same code; ``Clip`` is ``relu`` or ``clip``.
-*   A static shape as a tensor is a constant.
+*   A static shape as a tensor is a constant, and so is one number that was quantized.
+*   Words are looked up in a quantized table, and dequantized then.
 *   No ``reshape``, ``broadcast_to``, ``astype``, ... that changes nothing, no tuple that is made and taken
     apart again, no dead code.
 *   Zero padding is an attribute of the convolution.
@@ -53,6 +54,7 @@ from annotated_region.passes.preparation import (
     fold_shapes,
     join_bounds,
     remove_identities,
+    take_quantized,
     unstack_reductions,
 )
 from annotated_region.passes.preparation.editor import Rewrite
@@ -68,6 +70,7 @@ REWRITES = (
     + remove_identities.REWRITES
     + join_bounds.REWRITES
     + unstack_reductions.REWRITES
+    + take_quantized.REWRITES
     + fold_padding.REWRITES
     + fold_batch_norm.REWRITES
     + fold_affine.REWRITES

@@ -126,6 +126,19 @@ def _fits(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
     return bool(np.isfinite(whole).all() and (whole >= limits.min).all() and (whole < limits.max).all())
 
 
+def _dequantize(call: ConstantCall) -> np.ndarray | None:
+    """One number; a dequantized tensor of more is what targets compute with int8 for."""
+    data, scale, zero = call.args
+    if any(array.size != 1 for array in call.args) or {scale.dtype.name, call.dtype.name} != {"float32"}:
+        return None
+    if data.dtype.kind not in "iu" or zero.dtype.kind not in "iu":
+        return None
+    difference = int(data.item()) - int(zero.item())
+    if not -(2**31) <= difference < 2**31:
+        return None
+    return np.reshape(np.float32(difference) * scale.reshape(()), call.shape)
+
+
 def _ordered(function: Callable[..., np.ndarray]) -> Evaluator:
     """For maximum and minimum: what they make of NaN differs between numpy and compiled code."""
 
@@ -173,6 +186,7 @@ EVALUATORS: dict[str, Evaluator] = {
     "relax.take": _take,
     "relax.where": _where,
     "relax.astype": _astype,
+    "relax.dequantize": _dequantize,
     "relax.zeros": _fill(0),
     "relax.ones": _fill(1),
     "relax.zeros_like": _fill(0),

@@ -97,6 +97,9 @@ def cases() -> Iterator[relax.Expr]:
     for connective in (op.logical_and, op.logical_or, op.logical_xor):
         yield connective(*BOOLEANS)
     yield op.logical_not(BOOLEANS[0])
+    for number, zero, dtype in ((200, 3, "uint8"), (-128, 127, "int8"), (123_456_789, 0, "int32")):
+        yield op.dequantize(of(number, dtype), of(0.0123), of(zero, dtype), axis=0)
+    yield op.dequantize(of(np.array([[7]]), "int8"), of([0.3]), of([0], "int8"))
     yield op.astype(INTEGERS[0], "float16")
     yield op.astype(BOOLEANS[0], "float32")
 
@@ -134,6 +137,9 @@ REFUSED = {
     "a slice from the end": lambda: op.strided_slice(constant(5), [0], [-2], [5]),
     "a slice backwards": lambda: op.strided_slice(constant(5), [0], [4], [0], [-1]),
     "an index out of bounds": lambda: op.take(constant(3), of([3], "int64"), axis=0),
+    "what int8 is computed with": lambda: op.dequantize(of([1, 2], "int8"), of(0.5), of(0, "int8")),
+    "a scale of another type": lambda: op.dequantize(of(1, "int8"), of(0.5, "float16"), of(0, "int8")),
+    "a difference beyond int32": lambda: op.dequantize(of(-(2**31), "int32"), of(0.5), of(1, "int32")),
     "how floats are counted": lambda: op.arange(0.0, 1.0, 0.1, "float32"),
     "an 8-bit float": lambda: op.astype(of([1.0, 448.0]), "float8_e4m3fn"),
 }
