@@ -20,7 +20,11 @@ __all__ = ["REWRITES"]
 def take_quantized(view: OpView, editor: Editor) -> relax.Expr | None:
     """What is taken of the table, dequantized; None if its rows have scales of their own."""
     dequantize = editor.view_of(view.args[0])
-    if dequantize is None or dequantize.name != "relax.dequantize" or not editor.is_constant(dequantize.args[0]):
+    if (
+        dequantize is None
+        or dequantize.name != "relax.dequantize"
+        or not editor.is_constant(dequantize.args[0])
+    ):
         return None
     table, *parameters = dequantize.args
     known = [editor.constant(parameter) for parameter in parameters]

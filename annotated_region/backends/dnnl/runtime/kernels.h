@@ -105,22 +105,30 @@ inline void select(Builder& builder, const NodeRow& node) {
   add_plain_kernel(builder, node, kernel, "select");
 }
 
-using Function = float (*)(float);
+constexpr int64_t kRunLength = 4096;
 
+using Function = void (*)(const float*, float*, int64_t);
+
+// A function of runs of numbers, wherever these lie in the tensor.
 inline void apply(Builder& builder, const NodeRow& node, Function function, const char* label) {
   const int64_t count = volume(builder.dims(node.output), 0, builder.dims(node.output).size());
   const auto kernel = [count, function](const std::vector<char*>& pointers) {
-    const float* from = floats(pointers[0]);
-    float* to = floats(pointers[1]);
 #pragma omp parallel for
-    for (int64_t item = 0; item < count; ++item) to[item] = function(from[item]);
+    for (int64_t first = 0; first < count; first += kRunLength) {
+      function(floats(pointers[0]) + first, floats(pointers[1]) + first, std::min(kRunLength, count - first));
+    }
   };
   add_plain_kernel(builder, node, kernel, label);
 }
 
-inline void error_function(Builder& builder, const NodeRow& node) { apply(builder, node, std::erf, "erf"); }
-inline void sine(Builder& builder, const NodeRow& node) { apply(builder, node, std::sin, "sine"); }
-inline void cosine(Builder& builder, const NodeRow& node) { apply(builder, node, std::cos, "cosine"); }
+template <float (*function)(float)>
+void one_by_one(const float* from, float* to, int64_t size) {
+  for (int64_t item = 0; item < size; ++item) to[item] = function(from[item]);
+}
+
+inline void error_function(Builder& builder, const NodeRow& node) { apply(builder, node, gauss_error_run, "erf"); }
+inline void sine(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::sin>, "sine"); }
+inline void cosine(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::cos>, "cosine"); }
 
 // Whether a row of scores, the largest of which is known, shows nothing: then all its weights are zero.
 inline bool shows_nothing(const float* row, int64_t size, float largest) {

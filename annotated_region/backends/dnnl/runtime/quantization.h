@@ -49,8 +49,6 @@ ANNOTATED_REGION_CLONES void dequantize_run(const int32_t* from, float* to, int6
 
 }  // namespace
 
-constexpr int64_t kRunLength = 4096;
-
 // Converts a run of elements that have one scale and zero point.
 using ConvertRun = void (*)(const char*, char*, int64_t, float, int32_t);
 

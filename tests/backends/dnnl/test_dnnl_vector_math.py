@@ -1,0 +1,82 @@
+"""The loops of the runtime: the best clone for the processor runs, and its functions are as exact as they say."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tvm.support import cc
+
+from annotated_region.backends.dnnl import emission
+
+PROGRAM = """
+#include "vector_math.h"
+namespace annotated_region_dnnl {
+ANNOTATED_REGION_CLONES float sum_of_product(float a, float b, float c) { return a * b + c; }
+}
+extern "C" float multiply_add(float a, float b, float c) {
+  return annotated_region_dnnl::sum_of_product(a, b, c);
+}
+extern "C" void gauss_error(const float* from, float* to, int64_t size) {
+  annotated_region_dnnl::gauss_error_run(from, to, size);
+}
+extern "C" void powers(const float* from, float* to, int64_t size) {
+  for (int64_t i = 0; i < size; ++i) to[i] = annotated_region_dnnl::exponential(from[i]);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    folder = tmp_path_factory.mktemp("vector_math")
+    source, library = folder / "program.cc", folder / "program.so"
+    source.write_text(PROGRAM, encoding="utf-8")
+    headers = Path(emission.__file__).parent / "runtime"
+    options = ["-std=c++17", "-O2", "-fopenmp", "-fPIC", "-shared", f"-I{headers}"]
+    subprocess.run([cc.get_cc(), *options, str(source), "-o", str(library)], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def processor_flags() -> set[str]:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    return {flag for line in lines if line.startswith("flags") for flag in line.split(":", 1)[1].split()}
+
+
+@pytest.mark.skipif(not {"avx2", "fma"} <= processor_flags(), reason="the processor has neither AVX2 nor FMA")
+def test_the_best_clone_runs(library: ctypes.CDLL) -> None:
+    """The clone for the least machine rounds a product before it is added to; the others do not."""
+    call = library.multiply_add
+    call.restype, call.argtypes = ctypes.c_float, [ctypes.c_float] * 3
+    assert call(1 + 2.0**-12, 1 + 2.0**-12, -(1 + 2.0**-11)) == 2.0**-24
+
+
+def computed(library: ctypes.CDLL, name: str, numbers: np.ndarray) -> np.ndarray:
+    result = np.empty_like(numbers)
+    pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (numbers, result)]
+    getattr(library, name)(*pointers, ctypes.c_int64(numbers.size))
+    return result
+
+
+def numbers_of_all_sizes() -> np.ndarray:
+    exponents = np.linspace(-30, 6, 100_003)
+    sizes = np.concatenate([2.0**exponents, np.linspace(0.9, 1.1, 5001), np.linspace(3.9, 4.1, 5001)])
+    return np.concatenate([sizes, -sizes]).astype("float32")
+
+
+@pytest.mark.parametrize(("name", "exact"), [("gauss_error", math.erf), ("powers", math.exp)])
+def test_a_function_is_exact_to_two_units_in_the_last_place(library: ctypes.CDLL, name: str, exact) -> None:
+    numbers = numbers_of_all_sizes()
+    expected = np.array([exact(float(number)) for number in numbers])
+    normal = expected.astype("float32")
+    assert (np.abs(computed(library, name, numbers) - expected) <= 2 * np.spacing(np.abs(normal))).all()
+
+
+def test_the_error_function_of_what_is_no_number_or_has_no_end(library: ctypes.CDLL) -> None:
+    numbers = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], "float32")
+    result = computed(library, "gauss_error", numbers)
+    np.testing.assert_array_equal(result, np.array([np.nan, 1.0, -1.0, 0.0, -0.0], "float32"))
+    assert list(np.signbit(result[3:])) == [False, True]
