@@ -184,7 +184,7 @@ def test_missing_library_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatc
 def test_threads_wait_briefly_unless_the_user_says_how() -> None:
     environment: dict[str, str] = {}
     installation.wait_briefly(environment)
-    assert environment == {"GOMP_SPINCOUNT": "2000"}
+    assert environment == {"GOMP_SPINCOUNT": "10000"}
     for own in ({"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": "7"}):
         kept = dict(own)
         installation.wait_briefly(kept)

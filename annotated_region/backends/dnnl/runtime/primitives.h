@@ -39,6 +39,18 @@ inline std::vector<Desc> preferred_layouts(Builder& builder, int src) {
   return layouts;
 }
 
+// The layout that a convolution should make its result in: channels last where the processor's best convolutions
+// work so, unless channels are concatenated.
+inline Desc preferred_result(Builder& builder, int tensor) {
+  const Dims& dims = builder.dims(tensor);
+  if (has_instructions(dnnl::cpu_isa::avx512_core) && !builder.concatenates_channels()) {
+    for (const NamedTag& named : tags_of_rank(static_cast<int>(dims.size()))) {
+      if (named.channels_last) return Desc(dims, builder.type(tensor), named.tag);
+    }
+  }
+  return builder.any(tensor);
+}
+
 // ints: strides, dilations less one, padding before, padding after.
 template <typename Forward>
 void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) {
@@ -83,7 +95,9 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
     if (bias >= 0) arguments.push_back({DNNL_ARG_BIAS, bias_desc, builder.fetch(bias, bias_desc)});
     return arguments;
   };
-  add_fused(builder, node, builder.any(node.output), make, bind);
+  const Desc preferred = preferred_result(builder, node.output);
+  const bool is_possible = is_fast(fastest(Builder::attributes(), preferred));
+  add_fused(builder, node, is_possible ? preferred : builder.any(node.output), make, bind);
 }
 
 inline void convolution(Builder& builder, const NodeRow& node) {
