@@ -53,9 +53,9 @@ def wait_briefly(environment: MutableMapping[str, str] = os.environ) -> None:
 
     By default GNU OpenMP spins for many milliseconds at the end of each parallel loop. While another process
     wants the processor too, that takes it from the very thread that is waited for: ResNet-50 takes two to
-    four times as long. Half a millisecond is enough to bridge the gap between two primitives, and mostly the wait
-    for the thread that has the slower half of one. The setting counts only if it is made before the OpenMP
-    library is loaded, that is, before the first run.
+    four times as long. Half a millisecond is enough to bridge the gap between two primitives, and mostly the
+    wait for the thread that has the slower half of one. The setting counts only if it is made before the
+    OpenMP library is loaded, that is, before the first run.
     """
     if "OMP_WAIT_POLICY" not in environment:
         environment.setdefault("GOMP_SPINCOUNT", "10000")

@@ -1,4 +1,4 @@
-"""The loops of the runtime: the best clone for the processor runs, and its functions are as exact as they say."""
+"""The loops of the runtime: the best clone for the processor runs, and functions are exact as they claim."""
 
 from __future__ import annotations
 

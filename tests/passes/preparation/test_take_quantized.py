@@ -12,11 +12,12 @@ from tvm import relax
 
 op = relax.op
 TABLE = np.random.default_rng(0).integers(-128, 128, (9, 4)).astype("int8")
+ONE_SCALE = np.array(0.037)
 WORDS = np.array([[8, 0, 3], [3, 3, 7]])
 
 
 def looked_up(
-    table: np.ndarray = TABLE, scales: np.ndarray = np.array(0.037), zero: int = -5, **attrs: Any
+    table: np.ndarray = TABLE, scales: np.ndarray = ONE_SCALE, zero: int = -5, **attrs: Any
 ) -> tvm.IRModule:
     def body(_builder: relax.BlockBuilder, words: relax.Var) -> relax.Expr:
         parameters = relax.const(scales.astype("float32")), relax.const(zero, "int8")
