@@ -32,10 +32,12 @@ inline __attribute__((always_inline)) float exponential(float x) {
   power = power * rest + 1.6666665459e-1f;
   power = power * rest + 5.0000001201e-1f;
   power = power * rest * rest + rest + 1.0f;
-  const int32_t exponent = static_cast<int32_t>(whole);
+  int32_t exponent;  // the lowest bits of the sum; the cast of what is not a number would be undefined
+  std::memcpy(&exponent, &turns, sizeof exponent);
+  exponent -= 0x4b400000;
   const int32_t half = exponent / 2;  // in two steps, so that the largest results do not overflow early
-  const int32_t first_bits = (half + 127) << 23;
-  const int32_t second_bits = (exponent - half + 127) << 23;
+  const uint32_t first_bits = static_cast<uint32_t>(half + 127) << 23;
+  const uint32_t second_bits = static_cast<uint32_t>(exponent - half + 127) << 23;
   float first;
   float second;
   std::memcpy(&first, &first_bits, sizeof first);
