@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
-# The suite runs in as many processes; each compiles and computes on its own, and may need 6 GB.
+# The suite runs in as many processes; each compiles and computes on its own (VGG-19 alone takes 4 GB).
 PROCESSES ?= 2
 PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 # Test functions need no signatures, and TVMScript inside them is no Python to a type checker.

@@ -1,4 +1,4 @@
-"""How Hypothesis runs: a small repeatable profile, and a long one for campaigns; and what campaigns count.
+"""How Hypothesis runs: a small repeatable profile, and a long one for campaigns; what these count; PyTorch.
 
 ``AR_CAMPAIGN_EXAMPLES=5000 pytest -m campaign`` runs every property with 5000 examples; add
 ``--hypothesis-seed=N`` to repeat a run.
@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections import Counter
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -31,6 +33,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def tally() -> Counter[str]:
     """What a run counts, shown at its end."""
     return _COUNTED
+
+
+@pytest.fixture
+def torch_models() -> ModuleType:
+    """`annotated_region.testing.torch_models`, for the tests that need PyTorch."""
+    pytest.importorskip("torch", reason="PyTorch is not installed (extra `torch`)")
+    return importlib.import_module("annotated_region.testing.torch_models")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

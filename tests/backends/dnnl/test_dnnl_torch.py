@@ -23,15 +23,6 @@ CAUSAL = {"arange", "expand_dims", "subtract", "less_equal"}
 """A causal mask of a length that is not known before."""
 
 
-@pytest.fixture
-def models() -> ModuleType:
-    """`annotated_region.testing.torch_models`."""
-    pytest.importorskip("torch", reason="PyTorch is not installed (extra `torch`)")
-    from annotated_region.testing import torch_models  # noqa: PLC0415
-
-    return torch_models
-
-
 def machine(module: tvm.IRModule) -> relax.VirtualMachine:
     return relax.VirtualMachine(ar.build(module).jit(), tvm.cpu())
 
@@ -46,9 +37,10 @@ def assert_agree(answer: np.ndarray, expected: np.ndarray) -> None:
 
 @needs_onednn
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_family_is_one_region_and_agrees_with_torch_and_tvm(name: str, models: ModuleType) -> None:
-    model, inputs = models.torch_model(name, "small"), models.example_inputs(name, "small", batch=2)
-    module = models.imported(model, inputs)
+def test_a_family_is_one_region_and_agrees_with_torch_and_tvm(name: str, torch_models: ModuleType) -> None:
+    model = torch_models.torch_model(name, "small")
+    inputs = torch_models.example_inputs(name, "small", batch=2)
+    module = torch_models.imported(model, inputs)
     partitioned = ar.partition(module, ["dnnl"])
     assert len(external_functions(partitioned)) == 1
     assert ops_on_host(partitioned) <= WORDS
@@ -60,15 +52,16 @@ def test_a_family_is_one_region_and_agrees_with_torch_and_tvm(name: str, models:
 @needs_onednn
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_of_any_batch_and_length_is_one_region_and_agrees_with_torch(
-    name: str, models: ModuleType
+    name: str, torch_models: ModuleType
 ) -> None:
-    model, inputs = models.torch_model(name, "small"), models.example_inputs(name, "small", batch=2)
-    partitioned = ar.partition(models.imported(model, inputs, models.any_size(inputs)), ["dnnl"])
+    model = torch_models.torch_model(name, "small")
+    inputs = torch_models.example_inputs(name, "small", batch=2)
+    partitioned = ar.partition(torch_models.imported(model, inputs, torch_models.any_size(inputs)), ["dnnl"])
     assert len(external_functions(partitioned)) == 1
     assert ops_on_host(partitioned) <= WORDS | CAUSAL
     offloaded = machine(partitioned)
     for batch, length in ((1, 5), (3, 24), (2, 2)):
-        whole = models.example_inputs(name, "small", batch=batch)
+        whole = torch_models.example_inputs(name, "small", batch=batch)
         given = tuple(value[:, :length] if value.dim() == 2 else value for value in whole)
         assert_agree(run(offloaded, "main", arrays(given))[0], model(*given).numpy())
 
@@ -76,10 +69,12 @@ def test_a_family_of_any_batch_and_length_is_one_region_and_agrees_with_torch(
 @needs_onednn
 @pytest.mark.parametrize("name", TRANSFORMERS)
 @pytest.mark.parametrize("is_any_size", [False, True], ids=["fixed", "any_size"])
-def test_attention_is_one_kernel_a_layer(name: str, is_any_size: bool, models: ModuleType) -> None:
-    inputs = models.example_inputs(name, "small", batch=2)
-    shapes = models.any_size(inputs) if is_any_size else None
-    partitioned = ar.partition(models.imported(models.torch_model(name, "small"), inputs, shapes), ["dnnl"])
+def test_attention_is_one_kernel_a_layer(name: str, is_any_size: bool, torch_models: ModuleType) -> None:
+    inputs = torch_models.example_inputs(name, "small", batch=2)
+    shapes = torch_models.any_size(inputs) if is_any_size else None
+    partitioned = ar.partition(
+        torch_models.imported(torch_models.torch_model(name, "small"), inputs, shapes), ["dnnl"]
+    )
     (symbol,) = external_functions(partitioned)
     kinds = [node.kind.value for node in region_graph(partitioned[symbol], ConstantNames()).nodes]
     assert kinds.count("attention") == TRANSFORMERS[name]["small"].layers
@@ -88,17 +83,17 @@ def test_attention_is_one_kernel_a_layer(name: str, is_any_size: bool, models: M
 
 @needs_onednn
 @pytest.mark.parametrize("idiom", IDIOMS, ids=lambda idiom: idiom.name)
-def test_an_idiom_is_one_region_and_agrees_with_torch(idiom: Idiom, models: ModuleType) -> None:
-    torch = pytest.importorskip("torch")
+def test_an_idiom_is_one_region_and_agrees_with_torch(idiom: Idiom, torch_models: ModuleType) -> None:
+    torch: Any = torch_models.torch
 
-    class Model(torch.nn.Module):  # type: ignore[misc,name-defined]
+    class Model(torch.nn.Module):
         def forward(self, *inputs: Any) -> Any:
             return idiom.body(torch, *inputs)
 
     generator = torch.Generator().manual_seed(len(idiom.name))
     inputs = tuple(torch.randn(shape, generator=generator) for shape in idiom.shapes)
     model = Model().eval()
-    partitioned = ar.partition(models.imported(model, inputs), ["dnnl"])
+    partitioned = ar.partition(torch_models.imported(model, inputs), ["dnnl"])
     assert len(external_functions(partitioned)) == 1
     assert ops_on_host(partitioned) == set()
     assert_agree(run(machine(partitioned), "main", arrays(inputs))[0], model(*inputs).numpy())
