@@ -36,6 +36,7 @@ RUNTIME_FILES = (
     "quantization.h",
     "attention.h",
     "dispatch.h",
+    "forking.h",
     "region.h",
 )
 """The rest, in an order in which everything is declared before use."""

@@ -76,6 +76,7 @@ inline const GraphTable& suited(const GraphTable& graph) {
 class Region {
  public:
   explicit Region(const GraphTable& whole) : graph_(suited(whole)) {
+    ForkGate::watch();
     const GraphTable& graph = graph_;
     if (graph.embedded.data == nullptr) return;
     for (int index = 0; index < graph.constants; ++index) {
@@ -84,6 +85,7 @@ class Region {
   }
 
   void set_constants(const tvm::ffi::Array<tvm::ffi::Tensor>& tensors) {
+    const ForkGate::Passage passage = ForkGate::pass();
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!constants_.data.empty()) return;  // embedded, or the library was loaded a second time
     if (static_cast<int>(tensors.size()) != graph_.constants) {
@@ -117,11 +119,13 @@ class Region {
 
   // The steps of the plan that ran last, one a line; empty before the first call.
   std::string describe() {
+    const ForkGate::Passage passage = ForkGate::pass();
     const std::lock_guard<std::mutex> lock(mutex_);
     return plans_.empty() ? std::string() : plans_.front().second->describe();
   }
 
   int64_t plan_count() {
+    const ForkGate::Passage passage = ForkGate::pass();
     const std::lock_guard<std::mutex> lock(mutex_);
     return static_cast<int64_t>(plans_.size());
   }
@@ -233,6 +237,7 @@ class Region {
   }
 
   std::shared_ptr<Plan> plan_for(const Key& key, const std::vector<int64_t>& expressions) {
+    const ForkGate::Passage passage = ForkGate::pass();
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto known = plans_.begin(); known != plans_.end(); ++known) {
       if (known->first != key) continue;
@@ -258,6 +263,7 @@ class Region {
   static void execute(Plan& plan, const std::vector<char*>& inputs, const std::vector<char*>& outputs) {
     std::unique_ptr<Instance> instance;
     {
+      const ForkGate::Passage passage = ForkGate::pass();
       const std::lock_guard<std::mutex> lock(plan.mutex);
       if (!plan.idle.empty()) {
         instance = std::move(plan.idle.back());
@@ -266,6 +272,7 @@ class Region {
     }
     if (!instance) instance = std::make_unique<Instance>(plan);
     instance->run(inputs, outputs);
+    const ForkGate::Passage passage = ForkGate::pass();
     const std::lock_guard<std::mutex> lock(plan.mutex);
     if (plan.idle.size() < kInstancesKept) plan.idle.push_back(std::move(instance));
   }
