@@ -118,7 +118,7 @@ struct Attention {
 // Memory order of the result: the heads of one position side by side, as the projection behind wants them.
 inline Desc heads_side_by_side(const Dims& dims, DataType type) {
   if (dims.size() != 4) return plain(dims, type);
-  return Desc(dims, type, {dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3], 1});
+  return strided(dims, type, {dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3], 1});
 }
 
 // inputs: queries, keys as (depth, columns), values, mask; ints: kind of mask, causal, guarded; floats: scale, fill.

@@ -133,7 +133,7 @@ class Builder {
     return {plan_->buffers.add(buffer), 0};
   }
 
-  void define(int tensor, const Desc& desc, Place place) { values_[tensor].push_back({desc, place}); }
+  void define(int tensor, const Desc& desc, Place place) { values_[tensor].push_back({canonical(desc), place}); }
 
   // Where `tensor` lies in the layout `wanted`; reorders it unless it has been there before.
   Place fetch(int tensor, const Desc& wanted) {

@@ -196,7 +196,7 @@ inline void pad(Builder& builder, const NodeRow& node) {
   for (size_t axis = 0; axis < strides.size(); ++axis) {
     inner.offset += node.ints[static_cast<int>(axis)] * strides[axis] * sizeof(float);
   }
-  const Desc part(builder.dims(node.inputs[0]), kFloat, strides);
+  const Desc part = strided(builder.dims(node.inputs[0]), kFloat, strides);
   builder.reorder(builder.value(node.inputs[0]), part, inner);
   builder.define(node.output, whole, target);
 }

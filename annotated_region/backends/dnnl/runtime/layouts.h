@@ -45,7 +45,45 @@ inline Dims dense_strides(const Dims& dims) {
   return strides;
 }
 
-inline Desc plain(const Dims& dims, DataType type) { return Desc(dims, type, dense_strides(dims)); }
+// The strides of a dense tensor whose axis 1 stands last in memory.
+inline Dims channels_last_strides(const Dims& dims) {
+  Dims order = dims;
+  std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  Dims strides = dense_strides(order);
+  std::rotate(strides.begin() + 1, strides.end() - 1, strides.end());
+  return strides;
+}
+
+// Whether both put every element at the same place: axes of extent one have no second element.
+inline bool same_places(const Dims& dims, const Dims& left, const Dims& right) {
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (dims[axis] != 1 && left[axis] != right[axis]) return false;
+  }
+  return true;
+}
+
+// The strides of axes of extent one mean nothing, but oneDNN takes the order of the axes in memory from all strides,
+// and its primitives compute wrongly where two operands of one order seem to have two. So one of all equivalent
+// lists stands for them: the plain one, the one of channels last, else what a dense neighbour would give.
+inline Dims canonical_strides(const Dims& dims, Dims strides) {
+  const Dims plain = dense_strides(dims);
+  if (same_places(dims, strides, plain)) return plain;
+  if (dims.size() > 2) {
+    const Dims channels_last = channels_last_strides(dims);
+    if (same_places(dims, strides, channels_last)) return channels_last;
+  }
+  for (size_t axis = dims.size(); axis-- > 0;) {
+    if (dims[axis] == 1) strides[axis] = axis + 1 < dims.size() ? strides[axis + 1] * dims[axis + 1] : 1;
+  }
+  return strides;
+}
+
+// All descriptors that are made of strides are made here.
+inline Desc strided(const Dims& dims, DataType type, const Dims& strides) {
+  return Desc(dims, type, canonical_strides(dims, strides));
+}
+
+inline Desc plain(const Dims& dims, DataType type) { return strided(dims, type, dense_strides(dims)); }
 
 inline Desc any(const Dims& dims, DataType type) { return Desc(dims, type, Tag::any); }
 
@@ -56,6 +94,14 @@ inline bool is_blocked_kind(const Desc& desc) {
 }
 
 inline bool is_strided(const Desc& desc) { return is_blocked_kind(desc) && desc.get_inner_nblks() == 0; }
+
+inline bool is_padded(const Desc& desc) { return desc.get_padded_dims() != desc.get_dims(); }
+
+// The same layout, by the strides that stand for all equivalent ones.
+inline Desc canonical(const Desc& desc) {
+  if (!is_strided(desc) || is_padded(desc)) return desc;
+  return strided(desc.get_dims(), desc.get_data_type(), desc.get_strides());
+}
 
 // Whether no bytes lie unused between the elements.
 inline bool is_dense(const Desc& desc) {
@@ -100,8 +146,6 @@ inline std::vector<std::vector<Run>> axis_runs(const Desc& desc) {
   }
   return runs;
 }
-
-inline bool is_padded(const Desc& desc) { return desc.get_padded_dims() != desc.get_dims(); }
 
 // Whether both descriptors put every element at the same place, so that no reorder is needed.
 inline bool same_bytes(const Desc& left, const Desc& right) {
@@ -163,7 +207,7 @@ inline Desc restrided(const Desc& desc, const Dims& dims) {
     }
     lay_run(dims, group.to_first, group.to_last, innermost, result);
   }
-  return Desc(dims, desc.get_data_type(), result);
+  return strided(dims, desc.get_data_type(), result);
 }
 
 // Where a reshape has to copy: dense layouts before and after it that keep the order of the groups in memory, so
@@ -187,7 +231,7 @@ inline std::pair<Desc, Desc> reordered_for(const Desc& desc, const Dims& dims) {
     for (size_t axis = group.from_first; axis < group.from_last; ++axis) stride *= from[axis];
   }
   const DataType type = desc.get_data_type();
-  return {Desc(from, type, before), Desc(dims, type, after)};
+  return {strided(from, type, before), strided(dims, type, after)};
 }
 
 // A view of `desc` with other extents, or no descriptor where the bytes would have to move.
@@ -202,7 +246,8 @@ inline Desc reshaped(const Desc& desc, const Dims& dims) {
 inline Desc permuted(const Desc& desc, const List<int64_t>& axes) {
   std::vector<int> target(axes.size);
   for (int axis = 0; axis < axes.size; ++axis) target[axes[axis]] = axis;
-  return desc.permute_axes(target, /*allow_empty=*/true);
+  const Desc view = desc.permute_axes(target, /*allow_empty=*/true);
+  return view ? canonical(view) : view;
 }
 
 struct NamedTag {

@@ -18,6 +18,16 @@ class PostOps {
     return false;
   }
 
+  // Whether an operand of the chain holds one number a channel.
+  bool has_channel_operand() const {
+    for (const PostOpRow& post : node_.post_ops) {
+      if (post.operand < 0 || is_full(post)) continue;
+      const Dims& dims = builder_.dims(post.operand);
+      if (volume(dims, 0, dims.size()) > 1) return true;
+    }
+    return false;
+  }
+
   // The chain without its full operands: enough to learn the layout that the primitive prefers.
   dnnl::primitive_attr probe() const {
     dnnl::post_ops chain;

@@ -205,12 +205,26 @@ inline void eltwise(Builder& builder, const NodeRow& node) {
   add_pointwise(builder, node, pd, desc, std::move(arguments), chain.note());
 }
 
+// The layout of an operand that meets one number a channel. Behind other orders of the axes, and where nothing but
+// channels is left of an image, some of oneDNN's primitives take the wrong channel.
+inline Desc channel_layout(Builder& builder, int tensor) {
+  const Dims& dims = builder.dims(tensor);
+  const Desc desc = builder.dense(tensor);
+  const NamedTag* tag = tag_of(desc);
+  if (tag != nullptr && tag->block > 1) return desc;
+  if (dims.size() > 2 && volume(dims, 2, dims.size()) == 1) {
+    return Desc(dims, builder.type(tensor), channels_last_strides(dims));
+  }
+  return tag != nullptr && tag->tag != Tag::ba ? desc : builder.plain(tensor);
+}
+
 // The first operand has the extents of the result; the second may be smaller. oneDNN is fast for some
 // combinations of layouts only, so the candidates are tried in the order of what they would cost.
 inline void binary(Builder& builder, const NodeRow& node) {
   const int left = node.inputs[0];
   const int right = node.inputs[1];
-  const Desc desc = builder.dense(left);
+  const bool has_channels = PostOps(builder, node).has_channel_operand();
+  const Desc desc = has_channels ? channel_layout(builder, left) : builder.dense(left);
   std::vector<std::pair<Desc, Desc>> candidates;
   if (builder.dims(left) == builder.dims(right)) {
     candidates.emplace_back(desc, retyped(desc, builder.type(right)));
@@ -219,7 +233,7 @@ inline void binary(Builder& builder, const NodeRow& node) {
     const NamedTag* tag = tag_of(desc);
     if (tag != nullptr) candidates.emplace_back(desc, builder.tagged(right, tag->tag));
   }
-  candidates.emplace_back(builder.plain(left), builder.plain(right));
+  if (!has_channels) candidates.emplace_back(builder.plain(left), builder.plain(right));
   candidates.push_back(candidates.front());  // slow, but always there
   for (const auto& [from, other] : candidates) {
     PostOps chain(builder, node);
@@ -271,7 +285,7 @@ inline void layer_norm(Builder& builder, const NodeRow& node) {
 
 // inputs: data, slopes for the negative side, of the same rank.
 inline void prelu(Builder& builder, const NodeRow& node) {
-  const Desc desc = builder.dense(node.inputs[0]);
+  const Desc desc = channel_layout(builder, node.inputs[0]);
   const Desc slopes = builder.plain(node.inputs[1]);
   const dnnl::prelu_forward::primitive_desc pd(cpu(), kInference, desc, slopes, desc, Builder::attributes());
   add_pointwise(builder, node, pd, desc,

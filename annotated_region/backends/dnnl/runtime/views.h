@@ -33,11 +33,7 @@ inline void slice(Builder& builder, const NodeRow& node) {
     place.offset += node.ints[axis] * strides[axis] * element_bytes(from);
     strides[axis] *= node.ints[rank + axis];
   }
-  const Dims& dims = builder.dims(node.output);
-  for (int axis = rank - 1; axis >= 0; --axis) {  // what stands alone has no distance; oneDNN's reorder agrees
-    if (dims[axis] == 1) strides[axis] = axis + 1 < rank ? strides[axis + 1] * dims[axis + 1] : 1;
-  }
-  builder.define(node.output, Desc(dims, from.get_data_type(), strides), place);
+  builder.define(node.output, strided(builder.dims(node.output), from.get_data_type(), strides), place);
 }
 
 // The same numbers in another type, as one row: for some shapes oneDNN takes a reorder from numbers to bytes for
