@@ -6,6 +6,7 @@ from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.costs import CostModel, CostUnit, Device, MeasuredCost, RooflineCost, UnitCost
 from annotated_region.errors import (
     AnnotatedRegionError,
+    ArgumentError,
     BackendUnavailableError,
     BuildError,
     CodegenError,
@@ -49,6 +50,7 @@ __all__ = [
     "AnnotatedRegion",
     "AnnotatedRegionError",
     "AnnotatedRegionSet",
+    "ArgumentError",
     "Backend",
     "BackendUnavailableError",
     "BuildError",

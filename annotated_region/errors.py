@@ -9,6 +9,7 @@ import tvm_ffi
 
 __all__ = [
     "AnnotatedRegionError",
+    "ArgumentError",
     "BackendUnavailableError",
     "BuildError",
     "CodegenError",
@@ -76,6 +77,10 @@ class PinError(AnnotatedRegionError):
 
 class BackendUnavailableError(AnnotatedRegionError):
     """A target's library, compiler or device is missing on this machine."""
+
+
+class ArgumentError(AnnotatedRegionError):
+    """A region is called with a tensor on a device out of reach, or with strides that it cannot follow."""
 
 
 class RegionRejectedError(AnnotatedRegionError):

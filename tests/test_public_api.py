@@ -44,6 +44,7 @@ NAMES = [
     "register_rule",
     "__version__",
     "AnnotatedRegionError",
+    "ArgumentError",
     "BackendUnavailableError",
     "BuildError",
     "CodegenError",

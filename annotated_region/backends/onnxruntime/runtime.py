@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import tvm
 
+from annotated_region.backends.onnx_emitter.arguments import check_devices, dense_input, dense_output
 from annotated_region.backends.onnx_emitter.entry import Description
 from annotated_region.backends.onnxruntime.session import Settings, make_session
 
 __all__ = ["Runner", "open_region"]
 
-_DEVICES = {"cpu": "cpu", "cuda": "cuda"}
+_CPU = "cpu"
+# What makes a kind of device reachable.
+_PROVIDERS_OF_GPUS = frozenset(("CUDAExecutionProvider", "TensorrtExecutionProvider"))
 
 
 def open_region(description: Description, model: bytes, weights: Sequence[tvm.runtime.Tensor]) -> Runner:
@@ -42,36 +45,40 @@ class Runner:
     """Runs the session of one region on tensors of TVM; may be called by several threads at once."""
 
     def __init__(self, description: Description, session: Any, weights: dict[str, np.ndarray]) -> None:
+        self._symbol = description.symbol
         self._inputs, self._outputs = description.inputs, description.outputs
         self._session = session
         self._weights = weights  # the session reads them where they lie
+        has_gpu = not _PROVIDERS_OF_GPUS.isdisjoint(session.get_providers())
+        self._devices = (_CPU, "cuda") if has_gpu else (_CPU,)
 
     def __call__(self, *arguments: Any) -> None:
-        """Run it; the arguments are the inputs, then the outputs, which are written in place."""
+        """Run it; the arguments are the inputs, then the outputs, which are written in place.
+
+        Raises
+        ------
+        ArgumentError
+            A tensor lies on a device that the session cannot reach, or has strides that cannot be followed.
+        """
+        check_devices(self._symbol, arguments, self._devices)
         binding = self._session.io_binding()
         count = len(self._inputs)
-        held = [_tensor(argument) for argument in arguments[:count]]
+        held = [dense_input(self._symbol, argument) for argument in arguments[:count]]
+        results = [dense_output(self._symbol, argument) for argument in arguments[count:]]
         for name, value in zip(self._inputs, held, strict=True):
             binding.bind_input(name, *_place(value))
-        for name, value in zip(self._outputs, arguments[count:], strict=True):
+        for name, (value, _) in zip(self._outputs, results, strict=True):
             binding.bind_output(name, *_place(value))
         self._session.run_with_iobinding(binding)
-
-
-def _tensor(argument: Any) -> Any:
-    """The argument as a dense tensor: a shape becomes a vector, a view with gaps is copied."""
-    if not hasattr(argument, "data_ptr"):
-        return tvm.runtime.tensor(np.asarray(list(argument), np.int64))
-    if argument.is_contiguous():
-        return argument
-    return tvm.runtime.tensor(np.ascontiguousarray(np.from_dlpack(argument)))
+        for _, bring_back in results:
+            bring_back()
 
 
 def _place(tensor: Any) -> tuple[str, int, Any, list[int], int]:
     """Where a tensor lies, as ONNX Runtime's binding takes it."""
     device = tensor.device
     return (
-        _DEVICES[device.type],
+        str(device.type),
         device.index,
         np.dtype(str(tensor.dtype)),
         list(tensor.shape),

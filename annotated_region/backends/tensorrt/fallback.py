@@ -12,6 +12,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from annotated_region.backends.onnx_emitter.arguments import check_devices, dense_input, dense_output
 from annotated_region.backends.onnx_emitter.assembly import assemble
 from annotated_region.backends.onnx_emitter.entry import Description
 from annotated_region.backends.onnxruntime import runtime as onnxruntime
@@ -19,6 +20,9 @@ from annotated_region.backends.onnxruntime.session import Settings as SessionSet
 from annotated_region.backends.onnxruntime.session import make_session
 
 __all__ = ["fallback_runner"]
+
+# Bytes: TVM's kernels load vectors from their arguments by instructions that fault at other addresses.
+_ALIGNMENT = 64
 
 
 def fallback_runner(
@@ -64,9 +68,16 @@ def _run_by_tvm(description: Description, model: bytes) -> Callable[..., None]:
     count = len(description.inputs)
 
     def run(*arguments: Any) -> None:
-        made = entry(*arguments[:count])
+        check_devices(description.symbol, arguments, ("cpu",))
+        made = entry(*(_dense(description.symbol, argument) for argument in arguments[:count]))
         results = [made] if hasattr(made, "numpy") else list(made)
-        for result, output in zip(results, arguments[count:], strict=True):
+        for result, argument in zip(results, arguments[count:], strict=True):
+            output, bring_back = dense_output(description.symbol, argument)
             result.copyto(output)
+            bring_back()
 
     return run
+
+
+def _dense(symbol: str, argument: Any) -> Any:
+    return dense_input(symbol, argument, _ALIGNMENT) if hasattr(argument, "data_ptr") else argument

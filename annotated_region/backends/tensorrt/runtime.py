@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from annotated_region.backends.onnx_emitter.arguments import check_devices, dense_input, dense_output
 from annotated_region.backends.onnx_emitter.assembly import (
     LARGEST_MESSAGE,
     array_of,
@@ -28,7 +29,7 @@ from annotated_region.backends.tensorrt.engine import Engine, Profile, build_pla
 from annotated_region.backends.tensorrt.fallback import fallback_runner
 from annotated_region.backends.tensorrt.installation import require_library, unavailable
 from annotated_region.backends.tensorrt.settings import Settings
-from annotated_region.errors import BackendUnavailableError, BuildError
+from annotated_region.errors import BuildError
 
 __all__ = ["EngineRunner", "open_region"]
 
@@ -85,10 +86,29 @@ class EngineRunner:
         self._digest: str | None = None
 
     def __call__(self, *arguments: Any) -> None:
-        """Run it; the arguments are the inputs, then the outputs, which are written in place."""
+        """Run it; the arguments are the inputs, then the outputs, which are written in place.
+
+        Raises
+        ------
+        ArgumentError
+            A tensor lies on a device that is out of reach, or has strides that cannot be followed.
+        BuildError
+            TensorRT cannot build or run an engine for these shapes.
+        BackendUnavailableError
+            CUDA reports an error.
+        """
         names, count = self._description, len(self._description.inputs)
-        inputs = dict(zip(names.inputs, map(_dense, arguments[:count]), strict=True))
-        outputs = dict(zip(names.outputs, arguments[count:], strict=True))
+        check_devices(names.symbol, arguments, ("cpu", "cuda"))
+        held = [_dense(names.symbol, argument) for argument in arguments[:count]]
+        results = [dense_output(names.symbol, argument) for argument in arguments[count:]]
+        self._run(
+            dict(zip(names.inputs, held, strict=True)),
+            dict(zip(names.outputs, (result for result, _ in results), strict=True)),
+        )
+        for _, bring_back in results:
+            bring_back()
+
+    def _run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         with self._lock:
             self._cuda.start()
             engine = self._engine(self._profiles(inputs))
@@ -189,14 +209,8 @@ class _Values:
         return int(self._array.ctypes.data)
 
 
-def _dense(argument: Any) -> Any:
-    if not hasattr(argument, "data_ptr"):
-        return _Values(argument)
-    if argument.is_contiguous():
-        return argument
-    if _on_device(argument):
-        raise BackendUnavailableError("target 'tensorrt': a view with gaps on a GPU; make it dense before")
-    return tvm.runtime.tensor(np.ascontiguousarray(np.from_dlpack(argument)))
+def _dense(symbol: str, argument: Any) -> Any:
+    return dense_input(symbol, argument) if hasattr(argument, "data_ptr") else _Values(argument)
 
 
 def _on_device(value: Any) -> bool:

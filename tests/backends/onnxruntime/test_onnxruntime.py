@@ -191,6 +191,9 @@ class RecordingSession:
     def __init__(self):
         self.bound = []
 
+    def get_providers(self):
+        return ["CPUExecutionProvider"]
+
     def io_binding(self):
         return self
 
