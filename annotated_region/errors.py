@@ -12,6 +12,7 @@ __all__ = [
     "ArgumentError",
     "BackendUnavailableError",
     "BuildError",
+    "CacheWarning",
     "CodegenError",
     "ConformanceError",
     "DrawingError",
@@ -102,6 +103,10 @@ class RegionRejectedError(AnnotatedRegionError):
 
 class RegionRejectedWarning(UserWarning):
     """A code generator refused a region; other targets or the host run its ops instead."""
+
+
+class CacheWarning(UserWarning):
+    """Something in the cache folder, or the folder itself, cannot be believed, and is not used."""
 
 
 class SlowBackendWarning(UserWarning):

@@ -47,6 +47,7 @@ NAMES = [
     "ArgumentError",
     "BackendUnavailableError",
     "BuildError",
+    "CacheWarning",
     "CodegenError",
     "ConformanceError",
     "DrawingError",

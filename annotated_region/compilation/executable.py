@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -13,7 +13,7 @@ from annotated_region.compilation.code_generation import external_functions, gen
 from annotated_region.compilation.objects import SharedLibraryLinker
 from annotated_region.errors import BackendUnavailableError, BuildError
 from annotated_region.functions.modules import require_well_formed
-from annotated_region.targets.backend import Backend, backend_of, unavailability
+from annotated_region.targets.backend import Backend, BuildOptions, backend_of, unavailability
 
 __all__ = ["LinkedExecutable", "compile_module", "targets_of"]
 
@@ -25,12 +25,16 @@ class LinkedExecutable(VMExecutable):  # type: ignore[misc]
     runtime loads in any process, without this package.
     """
 
-    def __init__(self, mod: tvm.runtime.Module, options: tuple[str, ...]) -> None:
+    def __init__(self, mod: tvm.runtime.Module, needs: Sequence[BuildOptions]) -> None:
         super().__init__(mod)
-        self.options = options
+        words = [word for each in needs for word in (*each.compile_options, *each.link_options)]
+        self.options = tuple(words)
+        self.sources = tuple(source for each in needs for source in each.sources)
 
     def export_library(self, file_name: str, **kwargs: Any) -> Any:
         """Compile and link everything into one shared library; code that was compiled before is only linked.
+
+        The library is written whole or not at all.
 
         Parameters
         ----------
@@ -45,6 +49,13 @@ class LinkedExecutable(VMExecutable):  # type: ignore[misc]
             There is no C++ compiler on this machine.
         BuildError
             The compiler or the linker refuses the code.
+        OSError
+            The library cannot be written.
+
+        Warns
+        -----
+        CacheWarning
+            What was compiled before cannot be believed, and is compiled anew.
         """
         if not self.options:
             return super().export_library(file_name, **kwargs)
@@ -56,7 +67,7 @@ class LinkedExecutable(VMExecutable):  # type: ignore[misc]
             )
         options = [*self.options, *kwargs.pop("options", ())]
         if kwargs.get("fcompile") is None and str(file_name).endswith(".so"):
-            kwargs["fcompile"] = SharedLibraryLinker()
+            kwargs["fcompile"] = SharedLibraryLinker(self.sources)
         try:
             return super().export_library(file_name, options=options, **kwargs)
         except RuntimeError as error:
@@ -79,11 +90,9 @@ def compile_module(
     """
     require_well_formed(mod)
     backends = [backend_of(name) for name in targets_of(mod)]
-    words: list[str] = []
     for backend in backends:
         _require_buildable(backend)
-        needed = backend.build_options()
-        words += [*needed.compile_options, *needed.link_options]
+    needs = [backend.build_options() for backend in backends]
     chosen = options or {}
     for name in chosen:
         backend_of(name)  # a name that nobody registered is a slip, and its options would count for nothing
@@ -92,7 +101,7 @@ def compile_module(
     }
     generated = generate_code(mod, codegen_options)
     compiled = tvm.compile(generated, tvm.target.Target(target) if isinstance(target, str) else target)
-    return LinkedExecutable(compiled.mod, tuple(words))
+    return LinkedExecutable(compiled.mod, needs)
 
 
 def targets_of(mod: tvm.IRModule) -> tuple[str, ...]:

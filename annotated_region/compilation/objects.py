@@ -2,37 +2,49 @@
 
 An object is found by the hash of all that it depends on, as in ccache's preprocessor mode
 (https://ccache.dev): the text behind the preprocessor, so that a changed header counts, the compiler with
-its version, and the options. Objects lie in the user's private cache folder. A new one is moved into its
-place when it is whole, so builds at the same time see all of it or nothing; those that were used longest
-ago go when there are too many. Where there is no private folder, nothing is kept.
+its version, and the options. Objects are entries of the user's private cache folder, whose digests are
+checked (`annotated_region.cache`). What is linked is a copy of what was checked, in a folder of this build
+alone. Of several processes that need the same object one compiles it, and the others wait; those objects
+that were used longest ago go when there are too many. Where nothing can be kept, every build compiles.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tvm.support import cc as tvm_cc
 
-from annotated_region.cache import private_cache_folder
+from annotated_region.cache import alone, load_entry, private_cache_folder, store_entry, sweep
+from annotated_region.files import whole_file
+from annotated_region.targets.backend import LinkedSource
 
-__all__ = ["SharedLibraryLinker", "kept_object"]
+__all__ = ["SharedLibraryLinker"]
 
 KEPT_BYTES = 256 << 20
+_HASH_DIGITS = 32
 SOURCES = (".c", ".cc", ".cpp")
 
 
 class SharedLibraryLinker:
     """Compiles and links as `tvm.support.cc.create_shared` does, and keeps the objects of sources.
 
-    An instance is what TVM's ``export_library`` takes as `fcompile`.
+    An instance is what TVM's ``export_library`` takes as `fcompile`. The library is written whole or not at
+    all.
+
+    Parameters
+    ----------
+    sources
+        What is linked with every library besides its own files.
     """
+
+    def __init__(self, sources: Sequence[LinkedSource] = ()) -> None:
+        self.sources = tuple(sources)
 
     def __call__(
         self,
@@ -61,14 +73,21 @@ class SharedLibraryLinker:
         ------
         RuntimeError
             The compiler or the linker refuses the code; the message holds what it said.
+        OSError
+            The library cannot be written.
         """
         compiler = cc or tvm_cc.get_cc()
-        with tempfile.TemporaryDirectory() as folder:
-            places = (Path(folder, f"{index}.o") for index in range(len(files)))
-            linked = [
-                _object_of(file, compiler, options, place) for file, place in zip(files, places, strict=True)
-            ]
-            tvm_cc.create_shared(output, linked, options=list(options), cc=compiler, **others)
+        words = list(options)
+        with tempfile.TemporaryDirectory() as folder, whole_file(output) as unfinished:
+            linked = []
+            for index, source in enumerate(self.sources):
+                place = Path(folder, f"linked{index}.o")
+                if _compile_linked(source, compiler, place):
+                    words.insert(0, f"-D{source.macro}")
+                    linked.append(str(place))
+            for index, file in enumerate(files):
+                linked.append(_object_of(file, compiler, words, Path(folder, f"{index}.o")))
+            tvm_cc.create_shared(str(unfinished), linked, options=words, cc=compiler, **others)
 
     def get_target_triple(self) -> str | None:
         """The machine that the compiler makes code for; TVM asks where it has no code of its own."""
@@ -76,61 +95,63 @@ class SharedLibraryLinker:
         return triple
 
 
+def _compile_linked(source: LinkedSource, compiler: str, place: Path) -> bool:
+    """Whether there is an object of a source now at `place`; otherwise the units have to do without."""
+    file = place.with_suffix(".cc")
+    file.write_text(source.text, encoding="utf-8")
+    try:
+        return _compile(file, compiler, source.options, [source.text, *source.versions], place)
+    except (OSError, subprocess.CalledProcessError):  # the units' own compilation will tell what is wrong
+        return False
+
+
 def _object_of(file: str, compiler: str, options: Sequence[str], place: Path) -> str:
-    """A copy of a source's kept object, which nobody else can remove; else the file itself."""
+    """The object of a source, at `place`; the file itself if it is none, or cannot be compiled here."""
     source = Path(file)
     if source.suffix not in SOURCES:
         return file
     try:
         command = [compiler, *options, "-E", "-P", file]
         meaning = subprocess.run(command, capture_output=True, check=True).stdout
-        kept = kept_object(source, compiler, options, [meaning])
-        if kept is None:
-            return file
-        shutil.copyfile(kept, place)
+        made = _compile(source, compiler, options, [meaning], place)
     except (OSError, subprocess.CalledProcessError):  # the linker's run will tell what is wrong
         return file
-    return str(place)
+    return str(place) if made else file
 
 
-def kept_object(
-    source: Path, compiler: str, options: Sequence[str], meaning: Iterable[str | bytes]
-) -> Path | None:
-    """The object of a source, compiled now if need be; None where there is no private folder to keep it in.
+def _compile(
+    source: Path, compiler: str, options: Sequence[str], meaning: Sequence[str | bytes], place: Path
+) -> bool:
+    """Compile a source to `place`, or copy the object that is kept of it; False where nothing can be kept.
 
-    Parameters
-    ----------
-    source
-        The file; its suffix tells the language.
-    compiler
-        The command.
-    options
-        Options for it, one word each; those that only the linker needs do no harm.
-    meaning
-        What the object depends on: the text behind the preprocessor, or the text and its headers' versions.
-
-    Raises
-    ------
-    subprocess.CalledProcessError
-        The compiler refuses the source.
-    OSError
-        The compiler cannot be run, or the object cannot be written.
+    `meaning` is what the object depends on besides the compiler and the options, of which those that only the
+    linker needs do no harm.
     """
     folder = private_cache_folder()
     if folder is None:
-        return None
+        return False
     version = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
-    path = folder / f"object-{_hash(source.suffix, compiler, *options, version, *meaning)}.o"
-    if path.exists():
-        os.utime(path)
-        return path
-    with tempfile.TemporaryDirectory(dir=folder) as workspace:
-        result = Path(workspace, "unit.o")
-        command = [compiler, *options, "-fPIC", "-c", str(source), "-o", str(result)]
+    entry = folder / f"object-{_hash(source.suffix, compiler, *options, version, *meaning)}"
+    if _taken(entry, place):
+        return True
+    with alone(entry):
+        if _taken(entry, place):  # another process has made it meanwhile
+            return True
+        command = [compiler, *options, "-fPIC", "-c", str(source), "-o", str(place)]
         subprocess.run(command, capture_output=True, check=True)
-        os.replace(result, path)
-    _make_room(folder)
-    return path
+        with suppress(OSError):  # a full disk, or a folder that went: this build has what it needs
+            store_entry(entry, place.read_bytes())
+            _make_room(folder)
+            sweep(folder)
+    return True
+
+
+def _taken(entry: Path, place: Path) -> bool:
+    content = load_entry(entry)
+    if content is None:
+        return False
+    place.write_bytes(content)
+    return True
 
 
 def _hash(*parts: str | bytes) -> str:
@@ -138,15 +159,15 @@ def _hash(*parts: str | bytes) -> str:
     for part in parts:
         content = part.encode() if isinstance(part, str) else part
         digest.update(len(content).to_bytes(8, "little") + content)
-    return digest.hexdigest()[:32]
+    return digest.hexdigest()[:_HASH_DIGITS]
 
 
 def _make_room(folder: Path) -> None:
     """Remove the objects that were used longest ago, until the others are not too many; the newest stays."""
     known = []
-    for path in folder.glob("object-*.o"):
+    for path in folder.glob(f"object-{'?' * _HASH_DIGITS}"):
         try:
-            info = path.stat()
+            info = path.lstat()
         except FileNotFoundError:  # another process makes room, too
             continue
         known.append((info.st_mtime_ns, path, info.st_size))

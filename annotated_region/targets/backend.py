@@ -12,10 +12,34 @@ from annotated_region.targets.installed_backends import failure_of, installed_ta
 __all__ = [
     "Backend",
     "BuildOptions",
+    "LinkedSource",
     "backend_of",
     "known_targets",
     "register_backend",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedSource:
+    """C++ that is the same for every module of a target: compiled once, kept, and linked with each of them.
+
+    Attributes
+    ----------
+    text
+        The source.
+    options
+        Options for the compiler, one word each.
+    versions
+        What the object depends on besides the text, the options and the compiler: the headers' versions.
+    macro
+        Defined for the other units of the library when the object is linked. Where it is not, because it
+        cannot be compiled or kept, or the user links in another way, they have to bring the text along.
+    """
+
+    text: str
+    options: tuple[str, ...]
+    versions: tuple[str, ...]
+    macro: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +52,13 @@ class BuildOptions:
         Options for the compiler, one word each, such as ``-I/usr/include``. No shell sees them.
     link_options
         Options for the linker, one word each.
+    sources
+        What is compiled once for all modules.
     """
 
     compile_options: tuple[str, ...] = ()
     link_options: tuple[str, ...] = ()
+    sources: tuple[LinkedSource, ...] = ()
 
 
 def _runs_anywhere() -> str | None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import tvm_ffi
 
-from annotated_region.backends.dnnl.emission import PREBUILT
-from annotated_region.backends.dnnl.prebuilt import runtime_object
+from annotated_region.backends.dnnl.prebuilt import runtime_source
 from annotated_region.errors import BackendUnavailableError
 from annotated_region.targets.backend import BuildOptions
 
@@ -90,14 +89,7 @@ def build_options() -> BuildOptions:
     )
     compile_options = ("-std=c++17", "-O2", "-fopenmp", *(f"-I{folder}" for folder in folders))
     # The library stands before the objects on TVM's command line; some linkers would drop it there.
-    link_options = (
-        "-fopenmp",
-        "-Wl,--no-as-needed",
-        f"-L{found.parent}",
-        "-ldnnl",
-        f"-Wl,-rpath,{found.parent}",
-    )
-    runtime = runtime_object(compile_options)
-    if runtime is None:
-        return BuildOptions(compile_options, link_options)
-    return BuildOptions((*compile_options, f"-D{PREBUILT}"), (str(runtime), *link_options))
+    # The path is a word of its own: commas in it would separate words behind -Wl.
+    run_path = ("-Xlinker", "-rpath", "-Xlinker", str(found.parent))
+    link_options = ("-fopenmp", "-Wl,--no-as-needed", f"-L{found.parent}", "-ldnnl", *run_path)
+    return BuildOptions(compile_options, link_options, (runtime_source(compile_options),))

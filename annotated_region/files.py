@@ -1,0 +1,46 @@
+"""Files that are written whole or not at all, whatever interrupts the writer."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["whole_file", "write_whole"]
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """A path to write to, which takes the place of `path` when the block ends, and is gone when it fails.
+
+    It lies beside `path`, in a folder of its own, under the same name. What is no regular file, such as
+    ``/dev/stdout``, is written to directly; a symbolic link stays, and the file that it names is replaced.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be written to, or `path` is a folder.
+    """
+    file = Path(path).resolve()
+    if file.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if file.exists() and not file.is_file():
+        yield file
+        return
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=".unfinished-", dir=file.parent)
+    except OSError as error:  # it would name a path that nobody has asked for
+        raise type(error)(error.errno, error.strerror, str(path)) from error
+    with folder:
+        unfinished = Path(folder.name, file.name)
+        yield unfinished
+        unfinished.replace(file)
+
+
+def write_whole(path: str | Path, text: str) -> None:
+    """Write a text in UTF-8; errors are those of `whole_file`."""
+    with whole_file(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
