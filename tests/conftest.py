@@ -9,11 +9,14 @@ from __future__ import annotations
 import importlib
 import os
 from collections import Counter
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from annotated_region.backends.dnnl.rewriting.rewriter import verification
 
 _COMMON = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 _EXAMPLES = int(os.environ.get("AR_CAMPAIGN_EXAMPLES", "1000"))
@@ -27,6 +30,13 @@ _COUNTED: Counter[str] = Counter()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "campaign: a property that gains from more examples")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _graphs_are_verified() -> Iterator[None]:
+    """Between any two passes of the dnnl backend, and the measure of each pass at every step."""
+    with verification():
+        yield
 
 
 @pytest.fixture(scope="session")

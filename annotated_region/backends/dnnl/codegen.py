@@ -9,24 +9,13 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from annotated_region.backends.dnnl.affine import gather_affine_functions
 from annotated_region.backends.dnnl.conversions import CONVERTERS
 from annotated_region.backends.dnnl.embedding import embed
 from annotated_region.backends.dnnl.emission import Embedded, constants_of, emit_module
-from annotated_region.backends.dnnl.fusion import fuse
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.importer import import_function
 from annotated_region.backends.dnnl.installation import wait_briefly
-from annotated_region.backends.dnnl.joining import join_products
-from annotated_region.backends.dnnl.quantization import absorb_quantization, lower_products
-from annotated_region.backends.dnnl.recognition import recognize
-from annotated_region.backends.dnnl.simplification import (
-    drop_identities,
-    join_linear_functions,
-    rebuild_lrn,
-)
-from annotated_region.backends.dnnl.sinking import sink_views
-from annotated_region.backends.dnnl.stacks import lift_stacks
+from annotated_region.backends.dnnl.rewriting.pipeline import FUSION, INT8, JOINS, NORMALIZATION, rewrite
 from annotated_region.errors import CodegenError
 from annotated_region.targets.options import known_options
 
@@ -49,34 +38,13 @@ def region_graph(function: relax.Function, constant_names: Mapping[Any, str], *,
         Whether products with one operand are joined, for which new constants have to be made. Never where
         there are products of int8: their graph in floats would want other ones.
     """
-    graph = _fused(function, constant_names, in_int8=True)
-    if any(node.quantized is not None for node in graph.nodes):
-        graph.in_floats = _fused(function, constant_names, in_int8=False)
-    elif joins:
-        join_products(graph)
-        graph.remove_dead_nodes()
-        graph.compact()
-    return graph
-
-
-def _fused(function: relax.Function, constant_names: Mapping[Any, str], *, in_int8: bool) -> Graph:
     graph = import_function(function, CONVERTERS, constant_names)
-    graph.remove_dead_nodes()
-    join_linear_functions(graph)
-    rebuild_lrn(graph)
-    lift_stacks(graph)
-    recognize(graph)
-    join_linear_functions(graph)
-    drop_identities(graph)
-    gather_affine_functions(graph)
-    sink_views(graph)
-    graph.remove_dead_nodes()
-    if in_int8:
-        lower_products(graph)
-    fuse(graph)
-    absorb_quantization(graph)
-    graph.remove_dead_nodes()
-    graph.compact()
+    rewrite(graph, (*NORMALIZATION, *INT8, *FUSION))
+    if any(node.quantized is not None for node in graph.nodes):
+        graph.in_floats = import_function(function, CONVERTERS, constant_names)
+        rewrite(graph.in_floats, (*NORMALIZATION, *FUSION))
+    elif joins:
+        rewrite(graph, JOINS)
     return graph
 
 

@@ -260,16 +260,17 @@ def _tensor(
 
 
 def _node(index: int, node: Node) -> tuple[list[str], str]:
+    parameters = node.parameters.row()
     columns = (
         ("int", "operands", [str(tensor) for tensor in node.inputs]),
-        ("int64_t", "ints", [str(value) for value in node.ints]),
-        ("float", "floats", [_float(value) for value in node.floats]),
+        ("int64_t", "ints", [str(value) for value in parameters.ints]),
+        ("float", "floats", [_float(value) for value in parameters.floats]),
         ("PostOpRow", "chain", [_post_op(post) for post in node.post_ops]),
     )
     tables = [_table(type_, f"{name}_{index}", rows) for type_, name, rows in columns]
     operands, ints, floats, chain = (_list(f"{name}_{index}", len(rows)) for _, name, rows in columns)
     row = (
-        f"{{Kind::{node.kind.value}, dnnl_{node.algorithm}, {operands}, {node.output}, "
+        f"{{Kind::{node.kind.value}, dnnl_{parameters.algorithm}, {operands}, {node.output}, "
         f"{ints}, {floats}, {chain}{_quantized(node)}}}"
     )
     return [table for table in tables if table is not None], row

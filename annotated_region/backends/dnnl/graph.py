@@ -17,6 +17,8 @@ import numpy as np
 import tvm
 import tvm_ffi
 
+from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Parameters
+
 __all__ = [
     "DataType",
     "Dim",
@@ -172,10 +174,8 @@ class Node:
         The operands, in the order that the runtime expects.
     output
         The only result.
-    algorithm
-        oneDNN's name of the variant, where the kind has variants.
-    ints, floats
-        The parameters, in the order that the runtime expects.
+    parameters
+        What the kind needs to know beside its operands.
     post_ops
         What is applied to the result before it is stored.
     quantized
@@ -185,9 +185,7 @@ class Node:
     kind: Kind
     inputs: tuple[TensorId, ...]
     output: TensorId
-    algorithm: str = "alg_kind_undef"
-    ints: tuple[int, ...] = ()
-    floats: tuple[float, ...] = ()
+    parameters: Parameters = NO_PARAMETERS
     post_ops: tuple[PostOp, ...] = ()
     quantized: Quantized | None = None
 
@@ -198,6 +196,18 @@ class Node:
         if self.quantized is not None:
             others.append(self.quantized.weights_scales)
         return (*self.inputs, *(operand for operand in others if operand is not None))
+
+    def with_operands(self, names: Callable[[TensorId], TensorId]) -> Node:
+        """The same node over what `names` answers for each operand."""
+        posts = tuple(
+            post if post.operand is None else replace(post, operand=names(post.operand))
+            for post in self.post_ops
+        )
+        quantized = self.quantized
+        if quantized is not None and quantized.weights_scales is not None:
+            quantized = replace(quantized, weights_scales=names(quantized.weights_scales))
+        inputs = tuple(map(names, self.inputs))
+        return replace(self, inputs=inputs, post_ops=posts, quantized=quantized)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,15 +288,13 @@ class Graph:
         kind: Kind,
         inputs: Sequence[TensorId],
         shape: Iterable[Dim],
-        algorithm: str = "alg_kind_undef",
+        parameters: Parameters = NO_PARAMETERS,
         *,
-        ints: Sequence[int] = (),
-        floats: Sequence[float] = (),
         dtype: DataType | None = None,
     ) -> TensorId:
         """A new node at the end; returns its result, of the type of the first operand unless it is said."""
         output = self.tensor(shape, dtype=dtype or self.dtype(inputs[0]))
-        self.nodes.append(Node(kind, tuple(inputs), output, algorithm, tuple(ints), tuple(floats)))
+        self.nodes.append(Node(kind, tuple(inputs), output, parameters))
         return output
 
     def shape(self, tensor: TensorId) -> tuple[Dim, ...]:
@@ -296,17 +304,6 @@ class Graph:
     def dtype(self, tensor: TensorId) -> DataType:
         """What the elements of a tensor are."""
         return self.tensors[tensor].dtype
-
-    def producers(self) -> dict[TensorId, int]:
-        """The position of the node that computes each tensor."""
-        return {node.output: position for position, node in enumerate(self.nodes)}
-
-    def use_counts(self) -> dict[TensorId, int]:
-        """How often each tensor is read, being a result of the region included."""
-        counts: dict[TensorId, int] = {}
-        for operand in (*(operand for node in self.nodes for operand in node.operands), *self.outputs):
-            counts[operand] = counts.get(operand, 0) + 1
-        return counts
 
     def remove_dead_nodes(self) -> None:
         """Drop the nodes whose results nobody reads."""
@@ -327,20 +324,12 @@ class Graph:
         ]
         renamed = {old: new for new, old in enumerate(sorted(set(used)))}
         self.tensors = [self.tensors[old] for old in renamed]
-        self.nodes = [_renamed(node, renamed) for node in self.nodes]
+        self.nodes = [
+            replace(node.with_operands(renamed.__getitem__), output=renamed[node.output])
+            for node in self.nodes
+        ]
         self.inputs = [renamed[old] for old in self.inputs]
         self.outputs = [renamed[old] for old in self.outputs]
-
-
-def _renamed(node: Node, names: dict[TensorId, TensorId]) -> Node:
-    posts = tuple(
-        post if post.operand is None else replace(post, operand=names[post.operand]) for post in node.post_ops
-    )
-    inputs = tuple(names[operand] for operand in node.inputs)
-    quantized = node.quantized
-    if quantized is not None and quantized.weights_scales is not None:
-        quantized = replace(quantized, weights_scales=names[quantized.weights_scales])
-    return replace(node, inputs=inputs, output=names[node.output], post_ops=posts, quantized=quantized)
 
 
 def same_dim(left: Dim, right: Dim) -> bool:

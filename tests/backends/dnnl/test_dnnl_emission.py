@@ -9,8 +9,9 @@ import tvm
 from tvm import tirx
 
 from annotated_region.backends.dnnl.emission import PREBUILT, emit_module, emit_region
-from annotated_region.backends.dnnl.fusion import fuse
 from annotated_region.backends.dnnl.graph import Dim, Graph, Kind
+from annotated_region.backends.dnnl.parameters import Arithmetic, Convolution, Curve
+from annotated_region.backends.dnnl.rewriting.pipeline import FUSION, rewrite
 from annotated_region.errors import CodegenError
 
 
@@ -21,12 +22,11 @@ def small_graph(batch: Dim = 1) -> Graph:
     weights = graph.tensor((16, 3, 3, 3), source="const_0")
     bias = graph.tensor((1, 16, 1, 1), source="const_1")
     shape = (batch, 16, 8, 8)
-    result = graph.add(Kind.CONVOLUTION, (data, weights), shape, ints=(1, 1, 0, 0, 1, 1, 1, 1))
-    result = graph.add(Kind.BINARY, (result, bias), shape, "binary_add")
-    result = graph.add(Kind.ELTWISE, (result,), shape, "eltwise_relu", floats=(0.0, 0.0))
+    result = graph.add(Kind.CONVOLUTION, (data, weights), shape, Convolution((1, 1), (0, 0), (1, 1), (1, 1)))
+    result = graph.add(Kind.BINARY, (result, bias), shape, Arithmetic("binary_add"))
+    result = graph.add(Kind.ELTWISE, (result,), shape, Curve("eltwise_relu"))
     graph.outputs = [result]
-    fuse(graph)
-    graph.compact()
+    rewrite(graph, FUSION)
     return graph
 
 

@@ -19,7 +19,8 @@ from tvm.relax import op
 from annotated_region.backends.dnnl import codegen
 from annotated_region.backends.dnnl.emission import constants_of
 from annotated_region.backends.dnnl.graph import Graph, Kind, Node, Part, PostOp
-from annotated_region.backends.dnnl.joining import join_products
+from annotated_region.backends.dnnl.parameters import Begins, Curve, Permutation, linear
+from annotated_region.backends.dnnl.rewriting.pipeline import JOINS, rewrite
 
 DEPTH, LENGTH, HEADS, HEAD = 24, 5, 2, 8
 WIDTH = HEADS * HEAD
@@ -225,7 +226,7 @@ def graph_of(wishes: list[Wish]) -> tuple[Graph, dict[str, np.ndarray]]:
         left = graph.add(Kind.RESHAPE, (graph.inputs[wish.left],), (2, 3))
         if wish.turned:
             stored = constant(f"turned_{wish.weight}", width, 3)
-            right = graph.add(Kind.PERMUTE, (stored,), (3, width), ints=(1, 0))
+            right = graph.add(Kind.PERMUTE, (stored,), (3, width), Permutation((1, 0)))
         else:
             right = constant(f"weight_{wish.weight}", 3, width)
         inputs = [left, right]
@@ -242,12 +243,10 @@ def graph_of(wishes: list[Wish]) -> tuple[Graph, dict[str, np.ndarray]]:
         if wish.reader in ("product", "chain"):
             turned = (0, 2, 1) if wish.viewed else (1, 0)
             shape = tuple(graph.shape(result)[axis] for axis in turned)
-            across = graph.add(Kind.PERMUTE, (result,), shape, ints=turned)
+            across = graph.add(Kind.PERMUTE, (result,), shape, Permutation(turned))
             result = graph.add(Kind.MATMUL, (across, result), (*shape[:-1], width))
         if wish.reader == "copy":
-            result = graph.add(
-                Kind.ELTWISE, (result,), graph.shape(result), "eltwise_linear", floats=(3.0, 1.0)
-            )
+            result = graph.add(Kind.ELTWISE, (result,), graph.shape(result), linear(3.0, 1.0))
         graph.outputs.append(result)
     return graph, values
 
@@ -271,14 +270,14 @@ def computed(graph: Graph, values: Mapping[str, np.ndarray]) -> list[np.ndarray]
 def _result(node: Node, inputs: list[np.ndarray], shape: tuple[Any, ...]) -> Any:
     if node.kind is Kind.RESHAPE:
         return inputs[0].reshape(shape)
-    if node.kind is Kind.PERMUTE:
-        return inputs[0].transpose(node.ints)
-    if node.kind is Kind.SLICE:
-        rank = len(shape)
-        begins = node.ints[:rank]
+    parameters = node.parameters
+    if isinstance(parameters, Permutation):
+        return inputs[0].transpose(parameters.axes)
+    if isinstance(parameters, Begins):
+        begins = parameters.begins
         return inputs[0][tuple(slice(b, b + extent) for b, extent in zip(begins, shape, strict=True))]
-    if node.kind is Kind.ELTWISE:
-        return inputs[0] * np.float32(node.floats[0]) + np.float32(node.floats[1])
+    if isinstance(parameters, Curve):
+        return inputs[0] * np.float32(parameters.alpha) + np.float32(parameters.beta)
     assert node.kind is Kind.MATMUL
     result = inputs[0] @ inputs[1] + (inputs[2] if len(inputs) > 2 else np.float32(0))
     for post in node.post_ops:
@@ -299,9 +298,7 @@ def test_any_products_are_joined_without_changing_a_number(wishes: list[Wish]) -
     graph, values = graph_of(wishes)
     before = computed(graph, values)
     count = sum(node.kind is Kind.MATMUL for node in graph.nodes)
-    join_products(graph)
-    graph.remove_dead_nodes()
-    graph.compact()
+    rewrite(graph, JOINS)
     after = computed(graph, values)
     assert all(np.array_equal(left, right) for left, right in zip(before, after, strict=True))
     assert sum(node.kind is Kind.MATMUL for node in graph.nodes) <= count

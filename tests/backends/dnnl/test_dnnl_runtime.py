@@ -22,6 +22,7 @@ from tvm.relax import op
 import annotated_region as ar
 from annotated_region.backends.dnnl import codegen, installation
 from annotated_region.backends.dnnl.graph import Graph
+from annotated_region.backends.dnnl.parameters import Parameters, Softmax
 
 
 def weights(*shape: int) -> np.ndarray:
@@ -207,14 +208,14 @@ def test_truth_values_cross_the_border_as_bytes() -> None:
         function(tensor(2, 1, dtype="int8"), *(tensor(2, 3) for _ in range(4)))
 
 
-def damaged(symbol: str, ints: tuple[int, ...]) -> Callable[..., Graph]:
+def damaged(symbol: str, parameters: Parameters) -> Callable[..., Graph]:
     """What the code generator makes of functions, with other parameters in the last node of one of them."""
     original = codegen.region_graph
 
     def region_graph(function: relax.Function, names: Mapping[Any, str]) -> Graph:
         graph = original(function, names)
         if graph.symbol == symbol:
-            graph.nodes[-1] = replace(graph.nodes[-1], ints=ints)
+            graph.nodes[-1] = replace(graph.nodes[-1], parameters=parameters)
         return graph
 
     return region_graph
@@ -231,7 +232,7 @@ def test_an_error_of_onednn_names_the_function_and_harms_no_other(monkeypatch: p
             builder.emit_func_output(y)
     module = ar.partition(builder.finalize(), ["dnnl"], prepare=False)
     (broken,) = (name for name in external_functions(module) if "broken" in name)
-    monkeypatch.setattr(codegen, "region_graph", damaged(broken, (7,)))  # there is no axis 7
+    monkeypatch.setattr(codegen, "region_graph", damaged(broken, Softmax(7)))  # there is no axis 7
     library = ar.build(module).jit()
     machine = relax.VirtualMachine(library, tvm.cpu())
     data = np.random.default_rng(5).standard_normal((3, 5)).astype("float32")

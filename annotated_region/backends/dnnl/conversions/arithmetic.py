@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from annotated_region.backends.dnnl.checks import number_of
 from annotated_region.backends.dnnl.graph import Dim, Graph, Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.importer import Convert, Importer
+from annotated_region.backends.dnnl.parameters import Arithmetic, Curve
 from annotated_region.backends.dnnl.views import align_rank, reshape
 from annotated_region.targets.op_view import OpView
 
@@ -42,7 +43,7 @@ LARGEST = 3.4028234663852886e38
 
 
 def _eltwise(graph: Graph, tensor: TensorId, algorithm: str, alpha: float, beta: float) -> TensorId:
-    return graph.add(Kind.ELTWISE, (tensor,), graph.shape(tensor), algorithm, floats=(alpha, beta))
+    return graph.add(Kind.ELTWISE, (tensor,), graph.shape(tensor), Curve(algorithm, alpha, beta))
 
 
 def _simple(importer: Importer, op: OpView) -> TensorId:
@@ -125,7 +126,7 @@ def _arithmetic(
         if algorithm in ("binary_add", "binary_mul", "binary_max", "binary_min"):
             left, right = right, left
         left = broadcast_to(graph, left, shape)
-    return graph.add(Kind.BINARY, (left, right), shape, algorithm)
+    return graph.add(Kind.BINARY, (left, right), shape, Arithmetic(algorithm))
 
 
 def _power(importer: Importer, op: OpView) -> TensorId:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from annotated_region.backends.dnnl.graph import Kind, TensorId
 from annotated_region.backends.dnnl.importer import Convert, Importer
+from annotated_region.backends.dnnl.parameters import Attention, Mask
 from annotated_region.backends.dnnl.views import align_rank, permute
 from annotated_region.targets.op_view import OpView
 
-__all__ = ["CAUSAL", "CONVERTERS", "MASKS"]
-
-MASKS = {"none": 0, "added": 1, "selected": 2}
-"""What hides scores; the values are the runtime's."""
+__all__ = ["CAUSAL", "CONVERTERS"]
 
 CAUSAL = {None: 0, "": 0, "TopLeft": 1, "BottomRight": 2}
 """Which columns a row may look at; the values are the runtime's."""
@@ -33,10 +31,10 @@ def _attention(importer: Importer, op: OpView) -> TensorId:
     ]
     if len(op.args) > 3:
         inputs.append(align_rank(graph, importer.operand(op.args[3]), 4))
-    mask = MASKS["added" if len(op.args) > 3 else "none"]
+    mask = Mask.ADDED if len(op.args) > 3 else Mask.NONE
     batch, rows, heads, width = importer.shape(op.call)
-    ints = (mask, CAUSAL[op.attrs["causal_mask"]], 0)
-    result = graph.add(Kind.ATTENTION, inputs, (batch, heads, rows, width), ints=ints, floats=(scale, 0.0))
+    parameters = Attention(scale, mask, causal=CAUSAL[op.attrs["causal_mask"]])
+    result = graph.add(Kind.ATTENTION, inputs, (batch, heads, rows, width), parameters)
     return permute(graph, result, HEADS_FIRST)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from annotated_region.backends.dnnl.graph import Graph, Kind, TensorId, volume
 from annotated_region.backends.dnnl.importer import Convert, Importer
+from annotated_region.backends.dnnl.parameters import Convolution
 from annotated_region.backends.dnnl.views import align_rank, axes_between, permute, permuted_shape, reshape
 from annotated_region.targets.op_view import OpView
 
@@ -35,8 +36,9 @@ def _convolution(importer: Importer, op: OpView) -> TensorId:
     out_layout = op.attrs["out_layout"] or given
     shape = permuted_shape(importer.shape(op.call), axes_between(out_layout, layout))
     dilation = tuple(value - 1 for value in op.attrs["dilation"])
-    ints = (*op.attrs["strides"], *dilation, *op.attrs["padding"])
-    result = graph.add(Kind.CONVOLUTION, (data, weights), shape, ints=ints)
+    padding = tuple(op.attrs["padding"])
+    parameters = Convolution(tuple(op.attrs["strides"]), dilation, padding[:rank], padding[rank:])
+    result = graph.add(Kind.CONVOLUTION, (data, weights), shape, parameters)
     return permute(graph, result, axes_between(layout, out_layout))
 
 
@@ -56,13 +58,14 @@ def _deconvolution(importer: Importer, op: OpView) -> TensorId:
         weights = reshape(graph, weights, (groups, inputs // groups, outputs, *window))
         weights = permute(graph, weights, (0, 2, 1, *range(3, rank + 3)))
     dilation = tuple(value - 1 for value in op.attrs["dilation"])
-    before, after = op.attrs["padding"][:rank], op.attrs["padding"][rank:]
+    padding = tuple(op.attrs["padding"])
+    before, after = padding[:rank], padding[rank:]
     extra = op.attrs["output_padding"]
     after = tuple(end - more for end, more in zip(after, extra, strict=True))
-    ints = (*op.attrs["strides"], *dilation, *before, *after)
+    parameters = Convolution(tuple(op.attrs["strides"]), dilation, before, after)
     out_layout = op.attrs["out_layout"] or given
     shape = permuted_shape(importer.shape(op.call), axes_between(out_layout, layout))
-    result = graph.add(Kind.DECONVOLUTION, (data, weights), shape, ints=ints)
+    result = graph.add(Kind.DECONVOLUTION, (data, weights), shape, parameters)
     return permute(graph, result, axes_between(layout, out_layout))
 
 

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from annotated_region.backends.dnnl.graph import Graph, Kind, TensorId, volume
 from annotated_region.backends.dnnl.importer import Convert, Importer
+from annotated_region.backends.dnnl.parameters import (
+    Arithmetic,
+    BatchNorm,
+    Curve,
+    Norm,
+    Pooling,
+    Reduction,
+    Softmax,
+)
 from annotated_region.backends.dnnl.views import along_axis, permute, reshape
 from annotated_region.targets.op_view import OpView
 
@@ -20,7 +29,7 @@ def _batch_norm(importer: Importer, op: OpView) -> tuple[TensorId | None, ...]:
     backward = tuple(forward.index(position) for position in range(rank))
     data = permute(graph, data, forward)
     inputs = (data, scale, shift, mean, variance)
-    result = graph.add(Kind.BATCH_NORM, inputs, graph.shape(data), ints=(0,), floats=(op.attrs["epsilon"],))
+    result = graph.add(Kind.BATCH_NORM, inputs, graph.shape(data), BatchNorm(op.attrs["epsilon"]))
     return permute(graph, result, backward), mean, variance
 
 
@@ -32,7 +41,7 @@ def _layer_norm(importer: Importer, op: OpView) -> TensorId:
     size = volume(shape[len(outer) :])
     rows = (*(outer or (1,)), size)
     inputs = (reshape(graph, data, rows), reshape(graph, scale, (size,)), reshape(graph, shift, (size,)))
-    result = graph.add(Kind.LAYER_NORM, inputs, rows, floats=(op.attrs["epsilon"],))
+    result = graph.add(Kind.LAYER_NORM, inputs, rows, Norm(op.attrs["epsilon"]))
     return reshape(graph, result, shape)
 
 
@@ -43,7 +52,7 @@ def _rms_norm(importer: Importer, op: OpView) -> TensorId:
     size = volume(shape[len(outer) :])
     rows = (*outer, size)
     inputs = (reshape(graph, data, rows), reshape(graph, scale, (size,)))
-    result = graph.add(Kind.RMS_NORM, inputs, rows, floats=(op.attrs["epsilon"],))
+    result = graph.add(Kind.RMS_NORM, inputs, rows, Norm(op.attrs["epsilon"]))
     return reshape(graph, result, shape)
 
 
@@ -53,11 +62,11 @@ def _group_norm(importer: Importer, op: OpView) -> TensorId:
     data, scale, shift = (importer.operand(argument) for argument in op.args)
     groups = op.attrs.get("num_groups", shape[1])
     rows = (shape[0], groups, volume(shape[1:]) // groups)
-    normal = graph.add(Kind.LAYER_NORM, (reshape(graph, data, rows),), rows, floats=(op.attrs["epsilon"],))
+    normal = graph.add(Kind.LAYER_NORM, (reshape(graph, data, rows),), rows, Norm(op.attrs["epsilon"]))
     normal = reshape(graph, normal, shape)
     scale, shift = (along_axis(graph, vector, 1, len(shape)) for vector in (scale, shift))
-    scaled = graph.add(Kind.BINARY, (normal, scale), shape, "binary_mul")
-    return graph.add(Kind.BINARY, (scaled, shift), shape, "binary_add")
+    scaled = graph.add(Kind.BINARY, (normal, scale), shape, Arithmetic("binary_mul"))
+    return graph.add(Kind.BINARY, (scaled, shift), shape, Arithmetic("binary_add"))
 
 
 def _softmax(importer: Importer, op: OpView) -> TensorId:
@@ -65,7 +74,7 @@ def _softmax(importer: Importer, op: OpView) -> TensorId:
     data = importer.operand(op.args[0])
     algorithm = "softmax_log" if op.name == "relax.nn.log_softmax" else "softmax_accurate"
     axis = op.attrs["axis"] % len(graph.shape(data))
-    return graph.add(Kind.SOFTMAX, (data,), graph.shape(data), algorithm, ints=(axis,))
+    return graph.add(Kind.SOFTMAX, (data,), graph.shape(data), Softmax(axis, algorithm))
 
 
 REDUCTIONS = {
@@ -98,8 +107,8 @@ def _variance(importer: Importer, op: OpView) -> TensorId:
     shape = graph.shape(data)
     axes = reduced_axes(op, len(shape))
     mean = _reduced(graph, data, axes, "reduction_mean")
-    centred = graph.add(Kind.BINARY, (data, mean), shape, "binary_sub")
-    squared = graph.add(Kind.ELTWISE, (centred,), shape, "eltwise_square", floats=(0.0, 0.0))
+    centred = graph.add(Kind.BINARY, (data, mean), shape, Arithmetic("binary_sub"))
+    squared = graph.add(Kind.ELTWISE, (centred,), shape, Curve("eltwise_square"))
     return reshape(graph, _reduced(graph, squared, axes, "reduction_mean"), importer.shape(op.call))
 
 
@@ -108,10 +117,10 @@ def _reduced(graph: Graph, data: TensorId, axes: tuple[int, ...], algorithm: str
     rank = len(shape)
     kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
     if algorithm == "reduction_mean" and rank in (3, 4, 5) and axes == tuple(range(2, rank)):
-        spatial = rank - 2
-        window = (*(0,) * spatial, *(1,) * spatial, *(0,) * 3 * spatial)
-        return graph.add(Kind.POOLING, (data,), kept, "pooling_avg_exclude_padding", ints=window)
-    return graph.add(Kind.REDUCTION, (data,), kept, algorithm)
+        ones, zeros = (1,) * (rank - 2), (0,) * (rank - 2)
+        window = Pooling("pooling_avg_exclude_padding", zeros, ones, zeros, zeros, zeros)
+        return graph.add(Kind.POOLING, (data,), kept, window)
+    return graph.add(Kind.REDUCTION, (data,), kept, Reduction(algorithm))
 
 
 CONVERTERS: dict[str, Convert] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from annotated_region.backends.dnnl.graph import Kind, TensorId
 from annotated_region.backends.dnnl.importer import Convert, Importer
+from annotated_region.backends.dnnl.parameters import ChannelScales, Scale
 from annotated_region.targets.op_view import OpView
 
 __all__ = ["CONVERTERS"]
@@ -17,13 +18,13 @@ def _converted(kind: Kind) -> Convert:
         assert scale is not None
         assert zero is not None
         if scale.size == 1 and zero.size == 1:
-            floats, ints = (float(scale.flat[0]),), (int(zero.flat[0]),)
-            return graph.add(kind, (data,), shape, floats=floats, ints=ints, dtype=dtype)
+            uniform = Scale(float(scale.flat[0]), int(zero.flat[0]))
+            return graph.add(kind, (data,), shape, uniform, dtype=dtype)
         inputs = [data, importer.operand(op.args[1])]
         if zero.any():
             inputs.append(importer.operand(op.args[2]))
         axis = op.attrs["axis"] % len(shape)
-        return graph.add(kind, inputs, shape, ints=(axis, 1), dtype=dtype)
+        return graph.add(kind, inputs, shape, ChannelScales(axis, 1), dtype=dtype)
 
     return convert
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from annotated_region.backends.dnnl.conversions.arithmetic import broadcast_to
 from annotated_region.backends.dnnl.graph import Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.importer import Convert, Importer
+from annotated_region.backends.dnnl.parameters import Arithmetic, linear
 from annotated_region.backends.dnnl.views import align_rank, along_axis
 from annotated_region.targets.op_view import OpView
 
@@ -33,13 +34,13 @@ def _pairwise(importer: Importer, op: OpView) -> TensorId:
     left, right = (align_rank(graph, importer.operand(each), len(shape)) for each in op.args)
     if not same_shape(graph.shape(left), shape):
         left, right, algorithm = right, left, exchanged
-    return graph.add(Kind.BINARY, (broadcast_to(graph, left, shape), right), shape, algorithm)
+    return graph.add(Kind.BINARY, (broadcast_to(graph, left, shape), right), shape, Arithmetic(algorithm))
 
 
 def _logical_not(importer: Importer, op: OpView) -> TensorId:
     shape = importer.shape(op.call)
     inputs = (importer.operand(op.args[0]),)
-    return importer.graph.add(Kind.ELTWISE, inputs, shape, "eltwise_linear", floats=(-1.0, 1.0))
+    return importer.graph.add(Kind.ELTWISE, inputs, shape, linear(-1.0, 1.0))
 
 
 def _where(importer: Importer, op: OpView) -> TensorId:

@@ -9,6 +9,7 @@ from tvm import relax, tirx
 from annotated_region.backends.dnnl.conversions.arithmetic import broadcast_to
 from annotated_region.backends.dnnl.graph import Dim, Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.importer import Convert, Importer, extents_of
+from annotated_region.backends.dnnl.parameters import Begins, Concat, Padding, Resampling
 from annotated_region.backends.dnnl.views import align_rank, axes_between, permute, permuted_shape, reshape
 from annotated_region.targets.op_view import OpView
 
@@ -32,7 +33,8 @@ def _concat(importer: Importer, op: OpView) -> TensorId:
     parts = importer.operands(op.args[0])
     if len(parts) == 1:
         return parts[0]
-    return importer.graph.add(Kind.CONCAT, parts, shape, ints=((op.attrs["axis"] or 0) % len(shape),))
+    axis = (op.attrs["axis"] or 0) % len(shape)
+    return importer.graph.add(Kind.CONCAT, parts, shape, Concat(axis))
 
 
 def _broadcast(importer: Importer, op: OpView) -> TensorId:
@@ -68,7 +70,7 @@ def _part(
     graph = importer.graph
     if not any(begins) and set(steps) == {1} and same_shape(graph.shape(data), shape):
         return data
-    return graph.add(Kind.SLICE, (data,), shape, ints=(*begins, *steps))
+    return graph.add(Kind.SLICE, (data,), shape, Begins(tuple(begins), tuple(steps)))
 
 
 def _split(importer: Importer, op: OpView) -> tuple[TensorId, ...]:
@@ -133,10 +135,9 @@ def _take(importer: Importer, op: OpView) -> TensorId:
 
 
 def _pad(importer: Importer, op: OpView) -> TensorId:
-    before = op.attrs["pad_width"][::2]
+    padding = Padding(tuple(op.attrs["pad_width"][::2]), float(op.attrs["pad_value"]))
     inputs = (importer.operand(op.args[0]),)
-    value = float(op.attrs["pad_value"])
-    return importer.graph.add(Kind.PAD, inputs, importer.shape(op.call), ints=before, floats=(value,))
+    return importer.graph.add(Kind.PAD, inputs, importer.shape(op.call), padding)
 
 
 def _stack(importer: Importer, op: OpView) -> TensorId:
@@ -144,7 +145,7 @@ def _stack(importer: Importer, op: OpView) -> TensorId:
     axis = (op.attrs["axis"] or 0) % len(shape)
     apart = (*shape[:axis], 1, *shape[axis + 1 :])
     parts = [reshape(graph, part, apart) for part in importer.operands(op.args[0])]
-    return parts[0] if len(parts) == 1 else graph.add(Kind.CONCAT, parts, shape, ints=(axis,))
+    return parts[0] if len(parts) == 1 else graph.add(Kind.CONCAT, parts, shape, Concat(axis))
 
 
 def _resize(importer: Importer, op: OpView) -> TensorId:
@@ -153,7 +154,7 @@ def _resize(importer: Importer, op: OpView) -> TensorId:
     data = permute(graph, importer.operand(op.args[0]), forward)
     shape = permuted_shape(importer.shape(op.call), forward)
     algorithm = "resampling_nearest" if op.attrs["method"] == "nearest_neighbor" else "resampling_linear"
-    result = graph.add(Kind.RESAMPLING, (data,), shape, algorithm)
+    result = graph.add(Kind.RESAMPLING, (data,), shape, Resampling(algorithm))
     return permute(graph, result, axes_between("NCHW", op.attrs["layout"]))
 
 

@@ -1,0 +1,174 @@
+"""Attention, put together again from the ops that exporters write it as.
+
+::
+
+    softmax(mask(a * q @ k)) @ v                   =>   attention(q, k, v, mask)
+    where(all(s == -inf), 0, softmax(s))           =>   guarded_softmax(s), in attention too
+
+This is done here and not in the preparation for all targets, because the node says more than Relax's op can:
+which scores a mask selects and what the hidden ones become, rows that show nothing, heads that serve groups
+of queries, any rank. A node takes the place of others only if nothing else reads what they compute.
+"""
+
+from __future__ import annotations
+
+import math
+
+from annotated_region.backends.dnnl.graph import Dim, Kind, Node, TensorId, same_dim, same_shape
+from annotated_region.backends.dnnl.parameters import Attention, Mask, Permutation, Softmax, linear
+from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite
+from annotated_region.backends.dnnl.views import permute, reshape
+
+__all__ = ["GuardSoftmax", "RecognizeAttention"]
+
+
+class _Scalars(Rewrite):
+    """What both passes ask: constants of one element, and factors."""
+
+    def scalar(self, tensor: TensorId) -> float | None:
+        """The value of a tensor that is one constant, through views."""
+        node = self.rewriter.producer(tensor)
+        if node is not None and node.kind is Kind.RESHAPE:
+            return self.scalar(node.inputs[0])
+        return self.rewriter.graph.tensors[tensor].scalar
+
+    def scaled(self, tensor: TensorId) -> tuple[TensorId, float]:
+        """A tensor as another one times a factor."""
+        found = self.rewriter.own_linear(tensor)
+        return (tensor, 1.0) if found is None or found[1].beta else (found[0].inputs[0], found[1].alpha)
+
+    def last_softmax(self, tensor: TensorId) -> Node | None:
+        """The softmax over the last axis that makes a tensor for one reader."""
+        axis = len(self.rewriter.shape(tensor)) - 1
+        node = self.rewriter.own(tensor, Kind.SOFTMAX)
+        return node if node is not None and node.parameters == Softmax(axis) else None
+
+
+class GuardSoftmax(_Scalars):
+    """A softmax with zeros where nothing is seen; nothing is, unless any score is not minus infinity."""
+
+    def rewritten(self, node: Node) -> Node | None:
+        """The guarded softmax."""
+        shape = self.rewriter.shape(node.output)
+        if node.kind is not Kind.SELECT or self.scalar(node.inputs[1]) != 0.0:
+            return None
+        weights = self.last_softmax(node.inputs[2])
+        if weights is None or not same_shape(self.rewriter.shape(weights.output), shape):
+            return None
+        any_ = self.contrary(node.inputs[0], Kind.REDUCTION, "reduction_max")
+        equal = None if any_ is None else self.contrary(any_.inputs[0], Kind.BINARY, "binary_eq")
+        if any_ is None or equal is None or equal.inputs[0] != weights.inputs[0]:
+            return None
+        if not same_shape(self.rewriter.shape(any_.output), (*shape[:-1], 1)):
+            return None
+        if self.scalar(equal.inputs[1]) != -math.inf:
+            return None
+        return Node(Kind.GUARDED_SOFTMAX, weights.inputs, node.output, weights.parameters)
+
+    def contrary(self, tensor: TensorId, kind: Kind, algorithm: str) -> Node | None:
+        """The producer, as `Rewriter.own` finds it, of the truth value that a tensor is the contrary of."""
+        found = self.rewriter.own_linear(tensor)
+        if found is None or found[1] != linear(-1.0, 1.0):
+            return None
+        return self.rewriter.own(found[0].inputs[0], kind, algorithm)
+
+
+class RecognizeAttention(_Scalars):
+    """One node in the place of two products, a softmax and what masks its scores."""
+
+    def rewritten(self, node: Node) -> Node | None:
+        """The attention whose last product `node` is."""
+        rank = len(self.rewriter.shape(node.output))
+        if node.kind is not Kind.MATMUL or len(node.inputs) != 2 or rank < 3:
+            return None
+        guarded = self.rewriter.own(node.inputs[0], Kind.GUARDED_SOFTMAX)
+        weights = guarded or self.last_softmax(node.inputs[0])
+        if weights is None:
+            return None
+        hidden, operands, mask, fill = self.unmasked(weights.inputs[0])
+        scores, scale = self.scaled(hidden)
+        product = self.rewriter.own(scores, Kind.MATMUL)
+        if product is None or len(product.inputs) != 2:
+            return None
+        (queries, left), (keys, right) = map(self.rescaled, product.inputs)
+        stacks = (queries, self.unrepeated(keys), self.unrepeated(node.inputs[1]))
+        if not self.is_stack(stacks) or not self.is_wide_enough(stacks):
+            return None
+        parameters = Attention(scale * left * right, mask, fill, guarded=guarded is not None)
+        return Node(Kind.ATTENTION, (*stacks, *operands), node.output, parameters)
+
+    # --- scores and masks
+
+    def unmasked(self, tensor: TensorId) -> tuple[TensorId, tuple[TensorId, ...], Mask, float]:
+        """Scores without their mask; the mask, its kind and what a hidden score becomes."""
+        added = self.rewriter.own(tensor, Kind.BINARY, "binary_add")
+        if added is not None:
+            for scores, mask in (added.inputs, added.inputs[::-1]):
+                if self.is_scores(scores, tensor):
+                    return scores, (mask,), Mask.ADDED, 0.0
+        chosen = self.rewriter.own(tensor, Kind.SELECT)
+        if chosen is not None and self.is_scores(chosen.inputs[1], tensor):
+            fill = self.scalar(chosen.inputs[2])
+            if fill is not None and math.isfinite(fill):
+                return chosen.inputs[1], (chosen.inputs[0],), Mask.SELECTED, fill
+        return tensor, (), Mask.NONE, 0.0
+
+    def is_scores(self, tensor: TensorId, masked: TensorId) -> bool:
+        """Whether a tensor is a product, scaled or not, as large as the masked one."""
+        is_whole = same_shape(self.rewriter.shape(tensor), self.rewriter.shape(masked))
+        return is_whole and self.rewriter.own(self.scaled(tensor)[0], Kind.MATMUL) is not None
+
+    # --- queries, keys and values
+
+    def rescaled(self, tensor: TensorId) -> tuple[TensorId, float]:
+        """A tensor without the factor in front of its last permutation."""
+        data, factor = self.scaled(tensor)
+        node = self.rewriter.own(data, Kind.PERMUTE)
+        if factor != 1.0 or node is None:
+            return data, factor
+        inner, factor = self.scaled(node.inputs[0])
+        if factor == 1.0:
+            return tensor, 1.0
+        return self.permuted(inner, node), factor
+
+    def unrepeated(self, tensor: TensorId) -> TensorId:
+        """Keys or values whose heads serve groups of queries, before they were repeated for each."""
+        node = self.rewriter.own(tensor, Kind.PERMUTE)
+        if node is not None and isinstance(node.parameters, Permutation):
+            inner = self.unrepeated(node.inputs[0])
+            keeps_heads = len(node.parameters.axes) == 4 and node.parameters.axes[:2] == (0, 1)
+            return self.permuted(inner, node) if keeps_heads and inner != node.inputs[0] else tensor
+        view = self.rewriter.own(tensor, Kind.RESHAPE)
+        wide = None if view is None else self.rewriter.own(view.inputs[0], Kind.EXPAND)
+        if (
+            wide is None
+            or len(self.rewriter.shape(tensor)) != 4
+            or len(self.rewriter.shape(wide.output)) != 5
+        ):
+            return tensor
+        batch, heads, group, rows, depth = self.rewriter.shape(wide.output)
+        is_repetition = same_shape(
+            self.rewriter.shape(wide.inputs[0]), (batch, heads, 1, rows, depth)
+        ) and same_shape(self.rewriter.shape(tensor), (batch, heads * group, rows, depth))
+        return (
+            reshape(self.rewriter, wide.inputs[0], (batch, heads, rows, depth)) if is_repetition else tensor
+        )
+
+    def permuted(self, tensor: TensorId, like: Node) -> TensorId:
+        assert isinstance(like.parameters, Permutation)
+        return permute(self.rewriter, tensor, like.parameters.axes)
+
+    def is_stack(self, inputs: tuple[TensorId, ...]) -> bool:
+        """Whether queries, keys and values have the same ranks, and heads that divide one another."""
+        queries, *others = (self.rewriter.shape(tensor)[:-2] for tensor in inputs)
+        return all(len(other) == len(queries) and all(map(_divides, other, queries)) for other in others)
+
+    def is_wide_enough(self, inputs: tuple[TensorId, ...]) -> bool:
+        """Single rows and columns are left to the products that know them best."""
+        return all(extent != 1 for tensor in inputs for extent in self.rewriter.shape(tensor)[-2:])
+
+
+def _divides(part: Dim, whole: Dim) -> bool:
+    if isinstance(part, int) and isinstance(whole, int):
+        return whole % part == 0
+    return same_dim(part, whole)

@@ -1,0 +1,124 @@
+"""Fusion over the whole region: bias, batch norm with relu, and chains of operations become post-ops.
+
+A producer takes in its consumer when the consumer is the only reader of its result::
+
+    conv ---> add ---> relu            conv(+ sum, + relu)
+               ^                 =>      ^
+    x ---------+                 x ------+
+
+The merged node stands where the consumer stood. That is always a valid place: the other operands of the
+consumer are defined before it, and nobody between the two reads the producer's result. Whether a residual
+sum is computed in place is decided by the runtime, which knows the layouts.
+
+The composites of the partitioner are not needed for this, and no fusion stops at their borders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from annotated_region.backends.dnnl.graph import Kind, Node, PostOp, TensorId, same_shape
+from annotated_region.backends.dnnl.parameters import Arithmetic, BatchNorm, Curve
+from annotated_region.backends.dnnl.rewriting.rewriter import LINKS, PRODUCTS, Rewrite
+from annotated_region.backends.dnnl.views import reshape
+
+__all__ = ["Fuse"]
+
+LONGEST_CHAIN = 16
+"""Of post-ops; oneDNN takes 32."""
+
+WITH_POST_OPS = (*PRODUCTS, Kind.BINARY)
+COMMUTATIVE = ("binary_add", "binary_mul", "binary_max", "binary_min")
+COMPARISONS = tuple(f"binary_{name}" for name in ("eq", "ne", "lt", "le", "gt", "ge"))
+"""oneDNN 3.2 offers primitives with these as post-ops, and fails to make them unless they read one number."""
+
+
+class Fuse(Rewrite):
+    """Merge each node into the producer of an operand where oneDNN computes both as one primitive."""
+
+    def rewritten(self, node: Node) -> Node | None:
+        """The producer with the node as a part of it."""
+        if node.post_ops or node.kind not in LINKS:
+            return None
+        for operand in self.candidates(node):
+            producer = self.rewriter.own(operand)
+            merger = None if producer is None else self.with_consumer(producer, node)
+            if merger is not None:
+                return merger
+        return None
+
+    def candidates(self, node: Node) -> list[TensorId]:
+        """The operands: of convolutions and products first, then the latest."""
+
+        def rank(tensor: TensorId) -> tuple[bool, int]:
+            producer = self.rewriter.producer(tensor)
+            return producer is not None and producer.kind is Kind.BINARY, -self.rewriter.position(tensor)
+
+        return sorted(dict.fromkeys(node.inputs), key=rank)
+
+    def with_consumer(self, producer: Node, consumer: Node) -> Node | None:
+        if not same_shape(self.rewriter.shape(producer.output), self.rewriter.shape(consumer.output)):
+            return None
+        if isinstance(producer.parameters, BatchNorm):
+            is_open = consumer.parameters == Curve("eltwise_relu") and not producer.parameters.relu
+            norm = replace(producer.parameters, relu=True)
+            return replace(producer, output=consumer.output, parameters=norm) if is_open else None
+        if producer.kind not in WITH_POST_OPS or len(producer.post_ops) >= LONGEST_CHAIN:
+            return None
+        curve = consumer.parameters
+        if isinstance(curve, Curve):
+            return _extended(producer, consumer, PostOp(curve.algorithm, curve.alpha, curve.beta))
+        return self.with_binary(producer, consumer)
+
+    def with_binary(self, producer: Node, consumer: Node) -> Node | None:
+        left, right = consumer.inputs
+        other = right if left == producer.output else left
+        algorithm = consumer.parameters.row().algorithm
+        if not self.is_operand(producer, other):
+            return None
+        if algorithm in COMPARISONS and any(extent != 1 for extent in self.rewriter.shape(other)):
+            return None
+        if self.is_bias(producer, consumer, other):
+            inputs = (*producer.inputs, self.bias(producer, other))
+            return replace(producer, inputs=inputs, output=consumer.output)
+        if left == producer.output or algorithm in COMMUTATIVE:
+            return _extended(producer, consumer, PostOp(algorithm, operand=other))
+        if algorithm == "binary_sub":  # other - x = -x + other
+            chain = (PostOp("eltwise_linear", -1.0, 0.0), PostOp("binary_add", operand=other))
+            return _extended(producer, consumer, *chain)
+        return None
+
+    def is_operand(self, producer: Node, other: TensorId) -> bool:
+        """Whether a post-op can read `other`: as large as the result, one number a channel, or one number."""
+        result, extents = self.rewriter.shape(producer.output), self.rewriter.shape(other)
+        if same_shape(result, extents):
+            return True
+        channel = _channel(producer, len(result))
+        return all(
+            extent == 1 or (axis == channel and same_shape((extent,), (result[axis],)))
+            for axis, extent in enumerate(extents)
+        )
+
+    def is_bias(self, producer: Node, consumer: Node, other: TensorId) -> bool:
+        """Whether the consumer adds one number a channel to what the producer has just computed."""
+        if producer.kind is Kind.BINARY or len(producer.inputs) > 2 or producer.post_ops:
+            return False
+        result = self.rewriter.shape(producer.output)
+        channel = _channel(producer, len(result))
+        expected = tuple(extent if axis == channel else 1 for axis, extent in enumerate(result))
+        is_sum = consumer.parameters == Arithmetic("binary_add")
+        return is_sum and same_shape(self.rewriter.shape(other), expected)
+
+    def bias(self, producer: Node, other: TensorId) -> TensorId:
+        """The bias as oneDNN wants it: of a convolution as a vector."""
+        if producer.kind is Kind.MATMUL:
+            return other
+        return reshape(self.rewriter, other, (self.rewriter.shape(other)[1],))
+
+
+def _channel(producer: Node, rank: int) -> int:
+    return rank - 1 if producer.kind is Kind.MATMUL else 1
+
+
+def _extended(producer: Node, consumer: Node, *chain: PostOp) -> Node:
+    return replace(producer, output=consumer.output, post_ops=(*producer.post_ops, *chain))

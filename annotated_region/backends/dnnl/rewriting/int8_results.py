@@ -1,0 +1,128 @@
+"""What stands behind a product of int8: rounding in its chain of post-ops, int8 results, int8 residuals.
+
+::
+
+    product_q --> add --> quantize --> dequantize --> add ...   =>   product_q --> add --> round --> add ...
+    product_q + chain --> quantize                              =>   product_q + chain, stored as int8
+    product_q + (dequantize(e))                                 =>   product_q + e, scaled around the sum
+
+`RoundInChains` runs before `fuse`, which then sees an unbroken chain; the other two run after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from annotated_region.backends.dnnl.graph import DataType, Kind, Node, PostOp, TensorId, same_shape
+from annotated_region.backends.dnnl.parameters import Curve, linear
+from annotated_region.backends.dnnl.rewriting.int8_products import scale_of
+from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite
+
+__all__ = ["ReadInt8Residuals", "RoundInChains", "StoreInt8Results"]
+
+LIMITS = {DataType.INT8: (-128, 127), DataType.UINT8: (0, 255)}
+
+
+class RoundInChains(Rewrite):
+    """What is quantized and at once dequantized behind a product of int8 is rounded in its chain."""
+
+    def rewritten(self, node: Node) -> Node | None:
+        """The rounding, or the scaling back behind it."""
+        dequantized = scale_of(node, Kind.DEQUANTIZE)
+        if dequantized is not None and self.rewriter.dtype(node.inputs[0]) is DataType.FLOAT32:
+            return replace(node, kind=Kind.ELTWISE, parameters=linear(dequantized.scale))
+        return self.rounding(node) if self.is_rounding(node) else None
+
+    def measure(self) -> tuple[int, ...]:
+        """Quantizations and dequantizations."""
+        return (sum(node.kind in (Kind.QUANTIZE, Kind.DEQUANTIZE) for node in self.rewriter.nodes()),)
+
+    def is_rounding(self, node: Node) -> bool:
+        """Whether a quantization serves one dequantization alone, which undoes it but for the rounding."""
+        scale = scale_of(node, Kind.QUANTIZE)
+        root = None if scale is None else self.rewriter.root(node.inputs[0])
+        if root is None or root.quantized is None or self.rewriter.reads(node.inputs[0]) != 1:
+            return False
+        reader = self.rewriter.reader(node.output)
+        if reader is None or scale_of(reader, Kind.DEQUANTIZE) != scale:
+            return False
+        return self.rewriter.reads(reader.output) == 1 and self.is_last_operand(reader)
+
+    def is_last_operand(self, dequantize: Node) -> bool:
+        """Of two dequantized operands only the later one can be computed in place; the other stays int8."""
+        consumer = self.rewriter.reader(dequantize.output)
+        operands = consumer.inputs if consumer is not None and consumer.kind is Kind.BINARY else ()
+        return not any(self.is_quantized_later(tensor) for tensor in operands if tensor != dequantize.output)
+
+    def is_quantized_later(self, tensor: TensorId) -> bool:
+        """Whether a tensor is dequantized from a quantization that is not placed yet."""
+        reader = self.rewriter.maker(tensor)
+        if reader is None or scale_of(reader, Kind.DEQUANTIZE) is None:
+            return False
+        source = self.rewriter.maker(reader.inputs[0])
+        is_waiting = self.rewriter.producer(reader.inputs[0]) is None
+        return is_waiting and scale_of(source, Kind.QUANTIZE) is not None
+
+    def rounding(self, node: Node) -> Node:
+        """round(x / scale), clipped to what is left of the type's range beside the zero point."""
+        scale = scale_of(node, Kind.QUANTIZE)
+        assert scale is not None
+        tensors = self.rewriter.graph.tensors
+        low, high = (float(limit - scale.zero) for limit in LIMITS[self.rewriter.dtype(node.output)])
+        shape, source = self.rewriter.shape(node.output), node.inputs[0]
+        for curve in (linear(1.0 / scale.scale), Curve("eltwise_round")):
+            source = self.rewriter.add(Kind.ELTWISE, (source,), shape, curve)
+        tensors[node.output] = replace(tensors[node.output], dtype=DataType.FLOAT32)
+        return Node(Kind.ELTWISE, (source,), node.output, Curve("eltwise_clip", low, high))
+
+
+class ReadInt8Residuals(Rewrite):
+    """For ``+ scale * (e - zero)`` the chain of a product of int8 is scaled so that e itself is added."""
+
+    def rewritten(self, node: Node) -> Node | None:
+        """The product that reads int8."""
+        if node.quantized is None or not any(self.is_residual(node, post) for post in node.post_ops):
+            return None
+        return replace(node, post_ops=tuple(self.chain(node)))
+
+    def measure(self) -> tuple[int, ...]:
+        """Residuals that are dequantized before they are added."""
+        nodes = list(self.rewriter.nodes())
+        made = {node.output for node in nodes if scale_of(node, Kind.DEQUANTIZE)}
+        return (sum(post.operand in made for node in nodes for post in node.post_ops),)
+
+    def is_residual(self, node: Node, post: PostOp) -> bool:
+        """Whether a dequantized tensor as large as the result is added."""
+        if post.operand is None or post.algorithm != "binary_add":
+            return False
+        is_dequantized = scale_of(self.rewriter.producer(post.operand), Kind.DEQUANTIZE) is not None
+        return is_dequantized and same_shape(
+            self.rewriter.shape(post.operand), self.rewriter.shape(node.output)
+        )
+
+    def chain(self, node: Node) -> Iterator[PostOp]:
+        for post in node.post_ops:
+            if not self.is_residual(node, post) or post.operand is None:
+                yield post
+                continue
+            source = self.rewriter.producer(post.operand)
+            scale = scale_of(source, Kind.DEQUANTIZE)
+            assert source is not None
+            assert scale is not None
+            yield PostOp("eltwise_linear", 1.0 / scale.scale, float(-scale.zero))
+            yield replace(post, operand=source.inputs[0])
+            yield PostOp("eltwise_linear", scale.scale, 0.0)
+
+
+class StoreInt8Results(Rewrite):
+    """The quantization at the end of a chain is the product's own; the nodes get fewer."""
+
+    def rewritten(self, node: Node) -> Node | None:
+        """The product that stores int8."""
+        scale = scale_of(node, Kind.QUANTIZE)
+        product = None if scale is None else self.rewriter.own(node.inputs[0])
+        if scale is None or product is None or product.quantized is None:
+            return None
+        quantized = replace(product.quantized, result_scale=scale.scale, result_zero=scale.zero)
+        return replace(product, output=node.output, quantized=quantized)

@@ -1,0 +1,61 @@
+"""Linear functions in a row become one, and those that change nothing go.
+
+::
+
+    x --> a * . + b --> c * . + d      =>      x --> (c * a) * . + (c * b + d)
+    x --> 1 * . + 0                    =>      x
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from annotated_region.backends.dnnl.graph import Kind, Node, TensorId
+from annotated_region.backends.dnnl.parameters import Curve, linear
+from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite
+
+__all__ = ["DropIdentities", "JoinLinearFunctions", "linear_of"]
+
+
+class JoinLinearFunctions(Rewrite):
+    """Two linear functions in a row become one where nobody else reads the inner one; the nodes get fewer."""
+
+    def rewritten(self, node: Node) -> Node | None:
+        """The joined function."""
+        outer = linear_of(node)
+        inner = self.rewriter.own_linear(node.inputs[0]) if outer else None
+        if outer is None or inner is None:
+            return None
+        source, first = inner
+        joined = linear(outer.alpha * first.alpha, outer.alpha * first.beta + outer.beta)
+        if not _is_faithful(outer, first, joined):
+            return None
+        return replace(node, inputs=source.inputs, parameters=joined)
+
+
+class DropIdentities(Rewrite):
+    """``1 * x + 0`` becomes x; the nodes get fewer."""
+
+    def rewritten(self, node: Node) -> TensorId | None:
+        """The operand."""
+        return node.inputs[0] if linear_of(node) == linear(1.0) else None
+
+
+def linear_of(node: Node) -> Curve | None:
+    """The parameters of a node that is a linear function and nothing else."""
+    if node.kind is not Kind.ELTWISE or node.post_ops or not isinstance(node.parameters, Curve):
+        return None
+    return node.parameters if node.parameters.is_linear else None
+
+
+def _is_faithful(outer: Curve, inner: Curve, joined: Curve) -> bool:
+    """Whether each factor and term of the joined function is in the range of float32, as before."""
+    limits = np.finfo(np.float32)
+    largest, smallest = float(limits.max), float(limits.tiny)
+    is_in_range = max(abs(joined.alpha), abs(joined.beta)) <= largest
+    vanished = outer.alpha != 0.0 and any(
+        before != 0.0 and abs(outer.alpha * before) < smallest for before in (inner.alpha, inner.beta)
+    )
+    return is_in_range and not vanished

@@ -1,0 +1,85 @@
+"""The order of the passes over the graph of a region.
+
+| pass | what the later ones need it for |
+|---|---|
+| `JoinLinearFunctions` | factors and terms stand in one node, where patterns look for them |
+| `RebuildLocalResponse` | before `GatherAffineFunctions` and `SinkViews` move its parts |
+| `LiftStacks` | batches and heads are axes of their own, as `RecognizeAttention` wants them |
+| `GuardSoftmax`, `RecognizeAttention` | before views sink into their parts |
+| `JoinLinearFunctions`, `DropIdentities` | of what the attention has left over |
+| `GatherAffineFunctions` | before `Fuse`, which would take the arithmetic apart into single nodes |
+| `SinkViews` | arithmetic stands next to its product, whatever its axes were called |
+| `LowerDequantization`, `MakeInt8Products`, `RoundInChains` | products are of int8 before `Fuse` |
+| `Fuse` | |
+| `ReadInt8Residuals`, `StoreInt8Results` | the chains are known |
+| `JoinProducts` | which products have nothing but a bias behind them is known |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from annotated_region.backends.dnnl.graph import Graph
+from annotated_region.backends.dnnl.rewriting.affine import GatherAffineFunctions
+from annotated_region.backends.dnnl.rewriting.attention import GuardSoftmax, RecognizeAttention
+from annotated_region.backends.dnnl.rewriting.fusion import Fuse
+from annotated_region.backends.dnnl.rewriting.int8_products import LowerDequantization, MakeInt8Products
+from annotated_region.backends.dnnl.rewriting.int8_results import (
+    ReadInt8Residuals,
+    RoundInChains,
+    StoreInt8Results,
+)
+from annotated_region.backends.dnnl.rewriting.joining import JoinProducts
+from annotated_region.backends.dnnl.rewriting.linear import DropIdentities, JoinLinearFunctions
+from annotated_region.backends.dnnl.rewriting.lrn import RebuildLocalResponse
+from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite, Rewriter, is_verifying
+from annotated_region.backends.dnnl.rewriting.sinking import SinkViews
+from annotated_region.backends.dnnl.rewriting.stacks import LiftStacks
+from annotated_region.backends.dnnl.rewriting.verifier import verify
+
+__all__ = ["FUSION", "INT8", "JOINS", "NORMALIZATION", "rewrite"]
+
+NORMALIZATION: tuple[type[Rewrite], ...] = (
+    JoinLinearFunctions,
+    RebuildLocalResponse,
+    LiftStacks,
+    GuardSoftmax,
+    RecognizeAttention,
+    JoinLinearFunctions,
+    DropIdentities,
+    GatherAffineFunctions,
+    SinkViews,
+)
+INT8: tuple[type[Rewrite], ...] = (LowerDequantization, MakeInt8Products, RoundInChains)
+FUSION: tuple[type[Rewrite], ...] = (Fuse, ReadInt8Residuals, StoreInt8Results)
+JOINS: tuple[type[Rewrite], ...] = (JoinProducts,)
+
+
+def rewrite(graph: Graph, passes: Sequence[type[Rewrite]]) -> None:
+    """Run passes over a graph, in their order.
+
+    Parameters
+    ----------
+    graph
+        The graph; it is changed.
+    passes
+        Some of `NORMALIZATION`, `INT8`, `FUSION` and `JOINS`.
+
+    Raises
+    ------
+    CodegenError
+        A pass takes more steps than it can need.
+    """
+    graph.remove_dead_nodes()
+    _check(graph, "the importer")
+    for each in passes:
+        rewriter = Rewriter(graph)
+        rewriter.run(each(rewriter))
+        _check(graph, each.__name__)
+    graph.remove_dead_nodes()
+    graph.compact()
+
+
+def _check(graph: Graph, maker: str) -> None:
+    if is_verifying():
+        verify(graph, maker)

@@ -1,0 +1,283 @@
+"""The one owner of a graph that is being rewritten: which node makes a tensor, and who reads it.
+
+A pass goes over the nodes once, front to back. Each node is handed to `Rewrite.rewritten`, which looks back
+at the nodes placed so far and leaves the node as it is, or answers with what takes its place::
+
+    placed                       at hand     waiting
+    conv --> linear -->          linear -->  relu ...
+             [dies: nobody       [replaced by one linear node, which is looked at again]
+              reads it any more]
+
+What a rewrite adds stands before the node, in its place, and is looked at as well. A placed node whose last
+reader goes away goes with it, so the counts of readers are exact at every step and no pass leaves dead nodes
+behind.
+
+Every pass ends, because each step makes `Rewrite.measure` smaller: tuples of natural numbers in lexicographic
+order are well-founded (Dershowitz and Manna, Proving Termination with Multiset Orderings, 1979). The measure
+looks at the whole graph, so it is compared at each step only under `verification`, which tests and the search
+with random graphs switch on. Otherwise a limit on the steps turns a mistake in a pass into an error.
+
+Notes
+-----
+O(nodes + operands) beside what the rewrites do.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from annotated_region.backends.dnnl.graph import DataType, Dim, Graph, Kind, Node, TensorId
+from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Curve, Parameters
+from annotated_region.errors import CodegenError
+
+__all__ = ["Rewrite", "Rewriter", "is_verifying", "verification"]
+
+PRODUCTS = (Kind.CONVOLUTION, Kind.DECONVOLUTION, Kind.MATMUL)
+LINKS = (Kind.ELTWISE, Kind.BINARY)
+"""What `Fuse` appends to a product."""
+
+STEPS_PER_NODE = 1000
+"""Far above what any graph was seen to need; a pass that takes more does not end."""
+
+_verifying: ContextVar[bool] = ContextVar("annotated_region_dnnl_verification", default=False)
+
+
+@contextmanager
+def verification() -> Iterator[None]:
+    """Check graphs between any two passes, and the measure of each pass at every step; for tests."""
+    token = _verifying.set(True)
+    try:
+        yield
+    finally:
+        _verifying.reset(token)
+
+
+def is_verifying() -> bool:
+    """Whether `verification` is on."""
+    return _verifying.get()
+
+
+class Rewrite(ABC):
+    """One pass over a graph; an instance serves one run."""
+
+    def __init__(self, rewriter: Rewriter) -> None:
+        """Look at the graph before the run."""
+        self.rewriter = rewriter
+
+    @abstractmethod
+    def rewritten(self, node: Node) -> Node | TensorId | None:
+        """What takes the place of a node.
+
+        A node with the same result; a tensor that holds the same numbers, if the node is needless; or None,
+        if it stays. What is added through the rewriter stands before it.
+        """
+
+    def measure(self) -> tuple[int, ...]:
+        """What falls with each step; by default the nodes that compute, then all nodes."""
+        nodes = list(self.rewriter.nodes())
+        return sum(node.kind not in VIEWS for node in nodes), len(nodes)
+
+
+VIEWS = (Kind.RESHAPE, Kind.PERMUTE)
+
+
+class Rewriter:
+    """A graph in the middle of a pass.
+
+    Attributes
+    ----------
+    graph
+        Its tensors, inputs and outputs. Its nodes are those before the pass until `run` has ended.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        """Count who reads what."""
+        self.graph = graph
+        self._waiting = deque(graph.nodes)
+        self._placed: dict[TensorId, Node] = {}
+        self._position: dict[TensorId, int] = {}
+        self._added: list[Node] = []
+        self._same: dict[TensorId, TensorId] = {}
+        self._roots: dict[TensorId, Node] = {}
+        self._readers: dict[TensorId, Counter[TensorId]] = {}
+        self._counts: dict[TensorId, int] = {}
+        self._nodes = {node.output: node for node in graph.nodes}  # placed, waiting, and some that are gone
+        self._results = Counter(graph.outputs)
+        for node in graph.nodes:
+            self._read(node)
+
+    # --- what a rewrite may ask
+
+    def producer(self, tensor: TensorId) -> Node | None:
+        """The node placed so far that makes a tensor."""
+        return self._placed.get(tensor)
+
+    def maker(self, tensor: TensorId) -> Node | None:
+        """The node that makes a tensor, placed or waiting."""
+        return self._nodes.get(tensor)
+
+    def own(self, tensor: TensorId, kind: Kind | None = None, algorithm: str | None = None) -> Node | None:
+        """The producer of a tensor, if it is of this kind and algorithm and has no other reader."""
+        node = self._placed.get(tensor)
+        if node is None or kind not in (None, node.kind) or self.reads(tensor) != 1:
+            return None
+        return node if algorithm in (None, node.parameters.row().algorithm) else None
+
+    def own_linear(self, tensor: TensorId) -> tuple[Node, Curve] | None:
+        """The producer, as `own` finds it, that is a linear function and nothing else; its parameters."""
+        node = self.own(tensor, Kind.ELTWISE)
+        if node is None or node.post_ops or not isinstance(node.parameters, Curve):
+            return None
+        return (node, node.parameters) if node.parameters.is_linear else None
+
+    def reads(self, tensor: TensorId) -> int:
+        """How often a tensor is read; being a result of the region counts."""
+        return self._counts.get(tensor, 0) + self._results[tensor]
+
+    def reader(self, tensor: TensorId) -> Node | None:
+        """The only reader of a tensor; None if it has several, or is a result."""
+        if self.reads(tensor) != 1 or self.is_result(tensor):
+            return None
+        return self._nodes[next(reader for reader, times in self._readers[tensor].items() if times)]
+
+    def is_result(self, tensor: TensorId) -> bool:
+        """Whether a tensor leaves the region."""
+        return self._results[tensor] > 0
+
+    def position(self, tensor: TensorId) -> int:
+        """Where the producer of a tensor stands among the nodes placed so far; -1 if there is none."""
+        return self._position.get(tensor, -1)
+
+    def root(self, tensor: TensorId) -> Node | None:
+        """The product that starts the chain which ends in a tensor; None if no product does.
+
+        A chain is what `Fuse` can make one primitive of: element-wise and binary nodes, each the only reader
+        of the one before it.
+        """
+        return self._roots.get(tensor)
+
+    def nodes(self) -> Iterator[Node]:
+        """All nodes in order: placed, then waiting."""
+        yield from self._placed.values()
+        yield from map(self._resolved, self._waiting)
+
+    def shape(self, tensor: TensorId) -> tuple[Dim, ...]:
+        """The extents of a tensor."""
+        return self.graph.shape(tensor)
+
+    def dtype(self, tensor: TensorId) -> DataType:
+        """What the elements of a tensor are."""
+        return self.graph.dtype(tensor)
+
+    # --- what a rewrite may do
+
+    def add(
+        self,
+        kind: Kind,
+        inputs: Sequence[TensorId],
+        shape: Iterable[Dim],
+        parameters: Parameters = NO_PARAMETERS,
+        *,
+        dtype: DataType | None = None,
+    ) -> TensorId:
+        """A node in front of the one at hand; returns its result. It is dropped if the rewrite answers None."""
+        output = self.graph.tensor(shape, dtype=dtype or self.dtype(inputs[0]))
+        self.insert(Node(kind, tuple(inputs), output, parameters))
+        return output
+
+    def insert(self, node: Node) -> None:
+        """Put a node in front of the one at hand."""
+        self._added.append(node)
+
+    def withdraw(self) -> None:
+        """Drop what was added in front of the node at hand."""
+        self._added.clear()
+
+    def exchange(self, node: Node) -> None:
+        """Put a node in the place of the placed one with the same result and operands."""
+        self._placed[node.output] = self._nodes[node.output] = node
+
+    def run(self, rewrite: Rewrite) -> int:
+        """Go over the nodes once; returns the number of steps."""
+        limit = STEPS_PER_NODE * (len(self._waiting) + 1)
+        measure = rewrite.measure() if is_verifying() else ()
+        steps = 0
+        while self._waiting:
+            node = self._resolved(self._waiting.popleft())
+            self._added = []
+            answer = rewrite.rewritten(node)
+            if answer is None:
+                self._place(node)
+                continue
+            self._step(node, answer)
+            steps += 1
+            if steps > limit:
+                raise CodegenError(
+                    f"{self.graph.symbol}: {type(rewrite).__name__} of target 'dnnl' does not end"
+                )
+            measure = self._fallen(rewrite, measure)
+        self.graph.nodes = list(self._placed.values())
+        return steps
+
+    def _fallen(self, rewrite: Rewrite, before: tuple[int, ...]) -> tuple[int, ...]:
+        if not is_verifying():
+            return before
+        after = rewrite.measure()
+        assert after < before, f"{type(rewrite).__name__}: the measure went from {before} to {after}"
+        return after
+
+    # --- bookkeeping
+
+    def _place(self, node: Node) -> None:
+        self._placed[node.output] = node
+        self._position[node.output] = len(self._position)
+        if node.kind in PRODUCTS:
+            self._roots[node.output] = node
+        elif node.kind in LINKS:
+            chains = (self._roots[t] for t in node.inputs if t in self._roots and self.reads(t) == 1)
+            self._roots.update((node.output, root) for root in chains)
+
+    def _step(self, node: Node, answer: Node | TensorId) -> None:
+        if isinstance(answer, Node):
+            assert answer.output == node.output
+            self.insert(answer)
+        else:
+            self._rename(node.output, answer)
+        for each in self._added:
+            self._nodes[each.output] = each
+            self._read(each)
+        self._unread(node)
+        self._waiting.extendleft(reversed(self._added))
+
+    def _rename(self, gone: TensorId, tensor: TensorId) -> None:
+        """Let what reads one tensor read another one; waiting nodes learn it when they are at hand."""
+        self._same[gone] = tensor
+        self._readers.setdefault(tensor, Counter()).update(self._readers.pop(gone, ()))
+        self._counts[tensor] = self._counts.get(tensor, 0) + self._counts.pop(gone, 0)
+        self.graph.outputs = [tensor if each == gone else each for each in self.graph.outputs]
+        self._results = Counter(self.graph.outputs)
+
+    def _resolved(self, node: Node) -> Node:
+        if not self._same or self._same.keys().isdisjoint(node.operands):
+            return node
+        return node.with_operands(lambda tensor: self._same.get(tensor, tensor))
+
+    def _read(self, node: Node) -> None:
+        for tensor in node.operands:
+            self._readers.setdefault(tensor, Counter())[node.output] += 1
+            self._counts[tensor] = self._counts.get(tensor, 0) + 1
+
+    def _unread(self, node: Node) -> None:
+        """Forget what a node reads; what nobody reads any more then goes, too."""
+        gone = [node]
+        while gone:
+            reader = gone.pop()
+            for tensor in reader.operands:
+                self._readers[tensor][reader.output] -= 1
+                self._counts[tensor] -= 1
+                if tensor in self._placed and self.reads(tensor) == 0:
+                    gone.append(self._placed.pop(tensor))

@@ -1,0 +1,267 @@
+"""Says what is wrong with a graph: an order, a type or a shape that no node of its kind can have.
+
+It runs between any two passes under `rewriter.verification`. Each kind states its own law; what a kind says
+nothing about (the extents of a convolution, which its import has computed) is left to oneDNN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from annotated_region.backends.dnnl.graph import (
+    DataType,
+    Dim,
+    Graph,
+    Kind,
+    Node,
+    same_dim,
+    same_shape,
+    volume,
+)
+from annotated_region.backends.dnnl.parameters import (
+    Begins,
+    ChannelScales,
+    Concat,
+    Padding,
+    Permutation,
+    Softmax,
+)
+
+__all__ = ["verify"]
+
+Shape = tuple[Dim, ...]
+Law = Callable[[Graph, Node, Sequence[Shape], Shape], Iterator[str]]
+"""From a graph, a node, and the extents of its operands and of its result to what is wrong."""
+
+BYTES = (DataType.INT8, DataType.UINT8)
+
+
+def verify(graph: Graph, maker: str) -> None:
+    """Check a graph.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    maker
+        What made it, for the message.
+
+    Raises
+    ------
+    AssertionError
+        The graph is not sound; the message lists the nodes and what is wrong with each.
+    """
+    problems = [
+        *_order_problems(graph),
+        *(problem for node in graph.nodes for problem in _problems(graph, node)),
+    ]
+    assert not problems, f"{graph.symbol}: {maker} left an unsound graph:\n" + "\n".join(problems)
+
+
+def _order_problems(graph: Graph) -> Iterator[str]:
+    """Each tensor is made once, and before it is read."""
+    known = {index for index, tensor in enumerate(graph.tensors) if tensor.source is not None}
+    for node in graph.nodes:
+        yield from (
+            f"{node}: reads tensor {each} before it is made" for each in node.operands if each not in known
+        )
+        if node.output in known:
+            yield f"{node}: makes a tensor that there was before"
+        known.add(node.output)
+    yield from (f"result {each} is not made" for each in graph.outputs if each not in known)
+
+
+def _problems(graph: Graph, node: Node) -> Iterator[str]:
+    operands = [graph.shape(tensor) for tensor in node.inputs]
+    result = graph.shape(node.output)
+    law = LAWS.get(node.kind)
+    found = [*_type_problems(graph, node), *_chain_problems(graph, node, result)]
+    found += [] if law is None else law(graph, node, operands, result)
+    yield from (f"{node.kind.value} {operands} -> {result} {node.parameters}: {problem}" for problem in found)
+
+
+def _type_problems(graph: Graph, node: Node) -> Iterator[str]:
+    types = [graph.dtype(tensor) for tensor in node.inputs]
+    made = graph.dtype(node.output)
+    if node.kind is Kind.QUANTIZE and (types[0] is not DataType.FLOAT32 or made not in BYTES):
+        yield f"quantizes {types[0]} to {made}"
+    if node.kind is Kind.DEQUANTIZE and (types[0] is DataType.FLOAT32 or made is not DataType.FLOAT32):
+        yield f"dequantizes {types[0]} to {made}"
+    if node.kind in MOVING and any(each is not made for each in types):
+        yield f"moves {types} and makes {made}"
+    if node.kind in NUMERIC and node.quantized is None and {*types, made} != {DataType.FLOAT32}:
+        yield f"computes {types} to {made}"
+    if node.quantized is not None and (types[0] not in BYTES or types[1] is not DataType.INT8):
+        yield f"is a product of int8 and reads {types}"
+
+
+def _chain_problems(graph: Graph, node: Node, result: Shape) -> Iterator[str]:
+    """Operands of post-ops can be repeated to the extents of the result."""
+    for post in node.post_ops:
+        if post.operand is not None and not _repeats_to(graph.shape(post.operand), result):
+            yield f"{post} reads extents {graph.shape(post.operand)}"
+
+
+def _repeats_to(extents: Shape, result: Shape) -> bool:
+    return len(extents) == len(result) and all(
+        extent == 1 or same_dim(extent, whole) for extent, whole in zip(extents, result, strict=True)
+    )
+
+
+# --- the laws of the kinds
+
+
+def _same(_graph: Graph, _node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    if not same_shape(operands[0], result):
+        yield "the result has other extents than the operand"
+
+
+def _binary(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    yield from _same(graph, node, operands, result)
+    if not _repeats_to(operands[1], result):
+        yield "the second operand cannot be repeated to the result"
+
+
+def _select(_graph: Graph, _node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    if not all(_repeats_to(each, result) for each in operands):
+        yield "an operand cannot be repeated to the result"
+
+
+def _expand(_graph: Graph, _node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    if not _repeats_to(operands[0], result):
+        yield "the operand cannot be repeated to the result"
+
+
+def _reduction(_graph: Graph, _node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    if not _repeats_to(result, operands[0]):
+        yield "the result has axes that the operand has not"
+
+
+def _reshape(_graph: Graph, _node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    before, after = volume(operands[0]), volume(result)
+    if isinstance(before, int) and isinstance(after, int) and before != after:
+        yield f"{before} elements become {after}"
+
+
+def _permute(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, Permutation)
+    axes = node.parameters.axes
+    if sorted(axes) != list(range(len(operands[0]))):
+        yield "the axes are no permutation"
+    elif not same_shape(tuple(operands[0][axis] for axis in axes), result):
+        yield "the extents of the result are not those of the permuted operand"
+
+
+def _slice(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, Begins)
+    parts = zip(operands[0], result, node.parameters.begins, node.parameters.steps, strict=True)
+    for whole, extent, begin, step in parts:
+        is_known = isinstance(whole, int) and isinstance(extent, int)
+        if is_known and (begin < 0 or step < 1 or begin + (extent - 1) * step >= whole):
+            yield f"{extent} elements from {begin} by {step} leave an axis of {whole}"
+
+
+def _concat(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, Concat)
+    axis = node.parameters.axis
+    for extents in operands:
+        if not same_shape(extents[:axis] + extents[axis + 1 :], result[:axis] + result[axis + 1 :]):
+            yield f"a part of extents {extents} does not fit"
+    parts = [extents[axis] for extents in operands]
+    if all(isinstance(part, int) for part in (*parts, result[axis])) and sum(parts) != result[axis]:
+        yield f"the parts make {sum(parts)} of {result[axis]}"
+
+
+def _matmul(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    left, right = operands[:2]
+    if not (len(left) == len(right) == len(result)):
+        yield "the ranks differ"
+        return
+    if not same_dim(left[-1], right[-2]) or not same_shape((left[-2], right[-1]), result[-2:]):
+        yield "the matrices do not fit"
+    if not all(_repeats_to(each[:-2], result[:-2]) for each in (left, right)):
+        yield "the stacks cannot be repeated to the result"
+    if len(node.inputs) > 2 and not _repeats_to(operands[2], result):
+        yield "the bias cannot be repeated to the result"
+
+
+def _softmax(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, Softmax)
+    yield from _same(graph, node, operands, result)
+    if not 0 <= node.parameters.axis < len(result):
+        yield "there is no such axis"
+
+
+def _batch_norm(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    yield from _same(graph, node, operands, result)
+    if not all(same_shape(vector, result[1:2]) for vector in operands[1:]):
+        yield "a vector does not have an element for each channel"
+
+
+def _rows(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    yield from _same(graph, node, operands, result)
+    if not all(same_shape(vector, result[-1:]) for vector in operands[1:]):
+        yield "a vector does not have an element for each place in a row"
+
+
+def _pad(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, Padding)
+    for before, extent, whole in zip(node.parameters.before, operands[0], result, strict=True):
+        if isinstance(extent, int) and isinstance(whole, int) and not 0 <= before <= whole - extent:
+            yield f"{before} elements stand before {extent} of {whole}"
+
+
+def _attention(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    queries, keys, values = operands[:3]
+    expected = (*queries[:-1], values[-1])
+    if not same_shape(expected, result):
+        yield f"the result should have extents {expected}"
+    if not same_dim(queries[-1], keys[-2]) or not same_dim(keys[-1], values[-2]):
+        yield "the matrices do not fit"
+    scores = (*queries[:-1], keys[-1])
+    if len(node.inputs) > 3 and not _repeats_to(operands[3], scores):
+        yield "the mask cannot be repeated to the scores"
+
+
+def _scales(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    yield from _same(graph, node, operands, result)
+    scales = node.parameters
+    if not isinstance(scales, ChannelScales):
+        return
+    channels = result[scales.first : scales.first + scales.count]
+    if not all(same_dim(volume(vector), volume(channels)) for vector in operands[1:]):
+        yield "a vector does not have an element for each channel"
+
+
+MOVING = (Kind.RESHAPE, Kind.PERMUTE, Kind.SLICE, Kind.CONCAT, Kind.EXPAND)
+LAWS: Mapping[Kind, Law] = {
+    Kind.ELTWISE: _same,
+    Kind.BINARY: _binary,
+    Kind.SELECT: _select,
+    Kind.PRELU: _binary,
+    Kind.EXPAND: _expand,
+    Kind.REDUCTION: _reduction,
+    Kind.RESHAPE: _reshape,
+    Kind.PERMUTE: _permute,
+    Kind.SLICE: _slice,
+    Kind.CONCAT: _concat,
+    Kind.MATMUL: _matmul,
+    Kind.SOFTMAX: _softmax,
+    Kind.GUARDED_SOFTMAX: _softmax,
+    Kind.BATCH_NORM: _batch_norm,
+    Kind.LAYER_NORM: _rows,
+    Kind.RMS_NORM: _rows,
+    Kind.PAD: _pad,
+    Kind.ATTENTION: _attention,
+    Kind.QUANTIZE: _scales,
+    Kind.DEQUANTIZE: _scales,
+    Kind.CAST: _same,
+    Kind.ERROR_FUNCTION: _same,
+    Kind.SINE: _same,
+    Kind.COSINE: _same,
+    Kind.LRN: _same,
+}
+NUMERIC = (set(LAWS) - {*MOVING, Kind.QUANTIZE, Kind.DEQUANTIZE, Kind.CAST}) | {
+    Kind.CONVOLUTION,
+    Kind.DECONVOLUTION,
+}
