@@ -227,7 +227,7 @@ def test_a_graph_is_off_by_a_few_roundings_and_without_products_by_none(case: An
 @needs_onednn
 @pytest.mark.parametrize("each", BETWEEN, ids=lambda each: each.name)
 def test_float32_stays_float32(each: Between) -> None:
-    """By default no tensor of bfloat16, and the answer of TVM; oneDNN names implementations after processors."""
+    """By default no tensor of bfloat16, and the answer of TVM; implementations are named after processors."""
     image = numbers(*IMAGE)
     (expected,) = run(between_on_host(), each.name, [image])
     (result,) = between("fp32").call(each.name, image)

@@ -184,7 +184,7 @@ class Rewriter:
         *,
         dtype: DataType | None = None,
     ) -> TensorId:
-        """A node in front of the one at hand; returns its result. It is dropped if the rewrite answers None."""
+        """A node in front of the one at hand; returns its result. Dropped if the rewrite answers None."""
         output = self.graph.tensor(shape, dtype=dtype or self.dtype(inputs[0]))
         self.insert(Node(kind, tuple(inputs), output, parameters))
         return output
@@ -217,7 +217,7 @@ class Rewriter:
             steps += 1
             if steps > limit:
                 raise CodegenError(
-                    f"{self.graph.symbol}: {type(rewrite).__name__} of target 'dnnl' does not end"
+                    f"{self.graph.symbol}: the pass {type(rewrite).__name__} of target 'dnnl' does not end"
                 )
             measure = self._fallen(rewrite, measure)
         self.graph.nodes = list(self._placed.values())
