@@ -1,0 +1,1 @@
+"""Dense small graphs of all that a backend claims: made, computed in float64, compared, shrunk."""

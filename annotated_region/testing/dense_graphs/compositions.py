@@ -1,0 +1,227 @@
+"""What models write by its parts: GELU, SiLU, norms; quantization; values in front of a rounding."""
+
+from __future__ import annotations
+
+import math
+
+from annotated_region.testing.dense_graphs.bench import LARGEST, Bench, volume
+from annotated_region.testing.dense_graphs.idioms import Idiom, positive
+from annotated_region.testing.dense_graphs.recipe import Dim
+from annotated_region.testing.dense_graphs.views import reshaped, viewed
+
+__all__ = ["COMPOSITIONS"]
+
+
+def gelu_by_parts(bench: Bench) -> int:
+    """With the error function or the hyperbolic tangent; the factors in any place."""
+    x = viewed(bench, bench.value())
+    if bench.chance(0.5):
+        scaled = _scaled(bench, x, math.sqrt(0.5))
+        inner = bench.unary("erf", scaled)
+    else:
+        cube = bench.binary("power", x, bench.scalar(3.0))
+        bent = bench.binary("add", x, _scaled(bench, cube, 0.044715))
+        inner = bench.unary("tanh", _scaled(bench, bent, math.sqrt(2 / math.pi)))
+    gate = bench.binary("add", inner, bench.scalar(1.0))
+    if bench.chance(0.5):
+        return _scaled(bench, _times(bench, x, gate), 0.5)
+    return _times(bench, _scaled(bench, x, 0.5), gate)
+
+
+def _scaled(bench: Bench, value: int, factor: float) -> int:
+    if bench.chance(0.2):
+        return bench.binary("divide", value, bench.scalar(1 / factor))
+    pair = [value, bench.scalar(factor, bench.one_of((0, 0, 1)))]
+    if bench.chance(0.2):
+        pair.reverse()
+    return bench.binary("multiply", pair[0], pair[1])
+
+
+def _times(bench: Bench, a: int, b: int) -> int:
+    first, second = (a, b) if bench.chance(0.6) else (b, a)
+    return bench.binary("multiply", first, second)
+
+
+def silu_by_parts(bench: Bench) -> int:
+    """A value times a sigmoid; of another value, in a gate."""
+    x = viewed(bench, bench.value())
+    return _times(bench, x, bench.unary("sigmoid", x))
+
+
+def norm_by_parts(bench: Bench) -> int | None:
+    """Layer norm and root mean square norm over the last axes, group norm over groups."""
+    x = viewed(bench, bench.value())
+    shape = bench.shape_of(x)
+    if len(shape) < 2 or not isinstance(shape[-1], int) or shape[-1] < 2:
+        return None
+    if bench.chance(0.5):
+        return _root_mean_square(bench, x)
+    if len(shape) == 4 and bench.chance(0.5):
+        return _grouped(bench, x)
+    return _centred(bench, x, [len(shape) - 1], shape[-1:])
+
+
+def _root_mean_square(bench: Bench, x: int) -> int:
+    shape = bench.shape_of(x)
+    square = (
+        bench.binary("power", x, bench.scalar(2.0)) if bench.chance(0.5) else bench.binary("multiply", x, x)
+    )
+    mean = _mean(bench, square, [-1])
+    mean = bench.binary("add", mean, bench.scalar(1e-2))
+    if bench.chance(0.5):
+        normal = bench.binary("divide", x, bench.unary("sqrt", mean))
+    else:
+        normal = _times(bench, x, bench.unary("rsqrt", mean))
+    return _times(bench, normal, bench.source(shape[-1:])) if bench.chance(0.7) else normal
+
+
+def _mean(bench: Bench, value: int, axes: list[int]) -> int:
+    shape = bench.shape_of(value)
+    where = [axis % len(shape) for axis in axes]
+    kept = [1 if axis in where else extent for axis, extent in enumerate(shape)]
+    return bench.add("mean", (value,), {"axis": axes, "keepdims": True}, kept)
+
+
+def _centred(bench: Bench, x: int, axes: list[int], vector: tuple[Dim, ...]) -> int:
+    centred = bench.binary("subtract", x, _mean(bench, x, axes))
+    variance = _mean(bench, bench.binary("multiply", centred, centred), axes)
+    root = bench.unary("sqrt", bench.binary("add", variance, bench.scalar(1e-2)))
+    normal = bench.binary("divide", centred, root)
+    scaled = _times(bench, normal, bench.source(vector))
+    return bench.binary("add", scaled, bench.source(vector))
+
+
+def _grouped(bench: Bench, x: int) -> int | None:
+    """As ONNX writes it: groups become rows, which are normalised; then scale and shift of each channel."""
+    shape = bench.shape_of(x)
+    if any(not isinstance(extent, int) for extent in shape):
+        return None
+    batch, channels = shape[:2]
+    assert isinstance(channels, int)
+    groups = bench.one_of([count for count in (1, 2, channels) if channels % count == 0])
+    rows = (batch, groups, volume(shape[1:]) // groups)
+    if rows[-1] < 2:
+        return None
+    flat = reshaped(bench, x, rows)
+    centred = bench.binary("subtract", flat, _mean(bench, flat, [2]))
+    variance = _mean(bench, bench.binary("multiply", centred, centred), [2])
+    root = bench.unary("sqrt", bench.binary("add", variance, bench.scalar(1e-2)))
+    normal = reshaped(bench, bench.binary("divide", centred, root), shape)
+    scaled = bench.binary("multiply", normal, bench.source((channels, 1, 1), constant=0.8))
+    return bench.binary("add", scaled, bench.source((channels, 1, 1), constant=0.8))
+
+
+def quantized(bench: Bench) -> int | None:
+    """To int8 or uint8 and back, with views or a maximum between; a product behind, often."""
+    value = viewed(bench, bench.value())
+    if not bench.shape_of(value):
+        return None
+    whole = _round_trip(bench, value)
+    shape = bench.shape_of(whole)
+    way = bench.rng.random()
+    if way < 0.35 and isinstance(shape[-1], int):
+        columns = bench.one_of((1, 2, 3, 8, 16))
+        raw = bench.source((shape[-1], columns), "signed", "int8", constant=0.8)
+        weight = _dequantized(bench, raw, "int8", axis=1)
+        result = bench.add("matmul", (whole, weight), {}, (*shape[:-1], columns)) if len(shape) > 1 else None
+        if result is None:
+            return whole
+        if bench.chance(0.5):
+            result = bench.binary("add", result, bench.source((columns,)))
+        if bench.chance(0.4):
+            result = bench.unary("nn.relu", result)
+        return _round_trip(bench, result) if bench.chance(0.6) else result
+    return whole
+
+
+def _round_trip(bench: Bench, value: int) -> int:
+    dtype = bench.one_of(("int8", "uint8"))
+    shape = bench.shape_of(value)
+    attrs = _parameters(bench, shape, dtype, bench.number(0, len(shape) - 1))
+    whole = bench.add("quantize", (value,), {**attrs, "out_dtype": dtype}, shape, dtype)
+    return bench.add("dequantize", (whole,), {**attrs, "out_dtype": "float32"}, shape)
+
+
+def _dequantized(bench: Bench, value: int, dtype: str, axis: int) -> int:
+    shape = bench.shape_of(value)
+    attrs = _parameters(bench, shape, dtype, axis)
+    attrs["zero"] = [0] * len(attrs["zero"]) if isinstance(attrs["zero"], list) else 0
+    return bench.add("dequantize", (value,), {**attrs, "out_dtype": "float32"}, shape)
+
+
+def _parameters(bench: Bench, shape: tuple[Dim, ...], dtype: str, axis: int) -> dict[str, object]:
+    scales = (0.0625, 0.03125, 0.05, 0.125, 0.1)
+    low = 0 if dtype == "uint8" else -8
+    extent = shape[axis]
+    if not isinstance(extent, int) or bench.chance(0.6):
+        scale: object = bench.one_of(scales)
+        zero: object = bench.one_of((0, 0, low + 9, 128 if dtype == "uint8" else 3))
+    else:
+        scale = [bench.one_of(scales) for _ in range(extent)]
+        zero = [bench.number(low, 8) if bench.chance(0.5) else 0 for _ in range(extent)]
+    return {"scale": scale, "zero": zero, "zero_dtype": dtype, "axis": axis}
+
+
+def decided_exactly(bench: Bench) -> int | None:
+    """A comparison of what is exact: a quotient, a root, a logarithm of one, in the reference on the edge."""
+    value = bench.source(bench.shape(bench.number(1, 3)), bench.one_of(("counting", "power")), constant=0.0)
+    way = bench.number(0, 3)
+    if way == 0:
+        number = bench.one_of((3.0, 41.0, 7.0, 49.0))
+        product = bench.binary("multiply", value, bench.scalar(number))
+        result = bench.binary("divide", product, bench.scalar(number))
+    elif way == 1:
+        result = bench.binary("divide", value, value)
+    elif way == 2:
+        result = bench.unary("sqrt", bench.binary("multiply", value, value))
+    else:
+        result = bench.unary("log", bench.binary("divide", value, value))
+    return result
+
+
+def rounded_logarithm(bench: Bench) -> int:
+    """The logarithm of a power of two to the base of a root of two, as buckets of positions are computed."""
+    value = bench.source(bench.shape(bench.number(1, 3)), "power", constant=0.0)
+    log = bench.unary("log", value)
+    factor = bench.one_of((1.4426950408889634, 2.8853900817779268, 4.328085122666891))
+    result = bench.binary("multiply", log, bench.scalar(factor))
+    return (
+        bench.binary("add", result, bench.scalar(bench.one_of((2.0, 8.0)))) if bench.chance(0.3) else result
+    )
+
+
+def rounded(bench: Bench, value: int) -> int:
+    """What the host rounds to whole numbers."""
+    shape = bench.shape_of(value)
+    if bench.chance(0.6):
+        return bench.add("astype", (value,), {"dtype": "int64"}, shape, "int64")
+    return bench.unary(bench.one_of(("floor", "round", "ceil")), value)
+
+
+def in_front_of_a_rounding(bench: Bench) -> int | None:
+    """Values that the host rounds to whole numbers, or that are compared."""
+    way = bench.rng.random()
+    if way < 0.35:
+        value: int | None = rounded_logarithm(bench)
+    elif way < 0.8:
+        value = decided_exactly(bench)
+    else:
+        value = positive(bench, bench.value())
+    if value is None:
+        return None
+    if bench.chance(0.25) and volume(bench.shape_of(value)) < LARGEST:
+        truth = bench.binary(
+            bench.one_of(("equal", "greater_equal", "less")), value, bench.scalar(1.0), "bool"
+        )
+        return bench.add("astype", (truth,), {"dtype": "float32"}, bench.shape_of(truth))
+    return rounded(bench, value)
+
+
+COMPOSITIONS: tuple[tuple[float, Idiom], ...] = (
+    (1.2, gelu_by_parts),
+    (0.8, silu_by_parts),
+    (1.6, norm_by_parts),
+    (1.8, quantized),
+    (0.8, in_front_of_a_rounding),
+)
+"""Weights and idioms."""

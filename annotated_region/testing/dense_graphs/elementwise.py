@@ -1,0 +1,272 @@
+"""The reference's elementwise ops: functions, arithmetic, choices, decisions, quantization."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from annotated_region.testing.dense_graphs.values import (
+    UNIT,
+    Noise,
+    Value,
+    decided,
+    disturbed,
+    moved,
+    planes_of,
+)
+
+__all__ = ["ELEMENTWISE", "error_function"]
+
+Array = np.ndarray
+Compute = Callable[[Noise, Mapping[str, Any], Sequence[Any]], Value]
+APPROXIMATE = 2e-6
+"""What an approximation of a function may be wrong by, as a part of its value or of 1."""
+
+ROUNDED = 2 * UNIT
+"""What arithmetic in another order may be wrong by."""
+
+error_function = np.vectorize(math.erf, otypes=["float64"])
+
+
+def sigmoid(x: Array) -> Array:
+    """Of any number, without overflow."""
+    small = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1.0, small) / (1 + small))
+
+
+def gelu(x: Array) -> Array:
+    """With the error function."""
+    return np.asarray(0.5 * x * (1 + error_function(x / math.sqrt(2))))
+
+
+def gelu_tanh(x: Array) -> Array:
+    """With the hyperbolic tangent."""
+    return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
+
+
+def _all_exact(values: Sequence[Value], shape: tuple[int, ...]) -> Array:
+    exact = np.ones(shape, bool)
+    for value in values:
+        exact = exact & value.exact
+    return exact
+
+
+def _function(function: Callable[[Array], Array], exact_at: float | None = None) -> Compute:
+    """A function that engines approximate; `exact_at` is where nobody may be wrong."""
+
+    def compute(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+        planes = planes_of(function, args)
+        at = np.zeros(planes[0].shape, bool) if exact_at is None else args[0].clean == exact_at
+        scale = np.maximum(np.abs(planes[0]), 1e-3)
+        return disturbed(noise, planes, scale, args[0].exact & at, APPROXIMATE, UNIT)
+
+    return compute
+
+
+def _bounded(function: Callable[[Array], Array]) -> Compute:
+    """A function whose approximation may be wrong by a part of 1."""
+
+    def compute(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+        planes = planes_of(function, args)
+        scale = np.maximum(np.abs(planes[0]), 1.0)
+        return disturbed(noise, planes, scale, args[0].exact & (args[0].clean == 0), APPROXIMATE, UNIT)
+
+    return compute
+
+
+def _sine(function: Callable[[Array], Array]) -> Compute:
+    def compute(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+        planes = planes_of(function, args)
+        scale = np.maximum(np.abs(args[0].clean), 1.0)
+        return disturbed(noise, planes, scale, args[0].exact & (args[0].clean == 0), APPROXIMATE, UNIT)
+
+    return compute
+
+
+def _arithmetic(function: Callable[..., Array], scale: Callable[..., Array] | None = None) -> Compute:
+    """An op that is exact wherever its result is a float32; `scale` says what its error is a part of."""
+
+    def compute(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+        if not args[0].is_float:
+            return moved_whole(function, args)
+        planes = planes_of(function, args)
+        size = planes[0] if scale is None else scale(*(np.abs(v.clean) for v in args))
+        return disturbed(noise, planes, size, _all_exact(args, planes[0].shape), ROUNDED)
+
+    return compute
+
+
+def moved_whole(function: Callable[..., Array], args: Sequence[Value]) -> Value:
+    """An op on whole numbers."""
+    clean = np.asarray(function(*(v.clean for v in args))).astype(args[0].clean.dtype)
+    return Value(clean, clean, clean, np.ones(clean.shape, bool))
+
+
+def _chosen(function: Callable[..., Array]) -> Compute:
+    """An op that rounds nothing: its result is one of its operands, or such a one with another sign."""
+
+    def compute(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+        clean, wide, sharp = planes_of(function, args)
+        return Value(clean, wide, sharp, _all_exact(args, clean.shape))
+
+    return compute
+
+
+def _leaky(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    slope = float(np.float32(attrs["alpha"]))
+    return _arithmetic(lambda x: np.where(x > 0, x, slope * x))(noise, attrs, args)
+
+
+def _prelu(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    data, slope = args
+    extents = [1] * data.clean.ndim
+    extents[attrs["axis"]] = -1
+    slope = moved(lambda plane: plane.reshape(extents), [slope])
+    return _arithmetic(lambda x, s: np.where(x > 0, x, s * x))(noise, attrs, [data, slope])
+
+
+def _clip(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    data, low, high = args
+    return _chosen(lambda x: np.asarray(np.clip(x, low, high)))(noise, attrs, [data])
+
+
+def _power(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    planes = planes_of(np.power, args)
+    is_whole = np.all(np.isin(args[1].clean, (1.0, 2.0, 3.0)))
+    exact = _all_exact(args, planes[0].shape) & is_whole
+    return disturbed(noise, planes, planes[0], exact, APPROXIMATE, 4 * UNIT)
+
+
+def _root(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    planes = planes_of(np.sqrt, args)
+    exact = args[0].exact & (planes[0] ** 2 == args[0].clean)
+    return disturbed(noise, planes, planes[0], exact, ROUNDED)
+
+
+def _inverse_root(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    planes = planes_of(lambda x: 1 / np.sqrt(x), args)
+    return disturbed(noise, planes, planes[0], np.zeros(planes[0].shape, bool), APPROXIMATE, 2 * UNIT)
+
+
+def _decision(function: Callable[..., Array]) -> Compute:
+    return lambda _noise, _attrs, args: decided(function, args)
+
+
+def _where(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    condition = args[0].clean
+    clean, wide, sharp = planes_of(lambda a, b: np.asarray(np.where(condition, a, b)), args[1:])
+    exact = np.where(condition, args[1].exact, args[2].exact)
+    return Value(clean, wide, sharp, np.broadcast_to(exact, clean.shape))
+
+
+def _astype(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    (data,) = args
+    dtype = str(attrs["dtype"])
+    if dtype.startswith("float"):
+        return moved(lambda plane: plane, [data]) if data.is_float else _numbers(data)
+    if data.is_float:
+        return decided(lambda x: np.trunc(x).astype(dtype), [data])
+    clean, wide, sharp = data.planes(lambda plane: plane.astype(dtype))
+    return Value(clean, wide, sharp, data.exact)
+
+
+def _numbers(data: Value) -> Value:
+    plane = data.clean.astype("float64")
+    return Value(plane, plane, plane, np.ones(plane.shape, bool))
+
+
+def _along(parameter: Value, rank: int, axis: int) -> Array:
+    array = parameter.clean.astype("float64")
+    if array.size == 1:
+        return array.reshape(())
+    extents = [1] * rank
+    extents[axis] = -1
+    return array.reshape(extents)
+
+
+def _quantize(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    data = args[0]
+    dtype = attrs["result_dtype"]
+    scale, zero = (_along(each, data.clean.ndim, attrs["axis"]) for each in args[1:])
+    limits = np.iinfo(dtype)
+
+    def rounded(x: Array) -> Array:
+        return np.asarray(np.clip(np.rint(x / scale) + zero, limits.min, limits.max).astype(dtype))
+
+    return decided(rounded, [data])
+
+
+def _dequantize(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    data = args[0]
+    scale, zero = (_along(each, data.clean.ndim, attrs["axis"]) for each in args[1:])
+    plane = (data.clean.astype("float64") - zero) * scale
+    return disturbed(noise, (plane, plane, plane), plane, np.ones(plane.shape, bool), ROUNDED)
+
+
+FUNCTIONS = {
+    "exp": _function(np.exp, 0.0),
+    "log": _function(np.log, 1.0),
+    "sigmoid": _function(sigmoid, 0.0),
+    "tanh": _bounded(np.tanh),
+    "erf": _bounded(error_function),
+    "nn.gelu": _bounded(gelu),
+    "nn.gelu_tanh": _bounded(gelu_tanh),
+    "nn.silu": _bounded(lambda x: x * sigmoid(x)),
+    "sin": _sine(np.sin),
+    "cos": _sine(np.cos),
+    "sqrt": _root,
+    "rsqrt": _inverse_root,
+    "square": _arithmetic(np.square),
+    "abs": _chosen(np.abs),
+    "negative": _chosen(np.negative),
+    "nn.relu": _chosen(lambda x: np.maximum(x, 0)),
+    "nn.relu6": _chosen(lambda x: np.clip(x, 0, 6)),
+    "nn.leakyrelu": _leaky,
+    "nn.prelu": _prelu,
+    "clip": _clip,
+}
+
+PAIRS = {
+    "add": _arithmetic(np.add, np.add),
+    "subtract": _arithmetic(np.subtract, np.add),
+    "multiply": _arithmetic(np.multiply),
+    "divide": _arithmetic(np.divide),
+    "maximum": _chosen(np.maximum),
+    "minimum": _chosen(np.minimum),
+    "power": _power,
+    "where": _where,
+}
+
+DECISIONS = {
+    "equal": _decision(np.equal),
+    "not_equal": _decision(np.not_equal),
+    "greater": _decision(np.greater),
+    "greater_equal": _decision(np.greater_equal),
+    "less": _decision(np.less),
+    "less_equal": _decision(np.less_equal),
+    "logical_and": _decision(np.logical_and),
+    "logical_or": _decision(np.logical_or),
+    "logical_xor": _decision(np.logical_xor),
+    "logical_not": _decision(np.logical_not),
+}
+
+
+def _whole(function: Callable[[Array], Array]) -> Compute:
+    """A rounding to whole numbers, which stay floats."""
+    return lambda _noise, _attrs, args: decided(function, args)
+
+
+ELEMENTWISE: Mapping[str, Compute] = {
+    **FUNCTIONS,
+    **PAIRS,
+    **DECISIONS,
+    "floor": _whole(np.floor),
+    "ceil": _whole(np.ceil),
+    "round": _whole(np.rint),
+    "astype": _astype,
+    "quantize": _quantize,
+    "dequantize": _dequantize,
+}

@@ -1,0 +1,58 @@
+"""Makes a recipe from a seed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from annotated_region.testing.dense_graphs.attentions import ATTENTIONS
+from annotated_region.testing.dense_graphs.bench import Bench
+from annotated_region.testing.dense_graphs.compositions import COMPOSITIONS
+from annotated_region.testing.dense_graphs.idioms import IDIOMS, Idiom
+from annotated_region.testing.dense_graphs.recipe import TUPLES, Recipe
+from annotated_region.testing.dense_graphs.windows import WINDOWS
+
+__all__ = ["generated"]
+
+ALL: tuple[tuple[float, Idiom], ...] = (*IDIOMS, *WINDOWS, *ATTENTIONS, *COMPOSITIONS)
+CHANCES = np.asarray([weight for weight, _ in ALL]) / sum(weight for weight, _ in ALL)
+CALLS = (({"n": 1}, {"n": 3}), ({"n": 2}, {"n": 1}), ({"n": 3}, {"n": 2}), ({"n": 1}, {"n": 1}))
+
+
+def generated(seed: int) -> Recipe:
+    """The recipe of a seed: two to eight ops, more only where one idiom has more."""
+    rng = np.random.default_rng([seed, 20])
+    symbolic = rng.random() < 0.22
+    bench = Bench(rng, symbol="n" if symbolic else None, whole=bool(rng.random() < 0.12))
+    ranks = [bench.one_of((1, 2, 3, 3, 4, 4, 4, 5)) for _ in range(bench.number(1, 2))]
+    for rank in ranks:
+        bench.source(bench.shape(rank), "positive" if bench.chance(0.15) else "normal", constant=0.0)
+    wanted = bench.number(2, 8)
+    ends: list[int] = []
+    tries = 0
+    while bench.op_count < wanted and tries < 12:
+        tries += 1
+        end = ALL[int(rng.choice(len(ALL), p=CHANCES))][1](bench)
+        if end is not None and not bench.nodes[end].is_source:
+            ends.append(end)
+    calls = bench.one_of(CALLS) if _has_symbol(bench) else ({},)
+    return bench.recipe(_results(bench, ends), calls, seed)
+
+
+def _has_symbol(bench: Bench) -> bool:
+    return any(isinstance(dim, str) for node in bench.nodes for dim in node.shape)
+
+
+def _results(bench: Bench, ends: list[int]) -> list[int]:
+    """What nobody reads, and a few values from the middle."""
+    read = {operand for node in bench.nodes for operand in node.operands}
+    results = [
+        number
+        for number, node in enumerate(bench.nodes)
+        if number not in read and not node.is_source and node.op not in TUPLES
+    ]
+    middle = [
+        n for n, node in enumerate(bench.nodes) if not node.is_source and node.op not in TUPLES and n in read
+    ]
+    if middle and bench.chance(0.3):
+        results += [bench.one_of(middle) for _ in range(bench.number(1, 2))]
+    return list(dict.fromkeys(results)) or ends[-1:]

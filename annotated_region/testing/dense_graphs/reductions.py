@@ -1,0 +1,210 @@
+"""The reference's reductions, norms and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from annotated_region.testing.dense_graphs.values import (
+    UNIT,
+    Noise,
+    Value,
+    decided,
+    disturbed,
+    moved,
+    planes_of,
+)
+
+__all__ = ["REDUCTIONS", "softmax"]
+
+Array = np.ndarray
+Compute = Callable[[Noise, Mapping[str, Any], Sequence[Any]], Any]
+APPROXIMATE = 2e-6
+SUMMED = 4 * UNIT
+
+
+def _axes(attrs: Mapping[str, Any]) -> tuple[int, ...] | None:
+    return None if attrs["axis"] is None else tuple(int(axis) for axis in attrs["axis"])
+
+
+def _is_whole(value: Value) -> bool:
+    """Whether it is all of small whole numbers, whose sums nobody rounds."""
+    clean = value.clean
+    return bool(value.exact.all() and np.all(np.isfinite(clean)) and np.all(clean == np.rint(clean)))
+
+
+def _summing(function: Callable[..., Array]) -> Compute:
+    """A sum or mean, whose error is a part of the sum of what is added."""
+
+    def compute(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+        (data,) = args
+        options: dict[str, Any] = {"axis": _axes(attrs), "keepdims": bool(attrs["keepdims"])}
+        planes = data.planes(lambda plane: np.asarray(function(plane, **options)))
+        if not data.is_float:
+            return Value(planes[0], planes[1], planes[2], np.ones(planes[0].shape, bool))
+        scale = np.asarray(function(np.abs(data.clean), **options))
+        exact = np.full(planes[0].shape, _is_whole(data))
+        return disturbed(noise, planes, scale, exact, SUMMED)
+
+    return compute
+
+
+def _extreme(function: Callable[..., Array]) -> Compute:
+    def compute(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+        options: dict[str, Any] = {"axis": _axes(attrs), "keepdims": bool(attrs["keepdims"])}
+        (data,) = args
+        clean, wide, sharp = (function(plane, **options) for plane in (data.clean, data.wide, data.sharp))
+        return Value(clean, wide, sharp, np.asarray(np.all(data.exact, **options)))
+
+    return compute
+
+
+def _product(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    options: dict[str, Any] = {"axis": _axes(attrs), "keepdims": bool(attrs["keepdims"])}
+    (data,) = args
+    planes = data.planes(lambda plane: np.asarray(np.prod(plane, **options)))
+    exact = np.full(planes[0].shape, _is_whole(data))
+    return disturbed(noise, planes, planes[0], exact, APPROXIMATE, 8 * UNIT)
+
+
+def _variance(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    options: dict[str, Any] = {"axis": _axes(attrs), "keepdims": bool(attrs["keepdims"])}
+    (data,) = args
+    planes = data.planes(lambda plane: np.asarray(np.var(plane, **options)))
+    scale = np.asarray(np.mean(data.clean**2, **options))
+    return disturbed(noise, planes, scale, np.zeros(scale.shape, bool), SUMMED)
+
+
+def _deviation(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    value = _variance(noise, attrs, args)
+    return moved(lambda plane: plane if plane.dtype == bool else np.sqrt(np.maximum(plane, 0)), [value])
+
+
+def _searching(function: Callable[..., Array]) -> Compute:
+    def compute(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+        axis, keep = attrs["axis"], bool(attrs["keepdims"])
+
+        def search(plane: Array) -> Array:
+            return np.asarray(function(plane, axis=axis, keepdims=keep))
+
+        return decided(search, args)
+
+    return compute
+
+
+def softmax(x: Array, axis: int) -> Array:
+    """Of rows that hold something finite."""
+    e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return np.asarray(e / np.sum(e, axis=axis, keepdims=True))
+
+
+def _log_softmax(x: Array, axis: int) -> Array:
+    x = x - np.max(x, axis=axis, keepdims=True)
+    return np.asarray(x - np.log(np.sum(np.exp(x), axis=axis, keepdims=True)))
+
+
+def _soft(function: Callable[[Array, int], Array]) -> Compute:
+    def compute(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+        (data,) = args
+        axis = int(attrs["axis"])
+        planes = data.planes(lambda plane: function(plane, axis))
+        finite = np.where(np.isfinite(data.clean) & (np.abs(data.clean) < 1e8), np.abs(data.clean), 0.0)
+        scale = np.maximum(np.abs(planes[0]), 1e-2) * (1 + 0.1 * finite)
+        return disturbed(noise, planes, scale, np.zeros(scale.shape, bool), APPROXIMATE, 8 * UNIT)
+
+    return compute
+
+
+def _normal(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+    mean = np.mean(x, axes, keepdims=True)
+    return np.asarray((x - mean) / np.sqrt(np.var(x, axes, keepdims=True) + epsilon))
+
+
+def _disturbed_norm(
+    noise: Noise, norm: Callable[..., Array], values: Sequence[Value], scale: Array, part: float = SUMMED
+) -> Value:
+    planes = planes_of(norm, values)
+    nothing = np.zeros(planes[0].shape, bool)
+    size = np.broadcast_to(scale, planes[0].shape)
+    return disturbed(noise, planes, size, nothing, part, 8 * UNIT)
+
+
+def _spread(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+    """What an error of the mean comes to behind the division: the largest element over the deviation."""
+    deviation = np.sqrt(np.var(x, axes, keepdims=True) + epsilon)
+    return np.asarray(1 + 4 * np.max(np.abs(x), axes, keepdims=True) / deviation)
+
+
+def _affine(vector: Array, rank: int, axis: int) -> Array:
+    extents = [1] * rank
+    extents[axis] = -1
+    return np.asarray(vector.reshape(extents))
+
+
+def _layer_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    axes, epsilon = tuple(attrs["axes"]), float(attrs["epsilon"])
+    scale = _spread(args[0].clean, axes, epsilon)
+    magnitude = scale * np.maximum(np.abs(args[1].clean), np.abs(args[2].clean))
+    return _disturbed_norm(
+        noise, lambda x, g, b: _normal(x, axes, epsilon) * g + b, args, magnitude, APPROXIMATE
+    )
+
+
+def _rms_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    axes, epsilon = tuple(attrs["axes"]), float(attrs["epsilon"])
+
+    def norm(x: Array, g: Array) -> Array:
+        return np.asarray(x / np.sqrt(np.mean(x**2, axes, keepdims=True) + epsilon) * g)
+
+    return _disturbed_norm(noise, norm, args, norm(args[0].clean, args[1].clean), APPROXIMATE)
+
+
+def _group_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    data = args[0].clean
+    rank, channels = data.ndim, int(attrs["channel_axis"]) % data.ndim
+    groups = int(attrs.get("num_groups", data.shape[channels]))
+    epsilon = float(attrs["epsilon"])
+    rows = (data.shape[0], groups, -1)
+
+    def norm(x: Array, g: Array, b: Array) -> Array:
+        normal = _normal(x.reshape(rows), (2,), epsilon).reshape(x.shape)
+        return np.asarray(normal * _affine(g, rank, channels) + _affine(b, rank, channels))
+
+    spread = np.broadcast_to(_spread(data.reshape(rows), (2,), epsilon), data.reshape(rows).shape)
+    size = np.maximum(np.abs(args[1].clean), np.abs(args[2].clean))
+    magnitude = spread.reshape(data.shape) * _affine(size, rank, channels)
+    return _disturbed_norm(noise, norm, args, magnitude, APPROXIMATE)
+
+
+def _batch_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> tuple[Value, ...]:
+    rank, axis, epsilon = args[0].clean.ndim, int(attrs["axis"]), float(attrs["epsilon"])
+
+    def norm(x: Array, *vectors: Array) -> Array:
+        g, b, mean, variance = (_affine(vector, rank, axis) for vector in vectors)
+        return np.asarray((x - mean) / np.sqrt(variance + epsilon) * g + b)
+
+    x, g, b, mean, variance = (np.abs(value.clean) for value in args)
+    scale = norm(x, g, b, -mean, variance)
+    return _disturbed_norm(noise, norm, args, scale), args[3], args[4]
+
+
+REDUCTIONS: Mapping[str, Compute] = {
+    "sum": _summing(np.sum),
+    "mean": _summing(np.mean),
+    "max": _extreme(np.max),
+    "min": _extreme(np.min),
+    "prod": _product,
+    "variance": _variance,
+    "std": _deviation,
+    "argmax": _searching(np.argmax),
+    "argmin": _searching(np.argmin),
+    "nn.softmax": _soft(softmax),
+    "nn.log_softmax": _soft(_log_softmax),
+    "nn.layer_norm": _layer_norm,
+    "nn.rms_norm": _rms_norm,
+    "nn.group_norm": _group_norm,
+    "nn.instance_norm": _group_norm,
+    "nn.batch_norm": _batch_norm,
+}

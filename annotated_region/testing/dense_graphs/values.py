@@ -1,0 +1,127 @@
+"""Values of the reference: exact as float64 has them, beside what rounding may make of them.
+
+Each tensor is held four times. `clean` is the answer. `wide` carries an error at random behind each op, as
+large as an engine may make it: its distance from the answer tells how far rounding goes. `sharp` carries the
+error of float32 where each op is rounded as well as a mathematical library rounds it: a comparison or a
+rounding to whole numbers must come to the same with it, or the values are not fit to tell an error. `exact`
+marks the elements that no rounding has touched, such as small whole numbers; these decide as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = [
+    "UNIT",
+    "Noise",
+    "UnfitValuesError",
+    "Value",
+    "decided",
+    "disturbed",
+    "moved",
+    "planes_of",
+    "source",
+]
+
+UNIT = 2.0**-24
+"""Half of the distance between 1 and the next float32: what one rounding may change of 1."""
+
+LARGEST = float(np.finfo("float32").max)
+Array = np.ndarray
+
+
+class UnfitValuesError(Exception):
+    """The values of a graph are not fit to tell an error from rounding: they overflow, or lie on an edge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor as the reference knows it."""
+
+    clean: Array
+    wide: Array
+    sharp: Array
+    exact: Array
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it holds numbers that may be rounded."""
+        return self.clean.dtype.kind == "f"
+
+    def planes(self, function: Callable[[Array], Array]) -> tuple[Array, Array, Array]:
+        """A function of what has errors and what has none."""
+        return function(self.clean), function(self.wide), function(self.sharp)
+
+    @property
+    def settled(self) -> Array:
+        """What decides: the answer itself where it is exact, else with an error."""
+        return np.where(self.exact, self.clean, self.sharp)
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Where errors come from."""
+
+    rng: np.random.Generator
+
+    def signs(self, shape: tuple[int, ...]) -> Array:
+        """Up or down, for each element."""
+        return self.rng.integers(0, 2, shape) * 2.0 - 1.0
+
+
+def source(array: Array) -> Value:
+    """The value of an input or a constant."""
+    clean = array.astype("float64") if array.dtype.kind == "f" else array
+    return Value(clean, clean, clean, np.ones(clean.shape, bool))
+
+
+def planes_of(function: Callable[..., Array], values: Sequence[Value]) -> tuple[Array, Array, Array]:
+    """A function of several values, of what has errors and what has none."""
+    return (
+        np.asarray(function(*(v.clean for v in values))),
+        np.asarray(function(*(v.wide for v in values))),
+        np.asarray(function(*(v.sharp for v in values))),
+    )
+
+
+def moved(move: Callable[..., Array], values: Sequence[Value]) -> Value:
+    """What only moves elements, moves all that is known of them."""
+    planes = zip(*((v.clean, v.wide, v.sharp, v.exact) for v in values), strict=True)
+    return Value(*(np.asarray(move(*plane)) for plane in planes))
+
+
+def disturbed(
+    noise: Noise,
+    planes: tuple[Array, Array, Array],
+    scale: Array,
+    exact: Array,
+    wide: float,
+    sharp: float = UNIT,
+) -> Value:
+    """The result of an op with the errors that it may make: parts `wide` and `sharp` of `scale`."""
+    clean, rough, fine = planes
+    _require_fit(clean)
+    exact = np.broadcast_to(exact, clean.shape) & (clean == clean.astype("float32"))
+    size = np.where(np.isfinite(scale), np.abs(scale), 0.0)
+    rough = rough + wide * size * noise.signs(clean.shape)
+    fine = np.where(exact, clean, fine + sharp * size * noise.signs(clean.shape))
+    return Value(clean, rough, fine, exact)
+
+
+def _require_fit(clean: Array) -> None:
+    if np.isnan(clean).any():
+        raise UnfitValuesError("a value is undefined")
+    finite = np.abs(clean[np.isfinite(clean)])
+    if finite.size and finite.max() > LARGEST:
+        raise UnfitValuesError("a value overflows")
+
+
+def decided(decide: Callable[..., Array], values: Sequence[Value]) -> Value:
+    """The result of an op that decides something; the same with and without errors."""
+    clean = np.asarray(decide(*(value.clean for value in values)))
+    if not np.array_equal(clean, decide(*(value.settled for value in values))):
+        raise UnfitValuesError("a decision depends on rounding")
+    return Value(clean, clean, clean, np.ones(clean.shape, bool))
