@@ -31,7 +31,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.dataflow.graph import DEAD, NodeKind
-from annotated_region.errors import RuleError, SlowBackendWarning
+from annotated_region.errors import SlowBackendWarning
 from annotated_region.functions.modules import without_uncalled
 from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.passes.module_pass import module_pass
@@ -41,10 +41,11 @@ from annotated_region.regions.networks import op_name_of
 from annotated_region.regions.raised_regions import with_calls_lowered, with_calls_raised
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.reports.record import FunctionRecord, note
+from annotated_region.targets.asking import refusal_by_rule
 from annotated_region.targets.backend import backend_of
-from annotated_region.targets.matching import Matcher, refusal_of
+from annotated_region.targets.matching import Matcher
 from annotated_region.targets.op_view import OpView
-from annotated_region.targets.rules import patterns_of, rule_of
+from annotated_region.targets.rules import patterns_of
 
 __all__ = ["AnnotateTarget"]
 
@@ -187,15 +188,7 @@ class _Claimant:
         view = OpView.of(node.value)
         if view is None:
             return "a call to a function, not an op"
-        rule = rule_of(target, view.name)
-        if rule is None:
-            return f"no rule for {view.name}"
-        where = f"the rule of {target!r} for {view.name} at {node.var.name!r} in {self.graph.name}"
-        try:
-            answer = rule(view)
-        except Exception as error:
-            raise RuleError(f"{where} failed: {type(error).__name__}: {error}; mend the rule") from error
-        return refusal_of(answer, where)
+        return refusal_by_rule(target, view, f"{node.var.name!r} in {self.graph.name}")
 
     def with_structure(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
         """`nodes` and what belongs to them: fields and other names behind, tuples before."""

@@ -53,9 +53,9 @@ def partition(
 ) -> tvm.IRModule:
     """Partition a module for the given targets: the whole pipeline.
 
-    It gives what `PrepareForInference`, `AnnotateTarget`, `MergeCompilerRegions`, `ResolveConflicts`,
-    `MergeCompilerRegions` and `PartitionGraph` give in a ``tvm.transform.Sequential``, without writing
-    annotations and reading them again in between.
+    It gives what `PrepareForInference(targets=targets)`, `AnnotateTarget`, `MergeCompilerRegions`,
+    `ResolveConflicts`, `MergeCompilerRegions` and `PartitionGraph` give in a ``tvm.transform.Sequential``,
+    without writing annotations and reading them again in between.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def partition(
     >>> partitioned = ar.partition(mod, ["tensorrt", "dnnl"])  # doctest: +SKIP
     """
     passes = placement_passes(targets, policy, cross_compile=cross_compile)
-    return without_uncalled(mod, partitioned(_place(mod, passes, prepare)))
+    return without_uncalled(mod, partitioned(_place(mod, targets, passes, prepare)))
 
 
 @paused_collector()
@@ -104,12 +104,14 @@ def explain(
     """What `partition` does with the same arguments, and why: who claimed what, who declined, who won."""
     passes = placement_passes(targets, policy, cross_compile=cross_compile)
     with recording() as record:
-        placement = _place(mod, passes, prepare)
+        placement = _place(mod, targets, passes, prepare)
     return Report.of(record, placement.regions.values())
 
 
-def _place(mod: tvm.IRModule, passes: Sequence[RegionPass], prepare: bool) -> Placement:
+def _place(
+    mod: tvm.IRModule, targets: Sequence[str], passes: Sequence[RegionPass], prepare: bool
+) -> Placement:
     require_well_formed(mod)
     if prepare:
-        mod = PrepareForInference()(mod)
+        mod = PrepareForInference(targets=targets)(mod)
     return Placement.read(mod).after(passes)

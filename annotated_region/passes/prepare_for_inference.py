@@ -21,6 +21,8 @@ are written for, the *normal form*:
 *   What the importer lowered by itself (ONNX ``Clip``, some ``Pad`` and ``Tile``) is ops again, wherever it
     is certain that TVM would lower these ops to the same code; ``Clip`` is ``relu`` or ``clip``.
 *   A static shape as a tensor is a constant, and so is one number that was quantized.
+*   GELU, SiLU and the norms of layers, groups, instances and root mean squares are one op each, not their
+    parts, unless one of the given targets claims a part and not the op.
 *   Words are looked up in a quantized table, and dequantized then.
 *   No ``reshape``, ``broadcast_to``, ``astype``, ... that changes nothing, no tuple that is made and taken
     apart again, no dead code.
@@ -36,7 +38,7 @@ the sum of products. Nothing else is reordered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,6 +55,9 @@ from annotated_region.passes.preparation import (
     fold_padding,
     fold_shapes,
     join_bounds,
+    join_norms,
+    recognize_activations,
+    recognize_norms,
     remove_identities,
     take_quantized,
     unstack_reductions,
@@ -60,6 +65,7 @@ from annotated_region.passes.preparation import (
 from annotated_region.passes.preparation.editor import Rewrite
 from annotated_region.passes.preparation.reads import without_dead_bindings
 from annotated_region.passes.preparation.sweep import RewriteTable, sweep
+from annotated_region.targets.claimants import Claimants
 
 __all__ = ["PrepareForInference"]
 
@@ -72,6 +78,9 @@ REWRITES = (
     + unstack_reductions.REWRITES
     + take_quantized.REWRITES
     + fold_padding.REWRITES
+    + recognize_activations.REWRITES
+    + recognize_norms.REWRITES
+    + join_norms.REWRITES
     + fold_batch_norm.REWRITES
     + fold_affine.REWRITES
 )
@@ -88,11 +97,19 @@ class PrepareForInference:
     fold_with_tvm
         Also run TVM's ``FoldConstant``, for constant calls that numpy does not evaluate exactly. It
         compiles each of them, which takes a second for every ten or so.
+    targets
+        The targets that the module is prepared for, as `partition` takes them: where one of them would claim
+        parts of an op, such as the error function in GELU, but not the op, the parts stay. With none, every
+        op that is found in its parts takes their place.
 
     Raises
     ------
     InvalidModuleError
         The module is not well formed.
+    RuleError
+        A rule of a target failed.
+    UnknownTargetError
+        A target has no rule, pattern or backend.
 
     Notes
     -----
@@ -101,6 +118,7 @@ class PrepareForInference:
     """
 
     fold_with_tvm: bool = False
+    targets: Sequence[str] = ()
 
     if TYPE_CHECKING:
 
@@ -110,9 +128,10 @@ class PrepareForInference:
     def transform_module(self, mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
         """The prepared module."""
         require_well_formed(mod)
-        prepared = _settled(_tidied(_raised(mod)))
+        claimants = Claimants.of(self.targets)
+        prepared = _settled(_tidied(_raised(mod)), claimants)
         if self.fold_with_tvm:
-            prepared = _settled(_applied(prepared, relax.transform.FoldConstant()))
+            prepared = _settled(_applied(prepared, relax.transform.FoldConstant()), claimants)
         return prepared
 
 
@@ -135,10 +154,10 @@ def _table() -> RewriteTable:
 TABLE = _table()
 
 
-def _settled(mod: tvm.IRModule) -> tvm.IRModule:
+def _settled(mod: tvm.IRModule, claimants: Claimants) -> tvm.IRModule:
     """`mod` after as many sweeps as find something to rewrite."""
     for _ in range(MAX_SWEEPS):
-        swept = {name: sweep(function, TABLE) for name, function in functions_to_partition(mod)}
+        swept = {name: sweep(function, TABLE, claimants) for name, function in functions_to_partition(mod)}
         changed = {name: function for name, function in swept.items() if not function.same_as(mod[name])}
         if not changed:
             break

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm import relax
 from tvm.relax import dpl
 
 from annotated_region.dataflow.graph import DEAD, DataflowGraph, NodeKind
 from annotated_region.errors import RuleError
+from annotated_region.targets.asking import refusal_of
 from annotated_region.targets.rules import Pattern
 
-__all__ = ["Match", "Matcher"]
+__all__ = ["Match", "Matcher", "ops_of_pattern"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,19 +173,21 @@ class Matcher:
         return tvm.runtime.convert({node.value: node.var for node in self.graph.nodes})
 
 
-def refusal_of(answer: object, where: str) -> str:
-    """The reason in the answer of a rule or check; empty when it claims.
-
-    Raises
-    ------
-    RuleError
-        The answer is neither True, nor False, nor a reason.
-    """
-    if isinstance(answer, bool | int | np.bool_):
-        return "" if answer else "not supported"
-    if isinstance(answer, str) and answer:
-        return answer
-    raise RuleError(f"{where} answered {answer!r}; answer True, False, or the reason as a text")
+def ops_of_pattern(pattern: dpl.DFPattern) -> dict[str, None] | None:
+    """The names of the ops in a pattern; None if a part of it is of an unknown kind."""
+    found: dict[str, None] = {}
+    work, seen = [pattern], {hash(pattern)}
+    while work:
+        part = work.pop()
+        parts = _parts(part)
+        if parts is None:
+            return None
+        if isinstance(part, dpl.ExprPattern) and isinstance(part.expr, tvm.ir.Op):
+            found[str(part.expr.name)] = None
+        new = [each for each in parts if hash(each) not in seen]
+        seen.update(map(hash, new))
+        work.extend(new)
+    return found
 
 
 def _depth(pattern: dpl.DFPattern, known: dict[int, int | None] | None = None) -> int | None:

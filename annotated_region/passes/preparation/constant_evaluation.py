@@ -1,40 +1,22 @@
-"""What numpy computes exactly as compiled code does: one evaluator for each Relax op."""
+"""What numpy computes as compiled code does: one evaluator for each Relax op.
+
+Those that move data or choose among it are here; what computes is in `constant_functions`, what reduces in
+`constant_reductions`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from annotated_region.passes.preparation.constant_call import ConstantCall, Evaluator, kind_of
+from annotated_region.passes.preparation.constant_functions import FUNCTIONS
+from annotated_region.passes.preparation.constant_reductions import REDUCTIONS
 from annotated_region.passes.preparation.tensors import FLOATS, NUMPY_DTYPES
 
-__all__ = ["EVALUATORS", "ConstantCall"]
-
-
-@dataclass(frozen=True, slots=True)
-class ConstantCall:
-    """A call whose arguments are known.
-
-    Attributes
-    ----------
-    args
-        Arrays, tuples of arrays, shapes as tuples of int, numbers.
-    attrs
-        The attributes of the call.
-    shape, dtype
-        What the result has to be.
-    """
-
-    args: tuple[Any, ...]
-    attrs: Mapping[str, Any]
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-
-Evaluator = Callable[[ConstantCall], np.ndarray | None]
-
+__all__ = ["EVALUATORS"]
 
 # Where numpy and C may differ for some operands, those are declined.
 
@@ -69,9 +51,12 @@ def _full(call: ConstantCall) -> np.ndarray:
 
 
 def _arange(call: ConstantCall) -> np.ndarray | None:
-    if call.dtype.kind not in "iu" or not all(isinstance(arg, int) for arg in call.args):
-        return None  # how floats are counted is the compiler's choice
-    return np.arange(*call.args).astype(call.dtype)
+    """Counted in double precision, as many as the type says."""
+    start, _stop, step = (0, *call.args, 1)[-3:] if len(call.args) == 1 else (*call.args, 1)[:3]
+    if not isinstance(start, int | float) or not isinstance(step, int | float):
+        return None
+    counted: np.ndarray = start + step * np.arange(*call.shape)
+    return counted
 
 
 def _triangle(function: Callable[..., np.ndarray]) -> Evaluator:
@@ -82,12 +67,11 @@ def _triangle(function: Callable[..., np.ndarray]) -> Evaluator:
     return evaluate
 
 
-def _slice(call: ConstantCall) -> np.ndarray | None:
+def _slice(call: ConstantCall) -> np.ndarray:
+    """What counts from the end or backwards has the rules of Python, in TVM too."""
     array: np.ndarray
     array, axes, begins, ends, *steps = call.args
     strides = steps[0] if steps else (1,) * len(axes)
-    if min((*begins, *ends), default=0) < 0 or min(strides, default=1) < 1:
-        return None  # counting from the end has rules of its own
     selection = [slice(None)] * array.ndim
     for axis, begin, end, stride in zip(axes, begins, ends, strides, strict=True):
         selection[axis] = slice(begin, end, stride)
@@ -101,9 +85,60 @@ def _take(call: ConstantCall) -> np.ndarray | None:
     array, indices = call.args
     axis = call.attrs["axis"]
     limit = array.size if axis is None else array.shape[axis]
-    if indices.dtype.kind not in "iu" or indices.size == 0 or not 0 <= indices.min() <= indices.max() < limit:
+    if not _are_in(indices, limit):
         return None
     return np.asarray(np.take(array, indices, axis))
+
+
+def _are_in(indices: np.ndarray, limit: int) -> bool:
+    """Whether the indices are some, and count from the front, within bounds."""
+    if indices.dtype.kind not in "iu" or indices.size == 0:
+        return False
+    return bool(indices.min() >= 0 and indices.max() < limit)
+
+
+def _index_tensor(call: ConstantCall) -> np.ndarray | None:
+    array: np.ndarray
+    array, indices = call.args
+    if not all(_are_in(each, limit) for each, limit in zip(indices, array.shape, strict=False)):
+        return None
+    return np.asarray(array[tuple(indices)])
+
+
+def _gather_elements(call: ConstantCall) -> np.ndarray | None:
+    array, indices = call.args
+    axis = call.attrs["axis"]
+    if not _are_in(indices, array.shape[axis]):
+        return None
+    return np.asarray(np.take_along_axis(array, indices, axis))
+
+
+def _gather_nd(call: ConstantCall) -> np.ndarray | None:
+    array, indices = call.args
+    parts = np.moveaxis(indices, -1, 0)
+    if call.attrs["batch_dims"] or not all(map(_are_in, parts, array.shape)):
+        return None
+    return np.asarray(array[tuple(parts)])
+
+
+def _one_hot(call: ConstantCall) -> np.ndarray | None:
+    indices, on, off = call.args
+    if call.attrs["axis"] not in (-1, indices.ndim) or not all(
+        isinstance(each, int | float) for each in (on, off)
+    ):
+        return None
+    return np.asarray(np.where(indices[..., None] == np.arange(call.attrs["depth"]), on, off))
+
+
+def _pad(call: ConstantCall) -> np.ndarray | None:
+    array, widths = call.args[0], call.attrs["pad_width"]
+    if call.attrs["pad_mode"] != "constant" or min(widths, default=0) < 0:
+        return None
+    pairs = list(zip(widths[::2], widths[1::2], strict=True))
+    padded = np.full(call.shape, call.attrs["pad_value"], call.dtype)
+    inside = tuple(slice(before, before + size) for (before, _), size in zip(pairs, array.shape, strict=True))
+    padded[inside] = array
+    return padded
 
 
 def _where(call: ConstantCall) -> np.ndarray:
@@ -112,7 +147,7 @@ def _where(call: ConstantCall) -> np.ndarray:
 
 def _astype(call: ConstantCall) -> np.ndarray | None:
     array: np.ndarray = call.args[0]
-    if _kind(array) == "f" and call.dtype.kind in "iu" and not _fits(array, call.dtype):
+    if kind_of(array) == "f" and call.dtype.kind in "iu" and not _fits(array, call.dtype):
         return None
     if not {array.dtype.name, call.dtype.name} <= NUMPY_DTYPES | FLOATS:
         return None
@@ -139,40 +174,6 @@ def _dequantize(call: ConstantCall) -> np.ndarray | None:
     return np.reshape(np.float32(difference) * scale.reshape(()), call.shape)
 
 
-def _ordered(function: Callable[..., np.ndarray]) -> Evaluator:
-    """For maximum and minimum: what they make of NaN differs between numpy and compiled code."""
-
-    def evaluate(call: ConstantCall) -> np.ndarray | None:
-        has_nan = any((array != array).any() for array in call.args)  # noqa: PLR0124
-        return None if has_nan else function(*call.args)
-
-    return evaluate
-
-
-def _of_kinds(kinds: str, function: Callable[..., np.ndarray]) -> Evaluator:
-    """An elementwise function for dtypes of these kinds: b(ool), i(nteger), u(nsigned), f(loat)."""
-
-    def evaluate(call: ConstantCall) -> np.ndarray | None:
-        return function(*call.args) if all(_kind(array) in kinds for array in call.args) else None
-
-    return evaluate
-
-
-def _kind(array: np.ndarray) -> str:
-    """The letter of numpy; bfloat16, which is foreign to it, is a float as well, other foreigners are not."""
-    if array.dtype.name in FLOATS:
-        return "f"
-    return array.dtype.kind if array.dtype.name in NUMPY_DTYPES else "?"
-
-
-def _floor_division(function: Callable[..., np.ndarray]) -> Evaluator:
-    def evaluate(call: ConstantCall) -> np.ndarray | None:
-        defined = call.args[1].all() and all(_kind(array) in "iu" for array in call.args)
-        return function(*call.args) if defined else None
-
-    return evaluate
-
-
 EVALUATORS: dict[str, Evaluator] = {
     "relax.reshape": _reshape,
     "relax.flatten": _reshape,
@@ -196,32 +197,15 @@ EVALUATORS: dict[str, Evaluator] = {
     "relax.arange": _arange,
     "relax.tril": _triangle(np.tril),
     "relax.triu": _triangle(np.triu),
-    "relax.add": _of_kinds("iuf", np.add),
-    "relax.subtract": _of_kinds("iuf", np.subtract),
-    "relax.multiply": _of_kinds("iuf", np.multiply),
-    "relax.divide": _of_kinds("f", np.divide),
-    "relax.floor_divide": _floor_division(np.floor_divide),
-    "relax.floor_mod": _floor_division(np.mod),
-    "relax.maximum": _ordered(np.maximum),
-    "relax.minimum": _ordered(np.minimum),
-    "relax.negative": _of_kinds("if", np.negative),
-    "relax.abs": _of_kinds("if", np.abs),
-    "relax.square": _of_kinds("iuf", np.square),
-    "relax.sqrt": _of_kinds("f", np.sqrt),
-    "relax.floor": _of_kinds("f", np.floor),
-    "relax.ceil": _of_kinds("f", np.ceil),
-    "relax.trunc": _of_kinds("f", np.trunc),
-    "relax.isnan": _of_kinds("f", np.isnan),
-    "relax.isinf": _of_kinds("f", np.isinf),
-    "relax.isfinite": _of_kinds("f", np.isfinite),
-    "relax.equal": _of_kinds("biuf", np.equal),
-    "relax.not_equal": _of_kinds("biuf", np.not_equal),
-    "relax.less": _of_kinds("iuf", np.less),
-    "relax.less_equal": _of_kinds("iuf", np.less_equal),
-    "relax.greater": _of_kinds("iuf", np.greater),
-    "relax.greater_equal": _of_kinds("iuf", np.greater_equal),
-    "relax.logical_and": _of_kinds("b", np.logical_and),
-    "relax.logical_or": _of_kinds("b", np.logical_or),
-    "relax.logical_xor": _of_kinds("b", np.logical_xor),
-    "relax.logical_not": _of_kinds("b", np.logical_not),
+    "relax.eye": lambda call: np.eye(call.shape[0], call.shape[1], call.args[2], dtype=call.dtype),
+    "relax.tile": lambda call: np.tile(call.args[0], call.attrs["repeats"]),
+    "relax.repeat": lambda call: np.repeat(call.args[0], call.attrs["repeats"], call.attrs["axis"]),
+    "relax.flip": lambda call: np.flip(call.args[0], call.attrs["axis"]),
+    "relax.index_tensor": _index_tensor,
+    "relax.gather_elements": _gather_elements,
+    "relax.gather_nd": _gather_nd,
+    "relax.one_hot": _one_hot,
+    "relax.nn.pad": _pad,
+    **FUNCTIONS,
+    **REDUCTIONS,
 }

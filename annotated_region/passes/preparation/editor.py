@@ -13,6 +13,7 @@ from tvm import relax
 
 from annotated_region.passes.preparation.reads import annotated_variables, reads_of
 from annotated_region.passes.preparation.tensors import NUMPY_DTYPES
+from annotated_region.targets.claimants import Claimants
 from annotated_region.targets.op_view import OpView
 
 __all__ = ["Editor", "Rewrite"]
@@ -25,11 +26,14 @@ class Editor:
     ----------
     target
         The variable whose value is being rewritten.
+    claimants
+        The targets that the function is prepared for.
     """
 
     target: relax.Var
 
-    def __init__(self, body: relax.SeqExpr) -> None:
+    def __init__(self, body: relax.SeqExpr, claimants: Claimants | None = None) -> None:
+        self.claimants = Claimants() if claimants is None else claimants
         self._builder = relax.BlockBuilder()
         self._definitions: dict[relax.Var, relax.Expr] = {}
         self._reads: Counter[relax.Var] = Counter()
@@ -72,8 +76,12 @@ class Editor:
 
     def is_read_once(self, expr: relax.Expr) -> bool:
         """Whether a single place reads `expr`, so that what is folded into that place leaves no copy."""
+        return self.reads(expr) == 1
+
+    def reads(self, expr: relax.Expr) -> int:
+        """In how many places `expr` is read, under any name; 0 for what is no variable."""
         origin = self.origin(expr)
-        return isinstance(origin, relax.Var) and self._reads[origin] == 1
+        return self._reads[origin] if isinstance(origin, relax.Var) else 0
 
     def reads_first_field_only(self) -> bool:
         """Whether nothing reads another field of the tuple that is being rewritten, or all of it."""

@@ -1,12 +1,19 @@
-"""Evaluates calls whose arguments are all constant, with numpy, for the ops that numpy computes exactly.
+"""Evaluates calls whose arguments are all constant, with numpy.
 
 TVM's ``FoldConstant`` compiles and runs one function for every constant call: 12 to 20 s for ResNet-50.
 Almost all of these calls move data (reshape, transpose, broadcast, cast) or do one rounded operation for
 each element, which IEEE 754 defines to the last bit, in numpy as in compiled code. Those are
 evaluated here, in the dtype of the call, so float16 and bfloat16 round as they would at run time.
-Left alone are: ops with an approximation inside (exp, tanh, ...), sums of floats (their order is the
-compiler's choice), casts and integer divisions that C leaves undefined, and results that would blow
-up the module (see `FREE_ELEMENTS`).
+Functions that every library approximates in its own way (exp, log, tanh, ...) and sums of floats, whose order
+is the compiler's choice, are evaluated in double precision and rounded once. So
+
+    lv1 = log(constant)                   # T5's relative positions, in buckets of equal ratios
+    lv2 = astype(lv1 * 2.885, "int64")
+
+gives the whole numbers that a precise library gives, on every target. Left alone are: casts and integer
+divisions that C leaves undefined, the order of what is not a number, indices that count from the end or lie
+outside, ``dequantize`` of more than one number, which is what targets compute with int8 for, and results that
+would blow up the module (see `FREE_ELEMENTS`).
 """
 
 from __future__ import annotations
@@ -19,9 +26,10 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from annotated_region.passes.preparation.constant_evaluation import EVALUATORS, ConstantCall
+from annotated_region.passes.preparation.constant_call import ConstantCall
+from annotated_region.passes.preparation.constant_evaluation import EVALUATORS
 from annotated_region.passes.preparation.editor import Editor, Rewrite
-from annotated_region.passes.preparation.tensors import constant_of, integers_of, static_shape
+from annotated_region.passes.preparation.tensors import constant_of, integers_of, rounded_once, static_shape
 from annotated_region.targets.op_view import OpView
 
 __all__ = ["REWRITES", "fold_constants"]
@@ -38,7 +46,7 @@ def fold_constants(view: OpView, editor: Editor) -> relax.Expr | None:
         result = EVALUATORS[view.name](call)
     if result is None or result.shape != call.shape:
         return None
-    return constant_of(result.astype(call.dtype, copy=False))
+    return constant_of(rounded_once(result, call.dtype))
 
 
 def _constant_call(view: OpView, editor: Editor) -> ConstantCall | None:

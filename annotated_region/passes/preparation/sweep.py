@@ -20,6 +20,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.passes.preparation.editor import Editor, Rewrite
+from annotated_region.targets.claimants import Claimants
 from annotated_region.targets.op_view import OpView
 
 __all__ = ["RewriteTable", "sweep"]
@@ -29,7 +30,9 @@ MAX_REWRITES = 100  # of one binding; each leaves less to do, so that a few are 
 RewriteTable = Mapping[str, Sequence[Rewrite]]  # name of a Relax op -> what may rewrite a call to it
 
 
-def sweep(function: relax.Function, table: RewriteTable) -> relax.Function:
+def sweep(
+    function: relax.Function, table: RewriteTable, claimants: Claimants | None = None
+) -> relax.Function:
     """Go over a function once; answers with `function` itself if no rewrite found anything to do.
 
     Parameters
@@ -38,6 +41,8 @@ def sweep(function: relax.Function, table: RewriteTable) -> relax.Function:
         A function in normal form; it is not changed.
     table
         The rewrites of each op, in the order in which they are tried.
+    claimants
+        The targets that the function is prepared for, if they are known.
 
     Notes
     -----
@@ -45,7 +50,7 @@ def sweep(function: relax.Function, table: RewriteTable) -> relax.Function:
     ones made, so that most functions settle in one sweep; a second one may find more once dead code,
     which counts as a reader, is gone.
     """
-    editor = Editor(function.body)
+    editor = Editor(function.body, claimants)
     body = _sequence(function.body, table, editor)
     if body.same_as(function.body):
         return function

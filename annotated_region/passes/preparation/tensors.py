@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import tvm
 from tvm import relax
 
-__all__ = ["FLOATS", "NUMPY_DTYPES", "constant_of", "dtype_of", "integers_of", "static_shape"]
+__all__ = [
+    "FLOATS",
+    "NUMPY_DTYPES",
+    "constant_of",
+    "dtype_of",
+    "extents_of",
+    "integers_of",
+    "rounded_once",
+    "static_shape",
+]
 
 # The dtypes that numpy itself has: a constant of one of these is read without a copy.
 NUMPY_DTYPES = frozenset(
@@ -23,6 +34,25 @@ def constant_of(array: np.ndarray) -> tvm.ir.GenericConst:
     tensor = tvm.runtime.empty(array.shape, array.dtype.name)
     np.from_dlpack(tensor)[...] = array  # written in place: the weights of VGG-19 are half a gigabyte
     return relax.const(tensor)
+
+
+def rounded_once(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """`array` in another dtype, each element the nearest there is.
+
+    Numbers of double precision become bfloat16 by way of float32. Were they rounded to the nearest there
+    too, a tie between two bfloat16 could be made or lost; rounded to the odd one of their neighbours they
+    stay on the side of it where they are (Boldo and Melquiond 2008, "Emulation of a FMA and correctly rounded
+    sums: proved algorithms using rounding to odd").
+    """
+    with np.errstate(all="ignore"):
+        if array.dtype != np.float64 or dtype.name != "bfloat16":
+            return array.astype(dtype, copy=False)
+        near = array.astype(np.float32)
+        inward = np.where(np.abs(near) > np.abs(array), np.nextafter(near, np.float32(0)), near)
+        is_inexact = np.isfinite(inward) & (inward != array)
+    bits = inward.astype(np.float32).view(np.uint32) | is_inexact.astype(np.uint32)
+    rounded: np.ndarray = bits.view(np.float32).astype(dtype)
+    return rounded
 
 
 def dtype_of(type_: tvm.ir.Type) -> str | None:
@@ -43,3 +73,11 @@ def integers_of(shape: relax.ShapeExpr) -> tuple[int, ...] | None:
     if not all(isinstance(value, tvm.tirx.IntImm) for value in values):
         return None
     return tuple(int(value) for value in values)
+
+
+def extents_of(expr: relax.Expr) -> tuple[Any, ...]:
+    """The extents of a tensor, numbers as int, others as TVM's expressions; empty if they are not known."""
+    shape = expr.ty.shape if isinstance(expr.ty, relax.TensorType) else None
+    if not isinstance(shape, relax.ShapeExpr):
+        return ()
+    return tuple(int(extent) if isinstance(extent, tvm.tirx.IntImm) else extent for extent in shape.values)

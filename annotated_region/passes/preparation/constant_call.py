@@ -1,0 +1,64 @@
+"""A call whose arguments are known, and which of its numbers are of what kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from annotated_region.passes.preparation.tensors import FLOATS, NUMPY_DTYPES
+
+__all__ = ["ConstantCall", "Evaluator", "kind_of", "of_kinds", "without_nan"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantCall:
+    """A call whose arguments are known.
+
+    Attributes
+    ----------
+    args
+        Arrays, tuples of arrays, shapes as tuples of int, numbers.
+    attrs
+        The attributes of the call.
+    shape, dtype
+        What the result has to be.
+    """
+
+    args: tuple[Any, ...]
+    attrs: Mapping[str, Any]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+Evaluator = Callable[[ConstantCall], np.ndarray | None]
+"""The result of a call, in its dtype or in double precision; None where compiled code may differ."""
+
+
+def kind_of(array: np.ndarray) -> str:
+    """The letter of numpy; bfloat16, which is foreign to it, is a float as well, other foreigners are not."""
+    if array.dtype.name in FLOATS:
+        return "f"
+    return array.dtype.kind if array.dtype.name in NUMPY_DTYPES else "?"
+
+
+def of_kinds(kinds: str, function: Callable[..., np.ndarray]) -> Evaluator:
+    """An elementwise function for dtypes of these kinds: b(ool), i(nteger), u(nsigned), f(loat)."""
+
+    def evaluate(call: ConstantCall) -> np.ndarray | None:
+        return function(*call.args) if all(kind_of(array) in kinds for array in call.args) else None
+
+    return evaluate
+
+
+def without_nan(evaluate: Evaluator) -> Evaluator:
+    """For what orders numbers: what it makes of NaN differs between numpy and compiled code."""
+
+    def evaluate_numbers(call: ConstantCall) -> np.ndarray | None:
+        arrays = (arg for arg in call.args if isinstance(arg, np.ndarray))
+        has_nan = any((array != array).any() for array in arrays)  # noqa: PLR0124
+        return None if has_nan else evaluate(call)
+
+    return evaluate_numbers

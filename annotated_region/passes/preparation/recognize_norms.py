@@ -1,0 +1,177 @@
+"""Finds norms where an exporter or importer wrote their parts, and puts the op in their place.
+
+With ``m = mean(x, keepdims=True)``, ``v = mean((x - m)^2)`` or ``variance(x)``, a number ``e`` above zero,
+ones for scale and zeros for shift, for which ``join_norms`` finds better ones::
+
+    x / sqrt(mean(x^2) + e)                =>   rms_norm(x)
+    (x - m) / sqrt(v + e)                  =>   layer_norm(x)              over the last axis
+    (x - m) / sqrt(v + e)                  =>   instance_norm(x)           over all axes from 2 on
+    (y - m) / sqrt(v + e)                  =>   reshape(group_norm(x))     y = reshape(x, (N, groups, -1))
+
+1.  The quotient may be written as a product with ``rsqrt(.)``, ``1 / sqrt(.)`` or ``power(., -0.5)``, the
+    square as ``x * x``, ``square(x)`` or ``power(x, 2)``.
+2.  A group norm is a norm over the last axis of a tensor whose second axis has fewer extents than that of the
+    tensor it was reshaped from; the reshape meets the one that follows it, which goes back.
+3.  Everything between ``x`` and the quotient is read by nothing else, and the quotient has the type of ``x``,
+    so nothing is computed twice, and nothing is broadcast but what the definition broadcasts.
+
+Float32 alone: TVM computes these ops in single precision, in which float16 does not overflow as its squares
+do by parts, and float64 loses half of its digits. The extents that give scale and shift their shape have to
+be known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import relax
+
+from annotated_region.passes.preparation.compositions import Parts, dtype_among
+from annotated_region.passes.preparation.editor import Editor, Rewrite
+from annotated_region.passes.preparation.tensors import constant_of, extents_of
+from annotated_region.targets.op_view import OpView
+
+__all__ = ["REWRITES"]
+
+LONGEST_ROW = 1 << 16  # elements of a scale that is made up: more than any layer norm of a model has
+
+
+def recognize_norm(view: OpView, editor: Editor) -> relax.Expr | None:
+    """The norm that a quotient computes."""
+    orders = [view.args] if view.name == "relax.divide" else [view.args, view.args[::-1]]
+    for data, root in orders:
+        if dtype_among(data, ("float32",)) and tvm_ffi.structural_equal(data.ty, view.out_type):
+            found = _norm(view, data, root, editor)
+            if found is not None:
+                return found
+    return None
+
+
+def _norm(view: OpView, data: relax.Expr, root: relax.Expr, editor: Editor) -> relax.Expr | None:
+    parts = Parts(view, editor)
+    total = _under_the_root(root, parts, divides=view.name == "relax.divide")
+    if total is None:
+        return None
+    moment, scale, epsilon = parts.scaled(total)
+    mean = parts.own(moment, "relax.mean", "relax.variance")
+    if (
+        mean is None
+        or scale != 1.0
+        or epsilon <= 0.0
+        or not mean.attrs["keepdims"]
+        or mean.attrs["axis"] is None
+    ):
+        return None
+    rank = data.ty.ndim
+    axes = tuple(sorted({axis % rank for axis in mean.attrs["axis"]}))
+    # A layer norm is the root mean square norm of what is left without the mean, so it is looked for first.
+    centred = parts.copy()
+    source = _centred(data, mean, axes, centred)
+    if source is not None:
+        return _normalized(source, axes, epsilon, centred)
+    if mean.name == "relax.mean" and _is_square(mean.args[0], data, parts):
+        return _rms_norm(data, axes, epsilon, parts)
+    return None
+
+
+def _under_the_root(root: relax.Expr, parts: Parts, *, divides: bool) -> relax.Expr | None:
+    """What stands under the root that a tensor is divided by."""
+    if not divides:
+        inverse = parts.own(root, "relax.divide", "relax.rsqrt", "relax.power")
+        if inverse is None or inverse.name != "relax.divide":
+            return None if inverse is None else _argument(inverse, -0.5, parts)
+        if parts.number(inverse.args[0]) != 1.0:
+            return None
+        root = inverse.args[1]
+    power = parts.own(root, "relax.sqrt", "relax.power")
+    return None if power is None else _argument(power, 0.5, parts)
+
+
+def _argument(power: OpView, exponent: float, parts: Parts) -> relax.Expr | None:
+    given = parts.number(power.args[1]) if power.name == "relax.power" else exponent
+    return power.args[0] if given == exponent else None
+
+
+def _is_square(expr: relax.Expr, data: relax.Expr, parts: Parts) -> bool:
+    """Whether `expr` is the square of `data`, and read once."""
+    square = parts.own(expr, "relax.multiply", "relax.square", "relax.power")
+    if square is None or not parts.is_same(square.args[0], data):
+        return False
+    if square.name == "relax.multiply":
+        return parts.is_same(square.args[1], data)
+    return square.name == "relax.square" or parts.number(square.args[1]) == 2.0
+
+
+def _rms_norm(data: relax.Expr, axes: tuple[int, ...], epsilon: float, parts: Parts) -> relax.Expr | None:
+    extents = extents_of(data)
+    if axes != (len(extents) - 1,) or not _is_row(extents[-1]):
+        return None
+    ones = constant_of(np.ones(extents[-1], "float32"))
+    return parts.raised(relax.op.nn.rms_norm(data, ones, [-1], epsilon))
+
+
+def _centred(data: relax.Expr, moment: OpView, axes: tuple[int, ...], parts: Parts) -> relax.Expr | None:
+    """The tensor of which `data` is the difference from its mean, and `moment` the variance, or None."""
+    by_parts = moment.name == "relax.mean"
+    square = parts.editor.view_of(moment.args[0]) if by_parts else None
+    reads = 1 if not by_parts else 3 if square is not None and square.name == "relax.multiply" else 2
+    centre = parts.own(data, "relax.subtract", reads=reads)
+    if centre is None or not tvm_ffi.structural_equal(centre.args[0].ty, data.ty):
+        return None
+    source = centre.args[0]
+    mean = parts.own(centre.args[1], "relax.mean")
+    if mean is None or not mean.attrs["keepdims"] or not parts.is_same(mean.args[0], source):
+        return None
+    if tuple(sorted({axis % data.ty.ndim for axis in mean.attrs["axis"] or ()})) != axes:
+        return None
+    fits = _is_square(moment.args[0], data, parts) if by_parts else parts.is_same(moment.args[0], source)
+    return source if fits else None
+
+
+def _normalized(data: relax.Expr, axes: tuple[int, ...], epsilon: float, parts: Parts) -> relax.Expr | None:
+    """The op that subtracts the mean and divides by the deviation over these axes, with ones and zeros."""
+    extents, last = extents_of(data), data.ty.ndim - 1
+    if axes == (last,):
+        grouped = _group_norm(data, extents, epsilon, parts) if last == 2 else None
+        if grouped is not None or not _is_row(extents[last]):
+            return grouped
+        return parts.raised(relax.op.nn.layer_norm(data, *_affine(extents[last]), [-1], epsilon))
+    if len(axes) < 2 or axes != tuple(range(2, last + 1)) or not _is_row(extents[1]):
+        return None
+    return parts.raised(relax.op.nn.instance_norm(data, *_affine(extents[1]), 1, list(axes), epsilon))
+
+
+def _group_norm(
+    rows: relax.Expr, extents: tuple[Any, ...], epsilon: float, parts: Parts
+) -> relax.Expr | None:
+    """Case 2."""
+    reshape = parts.editor.view_of(rows)
+    if reshape is None or reshape.name != "relax.reshape":
+        return None
+    data = reshape.args[0]
+    whole = extents_of(data)
+    if len(whole) < 3 or not tvm_ffi.structural_equal(whole[0], extents[0]):
+        return None
+    channels, groups = whole[1], extents[1]
+    if not (_is_row(channels) and isinstance(groups, int)) or groups >= channels or channels % groups:
+        return None
+    axes = list(range(2, len(whole)))
+    norm = parts.raised(relax.op.nn.group_norm(data, *_affine(channels), groups, 1, axes, epsilon))
+    if norm is None:
+        return None
+    return relax.op.reshape(parts.editor.emit(norm, "normalized"), rows.ty.shape)
+
+
+def _is_row(extent: Any) -> bool:
+    return isinstance(extent, int) and 0 < extent <= LONGEST_ROW
+
+
+def _affine(size: int) -> tuple[relax.Expr, relax.Expr]:
+    return constant_of(np.ones(size, "float32")), constant_of(np.zeros(size, "float32"))
+
+
+REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [
+    (("relax.multiply", "relax.divide"), recognize_norm),
+]

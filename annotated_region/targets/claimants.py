@@ -1,0 +1,81 @@
+"""Which of the given targets would lose something if a single op stood in the place of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from annotated_region.targets.asking import refusal_by_rule
+from annotated_region.targets.backend import backend_of
+from annotated_region.targets.matching import ops_of_pattern
+from annotated_region.targets.op_view import OpView
+from annotated_region.targets.rules import Pattern, patterns_of
+
+__all__ = ["Claimants"]
+
+ARITHMETIC = frozenset(f"relax.{name}" for name in ("add", "subtract", "multiply", "divide"))
+
+
+@dataclass(frozen=True, slots=True)
+class Claimants:
+    """The targets that a module is prepared for.
+
+    Attributes
+    ----------
+    targets
+        Their names; none means that it is not known who will be asked.
+    """
+
+    targets: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(targets: Sequence[str]) -> Claimants:
+        """Given by name, once or several times.
+
+        Raises
+        ------
+        UnknownTargetError
+            A target has no rule, pattern or backend.
+        """
+        names = dict.fromkeys([targets] if isinstance(targets, str) else targets)
+        for name in names:
+            backend_of(name)
+        return Claimants(tuple(names))
+
+    def lose(self, whole: OpView, parts: Sequence[OpView], place: str) -> bool:
+        """Whether a target declines `whole` but would claim one of the `parts`.
+
+        A part counts as claimed by a pattern if the pattern has an op other than arithmetic in common with
+        the parts, or nothing but arithmetic: whether it matches is not tried.
+
+        Parameters
+        ----------
+        whole
+            The one op.
+        parts
+            What computes the same now.
+        place
+            Where it stands, for the message of an error.
+
+        Raises
+        ------
+        RuleError
+            A rule failed.
+        """
+        return any(_loses(target, whole, parts, place) for target in self.targets)
+
+
+def _loses(target: str, whole: OpView, parts: Sequence[OpView], place: str) -> bool:
+    if not refusal_by_rule(target, whole, place):
+        return False
+    if any(not refusal_by_rule(target, part, place) for part in parts):
+        return True
+    names = {part.name for part in parts}
+    return any(_may_match(pattern, names) for pattern in patterns_of(target))
+
+
+def _may_match(pattern: Pattern, names: set[str]) -> bool:
+    ops = ops_of_pattern(pattern.pattern)
+    if ops is None:
+        return True
+    return not names.isdisjoint(ops.keys() - ARITHMETIC) or ops.keys() <= ARITHMETIC & names
