@@ -41,16 +41,16 @@ class Spelling:
         return self.name.split()[0]
 
 
-def _gelu(x: relax.Expr) -> np.ndarray:
-    return x * 0.5 * (1 + np.vectorize(math.erf, otypes="d")(x * math.sqrt(0.5)))
+def _gelu(x: np.ndarray) -> np.ndarray:
+    return np.asarray(x * 0.5 * (1 + np.vectorize(math.erf, otypes="d")(x * math.sqrt(0.5))))
 
 
 def _rms_norm(x: np.ndarray) -> np.ndarray:
-    return x / np.sqrt(np.mean(x**2, -1, keepdims=True) + 1e-5)
+    return np.asarray(x / np.sqrt(np.mean(x**2, -1, keepdims=True) + 1e-5))
 
 
 def _layer_norm(x: np.ndarray) -> np.ndarray:
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    return np.asarray((x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5))
 
 
 reference: dict[str, Compute] = {

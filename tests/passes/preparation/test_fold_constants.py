@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ op = relax.op
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-def of(numbers: float | Sequence[float] | np.ndarray, dtype: str = "float32") -> relax.Expr:
+def of(numbers: float | Sequence[Any] | np.ndarray | np.floating[Any], dtype: str = "float32") -> relax.Expr:
     """A constant; given its dtype, relax.const keeps 64 bits."""
     return relax.const(np.asarray(numbers).astype(dtype), dtype)
 
@@ -168,7 +169,7 @@ def test_an_approximated_call_folds_close_to_what_compiled_code_computes(call: r
     np.testing.assert_allclose(result, expected, rtol=3e-6, atol=3e-6)
 
 
-LONG = {
+LONG: dict[str, Callable[..., np.ndarray]] = {
     "exp": np.exp,
     "log": np.log,
     "sin": np.sin,
