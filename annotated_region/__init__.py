@@ -33,6 +33,7 @@ from annotated_region.extraction import (
     extract_hashed_functions,
     to_tuning_tasks,
 )
+from annotated_region.importing import Limits, from_onnx
 from annotated_region.op_info import OpInfo, infer_op_info, op_infos
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import explain, partition
@@ -69,6 +70,7 @@ __all__ = [
     "InvalidClaimError",
     "InvalidModuleError",
     "LeastCost",
+    "Limits",
     "LinkedExecutable",
     "MalformedAnnotationError",
     "MeasuredCost",
@@ -98,6 +100,7 @@ __all__ = [
     "infer_op_info",
     "extract_fused_functions",
     "extract_hashed_functions",
+    "from_onnx",
     "known_targets",
     "op_infos",
     "partition",

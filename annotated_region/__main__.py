@@ -5,8 +5,17 @@ from __future__ import annotations
 import sys
 
 from annotated_region.command_line.run import main
+from annotated_region.importing.isolation import start_server_here
 
-__all__ = ["main"]
+__all__ = ["main", "program"]
+
+
+def program() -> int:
+    """Run the program in a process that begins with it."""
+    # TVM is loaded and nothing has run yet: the cheapest moment for the process that reads models.
+    start_server_here()
+    return main()
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

@@ -40,7 +40,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    mod = read_model(options.model)
+    mod = read_model(options.model, options.limits)
     inputs = _inputs(mod)
     partitioned = partition(
         mod, options.targets, policy_of(options), prepare=options.prepare, cross_compile=options.cross_compile

@@ -26,7 +26,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.output.suffix.lower() not in (".svg", ".html"):
         raise DrawingError(f"{options.output} ends neither in .svg nor in .html")
     report = explain(
-        read_model(options.model),
+        read_model(options.model, options.limits),
         options.targets,
         policy_of(options),
         prepare=options.prepare,

@@ -25,7 +25,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     report = explain(
-        read_model(options.model),
+        read_model(options.model, options.limits),
         options.targets,
         policy_of(options),
         prepare=options.prepare,

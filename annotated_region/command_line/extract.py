@@ -19,8 +19,9 @@ from rich.text import Text
 
 from annotated_region.command_line.command import Command, console
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.options import complete_files
+from annotated_region.command_line.options import add_limits_argument, complete_files
 from annotated_region.extraction import FusedFunction, extract_hashed_functions
+from annotated_region.importing.limits import Limits
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 
 __all__ = ["COMMAND", "statistics_of"]
@@ -31,6 +32,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "models", nargs="+", metavar="model", help="ONNX files, or Relax modules as TVMScript"
     )
     complete_files(models)
+    add_limits_argument(parser)
     parser.add_argument(
         "--top", type=int, default=15, metavar="N", help="how many functions to list (default: 15)"
     )
@@ -52,7 +54,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     names = _names(options.models)
-    models = [(name, partial(load, path, options.prepare)) for name, path in names.items()]
+    models = [(name, partial(load, path, options.prepare, options.limits)) for name, path in names.items()]
     with _executor(options.jobs) as executor:
         found = extract_hashed_functions(models, executor=executor, progress=sys.stderr.isatty())
     statistics = statistics_of(found, list(names))
@@ -65,9 +67,9 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def load(path: str, prepare: bool) -> tvm.IRModule:
+def load(path: str, prepare: bool, limits: Limits | None = None) -> tvm.IRModule:
     """The module in a file, ready for inference."""
-    mod = read_model(path)
+    mod = read_model(path, limits)
     return PrepareForInference()(mod) if prepare else mod
 
 

@@ -8,16 +8,19 @@ from collections.abc import Callable
 import shtab
 
 from annotated_region.costs import CostModel, MeasuredCost, RooflineCost, UnitCost
+from annotated_region.errors import ModelError
+from annotated_region.importing.limits import Limits
 from annotated_region.policies.least_cost import LeastCost
 from annotated_region.policies.policy import Policy, Priority
 
-__all__ = ["add_placement_arguments", "complete_files", "policy_of"]
+__all__ = ["add_limits_argument", "add_placement_arguments", "complete_files", "policy_of"]
 
 
 def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the targets, and how conflicts between targets are settled."""
     model = parser.add_argument("model", help="an ONNX file (.onnx), or a Relax module as TVMScript (.py)")
     complete_files(model)
+    add_limits_argument(parser)
     parser.add_argument(
         "--targets",
         required=True,
@@ -48,6 +51,18 @@ def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_limits_argument(parser: argparse.ArgumentParser) -> None:
+    """What the process that reads the model may use."""
+    parser.add_argument(
+        "--limits",
+        type=_limits,
+        default=Limits(),
+        metavar="NAME=N[,NAME=N...]",
+        help="what reading the model may take: memory, time, and file, the size of the module that results "
+        "(default: memory=8G,time=300s,file=8G)",
+    )
+
+
 def complete_files(argument: argparse.Action) -> None:
     """Let shells offer files for an argument."""
     argument.complete = shtab.FILE  # type: ignore[attr-defined] # the documented way to tell shtab
@@ -58,6 +73,13 @@ def _names(text: str) -> list[str]:
     if not all(names):
         raise argparse.ArgumentTypeError(f"{text!r} is no list of names with commas between them")
     return names
+
+
+def _limits(text: str) -> Limits:
+    try:
+        return Limits.parse(text)
+    except ModelError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def policy_of(options: argparse.Namespace) -> Policy:

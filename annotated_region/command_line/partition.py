@@ -42,7 +42,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.output is not None and options.output.suffix not in (_LIBRARY, _SCRIPT):
         raise ModelError(f"{options.output} ends neither in {_LIBRARY} nor in {_SCRIPT}")
     partitioned = partition(
-        read_model(options.model),
+        read_model(options.model, options.limits),
         options.targets,
         policy_of(options),
         prepare=options.prepare,

@@ -22,6 +22,7 @@ import shtab
 from annotated_region._version import __version__
 from annotated_region.command_line import bench, draw, explain, extract, partition
 from annotated_region.command_line.command import Command
+from annotated_region.command_line.surroundings import printable, require_sane_threads
 from annotated_region.errors import AnnotatedRegionError
 
 __all__ = ["COMMANDS", "main"]
@@ -51,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
+        require_sane_threads()
         code: int = options.run(options)
         sys.stdout.flush()
     except AnnotatedRegionError as error:
@@ -71,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _failed(message: str, options: argparse.Namespace) -> int:
     if options.traceback:
         raise  # noqa: PLE0704 - called where an exception is handled
-    print(f"{PROGRAM}: error: {message}", file=sys.stderr)
+    print(f"{PROGRAM}: error: {printable(message)}", file=sys.stderr)
     return 1
 
 

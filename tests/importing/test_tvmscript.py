@@ -1,13 +1,17 @@
 """TVMScript files of strangers: modules are read as TVM prints them, and nothing in them runs."""
 
+import ast
+
 import hypothesis.strategies as st
 import pytest
 import tvm
 import tvm_ffi
 from hypothesis import given
+from tvm.script.parser.core import doc as tvm_parser
 
-from annotated_region.command_line.tvmscript import module_from_tvmscript
 from annotated_region.errors import ModelError
+from annotated_region.importing.tvmscript import module_from_tvmscript
+from annotated_region.importing.words import RELAX_WORDS
 from annotated_region.testing.graphs import SIX_OPS, TWO_RESOLUTIONS, module_of
 
 BODY = """
@@ -119,6 +123,90 @@ ATTACKS = {
     "a number without end": lambda _: script("y = R.const(9 ** 9 ** 9)"),
     "text without end": lambda _: script("y = 'a' * 999999999999"),
 }
+
+
+ATTACKS |= {
+    "a module called": lambda _: script("y = I.ir_module(R.ShapeExpr)"),
+    "a function made anew": lambda _: script("y = R.function(x)"),
+    "a function that infers a type": lambda _: script("pass", params=", f: R.Callable(derive_func='rpc.x')"),
+    "keywords of a dictionary": lambda _: script("y = R.Callable(**{'derive_func': 'rpc.x'})"),
+    "an attribute assigned": lambda _: script("cls = Module\n        cls.main = x"),
+    "an index assigned": lambda _: script("x[0] = x"),
+    "two decorators": lambda evil: script().replace("    @R.function", f"    @{evil}\n    @R.function"),
+    "an option of a decorator": lambda evil: script().replace("@R.function", f"@R.function(pure={evil})"),
+    "a name with underscores": lambda _: script("__builtins__ = x"),
+    "dunders in text": lambda _: script(shape='("x.__class__",)'),
+    "a default behind a star": lambda evil: script(params=f", *, y: R.Object = {evil}"),
+    "an assignment to a module": lambda evil: script().replace(
+        "    @R.function", "    y = I\n    @R.function"
+    ),
+    "a statement behind the imports": lambda evil: f"from tvm.script import ir as I; {evil}\n" + script(),
+    "a continued import": lambda evil: f"from tvm.script import ir as I, \\\n  relax\n{evil}\n" + script(),
+    "a with of something else": lambda _: script("with R.output(x):\n            pass"),
+    "print, which formats": lambda _: script("y = R.print(x, format='x')"),
+    "bytes": lambda _: script("y = b'x'"),
+    "a number of 70 bits": lambda _: script("y = R.const(1180591620717411303424)"),
+}
+
+# What `str.splitlines` takes for the end of a line and Python does not, and characters that print as nothing.
+UNSEEN = [
+    "\x00",
+    "\x07",
+    "\x0b",
+    "\x0c",
+    "\x1b",
+    "\x1c",
+    "\x1d",
+    "\x1e",
+    "\x85",
+    "\u2028",
+    "\u2029",
+    "\ufeff",
+    "\u202e",
+]
+
+
+@pytest.mark.parametrize("character", [*UNSEEN, "\r"], ids=ascii)
+@pytest.mark.parametrize("place", ["#{}n = {}\n", "# {} {}\n", "n = 'a{}' + {}\n", "{}{}\n"])
+def test_lines_end_where_python_ends_them(character, place, tmp_path):
+    """The guard once split lines as `str.splitlines` does, and took the second half for part of a comment."""
+    trace = tmp_path / "was_here"
+    text = place.format(character, EVIL.format(path=str(trace))) + script()
+    with pytest.raises(
+        ModelError, match=r"m\.py is not read: line 1 holds the character U\+00|U\+20|U\+FEFF"
+    ):
+        module_from_tvmscript(text, "m.py")
+    assert not trace.exists()
+
+
+def test_lines_may_end_as_on_other_systems():
+    text = FORMS["branches"].replace("\n", "\r\n")
+    expected = module_from_tvmscript(FORMS["branches"], "m.py")
+    assert tvm_ffi.structural_equal(module_from_tvmscript(text, "m.py"), expected)
+
+
+def test_tvm_gets_the_text_that_was_checked(monkeypatch):
+    """One text, one grammar: the tree that TVM makes of what it gets is the tree that was checked."""
+    given = []
+
+    def from_source(text, **_):
+        given.append(text)
+        return tvm.IRModule()
+
+    monkeypatch.setattr(tvm.script, "from_source", from_source)
+    source = "from tvm.script import ir as I  # as TVM prints it\n" + FORMS["symbolic shapes"]
+    module_from_tvmscript(source, "m.py")
+    checked = tvm_parser.parse(given[0])
+    original = tvm_parser.parse(FORMS["symbolic shapes"])
+    assert ast.dump(tvm_parser.from_doc(checked)) == ast.dump(tvm_parser.from_doc(original))
+
+
+@pytest.mark.parametrize("word", sorted(RELAX_WORDS))
+def test_each_word_is_one_that_tvm_has(word):
+    found = tvm.script.relax
+    for name in word.split("."):
+        found = getattr(found, name)
+    assert callable(found)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -1,0 +1,38 @@
+"""Guards the program and its terminal: numbers of threads that crash TVM, characters that terminals obey."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from annotated_region.errors import BackendUnavailableError
+
+__all__ = ["printable", "require_sane_threads"]
+
+_VARIABLES = ("TVM_NUM_THREADS", "OMP_NUM_THREADS")
+_ENOUGH_FOR_ANY_MACHINE = 1024
+
+
+def require_sane_threads(environment: Mapping[str, str] = os.environ) -> None:
+    """Check the variables that say how many threads TVM starts, which it believes whatever they say.
+
+    Raises
+    ------
+    BackendUnavailableError
+        One of them asks for more threads than any machine has use for, which ends in SIGSEGV.
+    """
+    for name in _VARIABLES:
+        number = environment.get(name, "").strip()
+        if number.isdecimal() and int(number[:9]) > _ENOUGH_FOR_ANY_MACHINE:
+            raise BackendUnavailableError(
+                f"{name} asks for {number[:9]} threads; "
+                f"set it to {_ENOUGH_FOR_ANY_MACHINE} at most, or unset it"
+            )
+
+
+def printable(text: str) -> str:
+    """The text with escapes for what a terminal would obey: names come from files of strangers."""
+    return "".join(
+        character if character.isprintable() or character == "\n" else ascii(character)[1:-1]
+        for character in text
+    )

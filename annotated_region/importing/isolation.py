@@ -1,0 +1,234 @@
+"""Imports a model in a process of its own, with limits, and takes the module back as data.
+
+    this process ---- job, file, pipe ---> server (TVM loaded, no model seen)
+         ^                                    | fork
+         |                                    v
+         +------ module as bytes, pipe -- child (confined, one model, then it ends)
+
+Loading TVM takes more than a second, so one process loads it and forks a child for each model, in
+milliseconds. It starts with the first model that is imported, or, where a program has just begun and
+nothing has run yet, as a fork of that program (`start_server_here`), which costs next to nothing. It ends
+with the process that uses it.
+
+A child that crashes, hangs or eats memory is an error with the model's name. The clock is this process's:
+when the time is up, the server kills the child and all that the child has started.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import tvm
+
+from annotated_region.errors import ModelError
+from annotated_region.importing.limits import Limits
+from annotated_region.importing.reading import DEFECT, OUT_OF_MEMORY, module_of
+from annotated_region.importing.server import KILL, LARGEST_JOB, READY, forked_server
+
+__all__ = ["Job", "import_isolated", "start_server_here"]
+
+_PART = 2**20
+_START_SECONDS = 120.0
+_ROOT = str(Path(__file__).parents[2])
+_PROGRAM = (
+    "import sys; from annotated_region.importing.server import load, serve; load(); serve(int(sys.argv[1]))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One model to import.
+
+    Attributes
+    ----------
+    kind
+        What the file holds; a key of `annotated_region.importing.reading.READERS`.
+    name
+        What messages call it.
+    folder
+        Where its external data lies.
+    options
+        More arguments of the reader, as JSON can say them.
+    """
+
+    kind: str
+    name: str
+    folder: str
+    options: Mapping[str, Any]
+
+
+def import_isolated(job: Job, file: int, limits: Limits) -> tvm.IRModule:
+    """The module in the file with this descriptor, imported in a child.
+
+    Raises
+    ------
+    ModelError
+        The file holds no such module, or the child crashed or came upon a limit.
+    """
+    with _Server.lock:
+        server = _Server.current()
+        try:
+            answered = server.run(job, file, limits)
+        except ModelError:
+            raise
+        except ConnectionError as error:
+            server.stop()
+            raise ModelError(f"{job.name} cannot be imported: the process for that has ended") from error
+        except BaseException:
+            # Whatever interrupted it: a child that nobody waits for shall not go on.
+            server.stop()
+            raise
+    return module_of(answered, job.name)
+
+
+def start_server_here() -> None:
+    """Fork the server of later imports from this process, which has loaded TVM and has not used it yet."""
+    with _Server.lock:
+        _Server.instance = _Server.forked()
+
+
+@dataclass(slots=True)
+class _Server:
+    """The connection of this process to its server."""
+
+    connection: socket.socket
+    owner: int
+    program: subprocess.Popen[bytes] | None
+
+    lock: ClassVar[threading.RLock] = threading.RLock()
+    instance: ClassVar[_Server | None] = None
+
+    @staticmethod
+    def current() -> _Server:
+        """The server of this very process: one that a parent left behind answers the parent."""
+        found = _Server.instance
+        if found is None or found.owner != os.getpid():
+            found = _Server.instance = _Server.spawned()
+        return found
+
+    @staticmethod
+    def forked() -> _Server:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if os.fork() == 0:
+            forked_server(theirs, ours)
+        theirs.close()
+        return _Server(ours, os.getpid(), None).ready()
+
+    @staticmethod
+    def spawned() -> _Server:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        paths = [_ROOT, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        with theirs:
+            # -P: a folder full of strangers' files is no place to import from.
+            program = subprocess.Popen(
+                [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"},
+                start_new_session=True,
+            )
+        server = _Server(ours, os.getpid(), program)
+        atexit.register(server.stop)
+        return server.ready()
+
+    def ready(self) -> _Server:
+        """This server once it has loaded what it needs."""
+        readable, *_ = select.select([self.connection], [], [], _START_SECONDS)
+        if not readable or self.connection.recv(len(READY)) != READY:
+            self.stop()
+            raise ModelError("the process that imports models did not start; isolated=False does without it")
+        return self
+
+    def stop(self) -> None:
+        """Hang up; the server ends, and its child with it."""
+        self.connection.close()
+        if self.owner != os.getpid():
+            return
+        if self.program is not None:
+            self.program.wait()
+            atexit.unregister(self.stop)
+        if _Server.instance is self:
+            _Server.instance = None
+
+    def run(self, job: Job, file: int, limits: Limits) -> bytearray:
+        """What the child of a job answers."""
+        end = time.monotonic() + limits.time
+        message = json.dumps({"limits": asdict(limits), **asdict(job)}).encode()
+        if len(message) >= LARGEST_JOB:
+            raise ModelError(f"the options for {job.name} are too long")
+        answered = bytearray()
+        pipe, others = os.pipe()
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PART)
+        try:
+            try:
+                socket.send_fds(self.connection, [message], [file, others])
+            finally:
+                os.close(others)
+            problem = _receive(pipe, answered, end, limits)
+        finally:
+            os.close(pipe)
+        status = self._status(end, kill=problem is not None)
+        if problem is None and os.WIFEXITED(status) and os.WEXITSTATUS(status) == 1:
+            raise RuntimeError(bytes(answered.rpartition(DEFECT)[2]).decode("utf-8", "replace"))
+        problem = problem or _problem_of(status, limits)
+        if problem:
+            raise ModelError(f"{job.name} cannot be imported: {problem}")
+        return answered
+
+    def _status(self, end: float, kill: bool) -> int:
+        if kill or not select.select([self.connection], [], [], max(end - time.monotonic(), 0))[0]:
+            self.connection.send(KILL)
+        answer = self.connection.recv(LARGEST_JOB)
+        if not answer:
+            raise ConnectionResetError
+        status: int = json.loads(answer)
+        return status
+
+
+def _receive(pipe: int, answered: bytearray, end: float, limits: Limits) -> str | None:
+    """Read a pipe to its end; or say why that is not worth the while."""
+    while select.select([pipe], [], [], max(end - time.monotonic(), 0))[0]:
+        part = os.read(pipe, _PART)
+        if not part:
+            return None
+        answered += part
+        if len(answered) > limits.file:
+            return f"the module has more than {limits.file} bytes, the limit of file; see --limits"
+    return _too_long(limits)
+
+
+def _too_long(limits: Limits) -> str:
+    return f"it takes longer than {limits.time:g} seconds, the limit of time; see --limits"
+
+
+def _problem_of(status: int, limits: Limits) -> str | None:
+    """What a wait status says about a child that should have ended with 0."""
+    if status == 0:
+        return None
+    if os.WIFSIGNALED(status):
+        ending = signal.Signals(os.WTERMSIG(status))
+        if ending in (signal.SIGXCPU, signal.SIGKILL):
+            return _too_long(limits)
+        return (
+            f"TVM or onnx crashed on it ({ending.name}), which a malformed model or the limit of memory, "
+            f"{limits.memory} bytes, leads to; see --limits"
+        )
+    if os.waitstatus_to_exitcode(status) == OUT_OF_MEMORY:
+        return f"it takes more than {limits.memory} bytes, the limit of memory; see --limits"
+    return f"the process that read it ended with status {os.waitstatus_to_exitcode(status)}"

@@ -1,0 +1,85 @@
+"""`from_onnx`: TVM's importer for ONNX, in this process or in a confined one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tvm
+
+from annotated_region.importing.files import opened
+from annotated_region.importing.isolation import Job, import_isolated
+from annotated_region.importing.limits import Limits
+from annotated_region.importing.onnx_reader import module_from_model, module_from_onnx
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["from_onnx"]
+
+
+def from_onnx(
+    model: onnx.ModelProto | str | Path,
+    *,
+    isolated: bool = False,
+    limits: Limits | None = None,
+    **options: Any,
+) -> tvm.IRModule:
+    """The module of an ONNX model: TVM's importer, with checks before it.
+
+    Models of an opset before 13 are converted, weights become constants, and nodes that lack an input or read
+    a value that nothing has made yet are named.
+
+    Parameters
+    ----------
+    model
+        A model, or the path of a file. External data is looked for beside the file, and nowhere else.
+    isolated
+        Import in a process of its own, with limits, so that a model that crashes TVM, hangs or eats memory
+        is a `ModelError`; also check what the module may call. Use it for files of strangers. The first
+        call of a process takes a second or two longer, later ones milliseconds.
+    limits
+        Of the isolated process; `Limits()` if not given.
+    options
+        More arguments of ``tvm.relax.frontend.onnx.from_onnx``, such as ``shape_dict``; for an isolated
+        import, what JSON can say.
+
+    Raises
+    ------
+    ModelError
+        There is no such file, it holds no ONNX model, or TVM cannot import it.
+
+    Examples
+    --------
+    >>> import annotated_region as ar
+    >>> mod = ar.from_onnx("model.onnx", isolated=True)  # doctest: +SKIP
+    """
+    name = str(model) if isinstance(model, str | Path) else f"the model {model.graph.name!r}"
+    if not isolated and not isinstance(model, str | Path):
+        return module_from_model(model, name, options)
+    folder = os.path.abspath(Path(model).parent) if isinstance(model, str | Path) else ""
+    with _file_of(model) as file:
+        if isolated:
+            return import_isolated(Job("onnx", name, folder, options), file, limits or Limits())
+        with os.fdopen(os.dup(file), "rb") as content:
+            return module_from_onnx(content.read(), name, folder, options)
+
+
+@contextmanager
+def _file_of(model: onnx.ModelProto | str | Path) -> Iterator[int]:
+    """A descriptor of the model as a file, at its beginning."""
+    if isinstance(model, str | Path):
+        with opened(Path(model)) as file:
+            yield file
+        return
+    file = os.memfd_create("model.onnx")
+    try:
+        with os.fdopen(os.dup(file), "wb") as content:
+            content.write(model.SerializeToString())
+        os.lseek(file, 0, os.SEEK_SET)
+        yield file
+    finally:
+        os.close(file)

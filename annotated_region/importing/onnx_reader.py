@@ -1,0 +1,152 @@
+"""Reads ONNX models with TVM's importer, and checks before what the importer does not.
+
+TVM's importer takes nodes as they come: an input that is missing is a null pointer in its C++ (`Concat`,
+`Einsum`, `SequenceConstruct`), and a value that nothing has made yet is a `KeyError`. Here every node is held
+against the schema of its operator first, and against the values that stand before it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import tvm
+
+from annotated_region.errors import AnnotatedRegionError, ModelError
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["model_from_bytes", "module_from_model", "module_from_onnx"]
+
+_OLDEST_OPSET = 13  # TVM's importer reads older ones wrongly or not at all
+_OUT_OF_MEMORY = "std::bad_alloc"
+_DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+def module_from_onnx(content: bytes, name: str, folder: str, options: Mapping[str, Any]) -> tvm.IRModule:
+    """The module that an ONNX file describes.
+
+    Parameters
+    ----------
+    content
+        The file.
+    name
+        What messages call it.
+    folder
+        Where its external data lies.
+    options
+        More arguments of TVM's importer.
+
+    Raises
+    ------
+    ModelError
+        It is no ONNX model, or one that TVM cannot import.
+    MemoryError
+        There is not enough memory for it.
+    """
+    model = model_from_bytes(content, name)
+    import onnx  # noqa: PLC0415 - an extra
+
+    try:
+        onnx.load_external_data_for_model(model, folder)
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelError(f"the external data of {name} cannot be read: {_first_line(error)}") from error
+    return module_from_model(model, name, options)
+
+
+def model_from_bytes(content: bytes, name: str) -> onnx.ModelProto:
+    """The model in a file, without its external data."""
+    try:
+        import onnx  # noqa: PLC0415 - an extra that only ONNX files need
+        from google.protobuf.message import DecodeError  # noqa: PLC0415 - comes with onnx
+    except ImportError as error:
+        if not isinstance(error, ModuleNotFoundError):
+            # The library is there, and there is no room to load it into.
+            raise MemoryError from error
+        raise ModelError(f"{name} needs the package onnx: pip install 'annotated-region[onnx]'") from error
+    try:
+        return onnx.load_model_from_string(content)
+    except (DecodeError, ValueError) as error:
+        raise ModelError(f"{name} is no ONNX model: {error}") from error
+
+
+def module_from_model(model: onnx.ModelProto, name: str, options: Mapping[str, Any]) -> tvm.IRModule:
+    """The module that a model in memory describes; see `module_from_onnx`."""
+    from tvm.relax.frontend.onnx import from_onnx  # noqa: PLC0415 - needs onnx
+
+    if not model.graph.output:
+        raise ModelError(f"{name} is no ONNX model: it has no graph with outputs")
+    try:
+        modern = _modern(model)
+        _require_sound(modern, name)
+        with warnings.catch_warnings():
+            # What onnx.checker objects to; the importer goes on, and so do its messages.
+            warnings.simplefilter("ignore", UserWarning)
+            return from_onnx(modern, **{"keep_params_in_input": False, **options})
+    except (AnnotatedRegionError, MemoryError):
+        raise
+    except Exception as error:  # the importer raises whatever a malformed node leads to
+        if _OUT_OF_MEMORY in str(error):
+            raise MemoryError from error
+        raise ModelError(f"TVM cannot import {name}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model at an opset that TVM's importer knows."""
+    from onnx import version_converter  # noqa: PLC0415
+
+    opset = _opset(model)
+    return version_converter.convert_version(model, _OLDEST_OPSET) if opset < _OLDEST_OPSET else model
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return next((entry.version for entry in model.opset_import if entry.domain in _DEFAULT_DOMAINS), 0)
+
+
+def _require_sound(model: onnx.ModelProto, name: str) -> None:
+    """Raise `ModelError` for the first node that lacks an input."""
+    for problem in _problems(model.graph, frozenset(), _opset(model)):
+        raise ModelError(f"TVM cannot import {name}: {problem}")
+
+
+def _problems(graph: onnx.GraphProto, outer: frozenset[str], opset: int) -> Iterator[str]:
+    known = {value.name for value in graph.input} | {value.name for value in graph.initializer} | outer
+    known |= {value.values.name for value in graph.sparse_initializer}
+    for number, node in enumerate(graph.node):
+        where = f"node {node.name or number!r} ({node.op_type})"
+        unknown = [value for value in node.input if value and value not in known]
+        if unknown:
+            yield (
+                f"{where} reads {unknown[0]!r}, which nothing before it makes: the nodes form a cycle, "
+                "or stand in the wrong order"
+            )
+        yield from (f"{where} {lack}" for lack in _missing_inputs(node, opset))
+        for attribute in node.attribute:
+            inner = [attribute.g] if attribute.HasField("g") else attribute.graphs
+            for body in inner:
+                yield from _problems(body, frozenset(known), opset)
+        known.update(node.output)
+
+
+def _missing_inputs(node: onnx.NodeProto, opset: int) -> Iterator[str]:
+    """Inputs that the schema of an operator requires and a node does not have."""
+    from onnx import defs  # noqa: PLC0415
+
+    if node.domain not in _DEFAULT_DOMAINS or not defs.has(node.op_type, opset, node.domain):
+        return
+    schema = defs.get_schema(node.op_type, opset, "")
+    if len(node.input) > schema.max_input:
+        yield f"has {len(node.input)} inputs, and the operator takes {schema.max_input}"
+    kinds = defs.OpSchema.FormalParameterOption
+    for position, formal in enumerate(schema.inputs):
+        is_last = formal.option == kinds.Variadic
+        given = list(node.input[position:] if is_last else node.input[position : position + 1])
+        least = {kinds.Optional: 0, kinds.Single: 1}.get(formal.option, formal.min_arity)
+        if len(given) < least or (formal.option != kinds.Optional and not all(given)):
+            yield f"lacks its input {formal.name!r}"

@@ -1,0 +1,68 @@
+"""Reads one model, in this process or in a child: which reader for which kind, and what a child answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import tvm
+
+from annotated_region.errors import ModelError
+from annotated_region.importing.onnx_reader import module_from_onnx
+from annotated_region.importing.transport import packed, unpacked
+from annotated_region.importing.trust import require_harmless
+from annotated_region.importing.tvmscript import module_from_tvmscript
+
+__all__ = ["DEFECT", "OUT_OF_MEMORY", "READERS", "answer", "module_of"]
+
+OUT_OF_MEMORY = 3
+# The first byte of an answer says what follows: a module, a reason of the file's, or a traceback of ours.
+# The last one may come behind a part of a module, so the status of the child says that it did.
+_MODULE, _REFUSED, DEFECT = b"m", b"r", b"\0defect\0"
+
+
+def _tvmscript(content: bytes, name: str, _folder: str, _options: Mapping[str, Any]) -> tvm.IRModule:
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{name} is no TVMScript: {error}") from error
+    return module_from_tvmscript(text, name)
+
+
+READERS: dict[str, Callable[[bytes, str, str, Mapping[str, Any]], tvm.IRModule]] = {
+    "onnx": module_from_onnx,
+    "tvmscript": _tvmscript,
+}
+
+
+def answer(
+    kind: str, name: str, folder: str, options: Mapping[str, Any], file: int
+) -> Iterator[bytes | memoryview]:
+    """What a child sends back: a byte that says what follows, then a module or why there is none."""
+    try:
+        with os.fdopen(file, "rb") as opened:
+            content = opened.read()
+        mod = READERS[kind](content, name, folder, options)
+        require_harmless(mod, name)
+    except ModelError as error:
+        yield _REFUSED + str(error).encode("utf-8", "backslashreplace")
+        return
+    yield _MODULE
+    yield from packed(mod)
+
+
+def module_of(answered: bytearray, name: str) -> tvm.IRModule:
+    """The module that a child answered with.
+
+    Raises
+    ------
+    ModelError
+        It answered why there is none, or with a module that may do more than compute.
+    """
+    kind, content = bytes(answered[:1]), memoryview(answered)[1:]
+    if kind == _REFUSED:
+        raise ModelError(bytes(content).decode("utf-8"))
+    mod = unpacked(content)
+    require_harmless(mod, name)
+    return mod

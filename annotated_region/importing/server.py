@@ -1,0 +1,123 @@
+"""The process that imports models for another one: it loads TVM, and forks a confined child for each model.
+
+It talks over one socket of whole messages. A job comes as JSON, with descriptors of the model's file and of
+the pipe for the result; the answer is the child's wait status. ``kill`` ends the child early, a closed
+socket ends everything. The server itself opens no model, so nothing in one can reach the next.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from contextlib import suppress
+from typing import Any
+
+from annotated_region.importing.limits import Limits
+from annotated_region.importing.reading import DEFECT, OUT_OF_MEMORY, answer
+
+__all__ = ["KILL", "LARGEST_JOB", "READY", "forked_server", "load", "serve"]
+
+KILL, READY = b"kill", b"ready"
+LARGEST_JOB = 2**17
+
+
+def load() -> None:
+    """Load what children need, once for all of them."""
+    with suppress(ImportError):
+        import tvm.relax.frontend.onnx  # noqa: F401, PLC0415 - an extra, whose lack the child reports
+
+
+def serve(descriptor: int) -> None:
+    """Serve the process at the other end of a socket until it hangs up."""
+    with socket.socket(fileno=descriptor) as connection:
+        connection.send(READY)
+        while True:
+            message, descriptors, *_ = socket.recv_fds(connection, LARGEST_JOB, 2)
+            if not message:
+                return
+            if len(descriptors) == 2:
+                connection.send(json.dumps(_status_of(json.loads(message), descriptors, connection)).encode())
+
+
+def forked_server(connection: socket.socket, end_of_parent: socket.socket) -> None:
+    """Be the server, in a process that was just forked; does not return."""
+    status = 1
+    try:
+        os.setsid()
+        end_of_parent.close()
+        _forget_files(keep=connection.fileno())
+        serve(connection.detach())
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _forget_files(keep: int) -> None:
+    """Close what the parent had open, so that whoever reads its output sees the end when it ends."""
+    silent = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(silent, stream)
+    os.closerange(3, keep)
+    os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _status_of(job: dict[str, Any], descriptors: list[int], connection: socket.socket) -> int:
+    """Run a job in a child, and give the status that it ended with."""
+    file, pipe = descriptors
+    child = os.fork()
+    if child == 0:
+        connection.close()
+        _child(job, file, pipe)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    end = os.pidfd_open(child)
+    ends: list[Any] = [end, connection]
+    try:
+        readable, *_ = select.select(ends, [], [])
+        if end not in readable:
+            # Either the time is up, or whoever asked is gone.
+            _kill(child)
+            connection.recv(LARGEST_JOB)
+    finally:
+        os.close(end)
+    _, status = os.waitpid(child, 0)
+    return status
+
+
+def _kill(child: int) -> None:
+    # The group exists as soon as the child has called setsid.
+    for kill in (os.killpg, os.kill):
+        with suppress(ProcessLookupError):
+            kill(child, signal.SIGKILL)
+
+
+def _child(job: dict[str, Any], file: int, pipe: int) -> None:
+    status = 1
+    try:
+        os.setsid()
+        # Nothing may be written, and what Python would write is thrown away with this process.
+        sys.dont_write_bytecode = True
+        gc.disable()
+        Limits(**job.pop("limits")).confine()
+        for part in answer(file=file, **job):
+            _send(pipe, part)
+        status = 0
+    except MemoryError:
+        status = OUT_OF_MEMORY
+    finally:
+        # The parent says that this should not happen; without the text nobody could tell what did.
+        if status == 1:
+            _send(pipe, DEFECT + traceback.format_exc().encode("utf-8", "backslashreplace"))
+        os._exit(status)
+
+
+def _send(pipe: int, part: bytes | memoryview) -> None:
+    rest = memoryview(part)
+    while rest:
+        rest = rest[os.write(pipe, rest) :]

@@ -1,0 +1,202 @@
+"""Walks a module of a stranger before anything is built or run: what it may call, and what may not be in it.
+
+A syntax tree shows names; this looks at what they became. It goes through every function of a module, however
+it was read, and refuses
+
+1. packed functions, other than a few that are pure and known: TVM's runtime has functions that start
+   programs and load libraries, and any of them can be called by name;
+2. calls of C functions, inline code and the like inside of TensorIR functions;
+3. types that a named function infers;
+4. functions that claim to be a region's but lack their symbol;
+5. tensors that no machine can hold, whose size would wrap around, and nesting that recursion does not
+   survive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from annotated_region.errors import ModelError
+
+__all__ = ["require_harmless"]
+
+# What TVM's own lowering leaves where a shape is read and where a tensor is viewed under another shape.
+# Both compute from their arguments alone, and check them.
+_PURE_FUNCTIONS = frozenset({"vm.builtin.shape_of", "vm.builtin.reshape"})
+_CALLS_BY_NAME = frozenset({"relax.call_pure_packed", "relax.call_dps_packed", "relax.call_inplace_packed"})
+_REFUSED_OPS = frozenset(
+    {
+        "relax.assert_op",
+        "relax.call_builtin_with_ctx",
+        "relax.call_py_func",
+        "relax.call_tir_with_grad",
+        "relax.print",
+        "relax.vm.call_tir_dyn",
+    }
+)
+# Effects are numbered by tvm::tirx::CallEffectKind; up to this one a call computes and does no more.
+_PURE = 1
+_FOREIGN_CODE = frozenset(
+    {"tirx.call_llvm_pure_intrin", "tirx.call_pure_extern", "tirx.call_spirv_pure_glsl450", "tirx.address_of"}
+)
+_PRAGMAS = ("pragma_import", "pragma_debug", "import_")
+_MOST_BYTES = 2**46
+_DEEPEST = 64
+_MOST_FIELDS = 100_000
+
+
+def require_harmless(mod: tvm.IRModule, name: str) -> None:
+    """Check that a module computes with tensors, and does nothing else.
+
+    Parameters
+    ----------
+    mod
+        The module.
+    name
+        What messages call it.
+
+    Raises
+    ------
+    ModelError
+        It may do something else; the message names function, binding and what is called.
+
+    Notes
+    -----
+    O(size of the module). What kernels do with indices from tensors is not checked: whoever runs a model
+    trusts its values.
+    """
+    for global_var, func in sorted(mod.functions_items(), key=lambda item: item[0].name_hint):
+        function = global_var.name_hint
+        if isinstance(func, relax.Function):
+            objection = _in_relax(func)
+        elif isinstance(func, tirx.PrimFunc):
+            objection = _in_kernel(func)
+        else:
+            objection = f"it is a {type(func).__name__}, which runs what is not in the file"
+        if objection:
+            raise ModelError(f"{name} is not taken: in function {function!r}, {objection}")
+
+
+def _in_relax(func: relax.Function) -> str | None:
+    if func.attrs and "Codegen" in func.attrs and "global_symbol" not in func.attrs:
+        return "the attribute Codegen makes it a region's, but no global_symbol names it"
+    for place, expr in _expressions(func):
+        objection = _objection(expr)
+        if objection:
+            return f"{place}, {objection}"
+    return None
+
+
+def _expressions(func: relax.Function) -> Iterator[tuple[str, relax.Expr]]:
+    """Every expression of a function with the name of its binding, bodies of branches included."""
+    waiting: list[tuple[str, relax.Expr, int]] = [("its result", func, 0)]
+    while waiting:
+        place, expr, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise ModelError(
+                f"{place} lies in {_DEEPEST} branches, tuples or functions, one inside the other"
+            )
+        yield place, expr
+        waiting.extend((where or place, child, depth + 1) for where, child in _children(expr))
+
+
+def _children(expr: relax.Expr) -> Iterator[tuple[str | None, relax.Expr]]:
+    match expr:
+        case relax.Function():
+            yield from ((f"parameter {param.name!r}", param) for param in expr.params)
+            yield None, expr.body
+        case relax.SeqExpr():
+            for block in expr.blocks:
+                for binding in block.bindings:
+                    yield f"binding {binding.var.name!r}", binding.var
+                    yield f"binding {binding.var.name!r}", binding.value
+            yield "its result", expr.body
+        case relax.If():
+            yield from ((None, part) for part in (expr.cond, expr.true_branch, expr.false_branch))
+        case relax.Tuple():
+            yield from ((None, field) for field in expr.fields)
+        case tvm.ir.TupleGetItem():
+            yield None, expr.tuple_value
+        case tvm.ir.Call():
+            yield None, expr.op
+            yield from ((None, argument) for argument in expr.args)
+
+
+def _objection(expr: relax.Expr) -> str | None:
+    if isinstance(expr, relax.ExternFunc):
+        return _packed(str(expr.global_symbol))
+    if isinstance(expr, tvm.ir.Call) and isinstance(expr.op, tvm.ir.Op):
+        called = _called_by_op(expr)
+        if called:
+            return called
+    return None if expr.ty.is_missing() else _of_type(expr.ty)
+
+
+def _packed(name: str) -> str | None:
+    if name in _PURE_FUNCTIONS:
+        return None
+    known = ", ".join(sorted(_PURE_FUNCTIONS))
+    return f"it calls the packed function {name!r}; of these only {known} may be called"
+
+
+def _called_by_op(call: tvm.ir.Call) -> str | None:
+    name = call.op.name
+    if name in _REFUSED_OPS:
+        return f"it calls {name}, which runs what is not in the file"
+    if name in _CALLS_BY_NAME and not isinstance(call.args[0], relax.ExternFunc | tvm.ir.GlobalVar):
+        return f"it calls {name} with a function that is no name"
+    return None
+
+
+def _of_type(ty: tvm.ir.Type) -> str | None:
+    waiting, seen = [(ty, 0)], 0
+    while waiting:
+        each, depth = waiting.pop()
+        seen += 1
+        if depth > _DEEPEST or seen > _MOST_FIELDS:
+            return f"its type has more than {_DEEPEST} tuples, one inside the other, or {_MOST_FIELDS} fields"
+        match each:
+            case relax.TupleType():
+                waiting.extend((field, depth + 1) for field in each.fields)
+            case relax.FuncType():
+                if each.derive_func is not None:
+                    return "a named function infers its type"
+                waiting.extend((part, depth + 1) for part in (*(each.params or ()), each.ret))
+            case relax.TensorType():
+                objection = _of_shape(each)
+                if objection:
+                    return objection
+    return None
+
+
+def _of_shape(ty: relax.TensorType) -> str | None:
+    """What the known extents and the constant factors of the others make: not more than a machine holds."""
+    size = 1
+    for extent in ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else ():
+        for factor in (extent.a, extent.b) if isinstance(extent, tirx.Mul) else (extent,):
+            size *= max(int(factor), 1) if isinstance(factor, tirx.IntImm) else 1
+    return f"a tensor of at least {size} elements is larger than any machine" if size > _MOST_BYTES else None
+
+
+def _in_kernel(func: tirx.PrimFunc) -> str | None:
+    found: list[str] = []
+
+    def call(node: tvm.ir.Call) -> None:
+        if isinstance(node.op, tvm.ir.Op) and not _is_pure(node.op):
+            found.append(f"it calls {node.op.name}, which may run what is not in the file")
+
+    def annotation(node: tirx.AttrStmt) -> None:
+        if str(node.attr_key).startswith(_PRAGMAS):
+            found.append(f"the annotation {node.attr_key!r} brings code along")
+
+    tvm_ffi.structural_walk(func.body, [(tvm.ir.Call, call), (tirx.AttrStmt, annotation)])
+    return found[0] if found else None
+
+
+def _is_pure(op: tvm.ir.Op) -> bool:
+    effect = op.get_attr("TCallEffectKind")
+    return effect is not None and int(effect) <= _PURE and op.name not in _FOREIGN_CODE
