@@ -19,6 +19,7 @@ __all__ = [
     "InvalidClaimError",
     "InvalidModuleError",
     "MalformedAnnotationError",
+    "MeasurementWarning",
     "ModelError",
     "OpInfoError",
     "OverlappingRegionsError",
@@ -107,6 +108,10 @@ class RegionRejectedWarning(UserWarning):
 
 class CacheWarning(UserWarning):
     """Something in the cache folder, or the folder itself, cannot be believed, and is not used."""
+
+
+class MeasurementWarning(UserWarning):
+    """A time could not be measured, was too unsteady to be relied on, or cannot be kept."""
 
 
 class SlowBackendWarning(UserWarning):

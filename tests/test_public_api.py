@@ -11,6 +11,7 @@ NAMES = [
     "Device",
     "FusedFunction",
     "MeasuredCost",
+    "MeasurementWarning",
     "RooflineCost",
     "UnitCost",
     "AnnotatedRegion",

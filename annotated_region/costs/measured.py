@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 import platform
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -19,12 +20,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tvm import relax
 
+from annotated_region.costs import timing
 from annotated_region.costs.model import HOST, CostUnit
 from annotated_region.costs.store import CostStore, default_path
-from annotated_region.costs.timing import Timed, time_copy, time_together
+from annotated_region.costs.timing import Time, Timed, time_copy, time_together
 from annotated_region.costs.work import size_of
 from annotated_region.dataflow.graph import DataflowGraph
-from annotated_region.errors import AnnotatedRegionError
+from annotated_region.errors import (
+    AnnotatedRegionError,
+    MeasurementWarning,
+    ModelError,
+    RegionRejectedError,
+)
 from annotated_region.functions.external import computing_nodes, external_function
 from annotated_region.regions.members import Members, largest_composites
 from annotated_region.targets.backend import backend_of
@@ -37,31 +44,45 @@ _CARE = 3
 _COPY_SIZES = (1 << 14, 1 << 22)
 # What stays of a unit's time at least, however much of it entering and leaving its region seems to cost.
 _LEAST_SHARE = 0.05
+_REFUSED = Time(math.inf, 0.0)
 
 
 class MeasuredCost:
     """Costs as measured on this machine.
 
-    A unit's time is the median of interleaved runs of a module that holds nothing else, less what
+    A unit's time is the least of interleaved runs of a module that holds nothing else, less what
     entering a region costs and less the crossings of its own values: those are charged by the
     objective wherever they really happen. Times are kept in an SQLite file under the structural hash
     of the unit, the content of its constants, the target, the versions of TVM and of the target's
     library, the processor and the number of threads. An interrupted measurement resumes where it was;
-    several processes may share the file.
+    several processes may share the file. To drop the times, remove it.
+
+    What is not kept: times that stay unsteady in repeated rounds, as on a busy machine, and failures. A unit
+    that its target refuses costs infinity for as long as this object lives, and so does one that the
+    compiler refuses.
 
     Parameters
     ----------
     path
         The file; by default one in the user's own cache folder.
     rounds
-        How many interleaved rounds of runs the median is taken of.
+        How many interleaved rounds of runs the least is taken of.
     progress
         Whether to show a progress bar with the remaining time while measuring, on a terminal's stderr.
 
     Raises
     ------
     ModelError
-        The file is no cost database.
+        The file is no cost database, or cannot be opened.
+
+    Warns
+    -----
+    MeasurementWarning
+        Some times are unsteady, a unit could not be compiled, or the file cannot be written.
+
+    Notes
+    -----
+    Where the compiler works for no unit of a target at all, the questions raise its `BuildError`.
     """
 
     def __init__(self, path: str | Path | None = None, rounds: int = 5, progress: bool = True) -> None:
@@ -78,14 +99,15 @@ class MeasuredCost:
             return 0.0
         smallest = Timed(target, _smallest())
         key = f"launch {_surroundings(target)}"
-        return self._remembered(key, target, lambda: _times([smallest], self.rounds)[0])
+        return self._remembered(key, target, lambda: time_together([smallest], self.rounds)[0])
 
     def compute(self, target: str, unit: CostUnit) -> float:
         """See `CostModel`; infinite if the target refuses to build the unit."""
         timed = _timed(target, unit)
         if timed is None:
             return 0.0
-        seconds = self._remembered(_key(timed), target, lambda: _times([timed], self.rounds)[0])
+        self._measure([timed], self.rounds)
+        seconds = self._known[_key(timed)]
         if target == HOST or math.isinf(seconds):
             return seconds
         entering = sum(self.transfer(size_of(param.ty), HOST, target) for param in timed.func.params)
@@ -122,13 +144,37 @@ class MeasuredCost:
         missing = [(key, unit) for key, unit in distinct.items() if self._look_up(key) is None]
         with self._progress(len(missing)) as advance:
             for batch in (missing[first : first + _BATCH] for first in range(0, len(missing), _BATCH)):
-                times = _times([unit for _key, unit in batch], rounds)
-                self._keep(
-                    {key: (seconds, unit.target) for (key, unit), seconds in zip(batch, times, strict=True)}
-                )
+                times = self._times([unit for _key, unit in batch], rounds)
+                self._keep({key: (time, unit.target) for (key, unit), time in zip(batch, times, strict=True)})
                 advance(len(batch))
 
-    def _remembered(self, key: str, target: str, measure: Callable[[], float]) -> float:
+    def _times(self, units: Sequence[Timed], rounds: int) -> list[Time]:
+        """The time of each unit; infinite where its target or the compiler refuses it."""
+        try:
+            return list(time_together(units, rounds))
+        except AnnotatedRegionError as error:
+            if len(units) == 1:
+                self._tell_refusal(units[0], error)
+                return [_REFUSED]
+        # One unit that its target refuses spoils the batch: find out which.
+        return [time for unit in units for time in self._times([unit], rounds)]
+
+    def _tell_refusal(self, unit: Timed, error: AnnotatedRegionError) -> None:
+        """Tell what failed besides a target's own refusal; if nothing of the target works, raise that.
+
+        Raises
+        ------
+        AnnotatedRegionError
+            Not even the smallest unit of the target can be built and run.
+        """
+        if isinstance(error, RegionRejectedError) or unit.target == HOST:
+            return
+        time_together([Timed(unit.target, _smallest())], 1)
+        _tell(
+            f"a unit of target {unit.target!r} could not be measured, and counts as refused for now: {error}"
+        )
+
+    def _remembered(self, key: str, target: str, measure: Callable[[], Time]) -> float:
         known = self._look_up(key)
         if known is None:
             self._keep({key: (measure(), target)})
@@ -140,12 +186,24 @@ class MeasuredCost:
             stored = self.store.get(key)
             if stored is None:
                 return None
-            self._known[key] = stored
+            self._known[key] = stored.seconds
         return self._known[key]
 
-    def _keep(self, measured: Mapping[str, tuple[float, str]]) -> None:
-        self._known |= {key: seconds for key, (seconds, _target) in measured.items()}
-        self.store.put(measured)
+    def _keep(self, measured: Mapping[str, tuple[Time, str]]) -> None:
+        """Know some times, and keep those that are worth it."""
+        self._known |= {key: time.seconds for key, (time, _target) in measured.items()}
+        finite = {key: each for key, each in measured.items() if each[0] is not _REFUSED}
+        steady = {key: each for key, each in finite.items() if each[0].is_steady}
+        if len(steady) < len(finite):
+            _tell(
+                f"times of {len(finite) - len(steady)} of {len(finite)} units differ by more than "
+                f"{timing.WIDEST_SPREAD:.0%} from run to run; they are used now and not kept. Measure "
+                "again when the machine has less to do"
+            )
+        try:
+            self.store.put(steady)
+        except ModelError as error:
+            _tell(f"times of {len(steady)} units are used now and not kept: {error}")
 
     @contextmanager
     def _progress(self, total: int) -> Iterator[Callable[[int], None]]:
@@ -160,15 +218,8 @@ class MeasuredCost:
             yield lambda done: bar.advance(task, done)
 
 
-def _times(units: Sequence[Timed], rounds: int) -> list[float]:
-    """Seconds of each unit; infinite where its target refuses it."""
-    try:
-        return time_together(units, rounds)
-    except AnnotatedRegionError:
-        if len(units) == 1:
-            return [math.inf]
-    # One unit that its target refuses spoils the batch: find out which.
-    return [seconds for unit in units for seconds in _times([unit], rounds)]
+def _tell(message: str) -> None:
+    warnings.warn(message, MeasurementWarning, stacklevel=2)
 
 
 def _timed(target: str, unit: CostUnit) -> Timed | None:

@@ -8,27 +8,41 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from annotated_region.cache import cache_folder
+from annotated_region.costs.timing import Time
 from annotated_region.errors import ModelError
 
 __all__ = ["CostStore", "default_path"]
 
+# An earlier form of this file, without spreads, was called `measured`; nothing of it is used.
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS measured (
+CREATE TABLE IF NOT EXISTS times (
     key TEXT PRIMARY KEY,
-    seconds REAL NOT NULL CHECK (seconds >= 0),
+    seconds REAL NOT NULL CHECK (seconds >= 0 AND seconds < 9e999),
+    spread REAL NOT NULL CHECK (spread >= 0),
     what TEXT NOT NULL
 )
 """
 _BUSY_SECONDS = 30.0
+# What SQLite says of files that are something else; all other errors have to do with the file's surroundings.
+_FOREIGN = frozenset((sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR))
 
 
 def default_path() -> Path:
-    """The user's own file, in a folder that nobody else can read."""
-    return cache_folder() / "costs.sqlite3"
+    """The user's own file, in a folder that nobody else can read.
+
+    Raises
+    ------
+    ModelError
+        The user has no home, and ``XDG_CACHE_HOME`` is not set.
+    """
+    try:
+        return cache_folder() / "costs.sqlite3"
+    except RuntimeError as error:
+        raise ModelError(f"there is no folder for the cost database ({error}); set XDG_CACHE_HOME") from error
 
 
 class CostStore:
-    """Seconds by key. What is in the file is data: numbers and labels, nothing that is run.
+    """Times by key. What is in the file is data: numbers and labels, nothing that is run.
 
     Parameters
     ----------
@@ -38,41 +52,60 @@ class CostStore:
     Raises
     ------
     ModelError
-        The file is no cost database.
+        The file is no cost database, or cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            is_folder = path.is_dir()
+        except (OSError, ValueError) as error:
+            raise ModelError(f"the cost database {str(path)!r} cannot be made: {error}") from error
+        if is_folder:
+            raise ModelError(f"the cost database {path} is a folder; remove it, or name another file")
         with self._connected() as connection:
             connection.execute(_SCHEMA)
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
         """A connection for one transaction: kept short, so that processes take turns."""
-        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS)
+        connection: sqlite3.Connection | None = None
         try:
+            connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS)
             with connection:
                 yield connection
         except sqlite3.DatabaseError as error:
-            raise ModelError(
-                f"{self.path} is no cost database ({error}); remove it, or name another file"
-            ) from error
+            raise ModelError(self._complaint(error)) from error
         finally:
-            connection.close()
+            if connection is not None:
+                connection.close()
 
-    def get(self, key: str) -> float | None:
-        """The seconds measured under `key`; None if there are none."""
+    def _complaint(self, error: sqlite3.DatabaseError) -> str:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code in _FOREIGN:
+            return f"{self.path} is no cost database ({error}); remove it, or name another file"
+        return f"the cost database {self.path} cannot be used now: {error}"
+
+    def get(self, key: str) -> Time | None:
+        """The time measured under `key`; None if there is none."""
         with self._connected() as connection:
-            row = connection.execute("SELECT seconds FROM measured WHERE key = ?", (key,)).fetchone()
+            row = connection.execute("SELECT seconds, spread FROM times WHERE key = ?", (key,)).fetchone()
         if row is None:
             return None
-        if not isinstance(row[0], float | int) or not row[0] >= 0:
-            raise ModelError(f"{self.path} holds {row[0]!r} where seconds should stand; remove it")
-        return float(row[0])
+        for number in row:
+            if not isinstance(number, float | int) or not 0 <= number < float("inf"):
+                raise ModelError(f"{self.path} holds {number!r} where seconds should stand; remove it")
+        return Time(float(row[0]), float(row[1]))
 
-    def put(self, measured: Mapping[str, tuple[float, str]]) -> None:
-        """Keep (seconds, what was measured) by key; what another process measured meanwhile stays."""
-        rows = [(key, seconds, what) for key, (seconds, what) in measured.items()]
+    def put(self, measured: Mapping[str, tuple[Time, str]]) -> None:
+        """Keep (time, what was measured) by key; what another process measured meanwhile stays.
+
+        Raises
+        ------
+        ModelError
+            The file cannot be written.
+        """
+        rows = [(key, time.seconds, time.spread, what) for key, (time, what) in measured.items()]
         with self._connected() as connection:
-            connection.executemany("INSERT OR IGNORE INTO measured VALUES (?, ?, ?)", rows)
+            connection.executemany("INSERT OR IGNORE INTO times VALUES (?, ?, ?, ?)", rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,14 @@ from annotated_region.compilation.executable import compile_module
 from annotated_region.costs.model import HOST
 from annotated_region.costs.work import extents
 
-__all__ = ["Timed", "time_copy", "time_together"]
+__all__ = ["Time", "Timed", "time_copy", "time_together"]
 
 # One sample runs a unit until this much time has passed, so that short units are above the clock's noise.
 _SAMPLE_SECONDS = 2e-3
+# A time is steady if a quarter of its samples came within this share of the least.
+WIDEST_SPREAD = 0.25
+# What is not steady is measured again, in as many more rounds each time.
+REPEATS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +33,40 @@ class Timed:
     func: relax.Function
 
 
-def time_together(units: Sequence[Timed], rounds: int) -> list[float]:
-    """Median seconds of each unit.
+@dataclass(frozen=True, slots=True)
+class Time:
+    """A measured time.
+
+    Attributes
+    ----------
+    seconds
+        The least of the samples: whatever else the machine does makes a sample longer, never shorter.
+    spread
+        By how much the sample at the lower quartile (the second least at least) is longer, as a share of the
+        least. Small if the least was met several times, and large if it was luck or the machine is busy.
+    """
+
+    seconds: float
+    spread: float
+
+    @staticmethod
+    def of(samples: Sequence[float]) -> Time:
+        """The time that some samples tell; one sample alone has no spread."""
+        ordered = sorted(samples)
+        witness = ordered[min(max(1, len(ordered) // 4), len(ordered) - 1)]
+        return Time(ordered[0], (witness - ordered[0]) / ordered[0])
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether it is worth keeping."""
+        return self.spread <= WIDEST_SPREAD
+
+
+def time_together(units: Sequence[Timed], rounds: int) -> list[Time]:
+    """The time of each unit.
 
     The units run in `rounds` interleaved rounds, whatever their targets, so that a change of the
-    machine's speed falls on all of them.
+    machine's speed falls on all of them. Those whose times are not steady run in more rounds.
 
     Raises
     ------
@@ -44,11 +76,18 @@ def time_together(units: Sequence[Timed], rounds: int) -> list[float]:
     runs = _runs(units)
     for run in runs:
         run()
+    return _times(runs, rounds)
+
+
+def _times(runs: Sequence[Callable[[], object]], rounds: int) -> list[Time]:
     samples: list[list[float]] = [[] for _ in runs]
-    for _round in range(rounds):
-        for number, run in enumerate(runs):
-            samples[number].append(_sample(run))
-    return [statistics.median(times) for times in samples]
+    unsteady = list(range(len(runs)))
+    for _repeat in range(1 + REPEATS):
+        for _round in range(rounds):
+            for number in unsteady:
+                samples[number].append(_sample(runs[number]))
+        unsteady = [number for number in unsteady if not Time.of(samples[number]).is_steady]
+    return [Time.of(times) for times in samples]
 
 
 def _runs(units: Sequence[Timed]) -> list[Callable[[], object]]:
@@ -62,11 +101,11 @@ def _runs(units: Sequence[Timed]) -> list[Callable[[], object]]:
     return [runs[number] for number in range(len(units))]
 
 
-def time_copy(size: int, rounds: int = 9) -> float:
-    """Median seconds to copy `size` bytes within this machine's memory."""
+def time_copy(size: int, rounds: int = 9) -> Time:
+    """The time that copying `size` bytes within this machine's memory takes."""
     source = np.zeros(size, np.uint8)
     target = np.ones(size, np.uint8)
-    return statistics.median(_sample(lambda: np.copyto(target, source)) for _round in range(rounds))
+    return _times([lambda: np.copyto(target, source)], rounds)[0]
 
 
 def _sample(run: Callable[[], object]) -> float:

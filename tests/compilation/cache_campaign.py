@@ -2,8 +2,9 @@
 
     python tests/compilation/cache_campaign.py --damages 100 --processes 20 --seed 0
 
-Each damage hits one entry of a cache that holds the runtime of dnnl and the unit of a small model. The next
-build has to tell it (unless the entry is merely gone), to compile it anew and to give the right answer.
+Each damage hits one of two entries: of a source that is compiled once, and of a unit that is linked with
+it. The next build has to tell it (unless the entry is merely gone), to compile it anew, once, and to give
+the right answer. The builds at once are of a region on dnnl, whose runtime is compiled once.
 """
 
 from __future__ import annotations
@@ -20,17 +21,12 @@ from pathlib import Path
 
 import numpy as np
 import tvm
-from cache_damage import DAMAGES
+from cache_damage import DAMAGES, Compiler, answer
 from tvm import relax
 from tvm.relax import op
 
 import annotated_region as ar
 from annotated_region.cache import cache_folder
-
-COMPILER = """#!/bin/sh
-for word; do [ "$word" = -c ] && echo compiled >> {log}; done
-exec g++ "$@"
-"""
 
 
 def model() -> tvm.IRModule:
@@ -53,34 +49,34 @@ def is_right() -> bool:
     return bool(np.array_equal(machine["main"](tvm.runtime.tensor(data)).numpy(), np.maximum(data, 0)))
 
 
-def damage(count: int, seed: int) -> Counter[str]:
+def damage(count: int, seed: int, place: Path) -> Counter[str]:
     """How often each damage was noticed, and mended with a right answer."""
-    chance, found = random.Random(seed), Counter[str]()
+    chance, found, compiler = random.Random(seed), Counter[str](), Compiler(place)
     ways = {**DAMAGES, "removed": lambda path, _chance: path.unlink()}
-    assert is_right()
-    for _ in range(count):
+    assert answer(place / "before", compiler) == 42
+    for number in range(count):
         name = chance.choice(list(ways))
         entry = chance.choice(sorted(cache_folder().glob("object-*")))
         ways[name](entry, chance)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            right = is_right()
+            assert answer(place / str(number), compiler) == 42, (name, entry)
         noticed = [each for each in told if issubclass(each.category, ar.CacheWarning)]
         assert len(noticed) == (name != "removed"), (name, entry, [str(each.message) for each in told])
-        assert right, (name, entry)
+        assert compiler.runs() == 3 + number, (name, entry)
         found[name] += 1
     return found
 
 
 def build_at_once(count: int, folder: Path) -> int:
     """How often the compiler made an object while some processes built the same model in an empty cache."""
-    (folder / "compiler").write_text(COMPILER.format(log=folder / "log"))
-    (folder / "compiler").chmod(0o755)
-    environment = {**os.environ, "CXX": str(folder / "compiler"), "XDG_CACHE_HOME": str(folder / "empty")}
+    folder.mkdir()
+    compiler = Compiler(folder)
+    environment = {**os.environ, "CXX": str(compiler.path), "XDG_CACHE_HOME": str(folder / "empty")}
     command = [sys.executable, __file__, "--one"]
     processes = [subprocess.Popen(command, env=environment) for _ in range(count)]
     assert [process.wait() for process in processes] == [0] * count
-    return len((folder / "log").read_text().splitlines())
+    return compiler.runs()
 
 
 def main() -> int:
@@ -98,10 +94,13 @@ def main() -> int:
         return 0 if is_right() else 1
     with tempfile.TemporaryDirectory() as name:
         os.environ["XDG_CACHE_HOME"] = str(Path(name, "cache"))
-        found = damage(options.damages, options.seed)
-        print(f"{found.total()} damages noticed, mended and computed rightly: {dict(sorted(found.items()))}")
-        made = build_at_once(options.processes, Path(name))
-        print(f"{options.processes} builds at once: {made} objects compiled (runtime and unit)")
+        found = damage(options.damages, options.seed, Path(name))
+        print(
+            f"{found.total()} damages noticed, mended and computed rightly: {dict(sorted(found.items()))}",
+            flush=True,
+        )
+        made = build_at_once(options.processes, Path(name, "at_once"))
+        print(f"{options.processes} builds at once compiled {made} objects: the runtime, two units")
     return 0
 
 

@@ -1,14 +1,56 @@
-"""Ways to damage an entry of the cache, for tests and for the campaign."""
+"""Ways to damage an entry of the cache, and a library built of two, for tests and for the campaign."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["DAMAGES"]
+from annotated_region.compilation.objects import SharedLibraryLinker
+from annotated_region.targets.backend import LinkedSource
+
+__all__ = ["DAMAGES", "Compiler", "answer"]
+
+# What is compiled once defines `base`; the unit brings it along where that is not linked.
+BASE = "int base() { return 40; }\n"
+UNIT = f"""#ifdef LINKED
+int base();
+#else
+{BASE}#endif
+extern "C" int answer() {{ return base() + 2; }}
+"""
+RUNTIME = LinkedSource(BASE, ("-O1",), ("headers 1",), "LINKED")
+
+COMPILER = """#!/bin/sh
+for word; do [ "$word" = -c ] && echo compiled >> {log}; done
+exec g++ "$@"
+"""
+
+
+class Compiler:
+    """A compiler that counts the objects that it makes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "log"
+        self.path = folder / "compiler"
+        self.path.write_text(COMPILER.format(log=self.log))
+        self.path.chmod(0o755)
+
+    def runs(self) -> int:
+        """How many objects it has made."""
+        return len(self.log.read_text().splitlines()) if self.log.exists() else 0
+
+
+def answer(folder: Path, compiler: Compiler) -> int:
+    """What a library says that is built now, in a new folder: 42."""
+    folder.mkdir()
+    (folder / "lib0.cc").write_text(UNIT)
+    library = folder / "library.so"
+    SharedLibraryLinker([RUNTIME])(str(library), [str(folder / "lib0.cc")], cc=str(compiler.path))
+    return int(ctypes.CDLL(str(library)).answer())
 
 
 def _flip(path: Path, chance: random.Random) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import random
 import shutil
@@ -15,29 +14,17 @@ import numpy as np
 import pytest
 import toy_backend
 import tvm
-from cache_damage import DAMAGES
+from cache_damage import DAMAGES, Compiler, answer
 from relax_kit import module, var
 from tvm import relax
 from tvm.relax import op
 
 import annotated_region as ar
 from annotated_region.cache import cache_folder
-from annotated_region.compilation.objects import SharedLibraryLinker
 from annotated_region.errors import BuildError, CacheWarning
-from annotated_region.targets.backend import LinkedSource
 from annotated_region.testing.registry import temporary_registrations
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
-
-# What is compiled once defines `base`; the unit brings it along where that is not linked.
-BASE = "int base() { return 40; }\n"
-UNIT = f'#ifdef LINKED\nint base();\n#else\n{BASE}#endif\nextern "C" int answer() {{ return base() + 2; }}\n'
-RUNTIME = LinkedSource(BASE, ("-O1",), ("headers 1",), "LINKED")
-
-COMPILER = """#!/bin/sh
-for word; do [ "$word" = -c ] && echo compiled >> {log}; done
-exec g++ "$@"
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -45,30 +32,9 @@ def _cache_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-class Compiler:
-    """A compiler that counts its runs."""
-
-    def __init__(self, folder: Path) -> None:
-        self.log = folder / "log"
-        self.path = folder / "compiler"
-        self.path.write_text(COMPILER.format(log=self.log))
-        self.path.chmod(0o755)
-
-    def runs(self) -> int:
-        return len(self.log.read_text().splitlines()) if self.log.exists() else 0
-
-
 @pytest.fixture
 def compiler(tmp_path):
     return Compiler(tmp_path)
-
-
-def answer(folder: Path, compiler: Compiler) -> int:
-    folder.mkdir()
-    (folder / "lib0.cc").write_text(UNIT)
-    library = folder / "library.so"
-    SharedLibraryLinker([RUNTIME])(str(library), [str(folder / "lib0.cc")], cc=str(compiler.path))
-    return int(ctypes.CDLL(str(library)).answer())
 
 
 def entries() -> list[Path]:

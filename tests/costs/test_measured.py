@@ -15,7 +15,8 @@ from rich.console import Console
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.costs import HOST, CostUnit, measured
+from annotated_region.costs import HOST, CostUnit, measured, timing
+from annotated_region.costs.timing import Time
 from annotated_region.dataflow.walk import read_dataflow
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
@@ -33,7 +34,7 @@ def timed(monkeypatch):
 
     def times(units, _rounds):
         batches.append([unit.target for unit in units])
-        return [float(len(unit.func.body.blocks[0].bindings)) for unit in units]
+        return [Time(float(len(unit.func.body.blocks[0].bindings)), 0.0) for unit in units]
 
     monkeypatch.setattr(measured, "time_together", times)
     return batches
@@ -152,7 +153,7 @@ def test_what_a_target_refuses_is_infinitely_dear_and_the_rest_of_its_batch_is_m
 PROGRAM = """
 import sys
 import annotated_region as ar
-from annotated_region.costs import HOST, CostUnit
+from annotated_region.costs import HOST, CostUnit, timing
 from annotated_region.dataflow.walk import read_dataflow
 from tvm import relax
 builder = relax.BlockBuilder()
@@ -164,6 +165,7 @@ with builder.function("main", [x]):
             value = builder.emit(op(value))
         out = builder.emit_output(value)
     builder.emit_func_output(out)
+timing.WIDEST_SPREAD = 9e9  # on a busy machine, too, all is kept
 graph = read_dataflow(builder.get()["main"])
 model = ar.MeasuredCost(sys.argv[1], rounds=1, progress=False)
 units = [CostUnit.of(graph, (number,)) for number in range(3)]
@@ -195,6 +197,115 @@ def test_regions_are_timed_as_wholes_and_together(timed, tmp_path):
     seconds = model.time_regions(graph, list(regions.members.values()))
     assert sorted(seconds) == sorted(float(len(member.nodes)) for member in regions.members.values())
     assert [len(batch) for batch in timed] == [3]
+
+
+# -- what is not kept --------------------------------------------------------------------------------
+
+
+class BrokenCompiler:
+    """A compiler that works when `works` says so of the text that it is given."""
+
+    def __init__(self, folder):
+        self.path = folder / "compiler"
+        self.repair()
+
+    def breaks_on(self, word):
+        self.path.write_text(f'#!/bin/sh\ngrep -qs -e "{word}" -- "$@" && exit 1\nexec g++ "$@"\n')
+        self.path.chmod(0o755)
+
+    def repair(self):
+        self.breaks_on("no text holds this")
+
+    def fail(self):
+        self.path.write_text("#!/bin/sh\nexit 1\n")
+
+
+@pytest.fixture
+def compiler(tmp_path, monkeypatch):
+    made = BrokenCompiler(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(tvm.support.cc, "get_cc", lambda: str(made.path))
+    return made
+
+
+@pytest.fixture
+def toy():
+    toy_backend.register()
+    return "toy"
+
+
+@needs_compiler
+def test_a_compiler_that_fails_is_an_error_and_poisons_nothing(toy, compiler, tmp_path):
+    unit, *_ = units_of(graph_of(relax.op.nn.relu), 1)
+    compiler.fail()
+    broken = ar.MeasuredCost(tmp_path / "costs", rounds=1, progress=False)
+    for ask in (lambda: broken.prepare([(toy, unit)]), lambda: broken.launch(toy)):
+        with pytest.raises(ar.BuildError, match="could not build the external functions"):
+            ask()
+    compiler.repair()
+    for model in (broken, ar.MeasuredCost(tmp_path / "costs", rounds=1, progress=False)):
+        assert model.compute(toy, unit) < 1.0
+        assert model.launch(toy) < 1.0
+
+
+@needs_compiler
+def test_a_unit_that_the_compiler_refuses_is_told_and_asked_again_by_the_next(toy, compiler, tmp_path):
+    bad, good = units_of(graph_of(lambda x: relax.op.maximum(x, x), relax.op.nn.relu), 2)
+    compiler.breaks_on("std::max(a, b)")
+    model = ar.MeasuredCost(tmp_path / "costs", rounds=1, progress=False)
+    with pytest.warns(ar.MeasurementWarning, match="a unit of target 'toy' could not be measured.*for now"):
+        model.prepare([(toy, bad), (toy, good)])
+    assert model.compute(toy, bad) == math.inf
+    assert model.compute(toy, good) < 1.0
+    compiler.repair()
+    assert ar.MeasuredCost(tmp_path / "costs", rounds=1, progress=False).compute(toy, bad) < 1.0
+
+
+def test_the_least_counts_and_its_spread_is_that_of_the_lower_quartile():
+    assert Time.of([3.0, 1.0, 9.0, 1.25, 7.0]) == Time(1.0, 0.25)
+    assert Time.of([2.0]) == Time(2.0, 0.0)
+    assert Time.of([1.0, 1.1, *[5.0] * 6]) == Time(1.0, 4.0)
+    assert not Time.of([1.0, 1.3]).is_steady
+
+
+@pytest.fixture
+def samples(monkeypatch):
+    """What the clock will say, run by run."""
+    told = {"calm": [], "busy": []}
+    monkeypatch.setattr(timing, "_sample", lambda run: told[run].pop(0))
+    return told
+
+
+def test_what_is_unsteady_is_measured_in_more_rounds_until_it_is_steady(samples):
+    samples["calm"] = [1.0, 1.1, 1.0]
+    samples["busy"] = [4.0, 9.0, 6.0, 2.0, 7.0, 2.1]
+    assert timing._times(["calm", "busy"], 3) == [Time(1.0, 0.0), Time(2.0, pytest.approx(0.05))]
+    assert samples == {"calm": [], "busy": []}
+
+
+def test_what_stays_unsteady_is_used_told_and_not_kept(timed, tmp_path, monkeypatch):
+    monkeypatch.setattr(measured, "time_together", lambda units, _rounds: [Time(1.0, 9.0) for _ in units])
+    (unit,) = units_of(graph_of(relax.op.nn.relu), 1)
+    model = ar.MeasuredCost(tmp_path / "costs", progress=False)
+    with pytest.warns(
+        ar.MeasurementWarning, match="times of 1 of 1 units differ by more than 25% from run to run"
+    ):
+        assert model.compute(HOST, unit) == 1.0
+    assert model.compute(HOST, unit) == 1.0
+    monkeypatch.setattr(measured, "time_together", lambda units, _rounds: [Time(2.0, 0.0) for _ in units])
+    assert ar.MeasuredCost(tmp_path / "costs", progress=False).compute(HOST, unit) == 2.0
+
+
+def test_a_database_that_cannot_be_written_costs_the_next_process_time_alone(timed, tmp_path, monkeypatch):
+    model = ar.MeasuredCost(tmp_path / "costs", progress=False)
+    (unit,) = units_of(graph_of(relax.op.nn.relu), 1)
+
+    def read_only(_measured):
+        raise ar.ModelError("the cost database cannot be used now: attempt to write a readonly database")
+
+    monkeypatch.setattr(model.store, "put", read_only)
+    with pytest.warns(ar.MeasurementWarning, match="times of 1 units are used now and not kept: .*readonly"):
+        assert model.compute(HOST, unit) == 1.0
 
 
 def vars_of(graph):
