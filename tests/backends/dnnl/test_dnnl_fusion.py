@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import pytest
+import tvm
 from dnnl_cases import module_of
 from dnnl_harness import ConstantNames, all_cases, needs_onednn
 from dnnl_transformer_cases import CASES
 from tvm import relax
 
+import annotated_region as ar
 from annotated_region.backends.dnnl.codegen import region_graph
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.errors import CodegenError
 
 
-def graph_of(name: str) -> Graph:
+def graph_of(name: str, *passes: tvm.ir.transform.Pass) -> Graph:
     case = next(case for case in CASES if case.name == name)
-    function = module_of([case])[name]
+    function = tvm.transform.Sequential(passes)(module_of([case]))[name]
     assert isinstance(function, relax.Function)
     return region_graph(function.with_attr("global_symbol", name), ConstantNames())
 
@@ -48,11 +50,6 @@ def summary(graph: Graph) -> list[str]:
         ("scalar_factor_twice", ["eltwise"]),
         ("batch_norm_scaled_shifted_relu", ["binary", "binary binary_add", "batch_norm"]),
         ("mean_over_image", ["pooling"]),
-        ("gelu_by_parts", ["eltwise"]),
-        ("gelu_by_parts_half_first", ["eltwise"]),
-        ("gelu_tanh_by_parts", ["eltwise"]),
-        ("silu_by_parts", ["eltwise"]),
-        ("rms_norm_by_parts", ["rms_norm"]),
         ("attention", ["attention"]),
         ("attention_added_mask", ["attention"]),
         ("attention_causal_selected", ["cast", "attention"]),
@@ -78,6 +75,20 @@ def summary(graph: Graph) -> list[str]:
 )
 def test_graph_after_fusion(name: str, nodes: list[str]) -> None:
     assert summary(graph_of(name)) == nodes
+
+
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [
+        ("gelu_by_parts", "eltwise"),
+        ("gelu_by_parts_half_first", "eltwise"),
+        ("gelu_tanh_by_parts", "eltwise"),
+        ("silu_by_parts", "eltwise"),
+        ("rms_norm_by_parts", "rms_norm"),
+    ],
+)
+def test_what_preparation_finds_in_its_parts_is_one_node(name: str, node: str) -> None:
+    assert summary(graph_of(name, ar.passes.PrepareForInference())) == [node]
 
 
 def test_name_that_is_no_c_identifier_is_refused() -> None:

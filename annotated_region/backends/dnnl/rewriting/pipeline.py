@@ -22,11 +22,6 @@ from collections.abc import Sequence
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.rewriting.affine import GatherAffineFunctions
 from annotated_region.backends.dnnl.rewriting.attention import GuardSoftmax, RecognizeAttention
-from annotated_region.backends.dnnl.rewriting.compositions import (
-    RecognizeActivation,
-    RecognizeRootMeanSquare,
-    WeightRootMeanSquare,
-)
 from annotated_region.backends.dnnl.rewriting.fusion import Fuse
 from annotated_region.backends.dnnl.rewriting.int8_products import LowerDequantization, MakeInt8Products
 from annotated_region.backends.dnnl.rewriting.int8_results import (
@@ -48,9 +43,6 @@ NORMALIZATION: tuple[type[Rewrite], ...] = (
     JoinLinearFunctions,
     RebuildLocalResponse,
     LiftStacks,
-    RecognizeActivation,
-    RecognizeRootMeanSquare,
-    WeightRootMeanSquare,
     GuardSoftmax,
     RecognizeAttention,
     JoinLinearFunctions,
