@@ -1,45 +1,195 @@
-"""Hunts for wrong answers, hangs and errors: python tests/hunt/hunt.py --graphs 10000 --seed 0"""
+"""Hunts for wrong answers, hangs and crashes: python tests/hunt/hunt.py --target dnnl --graphs 200000.
+
+Seeds are taken in chunks, each by a process of its own; odd chunks compute with two threads. What has been
+done is kept in a file (``--state``), where a hunt that was interrupted goes on. The summary counts all chunks
+of the file that belong to the range.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
+import sys
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from typing import Any
 
-from checking import checked, reseeded
-from dnnl_engine import DnnlEngine
-from table_interpreter import interpreter
+from checking import Kind
+from engines import TARGETS
 
-from annotated_region.testing.dense_graphs.generation import generated
 from annotated_region.testing.dense_graphs.recipe import Recipe
-from annotated_region.testing.dense_graphs.shrinking import shrunk
+
+CHUNK = 250
+SILENCE = 180.0
+"""Seconds without a line behind which a process is taken to hang outside of Python."""
+
+WORKER = Path(__file__).with_name("hunting_worker.py")
 
 
-def main() -> None:
-    """Print what becomes of the graphs of a range of seeds; what fails is shrunk."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--target", default="dnnl", choices=["dnnl"])
-    parser.add_argument("--graphs", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", action="store_true", help="do not shrink")
-    options = parser.parse_args()
-    interpreter()
-    counts: Counter[str] = Counter()
+@dataclass(slots=True)
+class Chunk:
+    """What became of the graphs of a few seeds."""
+
+    target: str
+    first: int
+    count: int
+    counts: dict[str, int] = field(default_factory=dict)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, kind: Kind, seed: int) -> None:
+        """Note a graph that the process did not survive."""
+        self.counts[kind.value] = self.counts.get(kind.value, 0) + 1
+        self.failures.append({"failed": seed, "kind": kind.value, "text": "", "recipe": None})
+
+
+def run_chunk(target: str, first: int, count: int) -> Chunk:
+    """All graphs of a chunk; behind one that ends the process, a new process goes on."""
+    chunk = Chunk(target, first, count)
+    at = first
+    while at < first + count:
+        at = _run_part(chunk, at)
+    return chunk
+
+
+def _run_part(chunk: Chunk, first: int) -> int:
+    """Graphs from `first` on until the end, or until the process dies; the next seed."""
+    count = chunk.first + chunk.count - first
+    command = [sys.executable, str(WORKER), chunk.target, str(first), str(count)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_environment(chunk)
+    )
+    lines: Queue[str | None] = Queue()
+    Thread(target=_pump, args=(process, lines), daemon=True).start()
+    seed, known, failures = first, Counter[str](), []
+    while True:
+        try:
+            line = lines.get(timeout=SILENCE)
+        except Empty:
+            process.kill()
+            chunk.failures += failures
+            chunk.add(Kind.HANG, seed)
+            return seed + 1
+        if line is None:
+            break
+        told = json.loads(line)
+        seed = told.get("seed", seed)
+        known.update(told.get("counts", {}))
+        failures += [told] if "kind" in told else []
+    chunk.failures += failures
+    for kind, number in known.items():
+        chunk.counts[kind] = chunk.counts.get(kind, 0) + number
+    if process.wait() == 0:
+        return chunk.first + chunk.count
+    chunk.add(Kind.CRASH, seed)
+    return seed + 1
+
+
+def _environment(chunk: Chunk) -> dict[str, str]:
+    threads = str(1 + chunk.first // CHUNK % 2)
+    return {
+        **os.environ,
+        "OMP_NUM_THREADS": threads,
+        "OMP_WAIT_POLICY": "passive",
+        "TVM_NUM_THREADS": threads,
+    }
+
+
+def _pump(process: subprocess.Popen[str], lines: Queue[str | None]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.put(line)
+    lines.put(None)
+
+
+def known_chunks(state: Path | None) -> Iterator[Chunk]:
+    """What an earlier run has done."""
+    if state is not None and state.exists():
+        for line in state.read_text(encoding="utf-8").splitlines():
+            yield Chunk(**json.loads(line))
+
+
+def hunted(target: str, first: int, graphs: int, processes: int, state: Path | None) -> list[Chunk]:
+    """The chunks of a range of seeds, those that are missing run now."""
+    wanted = {begin: min(CHUNK, first + graphs - begin) for begin in range(first, first + graphs, CHUNK)}
+    done = {
+        chunk.first: chunk
+        for chunk in known_chunks(state)
+        if chunk.target == target and wanted.get(chunk.first) == chunk.count
+    }
     begin = time.monotonic()
-    for seed in range(options.seed, options.seed + options.graphs):
-        recipe, outcome = reseeded(generated(seed), DnnlEngine)
-        counts[outcome.kind.value] += 1
-        if not outcome.kind.is_failure:
-            continue
+    with ThreadPoolExecutor(processes) as pool:
+        missing = [(at, count) for at, count in wanted.items() if at not in done]
+        running = [pool.submit(run_chunk, target, at, count) for at, count in missing]
+        for future in as_completed(running):
+            chunk = future.result()
+            done[chunk.first] = chunk
+            _keep(chunk, state)
+            _tell(chunk, len(done) * CHUNK, graphs, time.monotonic() - begin)
+    return [done[at] for at in sorted(done)]
 
-        def fails(candidate: Recipe, kind: object = outcome.kind) -> bool:
-            return checked(candidate, DnnlEngine, 2.0).kind is kind
 
-        small = recipe if options.keep else shrunk(recipe, fails)
-        text = checked(small, DnnlEngine).text
-        print(f"--- seed {seed}: {outcome.kind.value}: {text}\n{small}\n{small.to_json()}", flush=True)
-    print(dict(counts), f"{time.monotonic() - begin:.0f} s")
+def _keep(chunk: Chunk, state: Path | None) -> None:
+    if state is not None:
+        with state.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(chunk)) + "\n")
+
+
+def _tell(chunk: Chunk, done: int, graphs: int, seconds: float) -> None:
+    for failure in chunk.failures:
+        if "shrunk" in failure or failure["recipe"] is None:
+            number = failure.get("shrunk", failure.get("failed"))
+            print(f"--- seed {number}: {failure['kind']}: {failure['text']}")
+            print(failure["recipe"] and f"{Recipe.from_json(failure['recipe'])}\n{failure['recipe']}")
+    print(f"{min(done, graphs)} of {graphs} graphs, {seconds:.0f} s", file=sys.stderr, flush=True)
+    sys.stdout.flush()
+
+
+def summary(chunks: Sequence[Chunk]) -> dict[str, Any]:
+    """Counts of all chunks, and the failures that differ, each with its smallest graph."""
+    counts: Counter[str] = Counter()
+    distinct: dict[str, dict[str, Any]] = {}
+    for chunk in chunks:
+        counts.update(chunk.counts)
+        for failure in chunk.failures:
+            if "shrunk" in failure:
+                skeleton = f"{failure['kind']} {Recipe.from_json(failure['recipe']).skeleton}"
+                distinct.setdefault(skeleton, failure)
+    first = min((f["failed"] for chunk in chunks for f in chunk.failures if "failed" in f), default=None)
+    return {
+        "graphs": sum(chunk.count for chunk in chunks),
+        "counts": dict(counts),
+        "first failing seed": first,
+        "distinct failures": list(distinct.values()),
+    }
+
+
+def main() -> int:
+    """Hunt; the result is the number of graphs that fail, 99 at most."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", default="dnnl", choices=TARGETS)
+    parser.add_argument("--graphs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--state", type=Path, help="where what has been done is kept")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    options = parser.parse_args()
+    chunks = hunted(options.target, options.seed, options.graphs, options.processes, options.state)
+    found = summary(chunks)
+    if options.json:
+        print(json.dumps(found))
+    else:
+        print({name: value for name, value in found.items() if name != "distinct failures"})
+        print(f"{len(found['distinct failures'])} distinct failures")
+    return min(99, sum(found["counts"].get(kind.value, 0) for kind in Kind if kind.is_failure))
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -11,6 +11,10 @@ from annotated_region.testing.dense_graphs.views import reshaped, viewed
 
 __all__ = ["COMPOSITIONS"]
 
+ABOVE_LOGARITHMS = (0.72134763, 1.4426953, 2.8853905, 4.328086)
+"""The float32 numbers two above a multiple of 1 / log(2). Times the logarithm of a power of two they lie above a
+whole number, by more than the roundings of a good logarithm and of the product."""
+
 
 def gelu_by_parts(bench: Bench) -> int:
     """With the error function or the hyperbolic tangent; the factors in any place."""
@@ -183,7 +187,7 @@ def rounded_logarithm(bench: Bench) -> int:
     """The logarithm of a power of two to the base of a root of two, as buckets of positions are computed."""
     value = bench.source(bench.shape(bench.number(1, 3)), "power", constant=0.0)
     log = bench.unary("log", value)
-    factor = bench.one_of((1.4426950408889634, 2.8853900817779268, 4.328085122666891))
+    factor = bench.one_of(ABOVE_LOGARITHMS)
     result = bench.binary("multiply", log, bench.scalar(factor))
     return (
         bench.binary("add", result, bench.scalar(bench.one_of((2.0, 8.0)))) if bench.chance(0.3) else result

@@ -29,6 +29,7 @@ def module_of(recipe: Recipe) -> tvm.IRModule:
     InvalidRecipeError
         Relax refuses an op, or infers another shape than the recipe says.
     """
+    _require_bound(recipe)
     symbols = {name: tirx.Var(name, "int64") for name in recipe.calls[0]}
 
     def shape_of(dims: Sequence[Dim]) -> relax.ShapeExpr:
@@ -56,6 +57,13 @@ def module_of(recipe: Recipe) -> tvm.IRModule:
     except (tvm.error.InternalError, ValueError, TypeError, RuntimeError, IndexError) as error:
         raise InvalidRecipeError(str(error)) from error
     return builder.get()
+
+
+def _require_bound(recipe: Recipe) -> None:
+    """Each symbol has to be an extent of an input, or nobody could tell its value."""
+    alone = {dim for node in recipe.nodes if node.op == "input" for dim in node.shape}
+    if not set(recipe.calls[0]) <= alone:
+        raise InvalidRecipeError("a symbol is no extent of an input")
 
 
 def _dim(dim: Dim, symbols: Mapping[str, Any]) -> Any:

@@ -1,0 +1,31 @@
+"""The engines by the names of their targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TypeAlias
+
+import numpy as np
+import tvm
+
+__all__ = ["TARGETS", "Build", "Engine", "build_of"]
+
+Engine: TypeAlias = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
+Build: TypeAlias = Callable[[tvm.IRModule, int], Mapping[str, Engine]]
+"""The forms of a graph that a target runs, by name; the number is the graph's seed."""
+
+TARGETS = ("dnnl", "onnxruntime", "tensorrt", "passes")
+
+
+def build_of(target: str) -> Build:
+    """What builds graphs for a target; makes ready what takes longer than a graph may."""
+    if target == "passes":
+        build: Build = import_module("passes_engine").build
+        return build
+    if target == "dnnl":
+        import_module("table_interpreter").interpreter()
+        make = import_module("dnnl_engine").build
+    else:
+        make = getattr(import_module("onnx_engine"), f"build_{target}")
+    return lambda mod, _seed: {target: make(mod)}

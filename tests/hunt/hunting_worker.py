@@ -1,0 +1,57 @@
+"""Checks the graphs of a range of seeds in a process of its own, and tells line by line what becomes of them.
+
+Before a graph, its seed; behind it nothing, unless it fails; at the end, counts. So whoever reads knows which
+graph it was that the process did not survive.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+
+from checking import Kind, checked, reseeded
+from engines import Build, build_of
+
+from annotated_region.testing.dense_graphs.generation import generated
+from annotated_region.testing.dense_graphs.recipe import Recipe
+from annotated_region.testing.dense_graphs.shrinking import shrunk
+
+__all__ = ["smallest"]
+
+SHRINKING_SECONDS = 2.0
+TRIES = {Kind.HANG: 120}
+
+
+def smallest(recipe: Recipe, build: Build, kind: Kind) -> Recipe:
+    """The smallest graph that is found to fail in the same way."""
+
+    def fails(candidate: Recipe) -> bool:
+        return checked(candidate, build, SHRINKING_SECONDS).kind is kind
+
+    return shrunk(recipe, fails, TRIES.get(kind, 600))
+
+
+def main(target: str, first: int, count: int) -> None:
+    """Check graphs, shrink what fails."""
+    build = build_of(target)
+    counts: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        _say({"seed": seed})
+        recipe, outcome = reseeded(generated(seed), build)
+        counts[outcome.kind.value] += 1
+        if not outcome.kind.is_failure:
+            continue
+        _say({"failed": seed, "kind": outcome.kind.value, "text": outcome.text, "recipe": recipe.to_json()})
+        small = smallest(recipe, build, outcome.kind)
+        text = checked(small, build).text
+        _say({"shrunk": seed, "kind": outcome.kind.value, "text": text, "recipe": small.to_json()})
+    _say({"counts": dict(counts)})
+
+
+def _say(line: dict[str, object]) -> None:
+    print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

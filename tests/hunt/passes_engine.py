@@ -1,0 +1,73 @@
+"""Runs a graph behind the passes that come before any backend: prepared, raised, in other layouts.
+
+Each form is computed by the reference, and a few of the prepared ones by TVM as well, where TVM computes the
+graph itself rightly: what TVM alone gets wrong is not the passes' error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from partitioned_engine import PartitionedEngine
+from tvm import relax
+
+from annotated_region.passes.legalize_with_op_info import LegalizeWithOpInfo
+from annotated_region.passes.plan_layout import PlanLayout
+from annotated_region.passes.prepare_for_inference import PrepareForInference
+from annotated_region.passes.raise_to_ops import RaiseToOps
+from annotated_region.passes.transform_layout import TransformLayout
+
+__all__ = ["COMPILED_SHARE", "build"]
+
+COMPILED_SHARE = 50
+"""One graph of so many is compiled by TVM, too."""
+
+CHANNELS_LAST = {
+    "relax.nn.conv2d": "NHWC",
+    "relax.nn.max_pool2d": "NHWC",
+    "relax.nn.avg_pool2d": "NHWC",
+}
+
+Engine = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
+
+
+def build(mod: tvm.IRModule, seed: int) -> Mapping[str, Engine]:
+    """The forms of a graph."""
+    prepared = PrepareForInference()(mod)
+    forms = {
+        "prepared": prepared,
+        **_raised(mod),
+        "planned": PlanLayout(["dnnl"])(prepared),
+        "channels last": TransformLayout(CHANNELS_LAST)(mod),
+    }
+    engines: dict[str, Engine] = {name: PartitionedEngine(form, _no_region) for name, form in forms.items()}
+    if seed % COMPILED_SHARE == 0:
+        engines["prepared, on TVM"] = compiled(prepared)
+    return engines
+
+
+def _raised(mod: tvm.IRModule) -> dict[str, tvm.IRModule]:
+    """Lowered and raised again, unless TVM itself cannot lower it (attention of symbolic extents)."""
+    try:
+        relax.transform.LegalizeOps()(mod)
+    except Exception:  # whatever TVM raises
+        return {}
+    return {"raised": RaiseToOps()(LegalizeWithOpInfo()(mod))}
+
+
+def _no_region(_func: relax.Function, _names: Mapping[Any, str]) -> Any:
+    raise AssertionError("no pass before annotation makes a region")
+
+
+def compiled(mod: tvm.IRModule) -> Engine:
+    """A module that TVM compiles."""
+    run = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target("llvm")), tvm.cpu())["main"]
+
+    def call(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        answer = run(*map(tvm.runtime.tensor, inputs))
+        return [value.numpy() for value in ([answer] if hasattr(answer, "numpy") else answer)]
+
+    return call
