@@ -12,8 +12,8 @@ from annotated_region.testing.dense_graphs.views import reshaped, viewed
 __all__ = ["COMPOSITIONS"]
 
 ABOVE_LOGARITHMS = (0.72134763, 1.4426953, 2.8853905, 4.328086)
-"""The float32 numbers two above a multiple of 1 / log(2). Times the logarithm of a power of two they lie above a
-whole number, by more than the roundings of a good logarithm and of the product."""
+"""The float32 numbers two above a multiple of 1 / log(2). Times the logarithm of a power of two they lie
+above a whole number, by more than the roundings of a good logarithm and of the product."""
 
 
 def gelu_by_parts(bench: Bench) -> int:
