@@ -28,11 +28,14 @@ RUNTIME_FILES = (
     "builder.h",
     "scaling.h",
     "post_ops.h",
+    "vector_math.h",
+    "kernels.h",
+    "softmax.h",
+    "reduction.h",
+    "group_norm.h",
     "primitives.h",
     "views.h",
     "concat.h",
-    "vector_math.h",
-    "kernels.h",
     "quantization.h",
     "attention.h",
     "dispatch.h",
@@ -291,6 +294,8 @@ def _post_op(post: PostOp) -> str:
 
 
 def _float(value: float) -> str:
-    """A float32 literal that denotes the value exactly."""
-    assert math.isfinite(value)
+    """A float32 literal that denotes the value exactly; a bound may be infinite."""
+    assert not math.isnan(value)
+    if math.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
     return f"{float(value).hex()}f" if value else "0.0f"

@@ -87,7 +87,13 @@ def build_options() -> BuildOptions:
             str(header.parents[2]),
         )
     )
-    compile_options = ("-std=c++17", "-O2", "-fopenmp", *(f"-I{folder}" for folder in folders))
+    compile_options = (
+        "-std=c++17",
+        "-O2",
+        "-fno-math-errno",
+        "-fopenmp",
+        *(f"-I{folder}" for folder in folders),
+    )
     # The library stands before the objects on TVM's command line; some linkers would drop it there.
     # The path is a word of its own: commas in it would separate words behind -Wl.
     run_path = ("-Xlinker", "-rpath", "-Xlinker", str(found.parent))

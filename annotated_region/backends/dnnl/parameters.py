@@ -19,6 +19,7 @@ __all__ = [
     "Concat",
     "Convolution",
     "Curve",
+    "GroupNorm",
     "LocalResponse",
     "Mask",
     "NO_PARAMETERS",
@@ -140,6 +141,17 @@ class Norm(Parameters):
     def row(self) -> Row:
         """Epsilon."""
         return Row(floats=(self.epsilon,))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNorm(Norm):
+    """A normalisation over groups of channels and all axes behind these."""
+
+    groups: int
+
+    def row(self) -> Row:
+        """The groups; epsilon."""
+        return Row(ints=(self.groups,), floats=(self.epsilon,))
 
 
 @dataclass(frozen=True, slots=True)

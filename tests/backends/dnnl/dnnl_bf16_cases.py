@@ -99,15 +99,12 @@ class Between:
         What the plan has to say of it.
     exact
         Whether small whole numbers give numbers of eight bits, so that nothing is rounded.
-    roundings
-        How often the result is rounded otherwise: oneDNN's softmax stores powers, then their shares.
     """
 
     name: str
     make: Make
     step: str
     exact: bool = True
-    roundings: int = 1
 
 
 def pooled(x: relax.Expr) -> relax.Expr:
@@ -159,14 +156,14 @@ BETWEEN = (
     Between("clip", lambda x: op.clip(pooled(x), -3, 6), "eltwise bf16"),
     Between("tanh", lambda x: op.tanh(pooled(x)), "eltwise bf16", exact=False),
     Between("gelu", lambda x: op.nn.gelu(pooled(x)), "eltwise bf16", exact=False),
-    Between("exp", lambda x: op.exp(op.multiply(pooled(x), constant(0.125))), "eltwise bf16", exact=False),
+    Between("exp", lambda x: op.exp(op.multiply(pooled(x), constant(0.125))), "exp f32", exact=False),
     Between("add", lambda x: op.add(pooled(x), op.nn.max_pool2d(x, (4, 4), padding=1)), "binary bf16"),
     Between(
         "times_image",
         lambda x: op.multiply(pooled(x), relax.const(whole_numbers(1, 1, 5, 5, largest=2))),
         "binary bf16",
     ),
-    Between("divided", lambda x: op.divide(pooled(x), constant(3.0)), "eltwise bf16", exact=False),
+    Between("divided", lambda x: op.divide(pooled(x), constant(3.0)), "binary bf16", exact=False),
     Between("residual", lambda x: op.add(op.nn.conv2d(x, kernel(3)), x), "convolution bf16 +binary"),
     Between(
         "residual_in_place",
@@ -219,9 +216,8 @@ BETWEEN = (
     Between(
         "softmax",
         lambda x: op.nn.softmax(op.multiply(pooled(x), constant(0.125)), 1),
-        "softmax bf16",
+        "softmax f32",
         exact=False,
-        roundings=2,
     ),
     Between(
         "layer_norm",

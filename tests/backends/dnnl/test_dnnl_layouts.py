@@ -37,7 +37,8 @@ class Permuted:
 
 def softmax(x: np.ndarray, axis: int) -> np.ndarray:
     powers: np.ndarray = np.exp(x - x.max(axis, keepdims=True))
-    return np.divide(powers, powers.sum(axis, keepdims=True))
+    result: np.ndarray = np.divide(powers, powers.sum(axis, keepdims=True))
+    return result
 
 
 FORMS: dict[str, tuple[Callable[..., Any], Callable[..., np.ndarray]]] = {

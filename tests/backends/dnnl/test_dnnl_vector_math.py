@@ -24,6 +24,9 @@ extern "C" float multiply_add(float a, float b, float c) {
 extern "C" void gauss_error(const float* from, float* to, int64_t size) {
   annotated_region_dnnl::gauss_error_run(from, to, size);
 }
+extern "C" void logarithm(const float* from, float* to, int64_t size) {
+  annotated_region_dnnl::logarithm_run(from, to, size);
+}
 extern "C" void powers(const float* from, float* to, int64_t size) {
   for (int64_t i = 0; i < size; ++i) to[i] = annotated_region_dnnl::exponential(from[i]);
 }
@@ -36,7 +39,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     source, library = folder / "program.cc", folder / "program.so"
     source.write_text(PROGRAM, encoding="utf-8")
     headers = Path(emission.__file__).parent / "runtime"
-    options = ["-std=c++17", "-O2", "-fopenmp", "-fPIC", "-shared", f"-I{headers}"]
+    options = ["-std=c++17", "-O2", "-fno-math-errno", "-fopenmp", "-fPIC", "-shared", f"-I{headers}"]
     subprocess.run([cc.get_cc(), *options, str(source), "-o", str(library)], check=True)
     return ctypes.CDLL(str(library))
 
@@ -65,6 +68,14 @@ def numbers_of_all_sizes() -> np.ndarray:
     exponents = np.linspace(-30, 6, 100_003)
     sizes = np.concatenate([2.0**exponents, np.linspace(0.9, 1.1, 5001), np.linspace(3.9, 4.1, 5001)])
     return np.concatenate([sizes, -sizes]).astype("float32")
+
+
+def test_a_logarithm_is_the_nearest_number(library: ctypes.CDLL) -> None:
+    """Of numbers of all exponents, subnormal ones too, and of those next to one."""
+    bits = np.arange(1, 0x7F800000, 9973, dtype="uint32")
+    numbers = np.concatenate([bits.view("float32"), np.linspace(0.99, 1.01, 20001, dtype="float32")])
+    expected = np.array([math.log(float(number)) for number in numbers]).astype("float32")
+    np.testing.assert_array_equal(computed(library, "logarithm", numbers), expected)
 
 
 @pytest.mark.parametrize(("name", "exact"), [("gauss_error", math.erf), ("powers", math.exp)])

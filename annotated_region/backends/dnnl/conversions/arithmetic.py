@@ -21,8 +21,6 @@ SIMPLE_FUNCTIONS: Mapping[str, tuple[str, float, float]] = {
     "relax.nn.gelu": ("eltwise_gelu_erf", 0.0, 0.0),
     "relax.nn.gelu_tanh": ("eltwise_gelu_tanh", 0.0, 0.0),
     "relax.nn.silu": ("eltwise_swish", 1.0, 0.0),
-    "relax.exp": ("eltwise_exp", 0.0, 0.0),
-    "relax.log": ("eltwise_log", 0.0, 0.0),
     "relax.sqrt": ("eltwise_sqrt", 0.0, 0.0),
     "relax.rsqrt": ("eltwise_pow", 1.0, -0.5),
     "relax.square": ("eltwise_square", 0.0, 0.0),
@@ -33,13 +31,12 @@ SIMPLE_FUNCTIONS: Mapping[str, tuple[str, float, float]] = {
 
 OWN_FUNCTIONS: Mapping[str, Kind] = {
     "relax.erf": Kind.ERROR_FUNCTION,
+    "relax.exp": Kind.EXPONENTIAL,
+    "relax.log": Kind.LOGARITHM,
     "relax.sin": Kind.SINE,
     "relax.cos": Kind.COSINE,
 }
-"""Functions of one tensor that oneDNN has no primitive for."""
-
-LARGEST = 3.4028234663852886e38
-"""The largest finite float32; oneDNN's clip wants two bounds."""
+"""Functions of one tensor that oneDNN has no primitive for, or none that is exact to the last places."""
 
 
 def _eltwise(graph: Graph, tensor: TensorId, algorithm: str, alpha: float, beta: float) -> TensorId:
@@ -69,7 +66,7 @@ def _own_function(kind: Kind) -> Convert:
 def _number(argument: object) -> float:
     number = number_of(argument)
     assert number is not None
-    return math.copysign(LARGEST, number) if math.isinf(number) else number
+    return number
 
 
 def _with_number_right(algorithm: str, number: float) -> tuple[str, float, float] | None:
@@ -78,12 +75,18 @@ def _with_number_right(algorithm: str, number: float) -> tuple[str, float, float
         "binary_add": ("eltwise_linear", 1.0, number),
         "binary_sub": ("eltwise_linear", 1.0, -number),
         "binary_mul": ("eltwise_linear", number, 0.0),
-        "binary_max": ("eltwise_clip", number, LARGEST),
-        "binary_min": ("eltwise_clip", -LARGEST, number),
     }
-    if algorithm == "binary_div" and number != 0.0:
+    if algorithm == "binary_div" and _has_exact_reciprocal(number):
         return ("eltwise_linear", 1.0 / number, 0.0)
+    if algorithm == "binary_max" and number == 0.0:
+        return ("eltwise_relu", 0.0, 0.0)
     return forms.get(algorithm)
+
+
+def _has_exact_reciprocal(number: float) -> bool:
+    """Whether a quotient by the number is the product with its reciprocal: 41 * (1 / 41) is less than one."""
+    mantissa, exponent = math.frexp(number)
+    return abs(mantissa) == 0.5 and abs(exponent) < 120  # neither is subnormal
 
 
 def _with_number_left(algorithm: str, number: float) -> tuple[str, float, float] | None:

@@ -8,12 +8,12 @@ from annotated_region.backends.dnnl.parameters import (
     Arithmetic,
     BatchNorm,
     Curve,
+    GroupNorm,
     Norm,
-    Pooling,
     Reduction,
     Softmax,
 )
-from annotated_region.backends.dnnl.views import along_axis, permute, reshape
+from annotated_region.backends.dnnl.views import permute, reshape
 from annotated_region.targets.op_view import OpView
 
 __all__ = ["CONVERTERS", "REDUCTIONS", "reduced_axes"]
@@ -57,16 +57,12 @@ def _rms_norm(importer: Importer, op: OpView) -> TensorId:
 
 
 def _group_norm(importer: Importer, op: OpView) -> TensorId:
-    """Each group, or each channel of an instance norm, is a row that is normalised; then scale and shift."""
-    graph, shape = importer.graph, importer.shape(op.call)
-    data, scale, shift = (importer.operand(argument) for argument in op.args)
+    """Groups of channels, or each channel for itself in an instance norm."""
+    shape = importer.shape(op.call)
+    inputs = tuple(importer.operand(argument) for argument in op.args)
     groups = op.attrs.get("num_groups", shape[1])
-    rows = (shape[0], groups, volume(shape[1:]) // groups)
-    normal = graph.add(Kind.LAYER_NORM, (reshape(graph, data, rows),), rows, Norm(op.attrs["epsilon"]))
-    normal = reshape(graph, normal, shape)
-    scale, shift = (along_axis(graph, vector, 1, len(shape)) for vector in (scale, shift))
-    scaled = graph.add(Kind.BINARY, (normal, scale), shape, Arithmetic("binary_mul"))
-    return graph.add(Kind.BINARY, (scaled, shift), shape, Arithmetic("binary_add"))
+    parameters = GroupNorm(op.attrs["epsilon"], groups)
+    return importer.graph.add(Kind.GROUP_NORM, inputs, shape, parameters)
 
 
 def _softmax(importer: Importer, op: OpView) -> TensorId:
@@ -93,7 +89,7 @@ def reduced_axes(op: OpView, rank: int) -> tuple[int, ...]:
 
 
 def _reduction(importer: Importer, op: OpView) -> TensorId:
-    """A reduction that keeps the axes, then a view; the mean over a whole image is a pooling."""
+    """A reduction that keeps the axes, then a view."""
     graph = importer.graph
     data = importer.operand(op.args[0])
     reduced = _reduced(graph, data, reduced_axes(op, len(graph.shape(data))), REDUCTIONS[op.name])
@@ -114,12 +110,7 @@ def _variance(importer: Importer, op: OpView) -> TensorId:
 
 def _reduced(graph: Graph, data: TensorId, axes: tuple[int, ...], algorithm: str) -> TensorId:
     shape = graph.shape(data)
-    rank = len(shape)
     kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
-    if algorithm == "reduction_mean" and rank in (3, 4, 5) and axes == tuple(range(2, rank)):
-        ones, zeros = (1,) * (rank - 2), (0,) * (rank - 2)
-        window = Pooling("pooling_avg_exclude_padding", zeros, ones, zeros, zeros, zeros)
-        return graph.add(Kind.POOLING, (data,), kept, window)
     return graph.add(Kind.REDUCTION, (data,), kept, Reduction(algorithm))
 
 

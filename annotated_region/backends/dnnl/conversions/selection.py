@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from annotated_region.backends.dnnl.conversions.arithmetic import broadcast_to
-from annotated_region.backends.dnnl.graph import Kind, TensorId, same_shape
+from annotated_region.backends.dnnl.graph import Graph, Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.importer import Convert, Importer
 from annotated_region.backends.dnnl.parameters import Arithmetic, linear
 from annotated_region.backends.dnnl.views import align_rank, along_axis
@@ -21,6 +21,9 @@ COMPARISONS = {
 }
 """oneDNN's algorithm, and the one that means the same with the operands exchanged."""
 
+MIRRORED = {"binary_gt": "binary_lt", "binary_ge": "binary_le"}
+"""Comparisons that oneDNN finds true of what is no number."""
+
 LOGIC = {
     "relax.logical_and": ("binary_mul", "binary_mul"),
     "relax.logical_or": ("binary_max", "binary_max"),
@@ -34,7 +37,22 @@ def _pairwise(importer: Importer, op: OpView) -> TensorId:
     left, right = (align_rank(graph, importer.operand(each), len(shape)) for each in op.args)
     if not same_shape(graph.shape(left), shape):
         left, right, algorithm = right, left, exchanged
-    return graph.add(Kind.BINARY, (broadcast_to(graph, left, shape), right), shape, Arithmetic(algorithm))
+    left = broadcast_to(graph, left, shape)
+    if algorithm in MIRRORED:
+        left, right, algorithm = _mirrored(graph, left, right, algorithm)
+    return graph.add(Kind.BINARY, (left, right), shape, Arithmetic(algorithm))
+
+
+def _mirrored(
+    graph: Graph, left: TensorId, right: TensorId, algorithm: str
+) -> tuple[TensorId, TensorId, str]:
+    """The same comparison by what is less: with the operands exchanged, or negated where one is smaller."""
+    if same_shape(graph.shape(left), graph.shape(right)):
+        return right, left, MIRRORED[algorithm]
+    left, right = (
+        graph.add(Kind.ELTWISE, (each,), graph.shape(each), linear(-1.0)) for each in (left, right)
+    )
+    return left, right, MIRRORED[algorithm]
 
 
 def _logical_not(importer: Importer, op: OpView) -> TensorId:

@@ -22,20 +22,8 @@ from annotated_region.backends.dnnl.views import permute, reshape
 __all__ = ["GuardSoftmax", "RecognizeAttention"]
 
 
-class _Scalars(Rewrite):
-    """What both passes ask: constants of one element, and factors."""
-
-    def scalar(self, tensor: TensorId) -> float | None:
-        """The value of a tensor that is one constant, through views."""
-        node = self.rewriter.producer(tensor)
-        if node is not None and node.kind is Kind.RESHAPE:
-            return self.scalar(node.inputs[0])
-        return self.rewriter.graph.tensors[tensor].scalar
-
-    def scaled(self, tensor: TensorId) -> tuple[TensorId, float]:
-        """A tensor as another one times a factor."""
-        found = self.rewriter.own_linear(tensor)
-        return (tensor, 1.0) if found is None or found[1].beta else (found[0].inputs[0], found[1].alpha)
+class _Softmax(Rewrite):
+    """What both passes ask."""
 
     def last_softmax(self, tensor: TensorId) -> Node | None:
         """The softmax over the last axis that makes a tensor for one reader."""
@@ -44,13 +32,13 @@ class _Scalars(Rewrite):
         return node if node is not None and node.parameters == Softmax(axis) else None
 
 
-class GuardSoftmax(_Scalars):
+class GuardSoftmax(_Softmax):
     """A softmax with zeros where nothing is seen; nothing is, unless any score is not minus infinity."""
 
     def rewritten(self, node: Node) -> Node | None:
         """The guarded softmax."""
         shape = self.rewriter.shape(node.output)
-        if node.kind is not Kind.SELECT or self.scalar(node.inputs[1]) != 0.0:
+        if node.kind is not Kind.SELECT or self.rewriter.scalar(node.inputs[1]) != 0.0:
             return None
         weights = self.last_softmax(node.inputs[2])
         if weights is None or not same_shape(self.rewriter.shape(weights.output), shape):
@@ -61,7 +49,7 @@ class GuardSoftmax(_Scalars):
             return None
         if not same_shape(self.rewriter.shape(any_.output), (*shape[:-1], 1)):
             return None
-        if self.scalar(equal.inputs[1]) != -math.inf:
+        if self.rewriter.scalar(equal.inputs[1]) != -math.inf:
             return None
         return Node(Kind.GUARDED_SOFTMAX, weights.inputs, node.output, weights.parameters)
 
@@ -73,7 +61,7 @@ class GuardSoftmax(_Scalars):
         return self.rewriter.own(found[0].inputs[0], kind, algorithm)
 
 
-class RecognizeAttention(_Scalars):
+class RecognizeAttention(_Softmax):
     """One node in the place of two products, a softmax and what masks its scores."""
 
     def rewritten(self, node: Node) -> Node | None:
@@ -86,7 +74,7 @@ class RecognizeAttention(_Scalars):
         if weights is None:
             return None
         hidden, operands, mask, fill = self.unmasked(weights.inputs[0])
-        scores, scale = self.scaled(hidden)
+        scores, scale = self.rewriter.own_multiple(hidden)
         product = self.rewriter.own(scores, Kind.MATMUL)
         if product is None or len(product.inputs) != 2:
             return None
@@ -108,7 +96,7 @@ class RecognizeAttention(_Scalars):
                     return scores, (mask,), Mask.ADDED, 0.0
         chosen = self.rewriter.own(tensor, Kind.SELECT)
         if chosen is not None and self.is_scores(chosen.inputs[1], tensor):
-            fill = self.scalar(chosen.inputs[2])
+            fill = self.rewriter.scalar(chosen.inputs[2])
             if fill is not None and math.isfinite(fill):
                 return chosen.inputs[1], (chosen.inputs[0],), Mask.SELECTED, fill
         return tensor, (), Mask.NONE, 0.0
@@ -116,17 +104,17 @@ class RecognizeAttention(_Scalars):
     def is_scores(self, tensor: TensorId, masked: TensorId) -> bool:
         """Whether a tensor is a product, scaled or not, as large as the masked one."""
         is_whole = same_shape(self.rewriter.shape(tensor), self.rewriter.shape(masked))
-        return is_whole and self.rewriter.own(self.scaled(tensor)[0], Kind.MATMUL) is not None
+        return is_whole and self.rewriter.own(self.rewriter.own_multiple(tensor)[0], Kind.MATMUL) is not None
 
     # --- queries, keys and values
 
     def rescaled(self, tensor: TensorId) -> tuple[TensorId, float]:
         """A tensor without the factor in front of its last permutation."""
-        data, factor = self.scaled(tensor)
+        data, factor = self.rewriter.own_multiple(tensor)
         node = self.rewriter.own(data, Kind.PERMUTE)
         if factor != 1.0 or node is None:
             return data, factor
-        inner, factor = self.scaled(node.inputs[0])
+        inner, factor = self.rewriter.own_multiple(node.inputs[0])
         if factor == 1.0:
             return tensor, 1.0
         return self.permuted(inner, node), factor

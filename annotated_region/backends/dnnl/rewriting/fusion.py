@@ -63,6 +63,8 @@ class Fuse(Rewrite):
             is_open = consumer.parameters == Curve("eltwise_relu") and not producer.parameters.relu
             norm = replace(producer.parameters, relu=True)
             return replace(producer, output=consumer.output, parameters=norm) if is_open else None
+        if producer.kind is Kind.GROUP_NORM:
+            return _group_norm_with_activation(producer, consumer)
         if producer.kind not in WITH_POST_OPS or len(producer.post_ops) >= LONGEST_CHAIN:
             return None
         curve = consumer.parameters
@@ -118,6 +120,14 @@ class Fuse(Rewrite):
 
 def _channel(producer: Node, rank: int) -> int:
     return rank - 1 if producer.kind is Kind.MATMUL else 1
+
+
+def _group_norm_with_activation(producer: Node, consumer: Node) -> Node | None:
+    curve = consumer.parameters
+    is_known = curve in (Curve("eltwise_relu"), Curve("eltwise_swish", 1.0)) and not producer.post_ops
+    if not isinstance(curve, Curve) or not is_known:
+        return None
+    return _extended(producer, consumer, PostOp(curve.algorithm, curve.alpha, curve.beta))
 
 
 def _extended(producer: Node, consumer: Node, *chain: PostOp) -> Node:

@@ -24,6 +24,7 @@ O(nodes + operands) beside what the rewrites do.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -133,6 +134,24 @@ class Rewriter:
         if node is None or node.post_ops or not isinstance(node.parameters, Curve):
             return None
         return (node, node.parameters) if node.parameters.is_linear else None
+
+    def own_multiple(self, tensor: TensorId) -> tuple[TensorId, float]:
+        """A tensor as another one times a factor, or divided by a number, for this reader alone."""
+        found = self.own_linear(tensor)
+        if found is not None:
+            return (tensor, 1.0) if found[1].beta else (found[0].inputs[0], found[1].alpha)
+        quotient = self.own(tensor, Kind.BINARY, "binary_div")
+        divisor = self.scalar(quotient.inputs[1]) if quotient is not None and not quotient.post_ops else None
+        if quotient is None or divisor is None or not divisor or not math.isfinite(divisor):
+            return tensor, 1.0
+        return quotient.inputs[0], 1.0 / divisor
+
+    def scalar(self, tensor: TensorId) -> float | None:
+        """The value of a tensor that is one constant, through views."""
+        node = self.producer(tensor)
+        if node is not None and node.kind is Kind.RESHAPE:
+            return self.scalar(node.inputs[0])
+        return self.graph.tensors[tensor].scalar
 
     def reads(self, tensor: TensorId) -> int:
         """How often a tensor is read; being a result of the region counts."""

@@ -29,6 +29,9 @@ inline std::shared_ptr<Plan> build_plan(const GraphTable& graph, const std::vect
       case Kind::cast: cast(builder, node); break;
       case Kind::select: select(builder, node); break;
       case Kind::error_function: error_function(builder, node); break;
+      case Kind::exponential: exponential(builder, node); break;
+      case Kind::logarithm: logarithm(builder, node); break;
+      case Kind::group_norm: group_norm(builder, node); break;
       case Kind::guarded_softmax: guarded_softmax(builder, node); break;
       case Kind::sine: sine(builder, node); break;
       case Kind::cosine: cosine(builder, node); break;

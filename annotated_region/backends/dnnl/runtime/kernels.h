@@ -1,4 +1,4 @@
-// What oneDNN has no primitive for: repetition, choice, the error function, root mean square, filling.
+// What oneDNN has no primitive for, or none that is exact: repetition, choice, functions, root mean square, filling.
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -109,16 +109,28 @@ constexpr int64_t kRunLength = 4096;
 
 using Function = void (*)(const float*, float*, int64_t);
 
-// A function of runs of numbers, wherever these lie in the tensor.
+// A layout whose elements can be taken one after the other, and that exists for other types, too.
+inline Desc flat_layout(Builder& builder, int tensor, DataType type) {
+  const Desc desc = builder.dense(tensor);
+  const bool is_flat = is_blocked_kind(desc) && !is_padded(desc) && (is_strided(desc) || tag_of(desc) != nullptr);
+  return is_flat ? retyped(desc, type) : plain(builder.dims(tensor), type);
+}
+
+// A function of each number, in the order in which they lie.
 inline void apply(Builder& builder, const NodeRow& node, Function function, const char* label) {
-  const int64_t count = volume(builder.dims(node.output), 0, builder.dims(node.output).size());
+  const int src = node.inputs[0];
+  const Desc desc = flat_layout(builder, src, kFloat);
+  const int64_t count = volume(builder.dims(src), 0, builder.dims(src).size());
   const auto kernel = [count, function](const std::vector<char*>& pointers) {
 #pragma omp parallel for
     for (int64_t first = 0; first < count; first += kRunLength) {
       function(floats(pointers[0]) + first, floats(pointers[1]) + first, std::min(kRunLength, count - first));
     }
   };
-  add_plain_kernel(builder, node, kernel, label);
+  const Place from = builder.fetch(src, desc);
+  const Place to = builder.fresh(desc);
+  builder.add_kernel(kernel, {{DNNL_ARG_SRC, desc, from}, {DNNL_ARG_DST, desc, to}}, label + (" " + layout_name(desc)));
+  builder.define(node.output, desc, to);
 }
 
 template <float (*function)(float)>
@@ -127,34 +139,11 @@ void one_by_one(const float* from, float* to, int64_t size) {
 }
 
 inline void error_function(Builder& builder, const NodeRow& node) { apply(builder, node, gauss_error_run, "erf"); }
+inline void exponential(Builder& builder, const NodeRow& node) { apply(builder, node, exponential_run, "exp"); }
+inline void logarithm(Builder& builder, const NodeRow& node) { apply(builder, node, logarithm_run, "log"); }
+inline void reciprocal_root(Builder& builder, const NodeRow& node) { apply(builder, node, reciprocal_root_run, "rsqrt"); }
 inline void sine(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::sin>, "sine"); }
 inline void cosine(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::cos>, "cosine"); }
-
-// Whether a row of scores, the largest of which is known, shows nothing: then all its weights are zero.
-inline bool shows_nothing(const float* row, int64_t size, float largest) {
-  return largest == -INFINITY && std::all_of(row, row + size, [](float score) { return score == -INFINITY; });
-}
-
-// Over the last axis; zeros for a row that shows nothing.
-inline void guarded_softmax(Builder& builder, const NodeRow& node) {
-  const Dims dims = builder.dims(node.output);
-  const auto kernel = [dims](const std::vector<char*>& pointers) {
-    const int64_t size = dims.back();
-    const int64_t rows = volume(dims, 0, dims.size() - 1);
-#pragma omp parallel for
-    for (int64_t row = 0; row < rows; ++row) {
-      float* to = floats(pointers[1]) + row * size;
-      std::copy_n(floats(pointers[0]) + row * size, size, to);
-      const float largest = masked_scores(to, size, 1.0f, Mask::none, nullptr, 0, 0.0f);
-      if (shows_nothing(to, size, largest)) {
-        std::fill_n(to, size, 0.0f);
-      } else {
-        normalized_powers(to, size, largest);
-      }
-    }
-  };
-  add_plain_kernel(builder, node, kernel, "guarded_softmax");
-}
 
 // inputs: data, and a scale or none; floats: epsilon. Over the last axis.
 inline void rms_norm(Builder& builder, const NodeRow& node) {

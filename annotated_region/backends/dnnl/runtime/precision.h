@@ -66,14 +66,14 @@ class Rounding {
 
   // What reads any type, and may round its result at once.
   static bool rounds_result(Kind kind) {
-    return kind == Kind::layer_norm || kind == Kind::softmax || kind == Kind::rms_norm || kind == Kind::attention;
+    return kind == Kind::layer_norm || kind == Kind::rms_norm || kind == Kind::attention;
   }
 
   // What computes in the type of its operand.
   static bool follows(Kind kind) {
     switch (kind) {
       case Kind::pooling: case Kind::eltwise: case Kind::binary: case Kind::batch_norm: case Kind::prelu:
-      case Kind::resampling: case Kind::lrn: case Kind::reduction: case Kind::concat: case Kind::reshape:
+      case Kind::resampling: case Kind::lrn: case Kind::concat: case Kind::reshape:
       case Kind::permute: case Kind::slice:
         return true;
       default:

@@ -196,6 +196,9 @@ void add_pointwise(Builder& builder, const NodeRow& node, const PrimitiveDesc& p
 
 // floats: alpha, beta.
 inline void eltwise(Builder& builder, const NodeRow& node) {
+  const bool is_reciprocal_root =
+      algorithm_of(node.algorithm) == dnnl::algorithm::eltwise_pow && node.floats[0] == 1.0f && node.floats[1] == -0.5f;
+  if (is_reciprocal_root) return reciprocal_root(builder, node);  // oneDNN calls the C library for each number
   const Desc desc = builder.dense(node.inputs[0]);
   PostOps chain(builder, node);
   const dnnl::eltwise_forward::primitive_desc pd(cpu(), kInference, algorithm_of(node.algorithm), desc, desc, node.floats[0],
@@ -304,15 +307,6 @@ inline void resampling(Builder& builder, const NodeRow& node) {
   builder.define(node.output, pd.dst_desc(), place);
 }
 
-// ints: axis.
-inline void softmax(Builder& builder, const NodeRow& node) {
-  const Desc desc = builder.dense(node.inputs[0]);
-  const Desc to = retyped(desc, builder.type(node.output));
-  const dnnl::softmax_forward::primitive_desc pd(cpu(), kInference, algorithm_of(node.algorithm), desc, to,
-                                                 static_cast<int>(node.ints[0]), Builder::attributes());
-  add_pointwise(builder, node, pd, desc, {}, "");
-}
-
 // ints: size; floats: alpha, beta, k. Across channels.
 inline void lrn(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
@@ -324,19 +318,6 @@ inline void lrn(Builder& builder, const NodeRow& node) {
   builder.add_step(pd, {{DNNL_ARG_SRC, desc, builder.fetch(src, desc)}, {DNNL_ARG_DST, desc, place}},
                    layout_name(desc));
   builder.define(node.output, desc, place);
-}
-
-// The result has the rank of the operand, with extent one along the reduced axes.
-inline void reduction(Builder& builder, const NodeRow& node) {
-  const int src = node.inputs[0];
-  const Desc from = builder.plain(src);
-  const Desc to = builder.plain(node.output);
-  // oneDNN reduces no axis of extent one alone; sum, mean, largest and smallest of one number are that number.
-  if (builder.dims(src) == builder.dims(node.output)) return builder.define(node.output, to, builder.fetch(src, from));
-  const dnnl::reduction::primitive_desc pd(cpu(), algorithm_of(node.algorithm), from, to, 0.0f, 0.0f, Builder::attributes());
-  const Place place = builder.fresh(to);
-  builder.add_step(pd, {{DNNL_ARG_SRC, from, builder.fetch(src, from)}, {DNNL_ARG_DST, to, place}}, layout_name(to));
-  builder.define(node.output, to, place);
 }
 
 }  // namespace annotated_region_dnnl

@@ -68,13 +68,6 @@ inline ConvertRun converter(Kind kind, DataType type) {
   return type == DataType::u8 ? dequantize_bytes<uint8_t> : dequantize_bytes<int8_t>;
 }
 
-// A layout whose elements can be taken one after the other, and that exists for other types, too.
-inline Desc flat_layout(Builder& builder, int tensor, DataType type) {
-  const Desc desc = builder.dense(tensor);
-  const bool is_flat = is_blocked_kind(desc) && !is_padded(desc) && (is_strided(desc) || tag_of(desc) != nullptr);
-  return is_flat ? retyped(desc, type) : plain(builder.dims(tensor), type);
-}
-
 // floats: scale; ints: zero point. The same for all elements, so that their order does not matter.
 inline void convert_all(Builder& builder, const NodeRow& node, ConvertRun convert) {
   const int src = node.inputs[0];

@@ -1,5 +1,6 @@
 // The form in which the code generator writes a region down: constant tables, nothing computed.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include <oneapi/dnnl/dnnl_types.h>
@@ -18,7 +19,8 @@ struct List {
 
 enum class Kind {
   convolution, deconvolution, matmul, pooling, eltwise, binary, batch_norm, layer_norm,
-  softmax, lrn, reduction, concat, reshape, permute, expand, slice, cast, select, error_function, guarded_softmax, sine, cosine, pad,
+  softmax, lrn, reduction, concat, reshape, permute, expand, slice, cast, select, error_function, exponential,
+  logarithm, guarded_softmax, sine, cosine, pad, group_norm,
   rms_norm, prelu, resampling, attention, quantize, dequantize,
 };
 

@@ -45,6 +45,49 @@ inline __attribute__((always_inline)) float exponential(float x) {
   return x < low ? 0.0f : power * first * second;
 }
 
+// The natural logarithm, computed in double precision and rounded once: the nearest float32, but for one of some
+// ten million numbers. x = 2^k m with m from sqrt(1/2) to sqrt(2), log(m) = 2 artanh((m - 1) / (m + 1)) by its series.
+inline __attribute__((always_inline)) float logarithm(float x) {
+  constexpr uint64_t one = 0x3ff0000000000000;
+  constexpr uint64_t half_root = 0x3fe6a09e667f3bcd;  // sqrt(1/2)
+  constexpr uint64_t whole = 0x4330000000000000;      // 2^52, whose last bits count ones
+  const double wide = x;                              // never subnormal
+  uint64_t bits;
+  std::memcpy(&bits, &wide, sizeof bits);
+  bits += one - half_root;
+  const uint64_t order_bits = bits >> 52 | whole;
+  const uint64_t mantissa_bits = (bits & 0x000fffffffffffff) + half_root;
+  double order;
+  double mantissa;
+  std::memcpy(&order, &order_bits, sizeof order);
+  std::memcpy(&mantissa, &mantissa_bits, sizeof mantissa);
+  const double ratio = (mantissa - 1.0) / (mantissa + 1.0);
+  const double square = ratio * ratio;
+  double series = 1.0 / 19.0;
+  series = series * square + 1.0 / 17.0;
+  series = series * square + 1.0 / 15.0;
+  series = series * square + 1.0 / 13.0;
+  series = series * square + 1.0 / 11.0;
+  series = series * square + 1.0 / 9.0;
+  series = series * square + 1.0 / 7.0;
+  series = series * square + 1.0 / 5.0;
+  series = series * square + 1.0 / 3.0;
+  const double rest = 2.0 * ratio + 2.0 * ratio * square * series;
+  const float result = static_cast<float>((order - (4503599627370496.0 + 1023.0)) * 0.69314718055994530942 + rest);
+  uint32_t given_bits;  // chosen by integers and masks: branches would keep loops from becoming vectors
+  uint32_t result_bits;
+  std::memcpy(&given_bits, &x, sizeof given_bits);
+  std::memcpy(&result_bits, &result, sizeof result_bits);
+  constexpr uint32_t infinity = 0x7f800000;
+  const uint32_t negative = given_bits << 1 == 0 ? infinity | 0x80000000 : 0x7fc00000;  // of zero and of what is below
+  const uint32_t outside = given_bits == infinity ? infinity : negative;
+  const uint32_t inside = -static_cast<uint32_t>(given_bits - 1 < infinity - 1);  // all bits, or none
+  result_bits = (result_bits & inside) | (outside & ~inside);
+  float chosen;
+  std::memcpy(&chosen, &result_bits, sizeof chosen);
+  return chosen;
+}
+
 // To two units in the last place. Up to one, an odd polynomial; then 1 - exp(-g) with a polynomial for g, which is
 // the logarithm of what is left to one; beyond four, one. Both are Chebyshev fits.
 inline __attribute__((always_inline)) float gauss_error(float x) {
@@ -75,6 +118,21 @@ inline __attribute__((always_inline)) float gauss_error(float x) {
 ANNOTATED_REGION_CLONES void gauss_error_run(const float* from, float* to, int64_t size) {
 #pragma omp simd
   for (int64_t i = 0; i < size; ++i) to[i] = gauss_error(from[i]);
+}
+
+ANNOTATED_REGION_CLONES void exponential_run(const float* from, float* to, int64_t size) {
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) to[i] = exponential(from[i]);
+}
+
+ANNOTATED_REGION_CLONES void logarithm_run(const float* from, float* to, int64_t size) {
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) to[i] = logarithm(from[i]);
+}
+
+ANNOTATED_REGION_CLONES void reciprocal_root_run(const float* from, float* to, int64_t size) {
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) to[i] = 1.0f / std::sqrt(from[i]);
 }
 
 // What hides scores before a softmax.
@@ -119,6 +177,52 @@ ANNOTATED_REGION_CLONES void normalized_powers(float* row, int64_t size, float l
   for (int64_t i = 0; i < size; ++i) row[i] *= factor;
 }
 
+// Their logarithms.
+ANNOTATED_REGION_CLONES void logarithms_of_shares(float* row, int64_t size, float largest) {
+  float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < size; ++i) sum += exponential(row[i] - largest);
+  const float shift = logarithm(sum);
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) row[i] = (row[i] - largest) - shift;
+}
+
+constexpr int64_t kColumns = 64;
+
+// Probabilities, or their logarithms, of `width` columns, at most kColumns, of rows that are `stride` apart.
+ANNOTATED_REGION_CLONES void softmax_columns(const float* from, float* to, int64_t size, int64_t stride, int64_t width,
+                                             bool logarithms) {
+  float largest[kColumns];
+  float sum[kColumns];
+  for (int64_t i = 0; i < width; ++i) largest[i] = -INFINITY;
+  for (int64_t i = 0; i < width; ++i) sum[i] = 0.0f;
+  for (int64_t row = 0; row < size; ++row) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      const float score = from[row * stride + i];
+      largest[i] = largest[i] < score ? score : largest[i];
+    }
+  }
+  for (int64_t row = 0; row < size; ++row) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      const float rest = from[row * stride + i] - largest[i];
+      const float power = exponential(rest);
+      sum[i] += power;
+      to[row * stride + i] = logarithms ? rest : power;
+    }
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < width; ++i) sum[i] = logarithms ? logarithm(sum[i]) : 1.0f / sum[i];
+  for (int64_t row = 0; row < size; ++row) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      float& value = to[row * stride + i];
+      value = logarithms ? value - sum[i] : value * sum[i];
+    }
+  }
+}
+
 // To the nearest bfloat16, ties to even: the upper half of the bits. What is not a number stays so.
 inline __attribute__((always_inline)) uint16_t rounded(float value) {
   uint32_t bits;
@@ -154,6 +258,178 @@ ANNOTATED_REGION_CLONES void normalize_row(const float* from, const float* scale
   const float factor = inverse_root_mean_square(from, size, epsilon);
 #pragma omp simd
   for (int64_t i = 0; i < size; ++i) to[i] = rounded(from[i] * factor * scale[i]);
+}
+
+// Adds the differences of some rows from `base`, and their squares, to those of each column.
+ANNOTATED_REGION_CLONES void moments_of_rows(const float* rows, int64_t count, int64_t width, const float* base,
+                                             float* sums, float* squares) {
+  int64_t row = 0;
+  for (; row + 4 <= count; row += 4) {
+    const float* from = rows + row * width;
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      const float a = from[i] - base[i];
+      const float b = from[i + width] - base[i];
+      const float c = from[i + 2 * width] - base[i];
+      const float d = from[i + 3 * width] - base[i];
+      sums[i] += (a + b) + (c + d);
+      squares[i] += (a * a + b * b) + (c * c + d * d);
+    }
+  }
+  for (; row < count; ++row) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      const float a = rows[row * width + i] - base[i];
+      sums[i] += a;
+      squares[i] += a * a;
+    }
+  }
+}
+
+// Adds the differences of a run from its first number, and their squares, to `total` and `squares`.
+ANNOTATED_REGION_CLONES void moments_of_run(const float* run, int64_t size, double& total, double& squares) {
+  constexpr int64_t block = 1024;
+  const float base = run[0];
+  for (int64_t first = 0; first < size; first += block) {
+    const int64_t last = first + block < size ? first + block : size;
+    float sum = 0.0f;
+    float square = 0.0f;
+#pragma omp simd reduction(+ : sum, square)
+    for (int64_t i = first; i < last; ++i) {
+      const float a = run[i] - base;
+      sum += a;
+      square += a * a;
+    }
+    total += sum;
+    squares += square;
+  }
+}
+
+enum class Activation { none, relu, silu };
+
+template <Activation activation>
+inline __attribute__((always_inline)) float activated(float x) {
+  if (activation == Activation::relu) return x < 0.0f ? 0.0f : x;
+  return activation == Activation::silu ? x / (1.0f + exponential(-x)) : x;
+}
+
+template <Activation activation>
+inline __attribute__((always_inline)) void normalize_columns(const float* from, float* to, int64_t count,
+                                                             int64_t width, const float* means, const float* factors,
+                                                             const float* shift) {
+  for (int64_t row = 0; row < count; ++row, from += width, to += width) {
+    if (shift == nullptr) {
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) to[i] = activated<activation>((from[i] - means[i]) * factors[i]);
+    } else {
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) to[i] = activated<activation>((from[i] - means[i]) * factors[i] + shift[i]);
+    }
+  }
+}
+
+// Rows whose columns have a mean, a factor and, unless there is none, a shift each.
+ANNOTATED_REGION_CLONES void normalize_rows(const float* from, float* to, int64_t count, int64_t width,
+                                            const float* means, const float* factors, const float* shift,
+                                            Activation activation) {
+  if (activation == Activation::silu) {
+    normalize_columns<Activation::silu>(from, to, count, width, means, factors, shift);
+  } else if (activation == Activation::relu) {
+    normalize_columns<Activation::relu>(from, to, count, width, means, factors, shift);
+  } else {
+    normalize_columns<Activation::none>(from, to, count, width, means, factors, shift);
+  }
+}
+
+template <Activation activation>
+inline __attribute__((always_inline)) void normalize_numbers(const float* from, float* to, int64_t size, float mean,
+                                                             float factor, float shift) {
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) to[i] = activated<activation>((from[i] - mean) * factor + shift);
+}
+
+// The same for a run of numbers that belong to one channel.
+ANNOTATED_REGION_CLONES void normalize_run(const float* from, float* to, int64_t size, float mean, float factor,
+                                           float shift, Activation activation) {
+  if (activation == Activation::silu) {
+    normalize_numbers<Activation::silu>(from, to, size, mean, factor, shift);
+  } else if (activation == Activation::relu) {
+    normalize_numbers<Activation::relu>(from, to, size, mean, factor, shift);
+  } else {
+    normalize_numbers<Activation::none>(from, to, size, mean, factor, shift);
+  }
+}
+
+// What two numbers become in a reduction.
+enum class Merge { sum, product, largest, least };
+
+// What is no number stays so.
+template <typename T>
+inline __attribute__((always_inline)) T merged(T left, T right, Merge merge) {
+  switch (merge) {
+    case Merge::sum: return left + right;
+    case Merge::product: return left * right;
+    case Merge::largest: return (right > left) | (right != right) ? right : left;
+    case Merge::least: return (right < left) | (right != right) ? right : left;
+  }
+  return left;
+}
+
+constexpr float kNeutral[] = {0.0f, 1.0f, -INFINITY, INFINITY};
+
+// Terms are merged in float32, a block at a time, blocks in double precision.
+template <Merge merge>
+inline __attribute__((always_inline)) double merge_numbers(const float* from, int64_t size) {
+  constexpr int64_t lanes = 64;
+  constexpr int64_t block = 16 * lanes;
+  double result = kNeutral[static_cast<int>(merge)];
+  for (int64_t first = 0; first < size; first += block) {
+    const int64_t last = first + block < size ? first + block : size;
+    float lane[lanes];
+    for (int64_t i = 0; i < lanes; ++i) lane[i] = kNeutral[static_cast<int>(merge)];
+    int64_t item = first;
+    for (; item + lanes <= last; item += lanes) {
+#pragma omp simd
+      for (int64_t i = 0; i < lanes; ++i) lane[i] = merged(lane[i], from[item + i], merge);
+    }
+    for (int64_t i = 0; item < last; ++i, ++item) lane[i] = merged(lane[i], from[item], merge);
+    const int64_t used = last - first < lanes ? last - first : lanes;
+    for (int64_t i = 0; i < used; ++i) result = merged(result, static_cast<double>(lane[i]), merge);
+  }
+  return result;
+}
+
+ANNOTATED_REGION_CLONES double merged_run(const float* from, int64_t size, Merge merge) {
+  if (merge == Merge::sum) return merge_numbers<Merge::sum>(from, size);
+  if (merge == Merge::product) return merge_numbers<Merge::product>(from, size);
+  if (merge == Merge::largest) return merge_numbers<Merge::largest>(from, size);
+  return merge_numbers<Merge::least>(from, size);
+}
+
+template <Merge merge>
+inline __attribute__((always_inline)) void merge_columns(const float* from, int64_t rows, int64_t stride,
+                                                         int64_t width, double* to) {
+  constexpr int64_t block = 64;
+  for (int64_t i = 0; i < width; ++i) to[i] = kNeutral[static_cast<int>(merge)];
+  for (int64_t first = 0; first < rows; first += block) {
+    const int64_t last = first + block < rows ? first + block : rows;
+    float column[kColumns];
+    for (int64_t i = 0; i < width; ++i) column[i] = kNeutral[static_cast<int>(merge)];
+    for (int64_t row = first; row < last; ++row) {
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) column[i] = merged(column[i], from[row * stride + i], merge);
+    }
+    for (int64_t i = 0; i < width; ++i) to[i] = merged(to[i], static_cast<double>(column[i]), merge);
+  }
+}
+
+// Of `width` columns, at most kColumns, of rows that are `stride` apart.
+ANNOTATED_REGION_CLONES void merge_rows(const float* from, int64_t rows, int64_t stride, int64_t width, double* to,
+                                        Merge merge) {
+  if (merge == Merge::sum) return merge_columns<Merge::sum>(from, rows, stride, width, to);
+  if (merge == Merge::product) return merge_columns<Merge::product>(from, rows, stride, width, to);
+  if (merge == Merge::largest) return merge_columns<Merge::largest>(from, rows, stride, width, to);
+  return merge_columns<Merge::least>(from, rows, stride, width, to);
 }
 
 }  // namespace

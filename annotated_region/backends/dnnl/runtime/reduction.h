@@ -1,0 +1,141 @@
+// Sums, means, products, least and largest numbers along any axes, in any dense order: oneDNN 3.2 is fast for some only.
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <omp.h>
+
+namespace annotated_region_dnnl {
+
+// Neighbouring axes in memory that are all reduced, or all kept.
+struct Stretch {
+  int64_t extent;
+  bool is_reduced;
+};
+
+// One stretch is reduced at a time: `size` groups of `inner` numbers, `outer` times.
+struct Reduction {
+  int64_t outer, size, inner;
+  Merge merge;
+  int64_t parts;  // of the size, where there is little else to share among threads
+  double factor;  // of the result
+
+  int64_t results() const { return outer * inner; }
+  size_t scratch() const { return results() * parts * sizeof(double); }
+
+  void run(const float* from, float* to, double* partial) const {
+    const int64_t columns = std::min(inner, kColumns), blocks = (inner + columns - 1) / columns;
+#pragma omp parallel
+    {
+#pragma omp for
+      for (int64_t item = 0; item < outer * blocks * parts; ++item) {
+        const int64_t part = item % parts, column = item / parts % blocks * columns, row = item / parts / blocks;
+        const int64_t first = size * part / parts, last = size * (part + 1) / parts;
+        const float* data = from + (row * size + first) * inner + column;
+        double* result = partial + part * results() + row * inner + column;
+        if (inner == 1) {
+          *result = merged_run(data, last - first, merge);
+        } else {
+          merge_rows(data, last - first, inner, std::min(columns, inner - column), result, merge);
+        }
+      }
+#pragma omp for
+      for (int64_t item = 0; item < results(); ++item) {
+        double result = partial[item];
+        for (int64_t part = 1; part < parts; ++part) {
+          result = merged(result, partial[part * results() + item], merge);
+        }
+        to[item] = static_cast<float>(result * factor);
+      }
+    }
+  }
+};
+
+inline Merge merge_of(dnnl::algorithm algorithm) {
+  switch (algorithm) {
+    case dnnl::algorithm::reduction_max: return Merge::largest;
+    case dnnl::algorithm::reduction_min: return Merge::least;
+    case dnnl::algorithm::reduction_mul: return Merge::product;
+    default: return Merge::sum;
+  }
+}
+
+// The axes from the outermost in memory to the innermost, without those of extent one.
+inline std::vector<int> memory_order(const Desc& desc) {
+  const Dims dims = desc.get_dims(), strides = desc.get_strides();
+  std::vector<int> order;
+  for (int axis = 0; axis < static_cast<int>(dims.size()); ++axis) {
+    if (dims[axis] != 1) order.push_back(axis);
+  }
+  std::sort(order.begin(), order.end(), [&](int a, int b) { return strides[a] > strides[b]; });
+  return order;
+}
+
+// The dense layout of `dims` in that order.
+inline Desc in_order(const Dims& dims, const std::vector<int>& order) {
+  Dims strides(dims.size(), 1);
+  int64_t stride = 1;
+  for (auto axis = order.rbegin(); axis != order.rend(); stride *= dims[*axis++]) strides[*axis] = stride;
+  return strided(dims, kFloat, strides);
+}
+
+// The reductions one after the other, from the innermost in memory.
+inline std::vector<Reduction> reductions_of(std::vector<Stretch> stretches, Merge merge) {
+  const auto volume_of = [&](size_t first, size_t last) {
+    int64_t product = 1;
+    for (size_t index = first; index < last; ++index) product *= stretches[index].extent;
+    return product;
+  };
+  std::vector<Reduction> result;
+  for (size_t index = stretches.size(); index-- > 0;) {
+    if (!stretches[index].is_reduced) continue;
+    const int64_t outer = volume_of(0, index), inner = volume_of(index + 1, stretches.size());
+    const int64_t threads = omp_get_max_threads();
+    const bool is_shared = outer * ((inner + kColumns - 1) / kColumns) >= threads || stretches[index].extent < threads;
+    result.push_back({outer, stretches[index].extent, inner, merge, is_shared ? 1 : threads, 1.0});
+    stretches.erase(stretches.begin() + static_cast<std::ptrdiff_t>(index));
+  }
+  return result;
+}
+
+// The result has the rank of the operand, with extent one along the reduced axes.
+inline void reduction(Builder& builder, const NodeRow& node) {
+  const int src = node.inputs[0];
+  const Dims &dims = builder.dims(src), &kept = builder.dims(node.output);
+  const Desc dense = builder.dense(src);
+  const Desc from = is_strided(dense) ? retyped(dense, kFloat) : plain(dims, kFloat);
+  const std::vector<int> order = memory_order(from);
+  const Desc to = in_order(kept, order);
+  std::vector<Stretch> stretches;
+  for (int axis : order) {
+    const bool is_reduced = kept[axis] != dims[axis];
+    if (stretches.empty() || stretches.back().is_reduced != is_reduced) stretches.push_back({1, is_reduced});
+    stretches.back().extent *= dims[axis];
+  }
+  std::vector<Reduction> passes = reductions_of(stretches, merge_of(algorithm_of(node.algorithm)));
+  if (passes.empty()) return builder.define(node.output, to, builder.fetch(src, from));
+  if (algorithm_of(node.algorithm) == dnnl::algorithm::reduction_mean) {
+    passes.back().factor = static_cast<double>(volume(kept, 0, kept.size())) / volume(dims, 0, dims.size());
+  }
+  size_t partial_bytes = 0;
+  for (const Reduction& pass : passes) partial_bytes = std::max(partial_bytes, round_up(pass.scratch(), kAlignment));
+  const size_t room = round_up(passes.front().results() * sizeof(float), kAlignment);  // of what stands between two
+  const auto kernel = [passes, partial_bytes, room](const std::vector<char*>& pointers) {
+    const float* data = floats(pointers[0]);
+    for (size_t index = 0; index < passes.size(); ++index) {
+      float* const between = floats(pointers[2] + partial_bytes + index % 2 * room);
+      float* const result = index + 1 == passes.size() ? floats(pointers[1]) : between;
+      passes[index].run(data, result, reinterpret_cast<double*>(pointers[2]));
+      data = result;
+    }
+  };
+  const Place source = builder.fetch(src, from);
+  const Place place = builder.fresh(to);
+  builder.add_kernel(kernel, {{DNNL_ARG_SRC, from, source}, {DNNL_ARG_DST, to, place}}, "reduction " + layout_name(from),
+                     partial_bytes + 2 * room);
+  builder.define(node.output, to, place);
+}
+
+}  // namespace annotated_region_dnnl
