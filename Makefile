@@ -12,7 +12,7 @@ TEST_TYPING = --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls
   --disable-error-code var-annotated --disable-error-code has-type --disable-error-code call-overload \
   --no-warn-unused-ignores
 # Tests import the helpers beside them.
-TEST_HELPERS = tests:tests/hunt:tests/regions:tests/command_line:tests/extraction:tests/placement:tests/grouping:tests/layouts:tests/backends/dnnl:tests/passes:tests/passes/preparation:tests/backends/onnx_emitter:tests/backends/tensorrt
+TEST_HELPERS = tests:tests/fuzz:tests/hunt:tests/regions:tests/command_line:tests/extraction:tests/placement:tests/grouping:tests/layouts:tests/backends/dnnl:tests/passes:tests/passes/preparation:tests/backends/onnx_emitter:tests/backends/tensorrt
 
 SANITIZED = $(CURDIR)/build/sanitized
 SANITIZING = $(CURDIR)/tests/sanitizers/g++

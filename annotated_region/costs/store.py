@@ -77,6 +77,9 @@ class CostStore:
                 yield connection
         except sqlite3.DatabaseError as error:
             raise ModelError(self._complaint(error)) from error
+        except UnicodeDecodeError as error:
+            # Messages of SQLite quote the file, and what they quote need not be text.
+            raise ModelError(f"{self.path} is no cost database; remove it, or name another file") from error
         finally:
             if connection is not None:
                 connection.close()

@@ -1,0 +1,1 @@
+n = 1  # __import__("pathlib").Path("canary").touch()

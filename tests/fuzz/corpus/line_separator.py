@@ -1,0 +1,1 @@
+#  n = __import__("pathlib").Path("canary").touch()

@@ -1,0 +1,84 @@
+"""Mutated op info and cost databases: what was written, or an error of ours."""
+
+import os
+from contextlib import suppress
+from random import Random
+
+import pytest
+from text_mutations import mutated_text
+
+from annotated_region.costs.store import CostStore
+from annotated_region.costs.timing import Time
+from annotated_region.errors import ModelError, OpInfoError
+from annotated_region.op_info.info import (
+    ArgRole,
+    Composition,
+    Number,
+    OpInfo,
+    Parameter,
+    Result,
+    Shape,
+    Sources,
+)
+from annotated_region.op_info.kinds import OpKind
+
+EXAMPLES = max(int(os.environ.get("AR_CAMPAIGN_EXAMPLES", "0")), 300)
+ATTACK = "__import__('os').abort()"
+INFO = Composition(
+    (
+        OpInfo(
+            "relax.nn.conv2d",
+            OpKind.CONVOLUTION,
+            {"strides": (1, 2), "data_layout": "NCHW", "scale": 1.5, "none": None},
+            (
+                ArgRole("data", Parameter(0)),
+                ArgRole("weight", Sources((Parameter(1), Number(2.0, "float32")))),
+            ),
+        ),
+        OpInfo(
+            "relax.reshape",
+            OpKind.ELEMENTWISE,
+            {},
+            (ArgRole("x", Result(0, 0)), ArgRole("shape", Shape((2, 3)))),
+        ),
+    ),
+    (Result(1, 0),),
+)
+
+
+@pytest.mark.campaign
+def test_op_info_text():
+    text = INFO.to_json()
+    assert Composition.from_json(text) == INFO
+    for number in range(EXAMPLES):
+        changed = mutated_text(text, ATTACK, Random(f"op info {number}"))
+        try:
+            read = Composition.from_json(changed)
+        except OpInfoError:
+            continue
+        assert Composition.from_json(read.to_json()) == read, changed
+
+
+@pytest.mark.campaign
+def test_cost_databases(tmp_path):
+    CostStore(tmp_path / "sound").put({f"key {number}": (Time(0.5, 0.1), "what") for number in range(50)})
+    sound = (tmp_path / "sound").read_bytes()
+    for number in range(min(EXAMPLES, 5000)):
+        random = Random(f"costs {number}")
+        path = tmp_path / "costs"
+        path.write_bytes(_damaged(sound, random))
+        with suppress(ModelError):
+            store = CostStore(path)
+            found = [store.get(f"key {key}") for key in range(50)]
+            assert all(time is None or time.seconds >= 0 for time in found)
+            store.put({"new": (Time(1.0, 0.0), "what")})
+        for left in tmp_path.glob("costs*"):
+            left.unlink()
+
+
+def _damaged(content, random):
+    changed = bytearray(content)
+    for _ in range(random.randint(1, 20)):
+        place = random.choice((random.randrange(100), random.randrange(len(changed))))
+        changed[place] = random.randrange(256)
+    return bytes(changed[: random.choice((len(changed), len(changed), random.randrange(len(changed))))])
