@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from annotated_region.backends.dnnl.rewriting.rewriter import verification
+from annotated_region.passes.preparation.sweep import checking
 
 _COMMON = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 _EXAMPLES = int(os.environ.get("AR_CAMPAIGN_EXAMPLES", "1000"))
@@ -34,8 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _graphs_are_verified() -> Iterator[None]:
-    """Between any two passes of the dnnl backend, and the measure of each pass at every step."""
-    with verification():
+    """Between any two passes of the dnnl backend; at every step the measures of these and of preparation."""
+    with verification(), checking():
         yield
 
 

@@ -84,7 +84,6 @@ REWRITES = (
     + fold_batch_norm.REWRITES
     + fold_affine.REWRITES
 )
-MAX_SWEEPS = 20  # each sweep but the last removes something; in practice the second is the last
 
 
 @tvm.transform.module_pass(opt_level=0, name="PrepareForInference")
@@ -155,14 +154,13 @@ TABLE = _table()
 
 
 def _settled(mod: tvm.IRModule, claimants: Claimants) -> tvm.IRModule:
-    """`mod` after as many sweeps as find something to rewrite."""
-    for _ in range(MAX_SWEEPS):
+    """`mod` after as many sweeps as find something to rewrite; see `weight` for why these come to an end."""
+    while True:
         swept = {name: sweep(function, TABLE, claimants) for name, function in functions_to_partition(mod)}
         changed = {name: function for name, function in swept.items() if not function.same_as(mod[name])}
         if not changed:
-            break
+            return mod
         mod = _tidied(_updated(mod, changed))
-    return mod
 
 
 def _tidied(mod: tvm.IRModule) -> tvm.IRModule:

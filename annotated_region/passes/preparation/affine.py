@@ -28,12 +28,16 @@ class Affine:
         Double precision, of the rank of `source`, with at most one extent other than 1.
     steps
         The names of the ops that compute it now, the last one first.
+    divides
+        Whether one of them divides by a number whose reciprocal is rounded: by no power of two. Then `scale`
+        is not what the ops multiply with: ``41 / 41`` is 1, and ``41 * (1 / 41)`` may be less.
     """
 
     source: relax.Expr
     scale: np.ndarray
     shift: np.ndarray
     steps: tuple[str, ...]
+    divides: bool = False
 
     def after(self, inner: Affine) -> Affine | None:
         """This, applied to the result of `inner`; None if the two vary along different axes."""
@@ -42,7 +46,7 @@ class Affine:
             return None
         with np.errstate(all="ignore"):
             scale, shift = inner.scale * self.scale, inner.shift * self.scale + self.shift
-        return Affine(inner.source, scale, shift, self.steps + inner.steps)
+        return Affine(inner.source, scale, shift, self.steps + inner.steps, self.divides or inner.divides)
 
 
 _Numbers = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -64,7 +68,8 @@ def step_of(view: OpView, editor: Editor) -> Affine | None:
     if numbers is None or not tvm_ffi.structural_equal(source.ty, view.out_type):
         return None
     with np.errstate(all="ignore"):  # whoever uses the step looks at what is not finite
-        return Affine(source, *ARITHMETIC[view.name](numbers), (view.name,))
+        divides = view.name == "relax.divide" and bool((np.abs(np.frexp(numbers)[0]) != 0.5).any())
+        return Affine(source, *ARITHMETIC[view.name](numbers), (view.name,), divides)
 
 
 def _operand(expr: relax.Expr, rank: int, editor: Editor) -> np.ndarray | None:
@@ -77,9 +82,19 @@ def _operand(expr: relax.Expr, rank: int, editor: Editor) -> np.ndarray | None:
     return constant.astype(np.float64).reshape((1,) * (rank - len(shape)) + shape)
 
 
-def chain_of(step: Affine, editor: Editor) -> Affine:
-    """`step` with all the steps before it, as far back as nothing else reads what lies between."""
-    while (joined := _joined(step, editor)) is not None:
+def chain_of(step: Affine, editor: Editor, *, divisions: bool = True) -> Affine:
+    """`step` with all the steps before it, as far back as nothing else reads what lies between.
+
+    Parameters
+    ----------
+    step
+        The last step.
+    editor
+        Knows what is before it.
+    divisions
+        Whether to go on before a step that `divides`.
+    """
+    while (joined := _joined(step, editor)) is not None and (divisions or not joined.divides):
         step = joined
     return step
 

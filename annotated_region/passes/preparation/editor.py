@@ -28,12 +28,15 @@ class Editor:
         The variable whose value is being rewritten.
     claimants
         The targets that the function is prepared for.
+    when_bound
+        Called with each variable and its value, where somebody wants to know.
     """
 
     target: relax.Var
 
     def __init__(self, body: relax.SeqExpr, claimants: Claimants | None = None) -> None:
         self.claimants = Claimants() if claimants is None else claimants
+        self.when_bound: Callable[[relax.Var, relax.Expr], None] | None = None
         self._builder = relax.BlockBuilder()
         self._definitions: dict[relax.Var, relax.Expr] = {}
         self._reads: Counter[relax.Var] = Counter()
@@ -115,6 +118,8 @@ class Editor:
         self._bindings.append(binding)
         if isinstance(binding, relax.VarBinding):
             self._definitions[binding.var] = binding.value
+            if self.when_bound is not None:
+                self.when_bound(binding.var, binding.value)
             self._count_as_reads_of_the_origin(binding.var)
 
     def attempt(self, rewrite: Rewrite, view: OpView, target: relax.Var) -> relax.Expr | None:

@@ -8,7 +8,9 @@
 
     A bias is always the right operand of an ``add``, of shape (1, C, 1, 1) after a convolution, (N,)
     after a matrix product, even where it was one number for all channels.
-2.  Elsewhere a chain becomes a ``multiply`` and an ``add``, if that is less than it was.
+2.  Elsewhere a chain becomes a ``multiply`` and an ``add``, if that is less than it was. A quotient stays
+    one there, unless its divisor is a power of two: ``x / c`` is a whole number where ``x`` is a multiple of
+    ``c``, which ``x * (1 / c)`` may miss, and a ``floor`` may stand behind.
 3.  A number that multiplies the input of such a layer (ONNX Gemm's alpha) goes into the weight as well.
 
 Nothing is folded across a value that something else reads: the work would be done twice. Scale and shift
@@ -40,7 +42,7 @@ def fold_arithmetic(view: OpView, editor: Editor) -> relax.Expr | None:
     chain = chain_of(step, editor)
     linear = _linear_source(chain, editor)
     if linear is None or not _is_bias(view, chain, linear):
-        return collapsed(chain, editor)
+        return collapsed(step, editor)
     return None
 
 
@@ -48,11 +50,17 @@ def _is_bias(view: OpView, chain: Affine, linear: Linear) -> bool:
     return chain.steps == ("relax.add",) and static_shape(view.arg_types[1]) == linear.bias_shape
 
 
-def collapsed(chain: Affine, editor: Editor) -> relax.Expr | None:
-    """The cheapest expression for `chain`; None if nothing is cheaper than the ops that compute it now."""
+def collapsed(step: Affine, editor: Editor) -> relax.Expr | None:
+    """The cheapest expression for the chain that ends in `step`.
+
+    None if nothing is cheaper than the ops that compute it now.
+    """
+    chain = chain_of(step, editor)
     linear = _linear_source(chain, editor)
     folded = _into_weight(chain, linear, editor) if linear is not None else None
-    return folded if folded is not None else _as_arithmetic(chain, editor)
+    if folded is not None:
+        return folded
+    return None if step.divides else _as_arithmetic(chain_of(step, editor, divisions=False), editor)
 
 
 def _linear_source(chain: Affine, editor: Editor) -> Linear | None:

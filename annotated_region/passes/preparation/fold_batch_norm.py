@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
-from annotated_region.passes.preparation.affine import Affine, chain_of
+from annotated_region.passes.preparation.affine import Affine
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.fold_affine import collapsed
 from annotated_region.passes.preparation.tensors import FLOATS, dtype_of
@@ -32,7 +32,7 @@ def fold_batch_norm(view: OpView, editor: Editor) -> relax.Expr | None:
     if view.attrs["training"] or not editor.reads_first_field_only():
         return None
     step = _step_of(view, editor)
-    result = collapsed(chain_of(step, editor), editor) if step is not None else None
+    result = collapsed(step, editor) if step is not None else None
     if result is None:
         return None
     normalized = result if isinstance(result, relax.Var) else editor.emit(result, "normalized")

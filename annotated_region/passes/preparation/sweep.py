@@ -14,20 +14,31 @@ The branches of an ``If`` are edited like any other code; local functions stay a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import tvm
 from tvm import relax
 
-from annotated_region.passes.preparation.editor import Editor, Rewrite
+from annotated_region.passes.preparation.editor import Editor
+from annotated_region.passes.preparation.weight import RewriteTable, checked
 from annotated_region.targets.claimants import Claimants
 from annotated_region.targets.op_view import OpView
 
-__all__ = ["RewriteTable", "sweep"]
+__all__ = ["RewriteTable", "checking", "sweep"]
 
-MAX_REWRITES = 100  # of one binding; each leaves less to do, so that a few are the most there ever are
+_checking: ContextVar[bool] = ContextVar("annotated_region_checking", default=False)
 
-RewriteTable = Mapping[str, Sequence[Rewrite]]  # name of a Relax op -> what may rewrite a call to it
+
+@contextmanager
+def checking() -> Iterator[None]:
+    """Within this context each rewrite has to lower the weight of what it rewrites; tests run in it."""
+    token = _checking.set(True)
+    try:
+        yield
+    finally:
+        _checking.reset(token)
 
 
 def sweep(
@@ -51,6 +62,8 @@ def sweep(
     which counts as a reader, is gone.
     """
     editor = Editor(function.body, claimants)
+    if _checking.get():
+        table = checked(table, editor)
     body = _sequence(function.body, table, editor)
     if body.same_as(function.body):
         return function
@@ -92,12 +105,10 @@ def _settled(binding: relax.VarBinding, table: RewriteTable, editor: Editor) -> 
     value = binding.value
     if editor.borders_annotation(binding):
         return value
-    for _ in range(MAX_REWRITES):
-        rewritten = _rewritten(value, binding.var, table, editor)
-        if rewritten is None:
-            return value
+    # Each rewrite lowers the weight of the value, which `checking` checks; see `weight`.
+    while (rewritten := _rewritten(value, binding.var, table, editor)) is not None:
         value = rewritten
-    raise AssertionError(f"the rewrites of {binding.var.name} undo each other; the last one made {value}")
+    return value
 
 
 def _rewritten(

@@ -296,3 +296,44 @@ def test_any_chain_after_a_convolution_is_at_most_a_bias(
     after = assert_same_numbers(module(body, x=(1, 3, 6, 6)), values(1, 3, 6, 6))
     assert ops(after)["nn.conv2d"] == 1
     assert sum(ops(after).values()) <= 2
+
+
+QUOTIENTS: dict[str, Callable[[relax.Expr], relax.Expr]] = {
+    "alone": lambda x: op.divide(x, relax.const(41.0)),
+    "of a product": lambda x: op.divide(op.multiply(x, relax.const(41.0)), relax.const(41.0)),
+    "in a product": lambda x: op.multiply(op.divide(x, relax.const(41.0)), relax.const(3.0)),
+    "of a sum": lambda x: op.divide(op.add(x, relax.const(41.0)), relax.const(41.0)),
+    "by a vector": lambda x: op.divide(
+        op.multiply(x, constant(3)), relax.const(np.array([2, 3, 41], "float32"))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_a_quotient_stays_one(name: str) -> None:
+    stays(module(lambda _builder, x: op.floor(QUOTIENTS[name](x)), x=(2, 3)))
+
+
+def test_a_whole_quotient_stays_whole() -> None:
+    numbers = np.arange(1, 1000, dtype="float32")
+    for divisor in (3.0, 7.0, 41.0, 49.0, 0.1):
+        body = QUOTIENTS["in a product"]
+        mod = module(lambda _builder, x, body=body: op.floor(body(x)), x=(len(numbers),))
+        assert_same_numbers(mod, numbers * np.float32(divisor))
+
+
+def test_a_quotient_by_powers_of_two_is_a_product() -> None:
+    def body(_builder: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        return op.multiply(op.divide(x, relax.const(np.array([2, -0.25, 8], "float32"))), relax.const(3.0))
+
+    factors = relax.const(np.array([[1.5, -12, 0.375]], "float32"))
+    becomes(module(body, x=(2, 3)), module(lambda _builder, x: op.multiply(x, factors), x=(2, 3)))
+
+
+def test_a_batch_norm_behind_a_quotient_leaves_it_one() -> None:
+    def body(_builder: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        scaled = op.divide(x, relax.const(255.0))
+        parameters = [constant(3, seed=seed) for seed in range(4)]
+        return relax.TupleGetItem(op.nn.batch_norm(scaled, *parameters, axis=1, training=False), 0)
+
+    assert ops(prepare(module(body, x=(1, 3, 4, 4)))) == {"divide": 1, "multiply": 1, "add": 1}

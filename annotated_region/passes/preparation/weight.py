@@ -1,0 +1,138 @@
+"""A weight of expressions that every rewrite of preparation makes less: the reason why preparation ends.
+
+The weight of an expression is a natural number, computed from the weights of its operands by a function that
+grows with each of them, so what lowers the weight of a value lowers, or leaves, that of all that is computed
+from it. An expression counts as a tree: what is read twice weighs twice. Each step of `sweep` gives a
+variable a value of less weight than it had, and adds variables that are operands of that value, so weigh
+less still. So the multiset of all weights falls in the order of multisets, where nothing falls for ever: no
+order of rewrites, and no number of sweeps, goes on without end. (A polynomial interpretation: Baader and
+Nipkow 1998, "Term Rewriting and All That", section 5.3; multisets: Dershowitz and Manna 1979, "Proving
+termination with multiset orderings".)
+
+What each kind of rewrite lowers, with ``W`` for the weight of an operand:
+
+| from | to |
+|---|---|
+| any call of constants: at least 3 | a constant: 0 |
+| an identity ``f(x)``: ``3 + W`` or more | ``x``: ``W`` |
+| ``f(f(x))``: ``6 + W`` | ``f(x)``: ``3 + W`` |
+| ``c + x``, with a constant on the left: ``6 + W`` | ``x + c``: ``5 + W`` at most |
+| a bias of another shape or sign than the normal one: ``5 + W`` | the normal one: ``4 + W`` |
+| ``n`` steps of arithmetic with constants: ``4 n + W`` or more | less than ``n`` of them |
+| ``x + broadcast_to(y)``: ``7 + W`` | ``x + y``: ``6 + W`` at most, as ``y`` may be a constant now |
+| ``maximum(x, 0)``: ``4 + W`` | ``relu(x)``: ``3 + W`` |
+| ``mean(stack(x1, ..., xn))``: ``4 n + 6 + W`` | ``n - 1`` sums and a quotient: ``4 n + W`` |
+| ``take(dequantize(t))``: ``9 + 2 W`` | ``dequantize(take(t))``: ``6 + 2 W`` |
+| ``dropout(x)``: ``4 + 2 W`` | ``(x, ones_like(x))``: ``3 + 2 W`` |
+| ``batch_norm(x)``: ``9 + W`` | ``x * a + b``: ``8 + W`` |
+| an activation or a norm in its parts: ``7 + 2 W`` or more | the op: ``3 + W`` |
+| the same with a factor left: ``11 + 2 W`` or more | the op and a product: ``7 + W`` |
+| ``norm(x) * w``: ``7 + W`` | ``norm(x)`` with a reshaped ``w``: ``6 + W`` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import tvm_ffi
+from tvm import relax
+
+from annotated_region.passes.preparation.affine import ARITHMETIC
+from annotated_region.passes.preparation.editor import Editor, Rewrite
+from annotated_region.passes.preparation.linear import linear_of
+from annotated_region.passes.preparation.remove_identities import COMMUTATIVE
+from annotated_region.passes.preparation.tensors import static_shape
+from annotated_region.targets.op_view import OpView
+
+__all__ = ["RewriteTable", "Weights", "checked"]
+
+RewriteTable = Mapping[str, Sequence[Rewrite]]  # name of a Relax op -> what may rewrite a call to it
+
+
+_CALL = 3  # of most ops: more than a constant can cost by its place, so that folding an operand costs nothing
+_OWN = {
+    **dict.fromkeys(ARITHMETIC, 4),
+    "relax.subtract": 5,
+    "relax.maximum": 4,
+    "relax.minimum": 4,
+    "relax.nn.batch_norm": 9,
+    "relax.nn.dropout": 4,
+}
+_TWICE = ("relax.take", "relax.nn.dropout")  # of the first operand
+
+
+def checked(table: RewriteTable, editor: Editor) -> RewriteTable:
+    """The same rewrites, each of which asserts that what it makes weighs less than what it was given."""
+    weights = Weights()
+    editor.when_bound = lambda variable, value: weights.bound(variable, value, editor)
+    return {name: [_checked(rewrite, weights) for rewrite in rewrites] for name, rewrites in table.items()}
+
+
+def _checked(rewrite: Rewrite, weights: Weights) -> Rewrite:
+    def apply(view: OpView, editor: Editor) -> relax.Expr | None:
+        result = rewrite(view, editor)
+        # What has another type than the variable is dropped by the editor.
+        if result is None or not tvm_ffi.structural_equal(editor.normalize(result).ty, editor.target.ty):
+            return result
+        before, after = (weights.of(value, editor) for value in (view.call, result))
+        assert after < before, (
+            f"{rewrite} makes {result} of {view.call}, which weighs {before} and not {after}"
+        )
+        return result
+
+    return apply
+
+
+@dataclass(slots=True)
+class Weights:
+    """The weights of the variables of a function, as far as an editor has bound them."""
+
+    _known: dict[relax.Var, int] = field(default_factory=dict)
+
+    def bound(self, variable: relax.Var, value: relax.Expr, editor: Editor) -> None:
+        """Remember a binding; the operands of `value` are bound, or parameters."""
+        self._known[variable] = self.of(value, editor)
+
+    def of(self, value: relax.Expr, editor: Editor) -> int:
+        """The weight of a value; O(its operands), the numbers as long as chains of double reads."""
+        origin = editor.origin(value)
+        match origin:
+            case relax.Var():
+                return self._known.get(origin, 0)
+            case relax.Tuple():
+                return sum(self.of(part, editor) for part in origin.fields)
+            case relax.TupleGetItem():
+                return self._field(origin, editor)
+            case relax.Call():
+                return self._call(origin, editor)
+        return 0
+
+    def _field(self, value: relax.TupleGetItem, editor: Editor) -> int:
+        whole = editor.value_of(value.tuple_value)
+        is_made = isinstance(whole, relax.Tuple)
+        return self.of(whole.fields[value.index] if is_made else value.tuple_value, editor)
+
+    def _call(self, call: relax.Call, editor: Editor) -> int:
+        view = OpView.of(call)
+        parts = [self.of(part, editor) for part in call.args]
+        if view is None:
+            return _CALL + sum(parts)
+        if view.name in _TWICE:
+            parts.append(parts[0])
+        return _OWN.get(view.name, _CALL) + _order(view, editor) + _fields(view, editor) + sum(parts)
+
+
+def _order(view: OpView, editor: Editor) -> int:
+    """More for a constant on the left that could be on the right, and for a bias that is not normal."""
+    if view.name in COMMUTATIVE and editor.is_constant(view.args[0]) and not editor.is_constant(view.args[1]):
+        return 2  # the bias that it may become counts 1
+    inner = editor.view_of(view.args[0]) if view.name == "relax.add" else None
+    linear = linear_of(inner, editor) if inner is not None and editor.is_constant(view.args[1]) else None
+    return int(linear is not None and static_shape(view.arg_types[1]) != linear.bias_shape)
+
+
+def _fields(view: OpView, editor: Editor) -> int:
+    """What the chain that may take the place of a stack weighs more than its parts."""
+    whole = editor.value_of(view.args[0]) if view.name == "relax.stack" else None
+    return 4 * len(whole.fields) if isinstance(whole, relax.Tuple) else 0
