@@ -7,8 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rich.console import Console
+from rich.text import Text
 
-__all__ = ["Command", "console"]
+from annotated_region.printable import printable
+
+__all__ = ["Command", "console", "plain"]
 
 # Where the output is no terminal nothing says how wide it may be; this is wide enough for most tables.
 _WIDTH_OF_FILES = 120
@@ -43,3 +46,8 @@ def console() -> Console:
     """A rich console on the standard output."""
     made = Console(highlight=False)
     return made if made.is_terminal else Console(highlight=False, width=_WIDTH_OF_FILES)
+
+
+def plain(text: str) -> Text:
+    """Text for a terminal as it is: no markup, and nothing that the terminal obeys."""
+    return Text(printable(text))

@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Iterator
 
 from rich.table import Table
-from rich.text import Text
 
-from annotated_region.command_line.command import Command, console
+from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.models import read_model
 from annotated_region.command_line.options import add_placement_arguments, policy_of
 from annotated_region.passes.pipeline import explain
@@ -44,7 +43,7 @@ def _show(report: Report, every_op: bool) -> None:
         output.print(_regions_table(function))
         if every_op:
             output.print(_ops_table(function))
-    output.print(Text(str(report)), soft_wrap=True)
+    output.print(plain(str(report)), soft_wrap=True)
 
 
 def _regions_table(function: FunctionReport) -> Table:
@@ -55,7 +54,7 @@ def _regions_table(function: FunctionReport) -> Table:
         composites = ", ".join(_counted(region.composites))
         inputs, outputs = str(len(region.inputs)), ", ".join(region.outputs)
         table.add_row(
-            *map(Text, (str(region.id), region.target, str(len(region.ops)), inputs, outputs, composites))
+            *map(plain, (str(region.id), region.target, str(len(region.ops)), inputs, outputs, composites))
         )
     return table
 
@@ -71,7 +70,7 @@ def _ops_table(function: FunctionReport) -> Table:
     for column in ("name", "op", "placed", "region", "claimed by", "lost by", "declined by"):
         table.add_column(column, overflow="fold")
     for op in function.ops:
-        table.add_row(*map(Text, _cells(op)))
+        table.add_row(*map(plain, _cells(op)))
     return table
 
 

@@ -15,9 +15,8 @@ from typing import Any
 
 import tvm
 from rich.table import Table
-from rich.text import Text
 
-from annotated_region.command_line.command import Command, console
+from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.models import read_model
 from annotated_region.command_line.options import add_limits_argument, complete_files
 from annotated_region.extraction import FusedFunction, extract_hashed_functions
@@ -119,14 +118,14 @@ def _show(statistics: dict[str, Any], top: int) -> None:
     for column in ("calls", "distinct", "shared"):
         table.add_column(column, str(statistics[column]), justify="right")
     for model, counts in statistics["models"].items():
-        table.add_row(Text(model), *(str(counts[column]) for column in ("calls", "distinct", "shared")))
+        table.add_row(plain(model), *(str(counts[column]) for column in ("calls", "distinct", "shared")))
     output.print(table)
     frequent = Table(title="Most frequent functions", title_justify="left")
     for column in ("hash", "function", "calls", "models"):
         frequent.add_column(column, overflow="fold", justify="right" if column == "calls" else "left")
     for each in statistics["functions"][:top]:
         models = ", ".join(f"{model} {count}" for model, count in each["counts"].items())
-        frequent.add_row(*map(Text, (each["hash"], each["name"], str(each["count"]), models)))
+        frequent.add_row(*map(plain, (each["hash"], each["name"], str(each["count"]), models)))
     output.print(frequent)
     output.print(_sentence(statistics), soft_wrap=True)
 

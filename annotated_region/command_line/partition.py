@@ -10,10 +10,9 @@ from typing import Any
 
 import tvm
 from rich.table import Table
-from rich.text import Text
 from tvm import relax
 
-from annotated_region.command_line.command import Command, console
+from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.models import read_model
 from annotated_region.command_line.options import add_placement_arguments, complete_files, policy_of
 from annotated_region.errors import ModelError
@@ -93,7 +92,7 @@ def _table(found: list[dict[str, Any]]) -> Table:
     for column in ("name", "target", "inputs", "output"):
         table.add_column(column, overflow="fold")
     for each in found:
-        table.add_row(*map(Text, (each["name"], each["target"], ", ".join(each["inputs"]), each["output"])))
+        table.add_row(*map(plain, (each["name"], each["target"], ", ".join(each["inputs"]), each["output"])))
     return table
 
 

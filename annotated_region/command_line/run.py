@@ -22,8 +22,9 @@ import shtab
 from annotated_region._version import __version__
 from annotated_region.command_line import bench, draw, explain, extract, partition
 from annotated_region.command_line.command import Command
-from annotated_region.command_line.surroundings import printable, require_sane_threads
+from annotated_region.command_line.surroundings import require_sane_threads
 from annotated_region.errors import AnnotatedRegionError
+from annotated_region.printable import printable
 
 __all__ = ["COMMANDS", "main"]
 

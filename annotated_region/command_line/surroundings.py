@@ -1,4 +1,4 @@
-"""Guards the program and its terminal: numbers of threads that crash TVM, characters that terminals obey."""
+"""Checks what surrounds the program: numbers of threads that crash TVM."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from annotated_region.errors import BackendUnavailableError
 
-__all__ = ["printable", "require_sane_threads"]
+__all__ = ["require_sane_threads"]
 
 _VARIABLES = ("TVM_NUM_THREADS", "OMP_NUM_THREADS")
 _ENOUGH_FOR_ANY_MACHINE = 1024
@@ -28,11 +28,3 @@ def require_sane_threads(environment: Mapping[str, str] = os.environ) -> None:
                 f"{name} asks for {number[:9]} threads; "
                 f"set it to {_ENOUGH_FOR_ANY_MACHINE} at most, or unset it"
             )
-
-
-def printable(text: str) -> str:
-    """The text with escapes for what a terminal would obey: names come from files of strangers."""
-    return "".join(
-        character if character.isprintable() or character == "\n" else ascii(character)[1:-1]
-        for character in text
-    )

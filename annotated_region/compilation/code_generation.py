@@ -18,7 +18,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from annotated_region.errors import AnnotatedRegionError, BuildError, CodegenError
+from annotated_region.errors import AnnotatedRegionError, BuildError, CodegenError, InvalidModuleError
 from annotated_region.functions.rewriting import FunctionRewriter, rebind
 
 __all__ = ["external_functions", "generate_code"]
@@ -27,10 +27,21 @@ Externals = Mapping[tvm.ir.GlobalVar, relax.Function]
 
 
 def external_functions(mod: tvm.IRModule) -> dict[str, dict[tvm.ir.GlobalVar, relax.Function]]:
-    """The external functions of a module, by target, all in order of the functions' names."""
+    """The external functions of a module, by target, all in order of the functions' names.
+
+    Raises
+    ------
+    InvalidModuleError
+        One of them has no ``global_symbol``, so that nothing could call what is generated for it.
+    """
     found: dict[str, dict[tvm.ir.GlobalVar, relax.Function]] = {}
     for global_var, func in mod.functions_items():
         if isinstance(func, relax.Function) and func.attrs and "Codegen" in func.attrs:
+            if "global_symbol" not in func.attrs:
+                raise InvalidModuleError(
+                    f"function {global_var.name_hint!r} has the attribute Codegen, but no global_symbol; "
+                    "make it public, as PartitionGraph does"
+                )
             found.setdefault(str(func.attrs["Codegen"]), {})[global_var] = func
     return found
 

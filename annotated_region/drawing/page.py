@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
+from annotated_region.drawing.escaping import escape
 from annotated_region.drawing.quotient import Picture, every_op, quotient
 from annotated_region.drawing.svg import STYLE, drawing_of, fill_of
 

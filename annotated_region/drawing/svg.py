@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from annotated_region.drawing.escaping import escape
 from annotated_region.drawing.layout import PADDING, TEXT, WIDTH, Layout, Placed, layout_of
 from annotated_region.drawing.quotient import Box, Line, Picture, colours, quotient
 

@@ -8,6 +8,7 @@ import tvm
 
 from annotated_region.collector import paused_collector
 from annotated_region.functions.modules import require_well_formed, without_uncalled
+from annotated_region.functions.nesting import require_shallow
 from annotated_region.passes.annotate_target import AnnotateTarget
 from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
 from annotated_region.passes.partition_graph import partitioned
@@ -112,6 +113,7 @@ def _place(
     mod: tvm.IRModule, targets: Sequence[str], passes: Sequence[RegionPass], prepare: bool
 ) -> Placement:
     require_well_formed(mod)
+    require_shallow(mod)
     if prepare:
         mod = PrepareForInference(targets=targets)(mod)
     return Placement.read(mod).after(passes)

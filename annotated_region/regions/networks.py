@@ -15,10 +15,12 @@ __all__ = ["bytes_of", "op_name_of", "quotient_network", "scope_network"]
 
 
 def bytes_of(ty: tvm.ir.Type) -> int | None:
-    """The size of a value of this type in bytes; None if its shape is not known before it runs."""
+    """The size of a value of this type in bytes; None if its shape or dtype is not known before it runs."""
     if isinstance(ty, tvm.ir.TupleType):
         return _total(bytes_of(part) for part in ty.fields)
     if not isinstance(ty, relax.TensorType) or ty.shape is None or not hasattr(ty.shape, "values"):
+        return None
+    if ty.dtype is None:
         return None
     count = 1
     for extent in ty.shape.values:

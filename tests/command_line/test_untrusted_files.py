@@ -3,11 +3,15 @@
 import os
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 import tvm_ffi
 from command_line_kit import called, program, small_model
 from onnx import TensorProto, helper
+from tvm import relax
+
+import annotated_region as ar
 
 CANARY = "annotated_region.tests.canary_of_commands"
 MODULE = """
@@ -120,3 +124,16 @@ def test_threads_that_no_machine_has(tmp_path, monkeypatch):
     finished = called("explain", small_model(tmp_path), "--targets", "dnnl")
     assert finished.returncode == 1
     assert "TVM_NUM_THREADS asks for 99999 threads" in finished.stderr
+
+
+@pytest.mark.parametrize("ending", ["svg", "html"])
+def test_pictures_are_well_formed_whatever_names_are(tmp_path, ending):
+    x = relax.Var("x", relax.TensorType((2,), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        value = builder.emit(relax.op.tanh(x), name_hint="red\x1b[31m\x07</svg>")
+        builder.emit_func_output(value)
+    page = ar.explain(builder.get(), ["dnnl"]).draw(tmp_path / f"out.{ending}").read_text()
+    assert all(character.isprintable() or character == "\n" for character in page)
+    if ending == "svg":
+        ElementTree.fromstring(page)

@@ -1,0 +1,57 @@
+"""How deep a module is nested: branches in branches, functions in functions, tuples in tuples.
+
+Passes, TVM's and ours, visit what is nested by recursion. Python gives out after some 200 levels, in the
+middle of a pass and with an error that names no function, so the depth is checked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import tvm
+from tvm import relax
+
+from annotated_region.errors import InvalidModuleError
+
+__all__ = ["DEEPEST", "require_shallow"]
+
+DEEPEST = 100
+
+
+def require_shallow(mod: tvm.IRModule) -> None:
+    """Raise `InvalidModuleError` where a function is nested more than `DEEPEST` levels deep. O(bindings)."""
+    for global_var, func in mod.functions_items():
+        if not isinstance(func, relax.Function):
+            continue
+        for binding, depth in _bindings(func):
+            if max(depth, _depth_of(binding.var.ty)) > DEEPEST:
+                raise InvalidModuleError(
+                    f"in function {global_var.name_hint!r}, {binding.var.name!r} lies in, or is, more than "
+                    f"{DEEPEST} branches or tuples, one inside the other; no pass goes that deep"
+                )
+
+
+def _bindings(func: relax.Function) -> Iterator[tuple[relax.Binding, int]]:
+    """Every binding, with the number of bodies around it."""
+    waiting: list[tuple[relax.Expr, int]] = [(func.body, 0)]
+    while waiting:
+        body, depth = waiting.pop()
+        if not isinstance(body, relax.SeqExpr) or depth > DEEPEST + 1:
+            continue
+        for block in body.blocks:
+            for binding in block.bindings:
+                yield binding, depth
+                value = binding.value
+                if isinstance(value, relax.If):
+                    waiting += [(value.true_branch, depth + 1), (value.false_branch, depth + 1)]
+                elif isinstance(value, relax.Function):
+                    waiting.append((value.body, depth + 1))
+
+
+def _depth_of(ty: tvm.ir.Type) -> int:
+    """How deep tuples stand in tuples, along the first field that is one; not counted beyond the bound."""
+    depth = 0
+    while isinstance(ty, relax.TupleType) and depth <= DEEPEST:
+        depth += 1
+        ty = next((field for field in ty.fields if isinstance(field, relax.TupleType)), None)
+    return depth
