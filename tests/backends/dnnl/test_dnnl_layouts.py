@@ -119,3 +119,59 @@ def test_a_permuted_operand(case: Permuted) -> None:
     function = all_permuted().linked.get_function(symbol, query_imports=True)
     function(*(tvm.runtime.tensor(array) for array in arrays), result)
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-6, atol=1e-6)
+
+
+def identity_and_relu(m: relax.Expr, builder: relax.BlockBuilder) -> list[relax.Expr]:
+    """The mean over an extent of one shares its operand's memory, and is a result itself."""
+    m = builder.emit(m)
+    mean = builder.emit(op.mean(op.expand_dims(m, [1]), [4], keepdims=True))
+    return [mean, builder.emit(op.nn.relu(op.reshape(m, (1, 1, 1, 1, 1))))]
+
+
+def joined_twice(x: relax.Expr, builder: relax.BlockBuilder) -> list[relax.Expr]:
+    """The parts have their columns one after the other, and the whole has not."""
+    p = builder.emit(op.permute_dims(x, [1, 0]))
+    return [builder.emit(op.concat((p, p, op.strided_slice(p, [0], [0], [1])), 0))]
+
+
+def every_other(x: relax.Expr, builder: relax.BlockBuilder) -> list[relax.Expr]:
+    """Two steps of two do not fit an extent of three."""
+    return [builder.emit(op.nn.relu(op.strided_slice(x, [2], [0], [3], [2])))]
+
+
+FOUND: dict[str, tuple[Callable[..., list[relax.Expr]], Shape, Callable[[np.ndarray], list[np.ndarray]]]] = {
+    "identity_and_relu": (
+        lambda x, builder: identity_and_relu(op.multiply(x, x), builder),
+        (1, 1, 1, 1),
+        lambda x: [(x * x)[None], (x * x)[None]],
+    ),
+    "joined_twice": (joined_twice, (2, 3), lambda x: [np.concatenate((x.T, x.T, x.T[:1]))]),
+    "every_other": (every_other, (3, 3, 3), lambda x: [np.maximum(x[:, :, ::2], 0)]),
+    "one_column": (
+        lambda x, builder: [builder.emit(op.multiply(x, relax.const(np.array([[[[2, 3]]]], "float32"))))],
+        (1, 2, 1, 2),
+        lambda x: [x * np.array([2, 3], "float32")],
+    ),
+}
+"""Graphs that random ones were cut down to."""
+
+
+@cache
+def all_found() -> Offloaded:
+    builder = relax.BlockBuilder()
+    for name, (make, shape, _) in FOUND.items():
+        x = relax.Var("x", relax.TensorType(shape, "float32"))
+        with builder.function(name, [x]):
+            with builder.dataflow():
+                results = [builder.emit_output(each) for each in make(x, builder)]
+            builder.emit_func_output(relax.Tuple(results))
+    return offload(builder.finalize())
+
+
+@needs_onednn
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found(name: str) -> None:
+    _, shape, exact = FOUND[name]
+    x = np.random.default_rng(5).standard_normal(shape).astype("float32")
+    for result, expected in zip(all_found().call(name, x), exact(x), strict=True):
+        np.testing.assert_allclose(result, expected.reshape(result.shape), rtol=1e-6)

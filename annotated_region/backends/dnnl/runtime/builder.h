@@ -102,15 +102,16 @@ class Builder {
     return false;
   }
 
-  // Whether the current node may write its result over `tensor`, one of its operands: nobody reads
-  // the bytes later, and the node itself reads them through this operand alone.
+  // Whether the current node may write its result over `tensor`, one of its operands: nobody reads the bytes
+  // later, through whatever view, and the node itself reads them through this operand alone.
   bool may_overwrite(int tensor) const {
-    if (home(value(tensor).place) != Home::arena || last_use_[family(tensor)] != node_) return false;
-    const NodeRow& row = graph_.nodes[node_];
+    const Place place = plan_->buffers.resolve(value(tensor).place);
+    if (plan_->buffers[place.buffer].home != Home::arena) return false;
     int readers = 0;
-    for (int other : row.inputs) readers += family(other) == family(tensor);
-    for (const PostOpRow& post : row.post_ops) {
-      if (post.operand >= 0) readers += family(post.operand) == family(tensor);
+    for (int other = 0; other < graph_.tensors.size; ++other) {
+      if (!lies_in(other, place.buffer)) continue;
+      if (last_use_[other] > node_) return false;
+      readers += reads(other);
     }
     return readers == 1;
   }
@@ -269,28 +270,30 @@ class Builder {
     }
   }
 
-  // A view shares its operand's bytes, and a concatenation may: the members of such a family die together.
   void find_last_uses() {
-    family_.resize(graph_.tensors.size);
-    for (int tensor = 0; tensor < graph_.tensors.size; ++tensor) family_[tensor] = tensor;
-    for (const NodeRow& node : graph_.nodes) {
-      const bool is_view = node.kind == Kind::reshape || node.kind == Kind::permute || node.kind == Kind::slice;
-      if (!is_view && node.kind != Kind::concat) continue;
-      for (int tensor : node.inputs) family_[family(tensor)] = family(node.output);
-    }
     last_use_.assign(graph_.tensors.size, -1);
     for (int index = 0; index < graph_.nodes.size; ++index) {
-      for (int tensor : graph_.nodes[index].inputs) last_use_[family(tensor)] = index;
+      for (int tensor : graph_.nodes[index].inputs) last_use_[tensor] = index;
       for (const PostOpRow& post : graph_.nodes[index].post_ops) {
-        if (post.operand >= 0) last_use_[family(post.operand)] = index;
+        if (post.operand >= 0) last_use_[post.operand] = index;
       }
     }
-    for (int tensor : graph_.outputs) last_use_[family(tensor)] = graph_.nodes.size;
+    for (int tensor : graph_.outputs) last_use_[tensor] = graph_.nodes.size;
   }
 
-  int family(int tensor) const {
-    while (family_[tensor] != tensor) tensor = family_[tensor];
-    return tensor;
+  bool lies_in(int tensor, int buffer) const {
+    return std::any_of(values_[tensor].begin(), values_[tensor].end(), [&](const Value& value) {
+      return plan_->buffers.resolve(value.place).buffer == buffer;
+    });
+  }
+
+  // How often the current node reads a tensor.
+  int reads(int tensor) const {
+    const NodeRow& row = graph_.nodes[node_];
+    int count = 0;
+    for (int other : row.inputs) count += other == tensor;
+    for (const PostOpRow& post : row.post_ops) count += post.operand == tensor;
+    return count;
   }
 
   void define_constant(int tensor) {
@@ -393,7 +396,6 @@ class Builder {
   Constants& constants_;
   Rounding rounding_;
   std::vector<std::vector<Value>> values_;
-  std::vector<int> family_;
   std::vector<int> last_use_;
   std::shared_ptr<Plan> plan_;
   std::vector<Waiting> waiting_;

@@ -21,14 +21,13 @@ inline NamedTag common_layout(Builder& builder, const NodeRow& node, int axis) {
   return *tag;
 }
 
-// Whether the operands lie one after the other in the result: all axes outside of `axis` have extent one.
-inline bool is_sequence(const Dims& dims, int axis, const NamedTag& tag) {
-  if (tag.channels_last && axis == 1) return false;
-  const int outer = tag.channels_last || tag.block == 1 || axis <= 1 ? axis : -1;
-  if (outer < 0) return false;
-  for (int before = 0; before < outer; ++before) {
-    const bool is_inside = tag.channels_last && before == 1;
-    if (!is_inside && dims[before] != 1) return false;
+// Whether the operands lie one after the other in the result: all axes that are further outside in memory than
+// `axis` have extent one. Blocked channels lie further inside than all but the batch.
+inline bool is_sequence(const Desc& whole, int axis) {
+  const Dims dims = whole.get_dims(), strides = whole.get_strides();
+  if (!is_strided(whole)) return axis == 0 || (axis == 1 && dims[0] == 1);
+  for (size_t other = 0; other < dims.size(); ++other) {
+    if (dims[other] != 1 && strides[other] > strides[axis]) return false;
   }
   return true;
 }
@@ -50,10 +49,9 @@ inline void concat_in_place(Builder& builder, const NodeRow& node, const NamedTa
 // ints: axis.
 inline void concat(Builder& builder, const NodeRow& node) {
   const int axis = static_cast<int>(node.ints[0]);
-  const Dims& dims = builder.dims(node.output);
   const NamedTag tag = common_layout(builder, node, axis);
-  if (is_sequence(dims, axis, tag) && !builder.is_folding()) return concat_in_place(builder, node, tag);
   const Desc whole = builder.tagged(node.output, tag.tag);
+  if (is_sequence(whole, axis) && !builder.is_folding()) return concat_in_place(builder, node, tag);
   std::vector<Desc> parts;
   for (int tensor : node.inputs) parts.emplace_back(builder.dims(tensor), whole.get_data_type(), tag.tag);
   const dnnl::concat::primitive_desc pd(cpu(), whole, axis, parts, Builder::attributes());

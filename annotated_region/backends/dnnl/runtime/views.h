@@ -1,4 +1,5 @@
 // Views: other extents, another order, a part. Nothing is copied unless the layout cannot express the view.
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -22,18 +23,43 @@ inline void permute(Builder& builder, const NodeRow& node) {
   builder.define(node.output, permuted(from, node.ints), builder.fetch(node.inputs[0], from));
 }
 
+// Copies what oneDNN has no descriptor for: steps that do not divide an extent, so that rows would overlap.
+inline void copy_part(Builder& builder, const NodeRow& node, const Value& whole, const Dims& strides, size_t begin) {
+  const Desc to = plain(builder.dims(node.output), whole.desc.get_data_type());
+  const Dims dims = to.get_dims();
+  const int64_t bytes = static_cast<int64_t>(element_bytes(to));
+  const auto kernel = [=](const std::vector<char*>& pointers) {
+    const int64_t rows = volume(dims, 0, dims.size() - 1);
+#pragma omp parallel for
+    for (int64_t row = 0; row < rows; ++row) {
+      const char* from = pointers[0] + begin + row_offset(dims, strides, row) * bytes;
+      char* const line = pointers[1] + row * dims.back() * bytes;
+      for (int64_t item = 0; item < dims.back(); ++item) {
+        std::memcpy(line + item * bytes, from + item * strides.back() * bytes, bytes);
+      }
+    }
+  };
+  const Place place = builder.fresh(to);
+  builder.add_kernel(kernel, {{DNNL_ARG_SRC, whole.desc, whole.place}, {DNNL_ARG_DST, to, place}}, "slice " + layout_name(to));
+  builder.define(node.output, to, place);
+}
+
 // ints: for each axis where the part begins, then its step.
 inline void slice(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
   const Desc from = is_strided(builder.layout(src)) ? builder.layout(src) : builder.plain(src);
-  Place place = builder.fetch(src, from);
+  const Place whole = builder.fetch(src, from);
+  Place place = whole;
   Dims strides = from.get_strides();
   const int rank = static_cast<int>(strides.size());
   for (int axis = 0; axis < rank; ++axis) {
     place.offset += node.ints[axis] * strides[axis] * element_bytes(from);
     strides[axis] *= node.ints[rank + axis];
   }
-  builder.define(node.output, strided(builder.dims(node.output), from.get_data_type(), strides), place);
+  const Dims& dims = builder.dims(node.output);
+  const Desc part(dims, from.get_data_type(), canonical_strides(dims, strides), /*allow_empty=*/true);
+  if (part) return builder.define(node.output, part, place);
+  copy_part(builder, node, {from, whole}, strides, place.offset - whole.offset);
 }
 
 // The same numbers in another type, as one row: for some shapes oneDNN takes a reorder from numbers to bytes for
