@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 from engines import BF16_ENGINES, FAST_ENGINES, OURS_IN_BF16, Engine, Setting, tvm_alone
 
+from annotated_region.testing.diffusion_models import DIFFUSION_MODELS, diffusion_model
 from annotated_region.testing.family_models import FAMILIES, family_model, inputs_of
 from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model
 from annotated_region.testing.quantized_models import IMAGE_OPS, TEXT_OPS, quantized_model
@@ -42,12 +44,17 @@ Samples = dict[str, list[list[float]]]  # engine -> for each round, the millisec
 
 def setting_of(name: str, threads: int, target: str, int8: bool = False) -> Setting:
     """A model with its inputs, quantized if it is to be."""
-    is_light = name in LIGHT_MODELS
-    model = light_model(name) if is_light else family_model(name)
-    inputs = input_of(model) if is_light else inputs_of(model)
+    model = _model(name)
+    inputs = input_of(model) if name in LIGHT_MODELS else inputs_of(model)
     if int8:
         model = quantized_model(model, [inputs], ops=TEXT_OPS if name in TEXTS else IMAGE_OPS)
     return Setting(model, inputs, threads, target, is_quantized=int8)
+
+
+def _model(name: str) -> onnx.ModelProto:
+    if name in LIGHT_MODELS:
+        return light_model(name)
+    return diffusion_model(name) if name in DIFFUSION_MODELS else family_model(name)
 
 
 def measured(name: str, setting: Setting, rounds: int, tvm_rounds: int, bf16: bool) -> Figures:
