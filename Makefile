@@ -17,7 +17,7 @@ TEST_HELPERS = tests:tests/fuzz:tests/hunt:tests/regions:tests/command_line:test
 SANITIZED = $(CURDIR)/build/sanitized
 SANITIZING = $(CURDIR)/tests/sanitizers/g++
 
-.PHONY: help venv demo test test-torch lint format campaign sanitize bench docs clean
+.PHONY: help venv demo test test-torch lint format campaign hunt sanitize bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -44,8 +44,15 @@ test: lint  ## lint, then the whole suite
 test-torch: $(STAMP)  ## the tests that need PyTorch: pip install torch first
 	$(PYTEST) tests/backends/dnnl/test_dnnl_torch.py tests/testing/test_torch_models.py
 
-campaign: $(STAMP)  ## the property tests with 100 000 examples each (hours)
+campaign: $(STAMP) hunt  ## the property tests with 100 000 examples each (hours), and the hunt
 	AR_CAMPAIGN_EXAMPLES=100000 $(BIN)/python -m pytest -m campaign
+
+hunt: $(STAMP)  ## dense small graphs on every target, against float64 on the host (hours; goes on where it was interrupted)
+	mkdir -p build
+	$(BIN)/python tests/hunt/hunt.py --target dnnl --graphs 200000 --processes $(PROCESSES) --state build/hunt
+	for target in onnxruntime tensorrt passes; do \
+	  $(BIN)/python tests/hunt/hunt.py --target $$target --graphs 50000 --processes $(PROCESSES) --state build/hunt || exit 1; \
+	done
 
 # The program of the deployment example looks for leaks as well; a Python process would find its own.
 sanitize: $(STAMP)  ## the C++ that the dnnl backend emits, under AddressSanitizer and UndefinedBehaviorSanitizer

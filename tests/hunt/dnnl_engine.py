@@ -12,13 +12,16 @@ from table_interpreter import InterpretedRegion
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.backends.dnnl.rewriting.rewriter import verification
 
 __all__ = ["build"]
 
 
 def build(mod: tvm.IRModule) -> PartitionedEngine:
-    """A graph on dnnl."""
-    return PartitionedEngine(ar.partition(mod, ["dnnl"]), _Region)
+    """A graph on dnnl; the rewriter verifies each of its steps."""
+    partitioned = ar.partition(mod, ["dnnl"])
+    with verification():
+        return PartitionedEngine(partitioned, _Region)
 
 
 class _Region:

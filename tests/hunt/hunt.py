@@ -1,8 +1,8 @@
 """Hunts for wrong answers, hangs and crashes: python tests/hunt/hunt.py --target dnnl --graphs 200000.
 
-Seeds are taken in chunks, each by a process of its own; odd chunks compute with two threads. What has been
-done is kept in a file (``--state``), where a hunt that was interrupted goes on. The summary counts all chunks
-of the file that belong to the range.
+Seeds are taken in chunks, each by a process of its own, some with several threads. What has been done is kept
+in a file (``--state``), with which a hunt that was interrupted goes on. The summary counts all chunks of the
+file that belong to the range.
 """
 
 from __future__ import annotations
@@ -27,9 +27,12 @@ from engines import TARGETS
 
 from annotated_region.testing.dense_graphs.recipe import Recipe
 
-CHUNK = 250
+CHUNK = 500
 SILENCE = 180.0
 """Seconds without a line behind which a process is taken to hang outside of Python."""
+
+THREADS = (1, 2, 1, 3)
+"""With how many threads chunks compute, in turn."""
 
 WORKER = Path(__file__).with_name("hunting_worker.py")
 
@@ -44,9 +47,17 @@ class Chunk:
     counts: dict[str, int] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
 
+    def note(self, told: dict[str, Any], seed: int) -> int:
+        """Note a line of a process; the graph that it is at."""
+        if "became" in told:
+            self.counts[told["became"]] = self.counts.get(told["became"], 0) + 1
+        if "kind" in told:
+            self.failures.append(told)
+        return int(told.get("seed", seed))
+
     def add(self, kind: Kind, seed: int) -> None:
         """Note a graph that the process did not survive."""
-        self.counts[kind.value] = self.counts.get(kind.value, 0) + 1
+        self.note({"became": kind.value}, seed)
         self.failures.append({"failed": seed, "kind": kind.value, "text": "", "recipe": None})
 
 
@@ -63,37 +74,35 @@ def _run_part(chunk: Chunk, first: int) -> int:
     """Graphs from `first` on until the end, or until the process dies; the next seed."""
     count = chunk.first + chunk.count - first
     command = [sys.executable, str(WORKER), chunk.target, str(first), str(count)]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_environment(chunk)
-    )
-    lines: Queue[str | None] = Queue()
-    Thread(target=_pump, args=(process, lines), daemon=True).start()
-    seed, known, failures = first, Counter[str](), []
-    while True:
-        try:
-            line = lines.get(timeout=SILENCE)
-        except Empty:
+    ) as process:
+        seed, is_silent = _followed(chunk, process, first)
+        if is_silent:
             process.kill()
-            chunk.failures += failures
-            chunk.add(Kind.HANG, seed)
-            return seed + 1
-        if line is None:
-            break
-        told = json.loads(line)
-        seed = told.get("seed", seed)
-        known.update(told.get("counts", {}))
-        failures += [told] if "kind" in told else []
-    chunk.failures += failures
-    for kind, number in known.items():
-        chunk.counts[kind] = chunk.counts.get(kind, 0) + number
-    if process.wait() == 0:
+        status = process.wait()
+    if status == 0:
         return chunk.first + chunk.count
-    chunk.add(Kind.CRASH, seed)
+    chunk.add(Kind.HANG if is_silent else Kind.CRASH, seed)
     return seed + 1
 
 
+def _followed(chunk: Chunk, process: subprocess.Popen[str], seed: int) -> tuple[int, bool]:
+    """Note what a process tells; the graph that it was at last at, and whether it has fallen silent."""
+    lines: Queue[str | None] = Queue()
+    reader = Thread(target=_pump, args=(process, lines), daemon=True)
+    reader.start()
+    try:
+        while (line := lines.get(timeout=SILENCE)) is not None:
+            seed = chunk.note(json.loads(line), seed)
+    except Empty:
+        return seed, True
+    reader.join()
+    return seed, False
+
+
 def _environment(chunk: Chunk) -> dict[str, str]:
-    threads = str(1 + chunk.first // CHUNK % 2)
+    threads = str(THREADS[chunk.first // CHUNK % len(THREADS)])
     return {
         **os.environ,
         "OMP_NUM_THREADS": threads,
@@ -188,7 +197,8 @@ def main() -> int:
     else:
         print({name: value for name, value in found.items() if name != "distinct failures"})
         print(f"{len(found['distinct failures'])} distinct failures")
-    return min(99, sum(found["counts"].get(kind.value, 0) for kind in Kind if kind.is_failure))
+    failed: int = sum(found["counts"].get(kind.value, 0) for kind in Kind if kind.is_failure)
+    return min(99, failed)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """Checks the graphs of a range of seeds in a process of its own, and tells line by line what becomes of them.
 
-Before a graph, its seed; behind it nothing, unless it fails; at the end, counts. So whoever reads knows which
-graph it was that the process did not survive.
+Before a graph, its seed; behind it, what became of it. So whoever reads knows which graph it was that the
+process did not survive.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 
 from checking import Kind, checked, reseeded
 from engines import Build, build_of
@@ -32,21 +31,21 @@ def smallest(recipe: Recipe, build: Build, kind: Kind) -> Recipe:
     return shrunk(recipe, fails, TRIES.get(kind, 600))
 
 
-def main(target: str, first: int, count: int) -> None:
-    """Check graphs, shrink what fails."""
+def main(target: str, first: int, count: int, shrinks: bool) -> None:
+    """Check graphs, shrink what fails if `shrinks`."""
     build = build_of(target)
-    counts: Counter[str] = Counter()
     for seed in range(first, first + count):
         _say({"seed": seed})
         recipe, outcome = reseeded(generated(seed), build)
-        counts[outcome.kind.value] += 1
+        _say({"became": outcome.kind.value})
         if not outcome.kind.is_failure:
             continue
         _say({"failed": seed, "kind": outcome.kind.value, "text": outcome.text, "recipe": recipe.to_json()})
+        if not shrinks:
+            continue
         small = smallest(recipe, build, outcome.kind)
         text = checked(small, build).text
         _say({"shrunk": seed, "kind": outcome.kind.value, "text": text, "recipe": small.to_json()})
-    _say({"counts": dict(counts)})
 
 
 def _say(line: dict[str, object]) -> None:
@@ -54,4 +53,4 @@ def _say(line: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), "--keep" not in sys.argv)

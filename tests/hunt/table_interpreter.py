@@ -28,6 +28,7 @@ from annotated_region.backends.dnnl.emission import (
     runtime_text,
 )
 from annotated_region.backends.dnnl.installation import build_options
+from annotated_region.cache import private_cache_folder
 
 __all__ = ["InterpretedRegion", "interpreter"]
 
@@ -95,8 +96,8 @@ def interpreter() -> Interpreter:
     options = [o for o in build_options().compile_options if not o.startswith("-DANNOTATED")]
     links = [o for o in build_options().link_options if not o.endswith(".o")]
     text = _text(runtime_folder()) + SHIM
-    folder = Path(tempfile.gettempdir()) / f"annotated-region-hunt-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = private_cache_folder("hunt")
+    assert folder is not None, "the compiled interpreter is kept in the user's cache, which is not private"
     name = hashlib.sha256("\0".join([text, *options, *links]).encode()).hexdigest()[:24]
     library = folder / f"{name}.so"
     if not library.exists():
@@ -119,7 +120,7 @@ def _compile(text: str, options: Sequence[str], links: Sequence[str], library: P
         source, made = Path(place, "interpreter.cc"), Path(place, "interpreter.so")
         source.write_text(text, encoding="utf-8")
         command = ["g++", *options, str(source), "-o", str(made), *links]
-        subprocess.run(command, check=True)
+        subprocess.run(command, check=True, capture_output=True)
         os.replace(made, library)
 
 

@@ -67,9 +67,9 @@ class Noise:
 
     rng: np.random.Generator
 
-    def signs(self, shape: tuple[int, ...]) -> Array:
-        """Up or down, for each element."""
-        return self.rng.integers(0, 2, shape) * 2.0 - 1.0
+    def parts(self, shape: tuple[int, ...]) -> Array:
+        """For each element a part of the largest error, up or down; no two errors cancel exactly."""
+        return (self.rng.integers(0, 2, shape) * 2.0 - 1.0) * (0.5 + 0.5 * self.rng.random(shape))
 
 
 def source(array: Array) -> Value:
@@ -106,8 +106,8 @@ def disturbed(
     _require_fit(clean)
     exact = np.broadcast_to(exact, clean.shape) & (clean == clean.astype("float32"))
     size = np.where(np.isfinite(scale), np.abs(scale), 0.0)
-    rough = rough + wide * size * noise.signs(clean.shape)
-    fine = np.where(exact, clean, fine + sharp * size * noise.signs(clean.shape))
+    rough = rough + wide * size * noise.parts(clean.shape)
+    fine = np.where(exact, clean, fine + sharp * size * noise.parts(clean.shape))
     return Value(clean, rough, fine, exact)
 
 

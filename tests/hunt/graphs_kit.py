@@ -1,0 +1,39 @@
+"""Checks of many graphs in one process, for the tests."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+from checking import Kind, reseeded
+from engines import Build, build_of
+
+from annotated_region.testing.dense_graphs.generation import generated
+from annotated_region.testing.dense_graphs.recipe import Recipe
+
+__all__ = ["PINNED", "failures", "ready"]
+
+PINNED: list[dict[str, str]] = json.loads(Path(__file__).with_name("pinned_graphs.json").read_text())
+"""Graphs that were wrong once: a name, the target, the recipe."""
+
+
+@cache
+def ready(target: str) -> Build:
+    """The engine of a target; its threads do not spin."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    return build_of(target)
+
+
+def failures(target: str, seeds: range) -> tuple[list[tuple[int, str, Recipe]], Counter[Kind]]:
+    """The graphs of some seeds that fail on a target, and how often which outcome came."""
+    counts: Counter[Kind] = Counter()
+    found = []
+    for seed in seeds:
+        recipe, outcome = reseeded(generated(seed), ready(target))
+        counts[outcome.kind] += 1
+        if outcome.kind.is_failure:
+            found.append((seed, outcome.text, recipe))
+    return found, counts

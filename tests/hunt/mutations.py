@@ -1,0 +1,223 @@
+"""Breaks the dnnl runtime on purpose, one line at a time, and counts the graphs until the hunt finds it.
+
+    python tests/hunt/mutations.py [--graphs 20000] [name ...]
+
+A graph counts only if the intact runtime computes it rightly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from checking import Kind, checked
+from engines import Build, build_of
+from table_interpreter import runtime_folder
+
+from annotated_region.testing.dense_graphs.recipe import Recipe
+
+__all__ = ["MUTATIONS", "Mutation", "broken_runtime"]
+
+WORKER = Path(__file__).with_name("hunting_worker.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A line of the runtime, and what stands in its place.
+
+    Attributes
+    ----------
+    name
+        What is broken.
+    file
+        Where.
+    old, new
+        The text, which stands there once, and the wrong one.
+    threads
+        How many threads compute.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    threads: int = 1
+
+
+MUTATIONS = (
+    Mutation(
+        "a stride: a slice steps by one",
+        "views.h",
+        "strides[axis] *= node.ints[rank + axis];",
+        "strides[axis] *= 1;",
+    ),
+    Mutation(
+        "order of post-ops: the chain backwards",
+        "post_ops.h",
+        "for (const PostOpRow& post : node_.post_ops) {\n      if (may_accumulate",
+        "for (int at = node_.post_ops.size - 1; at >= 0; --at) {\n"
+        "      const PostOpRow& post = node_.post_ops[at];\n      if (may_accumulate",
+    ),
+    Mutation(
+        "a mask's shift: one column too few of the past",
+        "attention.h",
+        "(causal == 2 ? columns - rows : 0)",
+        "(causal == 2 ? std::max<int64_t>(columns - rows - 1, 0) : 0)",
+    ),
+    Mutation(
+        "a mask's heads: each head has the first one's",
+        "attention.h",
+        "offset += head % queries.dims[axis] * mask_strides[axis];",
+        "offset += head % queries.dims[axis] * (axis == 1 ? 0 : mask_strides[axis]);",
+    ),
+    Mutation(
+        "one thread's share: the last head is left out where two compute",
+        "attention.h",
+        "item < work.count * work.blocks; ++item",
+        "item < work.count * work.blocks - (omp_get_max_threads() > 1 ? 1 : 0); ++item",
+        threads=2,
+    ),
+    Mutation(
+        "off by one: a choice leaves out the last of a row",
+        "kernels.h",
+        "for (int64_t item = 0; item < size; ++item) {\n        const int operand",
+        "for (int64_t item = 0; item + 1 < size; ++item) {\n        const int operand",
+    ),
+    Mutation(
+        "an axis: softmax over the last one",
+        "softmax.h",
+        "softmax_over(builder, node, static_cast<int>(node.ints[0]), is_log",
+        "softmax_over(builder, node, static_cast<int>(builder.dims(node.output).size()) - 1, is_log",
+    ),
+    Mutation(
+        "one thread's share: of a sum, the last number but for the first thread",
+        "reduction.h",
+        "last = size * (part + 1) / parts;",
+        "last = size * (part + 1) / parts - (part > 0 ? 1 : 0);",
+        threads=2,
+    ),
+    Mutation(
+        "overwriting in place: what is read twice, too",
+        "builder.h",
+        "return readers == 1;",
+        "return readers >= 1;",
+    ),
+    Mutation(
+        "overwriting in place: what is an output, too",
+        "builder.h",
+        "for (int tensor : graph_.outputs) last_use_[family(tensor)] = graph_.nodes.size;",
+        "",
+    ),
+    Mutation(
+        "lifetimes: a part does not keep the whole alive",
+        "memory_plan.h",
+        "Buffer& buffer = list_[resolve(place).buffer];",
+        "Buffer& buffer = list_[place.buffer];",
+    ),
+    Mutation(
+        "the key of plans: any plan serves any shape",
+        "region.h",
+        "if (known->first != key) continue;",
+        "if (known->first.size() != key.size()) continue;",
+    ),
+    Mutation(
+        "an epsilon: none in layer norm",
+        "primitives.h",
+        "builder.plain(node.output), node.floats[0], is_affine",
+        "builder.plain(node.output), 0.0f, is_affine",
+    ),
+    Mutation(
+        "broadcast: a choice does not repeat along the first axis",
+        "kernels.h",
+        "if (in[axis] == 1) strides[axis] = 0;",
+        "if (in[axis] == 1 && axis > 0) strides[axis] = 0;",
+    ),
+    Mutation(
+        "padding: behind instead of before",
+        "primitives.h",
+        "const Dims before = slice(node.ints, 2 * rank, rank);\n"
+        "  const Dims after = slice(node.ints, 3 * rank, rank);",
+        "const Dims after = slice(node.ints, 2 * rank, rank);\n"
+        "  const Dims before = slice(node.ints, 3 * rank, rank);",
+    ),
+)
+"""What is broken, one at a time."""
+
+
+def broken_runtime(mutation: Mutation, folder: Path) -> Path:
+    """A copy of the runtime in `folder` with the wrong line."""
+    place = folder / "runtime"
+    shutil.copytree(runtime_folder(), place)
+    file = place / mutation.file
+    text = file.read_text(encoding="utf-8")
+    assert text.count(mutation.old) == 1, f"{mutation.name}: its line stands {text.count(mutation.old)} times"
+    file.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+    return place
+
+
+def found(mutation: Mutation, graphs: int, intact: Build) -> tuple[int, str, str] | None:
+    """After how many graphs the hunt finds it, how, and the graph; None if it does not."""
+    with tempfile.TemporaryDirectory() as folder:
+        runtime = broken_runtime(mutation, Path(folder))
+        threads = str(mutation.threads)
+        environment = {
+            **os.environ,
+            "AR_HUNT_RUNTIME": str(runtime),
+            "OMP_NUM_THREADS": threads,
+            "TVM_NUM_THREADS": threads,
+        }
+        command = [sys.executable, str(WORKER), "dnnl", "0", str(graphs), "--keep"]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+        )
+        try:
+            return _first_found(process, intact)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _first_found(process: subprocess.Popen[str], intact: Build) -> tuple[int, str, str] | None:
+    assert process.stdout is not None
+    seed = 0
+    for line in process.stdout:
+        told = json.loads(line)
+        seed = told.get("seed", seed)
+        if "failed" not in told:
+            continue
+        if not checked(Recipe.from_json(told["recipe"]), intact).kind.is_failure:
+            return seed + 1, told["kind"], told["text"]
+    return None if process.wait() == 0 else (seed + 1, Kind.CRASH.value, "")
+
+
+def main() -> int:
+    """Print a table; the result is the number of breakages that are not found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--graphs", type=int, default=20000)
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    intact = build_of("dnnl")
+    missed = 0
+    print("| what is broken | file | graphs until found | as |\n|---|---|---|---|")
+    for mutation in MUTATIONS:
+        if options.names and not any(name in mutation.name for name in options.names):
+            continue
+        begin = time.monotonic()
+        result = found(mutation, options.graphs, intact)
+        missed += result is None
+        graphs, kind = (str(result[0]), result[1]) if result else ("not found", "")
+        print(f"| {mutation.name} | `{mutation.file}` | {graphs} | {kind} |", flush=True)
+        print(f"{time.monotonic() - begin:.0f} s {result and result[2]}", file=sys.stderr, flush=True)
+    return missed
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,232 @@
+"""The hunt in small: graphs that were wrong once, a hundred others for each target, and the hunt itself."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import hunt
+import numpy as np
+import pytest
+import tvm
+from checking import Kind, checked
+from engines import TARGETS
+from graphs_kit import PINNED, failures, ready
+from mutations import MUTATIONS, broken_runtime
+from tvm import relax
+
+import annotated_region as ar
+from annotated_region.testing.dense_graphs.comparison import expectations
+from annotated_region.testing.dense_graphs.generation import generated
+from annotated_region.testing.dense_graphs.recipe import Node, Recipe
+from annotated_region.testing.dense_graphs.relax_graph import InvalidRecipeError, module_of
+from annotated_region.testing.dense_graphs.shrinking import shrunk
+from annotated_region.testing.dense_graphs.values import UnfitValuesError
+
+GRAPHS = {"dnnl": 200, "onnxruntime": 120, "tensorrt": 80, "passes": 120}
+SUM = Recipe(
+    (
+        Node("input", (), {"kind": "normal", "key": 0}, (2, 3)),
+        Node("constant", (), {"kind": "normal", "key": 1}, (3,)),
+        Node("add", (0, 1), {}, (2, 3)),
+        Node("nn.relu", (2,), {}, (2, 3)),
+    ),
+    (2, 3),
+)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_dense_graphs_compute_what_the_reference_computes(target, tally):
+    found, counts = failures(target, range(GRAPHS[target]))
+    tally[f"dense graphs on {target}"] += GRAPHS[target]
+    assert not found
+    assert counts[Kind.RIGHT] > 0.95 * GRAPHS[target]
+
+
+@pytest.mark.parametrize("pinned", PINNED, ids=lambda pinned: pinned["name"])
+def test_a_graph_that_was_wrong_once_is_right(pinned):
+    outcome = checked(Recipe.from_json(pinned["recipe"]), ready(pinned["target"]))
+    assert outcome.kind is Kind.RIGHT, outcome.text
+
+
+def fit_recipes(count, start=1000):
+    """Recipes whose values are fit, with their modules."""
+    for seed in itertools.count(start):
+        recipe = generated(seed)
+        try:
+            mod = module_of(recipe)
+            expectations(mod, recipe)
+        except (InvalidRecipeError, UnfitValuesError):
+            continue
+        yield recipe, mod
+        count -= 1
+        if count == 0:
+            return
+
+
+def test_an_interpreted_region_computes_the_bits_of_a_built_one():
+    """What the hunt runs is what users run: the tables read are the tables compiled."""
+    pairs = list(fit_recipes(8))
+    names = [f"graph{index}" for index in range(len(pairs))]
+    together = tvm.IRModule(
+        {
+            name: mod["main"].with_attr("global_symbol", name)
+            for name, (_, mod) in zip(names, pairs, strict=True)
+        }
+    )
+    machine = relax.VirtualMachine(ar.build(ar.partition(together, ["dnnl"])), tvm.cpu())
+    for name, (recipe, mod) in zip(names, pairs, strict=True):
+        for expected in expectations(mod, recipe):
+            interpreted = ready("dnnl")(mod, 0)["dnnl"](expected.inputs)
+            built = machine[name](*map(tvm.runtime.tensor, expected.inputs))
+            built = [built] if hasattr(built, "numpy") else list(built)
+            for left, right in zip(interpreted, built, strict=True):
+                np.testing.assert_array_equal(left, right.numpy())
+
+
+def test_the_reference_computes_what_tvm_computes():
+    pairs = list(fit_recipes(25, 5000))
+    names = [f"graph{index}" for index in range(len(pairs))]
+    together = tvm.IRModule(
+        {
+            name: mod["main"].with_attr("global_symbol", name)
+            for name, (_, mod) in zip(names, pairs, strict=True)
+        }
+    )
+    machine = relax.VirtualMachine(tvm.compile(together, tvm.target.Target("llvm")), tvm.cpu())
+    for name, (recipe, mod) in zip(names, pairs, strict=True):
+        for expected in expectations(mod, recipe):
+            answer = machine[name](*map(tvm.runtime.tensor, expected.inputs))
+            answers = [answer] if hasattr(answer, "numpy") else list(answer)
+            assert expected.difference([each.numpy() for each in answers]) is None, recipe
+
+
+def test_the_same_seed_gives_the_same_graph():
+    assert generated(7) == generated(7)
+    assert generated(7) != generated(8)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_recipe_comes_back_from_json(seed):
+    recipe = generated(seed)
+    again = Recipe.from_json(recipe.to_json())
+    assert str(again) == str(recipe)
+    assert again.calls == recipe.calls
+
+
+@pytest.mark.parametrize("part", [1e-3, 1e-4, 1e-5])
+def test_a_small_error_is_an_error(part):
+    """Tolerances follow rounding, which leaves the last digits of a sum in doubt, and no more."""
+
+    def build(mod, seed):
+        right = ready("passes")(mod, seed)["prepared"]
+        return {"wrong": lambda inputs: [result * (1 + part) for result in right(inputs)]}
+
+    assert checked(SUM, build).kind is Kind.WRONG
+
+
+def test_memory_that_nobody_wrote_to_is_an_error():
+    def build(_mod, _seed):
+        return {"idle": lambda _inputs: [np.full((2, 3), np.nan, "float32")] * 2}
+
+    assert checked(SUM, build).kind is Kind.WRONG
+
+
+def test_a_build_that_does_not_end_is_a_hang():
+    def build(_mod, _seed):
+        while True:
+            time.sleep(0.01)
+
+    assert checked(SUM, build, 0.2).kind is Kind.HANG
+
+
+def test_what_an_engine_raises_is_an_error():
+    def build(_mod, _seed):
+        raise ValueError("refused")
+
+    outcome = checked(SUM, build)
+    assert outcome.kind is Kind.ERROR
+    assert "refused" in outcome.text
+
+
+def test_shrinking_leaves_what_fails():
+    """Of a large graph, an engine that cannot do `tanh` leaves `tanh`, of one element."""
+    large = next(
+        r for r in map(generated, range(1000)) if "tanh" in {n.op for n in r.nodes} and r.op_count > 4
+    )
+
+    def fails(recipe):
+        try:
+            module_of(recipe)
+        except InvalidRecipeError:
+            return False
+        return any(node.op == "tanh" for node in recipe.nodes)
+
+    small = shrunk(large, fails)
+    assert [node.op for node in small.nodes] == ["input", "tanh"]
+    assert set(small.nodes[1].shape) <= {1}
+
+
+DYING = """
+import json, os, sys
+first, count = int(sys.argv[2]), int(sys.argv[3])
+for seed in range(first, first + count):
+    print(json.dumps({"seed": seed}), flush=True)
+    if seed == 3:
+        os.abort()
+    print(json.dumps({"became": "right"}), flush=True)
+"""
+
+
+def test_a_graph_that_ends_the_process_is_named_and_the_others_go_on(tmp_path, monkeypatch):
+    worker = tmp_path / "worker.py"
+    worker.write_text(DYING)
+    monkeypatch.setattr(hunt, "WORKER", worker)
+    chunk = hunt.run_chunk("dnnl", 0, 10)
+    assert [(f["failed"], f["kind"]) for f in chunk.failures] == [(3, "crash")]
+    assert Counter(chunk.counts) == Counter({"right": 9, "crash": 1})
+
+
+def test_a_silent_process_is_a_hang(tmp_path, monkeypatch):
+    worker = tmp_path / "worker.py"
+    worker.write_text(DYING.replace("os.abort()", "__import__('time').sleep(1000)"))
+    monkeypatch.setattr(hunt, "WORKER", worker)
+    monkeypatch.setattr(hunt, "SILENCE", 1.0)
+    chunk = hunt.run_chunk("dnnl", 2, 3)
+    assert [(f["failed"], f["kind"]) for f in chunk.failures] == [(3, "hang")]
+
+
+def test_a_hunt_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
+    worker, state = tmp_path / "worker.py", tmp_path / "state"
+    worker.write_text(DYING.replace("os.abort()", "pass"))
+    monkeypatch.setattr(hunt, "WORKER", worker)
+    first = hunt.summary(hunt.hunted("dnnl", 0, 600, 2, state))
+    monkeypatch.setattr(hunt, "run_chunk", None)
+    assert hunt.summary(hunt.hunted("dnnl", 0, 600, 2, state)) == first
+    assert first["graphs"] == 600
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_mutation_finds_its_line(mutation, tmp_path):
+    """The table of breakages fits the runtime as it is; that they are found takes `mutations.py` minutes."""
+    broken_runtime(mutation, Path(tmp_path))
+
+
+def test_values_on_an_edge_are_refused_unless_they_are_exact():
+    """A rounded quotient that is compared with what it was made of says nothing; whole numbers do."""
+    nodes = (
+        Node("input", (), {"kind": "normal", "key": 0}, (4,)),
+        Node("constant", (), {"value": 3.0, "key": 1}, ()),
+        Node("multiply", (0, 1), {}, (4,)),
+        Node("divide", (2, 1), {}, (4,)),
+        Node("equal", (3, 0), {}, (4,), "bool"),
+    )
+    inexact = Recipe(nodes, (4,))
+    with pytest.raises(UnfitValuesError):
+        expectations(module_of(inexact), inexact)
+    exact = replace(inexact, nodes=(replace(nodes[0], attrs={"kind": "whole", "key": 0}), *nodes[1:]))
+    (expected,) = expectations(module_of(exact), exact)
+    assert expected.values[0][0].clean.all()
