@@ -76,6 +76,8 @@ ROWS: dict[str, tuple[Make, list[float], list[float]]] = {
         [49],
     ),
     "average": (lambda x: op.nn.avg_pool1d(op.reshape(x, (1, 1, 4)), 3), [41, 41, 41, 41], [41, 41]),
+    "largest": (lambda x: op.max(x, [1], keepdims=True), [1, NAN, 3, 2], [NAN]),
+    "least": (lambda x: op.min(x, [1], keepdims=True), [NAN, 1, 3, 2], [NAN]),
     "variance": (lambda x: op.variance(x, [1], keepdims=True), [3, 3, 5, 5], [1]),
 }
 """Functions of one row of four numbers."""

@@ -13,6 +13,7 @@ inline bool shows_nothing(const float* row, int64_t size, float largest) {
 enum class Softmax { powers, logarithms, guarded };
 
 inline void softmax_row(const float* from, float* to, int64_t size, Softmax form) {
+  if (form == Softmax::powers) return softmax_powers(from, to, size);
   std::copy_n(from, size, to);
   const float largest = masked_scores(to, size, 1.0f, Mask::none, nullptr, 0, 0.0f);
   if (form == Softmax::logarithms) {

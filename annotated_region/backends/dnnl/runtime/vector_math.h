@@ -177,6 +177,23 @@ ANNOTATED_REGION_CLONES void normalized_powers(float* row, int64_t size, float l
   for (int64_t i = 0; i < size; ++i) row[i] *= factor;
 }
 
+// The probabilities of a row.
+ANNOTATED_REGION_CLONES void softmax_powers(const float* from, float* to, int64_t size) {
+  float largest = -INFINITY;
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < size; ++i) largest = largest < from[i] ? from[i] : largest;
+  float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < size; ++i) {
+    const float power = exponential(from[i] - largest);
+    to[i] = power;
+    sum += power;
+  }
+  const float factor = 1.0f / sum;
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) to[i] *= factor;
+}
+
 // Their logarithms.
 ANNOTATED_REGION_CLONES void logarithms_of_shares(float* row, int64_t size, float largest) {
   float sum = 0.0f;
@@ -377,24 +394,41 @@ inline __attribute__((always_inline)) T merged(T left, T right, Merge merge) {
 
 constexpr float kNeutral[] = {0.0f, 1.0f, -INFINITY, INFINITY};
 
+// Largest and least are found among numbers; whether something was none is noted beside.
+template <Merge merge>
+inline __attribute__((always_inline)) float merge_block(const float* from, int64_t size) {
+  float total = kNeutral[static_cast<int>(merge)];
+  int32_t unknown = 0;
+  if (merge == Merge::sum) {
+#pragma omp simd reduction(+ : total)
+    for (int64_t i = 0; i < size; ++i) total += from[i];
+  } else if (merge == Merge::product) {
+#pragma omp simd reduction(* : total)
+    for (int64_t i = 0; i < size; ++i) total *= from[i];
+  } else if (merge == Merge::largest) {
+#pragma omp simd reduction(max : total) reduction(| : unknown)
+    for (int64_t i = 0; i < size; ++i) {
+      total = total < from[i] ? from[i] : total;
+      unknown |= from[i] != from[i];
+    }
+  } else {
+#pragma omp simd reduction(min : total) reduction(| : unknown)
+    for (int64_t i = 0; i < size; ++i) {
+      total = from[i] < total ? from[i] : total;
+      unknown |= from[i] != from[i];
+    }
+  }
+  return unknown != 0 ? NAN : total;
+}
+
 // Terms are merged in float32, a block at a time, blocks in double precision.
 template <Merge merge>
 inline __attribute__((always_inline)) double merge_numbers(const float* from, int64_t size) {
-  constexpr int64_t lanes = 64;
-  constexpr int64_t block = 16 * lanes;
+  constexpr int64_t block = 1024;
   double result = kNeutral[static_cast<int>(merge)];
   for (int64_t first = 0; first < size; first += block) {
-    const int64_t last = first + block < size ? first + block : size;
-    float lane[lanes];
-    for (int64_t i = 0; i < lanes; ++i) lane[i] = kNeutral[static_cast<int>(merge)];
-    int64_t item = first;
-    for (; item + lanes <= last; item += lanes) {
-#pragma omp simd
-      for (int64_t i = 0; i < lanes; ++i) lane[i] = merged(lane[i], from[item + i], merge);
-    }
-    for (int64_t i = 0; item < last; ++i, ++item) lane[i] = merged(lane[i], from[item], merge);
-    const int64_t used = last - first < lanes ? last - first : lanes;
-    for (int64_t i = 0; i < used; ++i) result = merged(result, static_cast<double>(lane[i]), merge);
+    const int64_t count = size - first < block ? size - first : block;
+    result = merged(result, static_cast<double>(merge_block<merge>(from + first, count)), merge);
   }
   return result;
 }
@@ -415,7 +449,17 @@ inline __attribute__((always_inline)) void merge_columns(const float* from, int6
     const int64_t last = first + block < rows ? first + block : rows;
     float column[kColumns];
     for (int64_t i = 0; i < width; ++i) column[i] = kNeutral[static_cast<int>(merge)];
-    for (int64_t row = first; row < last; ++row) {
+    int64_t row = first;
+    for (; row + 4 <= last; row += 4) {
+      const float* rows_from = from + row * stride;
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) {
+        const float two = merged(rows_from[i], rows_from[i + stride], merge);
+        const float more = merged(rows_from[i + 2 * stride], rows_from[i + 3 * stride], merge);
+        column[i] = merged(column[i], merged(two, more, merge), merge);
+      }
+    }
+    for (; row < last; ++row) {
 #pragma omp simd
       for (int64_t i = 0; i < width; ++i) column[i] = merged(column[i], from[row * stride + i], merge);
     }
