@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import tvm
 import tvm_ffi
+from tvm.sym import Analyzer
 
 from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Parameters
 
@@ -336,10 +337,15 @@ class Graph:
 
 
 def same_dim(left: Dim, right: Dim) -> bool:
-    """Whether two extents are surely equal."""
-    if isinstance(left, int) or isinstance(right, int):
-        return isinstance(left, int) and isinstance(right, int) and left == right
-    return bool(tvm_ffi.structural_equal(left, right))
+    """Whether two extents are surely equal, however they are written (``n + n`` and ``2 * n``)."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left == right
+    if isinstance(left, tvm.ir.Var) and isinstance(right, int):  # what most extents are compared with
+        return False
+    is_same = (
+        not isinstance(left, int) and not isinstance(right, int) and tvm_ffi.structural_equal(left, right)
+    )
+    return bool(is_same or Analyzer().can_prove_equal(left, right))
 
 
 def same_shape(left: Sequence[Dim], right: Sequence[Dim]) -> bool:

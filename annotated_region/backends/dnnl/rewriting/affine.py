@@ -49,6 +49,8 @@ class GatherAffineFunctions(Rewrite):
         if operands is None or any(self.follows_product(tensor) for tensor in node.inputs):
             return None
         data, constant = operands
+        if not same_shape(self.rewriter.shape(data), self.rewriter.shape(node.output)):
+            return None  # the constant repeats the data
         norm = self.rewriter.own(data, Kind.BATCH_NORM)
         if norm is None:
             return self.scaled(node, data, constant) if node.parameters == PRODUCT else None
