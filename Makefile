@@ -12,7 +12,7 @@ TEST_TYPING = --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls
   --disable-error-code var-annotated --disable-error-code has-type --disable-error-code call-overload \
   --no-warn-unused-ignores
 # Tests import the helpers beside them.
-TEST_HELPERS = tests:tests/fuzz:tests/hunt:tests/regions:tests/command_line:tests/extraction:tests/placement:tests/grouping:tests/layouts:tests/backends/dnnl:tests/passes:tests/passes/preparation:tests/backends/onnx_emitter:tests/backends/tensorrt
+TEST_HELPERS = tests:tests/zoo:tests/fuzz:tests/hunt:tests/regions:tests/command_line:tests/extraction:tests/placement:tests/grouping:tests/layouts:tests/backends/dnnl:tests/passes:tests/passes/preparation:tests/backends/onnx_emitter:tests/backends/tensorrt
 
 SANITIZED = $(CURDIR)/build/sanitized
 SANITIZING = $(CURDIR)/tests/sanitizers/g++
@@ -42,7 +42,7 @@ test: lint  ## lint, then the whole suite
 	$(PYTEST)
 
 test-torch: $(STAMP)  ## the tests that need PyTorch: pip install torch first
-	$(PYTEST) tests/backends/dnnl/test_dnnl_torch.py tests/testing/test_torch_models.py
+	$(PYTEST) tests/backends/dnnl/test_dnnl_torch.py tests/testing/test_torch_models.py tests/zoo/test_zoo_torch.py
 
 campaign: $(STAMP) hunt  ## the property tests with 100 000 examples each (hours), and the hunt
 	AR_CAMPAIGN_EXAMPLES=100000 $(BIN)/python -m pytest -m campaign

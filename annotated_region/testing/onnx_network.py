@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -29,8 +29,8 @@ class Network:
         self._graph = onnx.GraphProto(name=name)
         self._constants: dict[str, str] = {}
 
-    def input(self, name: str, shape: Sequence[int], *, whole: bool = False) -> str:
-        """An input of floats, or of whole numbers."""
+    def input(self, name: str, shape: Sequence[int | str], *, whole: bool = False) -> str:
+        """An input of floats, or of whole numbers; an extent may be a symbol."""
         kind = TensorProto.INT64 if whole else TensorProto.FLOAT
         self._graph.input.append(helper.make_tensor_value_info(name, kind, list(shape)))
         return name
@@ -105,7 +105,12 @@ class Network:
 
     def model(self, result: str, shape: Sequence[int]) -> onnx.ModelProto:
         """The finished model, with one output."""
-        self._graph.output.append(helper.make_tensor_value_info(result, TensorProto.FLOAT, list(shape)))
+        return self.model_of({result: shape})
+
+    def model_of(self, results: Mapping[str, Sequence[int] | None]) -> onnx.ModelProto:
+        """The finished model with the shapes of its outputs, floats; None where one is not told."""
+        for name, shape in results.items():
+            self._graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
         model = onnx.ModelProto(ir_version=IR_VERSION)
         model.opset_import.append(helper.make_opsetid("", OPSET))
         model.graph.CopyFrom(self._graph)

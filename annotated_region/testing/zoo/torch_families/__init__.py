@@ -1,0 +1,1 @@
+"""The zoo's networks as PyTorch modules: one family a file. Needs the extra ``torch``."""
