@@ -13,8 +13,7 @@ __all__ = ["main", "program"]
 def program() -> int:
     """Run the program in a process that begins with it."""
     # TVM is loaded and nothing has run yet: the cheapest moment for the process that reads models.
-    start_server_here()
-    return main()
+    return main(before=start_server_here)
 
 
 if __name__ == "__main__":

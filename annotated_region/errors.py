@@ -141,3 +141,6 @@ class BuildError(AnnotatedRegionError):
 # An error raised inside a pass crosses TVM's C++ pass manager, which keeps the class of those it knows.
 for _name in __all__:
     tvm_ffi.register_error(_name, globals()[_name])
+# So does what interrupts Python itself: a Ctrl-C inside a pass would arrive as an empty RuntimeError.
+tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
+tvm_ffi.register_error("MemoryError", MemoryError)

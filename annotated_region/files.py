@@ -41,6 +41,6 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 
 def write_whole(path: str | Path, text: str) -> None:
-    """Write a text in UTF-8; errors are those of `whole_file`."""
+    """Write a text in UTF-8, what that cannot say as escapes; errors are those of `whole_file`."""
     with whole_file(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
+        unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,41 +24,69 @@ from tvm import relax
 
 from annotated_region.command_line.command import Command, console
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.options import add_placement_arguments, policy_of
-from annotated_region.errors import ModelError
+from annotated_region.command_line.options import (
+    add_placement_arguments,
+    count,
+    policy_of,
+    require_available,
+)
+from annotated_region.compilation.code_generation import external_functions
+from annotated_region.errors import BuildError, ModelError
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import partition
 
 __all__ = ["COMMAND"]
 
 Run = Callable[[], object]
+# What TVM's runtime raises where a module cannot run: for want of memory, for instance.
+_FAILURES: tuple[type[Exception], ...] = (RuntimeError, ValueError, TypeError, MemoryError)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What stands in the place of times: why an engine does not run the model."""
+
+    reason: str
+
+
+Outcome = Sequence[float] | Refused
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement_arguments(parser)
     parser.add_argument(
-        "--rounds", type=int, default=10, metavar="N", help="how often each runs (default: 10)"
+        "--rounds", type=count, default=10, metavar="N", help="how often each runs (default: 10)"
     )
     parser.add_argument("--host", action="store_true", help="also TVM alone, which may take minutes")
     parser.add_argument("--json", action="store_true", help="print the times as JSON")
 
 
 def _run(options: argparse.Namespace) -> int:
+    require_available(options.targets)
     mod = read_model(options.model, options.limits)
     inputs = _inputs(mod)
     partitioned = partition(
         mod, options.targets, policy_of(options), prepare=options.prepare, cross_compile=options.cross_compile
     )
-    runs = {", ".join(options.targets): _machine(build(partitioned), inputs)}
+    if not external_functions(partitioned):
+        raise ModelError(
+            f"{', '.join(options.targets)} would run nothing of this model, so there is nothing to measure; "
+            "annotated-region explain says why"
+        )
+    engines: dict[str, Run | Refused] = {", ".join(options.targets): _machine(build(partitioned), inputs)}
     if options.host:
-        runs["TVM alone"] = _machine(tvm.compile(mod, tvm.target.Target("llvm")), inputs)
-    runs |= _with_onnx_runtime(Path(options.model), inputs)
-    times = _times(runs, max(options.rounds, 1))
+        engines["TVM alone"] = _tvm_alone(mod, inputs)
+    engines |= _with_onnx_runtime(Path(options.model), inputs)
+    outcomes = _outcomes(engines, max(options.rounds, 1))
     if options.json:
-        print(json.dumps({name: sorted(samples) for name, samples in times.items()}, indent=2))
+        print(json.dumps({name: _plain(outcome) for name, outcome in outcomes.items()}, indent=2))
     else:
-        console().print(_table(times))
+        console().print(_table(outcomes))
     return 0
+
+
+def _plain(outcome: Outcome) -> object:
+    return {"refused": outcome.reason} if isinstance(outcome, Refused) else sorted(outcome)
 
 
 def _inputs(mod: tvm.IRModule) -> list[np.ndarray]:
@@ -69,8 +101,20 @@ def _numbers(param: relax.Var, random: np.random.Generator) -> np.ndarray:
     extents = list(param.ty.shape) if isinstance(param.ty, relax.TensorType) and param.ty.shape else None
     if extents is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in extents):
         raise ModelError(f"parameter {param.name!r} has no fixed shape, so there is nothing to run it with")
-    values = random.uniform(0.0, 1.0, [int(extent) for extent in extents])
+    shape = [int(extent) for extent in extents]
+    needed = 8 * math.prod(shape)  # bytes, while they are numbers of double precision
+    if needed > _memory():
+        raise ModelError(
+            f"parameter {param.name!r} of shape {tuple(shape)} takes {needed:.1e} bytes to fill, more than "
+            "this machine has"
+        )
+    values = random.uniform(0.0, 1.0, shape)
     return np.asarray(values).astype(str(param.ty.dtype))
+
+
+def _memory() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _machine(executable: Any, inputs: Sequence[np.ndarray]) -> Run:
@@ -79,41 +123,84 @@ def _machine(executable: Any, inputs: Sequence[np.ndarray]) -> Run:
     return lambda: machine["main"](*arguments)
 
 
-def _with_onnx_runtime(path: Path, inputs: Sequence[np.ndarray]) -> dict[str, Run]:
+def _tvm_alone(mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> Run | Refused:
+    try:
+        return _machine(build(mod), inputs)
+    except BuildError as error:
+        return Refused(_first_line(error))
+
+
+def _with_onnx_runtime(path: Path, inputs: Sequence[np.ndarray]) -> dict[str, Run | Refused]:
     """The same file in ONNX Runtime, if that is installed and the file is one that it reads."""
     try:
         import onnxruntime  # noqa: PLC0415 - an extra
+        from onnxruntime.capi import onnxruntime_pybind11_state as state  # noqa: PLC0415
     except ImportError:
         return {}
     if path.suffix.lower() != ".onnx":
         return {}
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    names = [value.name for value in session.get_inputs()]
-    feed = dict(zip(names, inputs, strict=False))
-    return {"ONNX Runtime": lambda: session.run(None, feed)} if len(names) == len(inputs) else {}
+    errors = _FAILURES + _errors_of(state)
+    try:
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        names = [value.name for value in session.get_inputs()]
+        if len(names) != len(inputs):
+            return {"ONNX Runtime": Refused(f"it has {len(names)} inputs for {len(inputs)} parameters")}
+        feed = dict(zip(names, inputs, strict=True))
+        session.run(None, feed)
+    except errors as error:
+        return {"ONNX Runtime": Refused(_first_line(error))}
+    return {"ONNX Runtime": lambda: session.run(None, feed)}
+
+
+def _errors_of(library: ModuleType) -> tuple[type[Exception], ...]:
+    """The exceptions that a library defines."""
+    kinds = [kind for kind in vars(library).values() if isinstance(kind, type)]
+    return tuple(kind for kind in kinds if issubclass(kind, Exception))
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _outcomes(engines: Mapping[str, Run | Refused], rounds: int) -> dict[str, Outcome]:
+    """Milliseconds of each engine that runs, in interleaved rounds behind one that warms up."""
+    runs = {name: engine for name, engine in engines.items() if not isinstance(engine, Refused)}
+    times = _times(runs, rounds)
+    return {name: engine if isinstance(engine, Refused) else times[name] for name, engine in engines.items()}
 
 
 def _times(runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of each run, in interleaved rounds behind one that warms up."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     columns = (TextColumn("measuring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         for number in progress.track(range(rounds + 1)):
             for name, run in runs.items():
-                start = time.perf_counter()
-                run()
-                times[name] += [1e3 * (time.perf_counter() - start)] if number else []
+                seconds = _timed(name, run)
+                times[name] += [1e3 * seconds] if number else []
     return times
 
 
-def _table(times: Mapping[str, Sequence[float]]) -> Table:
-    first = statistics.median(next(iter(times.values())))
+def _timed(name: str, run: Run) -> float:
+    start = time.perf_counter()
+    try:
+        run()
+    except _FAILURES as error:
+        raise ModelError(f"{name} cannot run this model: {_first_line(error)}") from error
+    return time.perf_counter() - start
+
+
+def _table(outcomes: Mapping[str, Outcome]) -> Table:
     table = Table(title="Milliseconds", title_justify="left")
     for column in ("", "median", "fastest", "slowest", "times the first"):
         table.add_column(column, justify="right" if column else "left")
-    for name, samples in times.items():
-        median = statistics.median(samples)
-        numbers = (f"{median:.2f}", f"{min(samples):.2f}", f"{max(samples):.2f}", f"{median / first:.2f}")
+    first: float | None = None
+    for name, outcome in outcomes.items():
+        if isinstance(outcome, Refused):
+            table.add_row(Text(f"{name}: {outcome.reason}"))
+            continue
+        median = statistics.median(outcome)
+        first = median if first is None else first
+        numbers = (f"{median:.2f}", f"{min(outcome):.2f}", f"{max(outcome):.2f}", f"{median / first:.2f}")
         table.add_row(Text(name), *numbers)
     return table
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from annotated_region.command_line.command import Command
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.options import add_placement_arguments, complete_files, policy_of
+from annotated_region.command_line.options import (
+    add_placement_arguments,
+    complete_files,
+    path,
+    policy_of,
+    tell_unavailable,
+)
 from annotated_region.errors import DrawingError
 from annotated_region.passes.pipeline import explain
 
@@ -17,7 +22,7 @@ __all__ = ["COMMAND"]
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement_arguments(parser)
     output = parser.add_argument(
-        "-o", "--output", type=Path, required=True, help="where to: a file ending in .svg or .html"
+        "-o", "--output", type=path, required=True, help="where to: a file ending in .svg or .html"
     )
     complete_files(output)
 
@@ -32,6 +37,7 @@ def _run(options: argparse.Namespace) -> int:
         prepare=options.prepare,
         cross_compile=options.cross_compile,
     )
+    tell_unavailable(options)
     print(report.draw(options.output))
     return 0
 

@@ -18,8 +18,9 @@ from rich.table import Table
 
 from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.options import add_limits_argument, complete_files
+from annotated_region.command_line.options import add_limits_argument, complete_files, count, path
 from annotated_region.extraction import FusedFunction, extract_hashed_functions
+from annotated_region.files import write_whole
 from annotated_region.importing.limits import Limits
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 
@@ -33,10 +34,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     complete_files(models)
     add_limits_argument(parser)
     parser.add_argument(
-        "--top", type=int, default=15, metavar="N", help="how many functions to list (default: 15)"
+        "--top", type=count, default=15, metavar="N", help="how many functions to list (default: 15)"
     )
     parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="how many processes to use (default: 1)"
+        "--jobs", type=count, default=1, metavar="N", help="how many processes to use (default: 1)"
     )
     parser.add_argument(
         "--no-prepare",
@@ -46,7 +47,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the statistics as JSON")
     output = parser.add_argument(
-        "-o", "--output", type=Path, help="write the statistics as JSON into this file, too"
+        "-o", "--output", type=path, help="write the statistics as JSON into this file, too"
     )
     complete_files(output)
 
@@ -58,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
         found = extract_hashed_functions(models, executor=executor, progress=sys.stderr.isatty())
     statistics = statistics_of(found, list(names))
     if options.output is not None:
-        options.output.write_text(json.dumps(statistics, indent=2) + "\n", encoding="utf-8")
+        write_whole(options.output, json.dumps(statistics, indent=2) + "\n")
     if options.json:
         print(json.dumps(statistics, indent=2))
     else:

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import shtab
 
+from annotated_region.command_line.surroundings import printable
 from annotated_region.costs import CostModel, MeasuredCost, RooflineCost, UnitCost
-from annotated_region.errors import ModelError
+from annotated_region.errors import BackendUnavailableError, ModelError
 from annotated_region.importing.limits import Limits
 from annotated_region.policies.least_cost import LeastCost
 from annotated_region.policies.policy import Policy, Priority
+from annotated_region.targets.backend import backend_of, unavailability
 
-__all__ = ["add_limits_argument", "add_placement_arguments", "complete_files", "policy_of"]
+__all__ = [
+    "add_limits_argument",
+    "add_placement_arguments",
+    "complete_files",
+    "count",
+    "path",
+    "policy_of",
+    "require_available",
+    "tell_unavailable",
+]
+
+_MOST = 1_000_000
 
 
 def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the targets, and how conflicts between targets are settled."""
-    model = parser.add_argument("model", help="an ONNX file (.onnx), or a Relax module as TVMScript (.py)")
+    model = parser.add_argument(
+        "model", type=_file_name, help="an ONNX file (.onnx), or a Relax module as TVMScript (.py)"
+    )
     complete_files(model)
     add_limits_argument(parser)
     parser.add_argument(
@@ -80,6 +97,56 @@ def _limits(text: str) -> Limits:
         return Limits.parse(text)
     except ModelError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def count(text: str) -> int:
+    """A number that counts something, for argparse."""
+    digits = text.strip()
+    if not digits.isdecimal() or len(digits) > len(str(_MOST)) or int(digits) > _MOST:
+        shown = text if len(text) <= 20 else f"{text[:20]}..."
+        raise argparse.ArgumentTypeError(f"{shown!r} is no number from 0 to {_MOST}")
+    return int(digits)
+
+
+def path(text: str) -> Path:
+    """The path of a file, for argparse."""
+    return Path(_file_name(text))
+
+
+def _file_name(text: str) -> str:
+    if "\0" in text or not text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a file")
+    return text
+
+
+def require_available(targets: Sequence[str], remedy: str = "") -> None:
+    """Check that all targets can run here, for commands whose result is worth nothing otherwise.
+
+    Raises
+    ------
+    UnknownTargetError
+        Nobody has registered one of them.
+    BackendUnavailableError
+        One of them lacks its library or its device.
+    """
+    for target, reason in _unavailable(targets):
+        leave = f"leave it out of --targets{', ' if remedy else ''}{remedy}"
+        raise BackendUnavailableError(f"target {target!r} cannot run here: {reason}. Or {leave}")
+
+
+def tell_unavailable(options: argparse.Namespace) -> None:
+    """Say on the standard error which targets get nothing because they cannot run here."""
+    if options.cross_compile:
+        return
+    for target, reason in _unavailable(options.targets):
+        print(f"note: target {target!r} gets nothing: {printable(reason)}", file=sys.stderr)
+
+
+def _unavailable(targets: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for target in targets:
+        reason = unavailability(backend_of(target))
+        if reason:
+            yield target, reason
 
 
 def policy_of(options: argparse.Namespace) -> Policy:

@@ -14,8 +14,16 @@ from tvm import relax
 
 from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.options import add_placement_arguments, complete_files, policy_of
+from annotated_region.command_line.options import (
+    add_placement_arguments,
+    complete_files,
+    path,
+    policy_of,
+    require_available,
+    tell_unavailable,
+)
 from annotated_region.errors import ModelError
+from annotated_region.files import write_whole
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import partition
 
@@ -29,7 +37,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=path,
         help=f"where to write it: a library ({_LIBRARY}) that TVM's runtime loads, or TVMScript ({_SCRIPT}) "
         "to read, in which large constants are only named",
     )
@@ -40,6 +48,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     if options.output is not None and options.output.suffix not in (_LIBRARY, _SCRIPT):
         raise ModelError(f"{options.output} ends neither in {_LIBRARY} nor in {_SCRIPT}")
+    if options.output is not None and options.output.suffix == _LIBRARY and not options.cross_compile:
+        require_available(options.targets, "or build for another machine with --cross-compile")
+    else:
+        tell_unavailable(options)
     partitioned = partition(
         read_model(options.model, options.limits),
         options.targets,
@@ -57,11 +69,11 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _write(partitioned: tvm.IRModule, path: Path) -> None:
-    if path.suffix == _LIBRARY:
-        build(partitioned).export_library(str(path))
+def _write(partitioned: tvm.IRModule, file: Path) -> None:
+    if file.suffix == _LIBRARY:
+        build(partitioned).export_library(str(file))
     else:
-        path.write_text(partitioned.script() + "\n", encoding="utf-8")
+        write_whole(file, partitioned.script() + "\n")
 
 
 def _external_functions(mod: tvm.IRModule) -> Iterator[dict[str, Any]]:

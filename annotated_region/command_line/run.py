@@ -13,9 +13,12 @@ exit code   meaning
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import shtab
 
@@ -29,6 +32,7 @@ from annotated_region.printable import printable
 __all__ = ["COMMANDS", "main"]
 
 PROGRAM = "annotated-region"
+INTERRUPTED = 130
 COMPLETION = "--print-completion bash > ~/.local/share/bash-completion/completions/annotated-region"
 COMMANDS: tuple[Command, ...] = (
     partition.COMMAND,
@@ -39,36 +43,72 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, before: Callable[[], object] = lambda: None) -> int:
     """Run the program.
 
     Parameters
     ----------
     arguments
         The words behind the program's name; by default those of this process.
+    before
+        What comes before the command; its errors are told like those of the command.
 
     Returns
     -------
     The exit code; see the text of this module.
     """
+    _open_streams()
     options = _parser().parse_args(arguments)
     try:
+        before()
         require_sane_threads()
         code: int = options.run(options)
         sys.stdout.flush()
-    except AnnotatedRegionError as error:
-        return _failed(str(error), options)
     except BrokenPipeError:
         # Whoever reads has read enough, as in ``annotated-region explain model.onnx | head``.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return 0
-    except OSError as error:
-        return _failed(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), options)
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except Exception as error:
-        return _failed(f"this should not happen, please report it: {type(error).__name__}: {error}", options)
+        return _failed(_message(error), options)
     return code
+
+
+def _open_streams() -> None:
+    """Give the process the streams that whoever started it has closed; what is written to them is lost.
+
+    Their numbers are taken first, or the next file or socket would get them and be written into.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the least number that is free, which is this one
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+def _give_up_output() -> None:
+    """Let what is not yet on the standard output go nowhere, or Python would complain when it ends."""
+    with suppress(io.UnsupportedOperation):  # in a caller's process it may be no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _message(error: Exception) -> str:
+    """What to tell of an error; what the world outside of this package can cause has words of its own."""
+    match error:
+        case AnnotatedRegionError():
+            return str(error)
+        case OSError():
+            if error.errno in (errno.ENOSPC, errno.EIO):
+                _give_up_output()
+            return f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
+        case MemoryError():
+            return "the memory of this machine is not enough"
+        case RecursionError():
+            return "the model is nested deeper than Python can follow"
+    return f"this should not happen, please report it: {type(error).__name__}: {error}"
 
 
 def _failed(message: str, options: argparse.Namespace) -> int:

@@ -18,6 +18,10 @@ from annotated_region.targets.backend import Backend, BuildOptions, backend_of, 
 __all__ = ["LinkedExecutable", "compile_module", "targets_of"]
 
 
+# TVM raises these, and classes derived from them, for what its passes and LLVM cannot do.
+_FAILURES_OF_TVM = (RuntimeError, ValueError, TypeError, NotImplementedError)
+
+
 class LinkedExecutable(VMExecutable):  # type: ignore[misc]
     """A `VMExecutable` that knows which libraries its external functions need.
 
@@ -100,7 +104,11 @@ def compile_module(
         backend.name: {**backend.codegen_options, **chosen.get(backend.name, {})} for backend in backends
     }
     generated = generate_code(mod, codegen_options)
-    compiled = tvm.compile(generated, tvm.target.Target(target) if isinstance(target, str) else target)
+    host = tvm.target.Target(target) if isinstance(target, str) else target
+    try:
+        compiled = tvm.compile(generated, host)
+    except _FAILURES_OF_TVM as error:
+        raise BuildError(f"TVM cannot compile what the host runs: {type(error).__name__}: {error}") from error
     return LinkedExecutable(compiled.mod, needs)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from tvm.support import cc as tvm_cc
 
 from annotated_region.cache import alone, load_entry, private_cache_folder, store_entry, sweep
+from annotated_region.errors import BuildError
 from annotated_region.files import whole_file
 from annotated_region.targets.backend import LinkedSource
 
@@ -89,9 +90,20 @@ class SharedLibraryLinker:
                 linked.append(_object_of(file, compiler, words, Path(folder, f"{index}.o")))
             tvm_cc.create_shared(str(unfinished), linked, options=words, cc=compiler, **others)
 
-    def get_target_triple(self) -> str | None:
-        """The machine that the compiler makes code for; TVM asks where it has no code of its own."""
+    def get_target_triple(self) -> str:
+        """The machine that the compiler makes code for; TVM asks where it has no code of its own.
+
+        Raises
+        ------
+        BuildError
+            The compiler does not say.
+        """
         triple: str | None = tvm_cc.create_shared.get_target_triple()
+        if not triple:
+            raise BuildError(
+                f"the C++ compiler {tvm_cc.get_cc()} does not work: asked for its machine "
+                "(-dumpmachine), it says nothing; name another one in the environment variable CXX"
+            )
         return triple
 
 

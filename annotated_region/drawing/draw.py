@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from annotated_region.drawing.page import page_of
 from annotated_region.drawing.svg import svg_of
 from annotated_region.errors import DrawingError
+from annotated_region.files import write_whole
 
 if TYPE_CHECKING:
     from annotated_region.reports.report import Report
@@ -28,5 +29,5 @@ def draw(report: Report, path: Path) -> Path:
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
         raise DrawingError(f"{path} ends neither in {' nor in '.join(_WRITERS)}")
-    path.write_text(writer(report), encoding="utf-8")
+    write_whole(path, writer(report))
     return path

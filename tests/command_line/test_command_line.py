@@ -220,7 +220,7 @@ def test_other_shells_are_served(shell):
         (("explain", "m.onnx", "--targets", "dnnl,,"), "no list of names"),
         (("explain", "m.onnx", "--targets", "dnnl", "--policy", "best"), "invalid choice"),
         (("extract",), "required: model"),
-        (("extract", "m.onnx", "--jobs", "many"), "invalid int value"),
+        (("extract", "m.onnx", "--jobs", "many"), "is no number from 0"),
     ],
 )
 def test_arguments_that_make_no_sense(words, message):

@@ -1,0 +1,77 @@
+"""Sends Ctrl-C to the program at random moments, and says how it ended.
+
+    python tests/command_line/interrupt_campaign.py --moments 100 --longest 8 --seed 0
+
+Moments count from where the program has been imported: before that, Python itself ends by the signal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from command_line_kit import small_model
+
+__all__ = ["interrupted_run"]
+
+PROGRAM = """
+import sys
+from annotated_region.__main__ import main
+print("ready", file=sys.stderr, flush=True)
+sys.exit(main())
+"""
+KINDS = (("-o", "x.so"), ("-o", "x.py"))
+
+
+def interrupted_run(model: Path, folder: Path, moment: float, kind: tuple[str, ...] = KINDS[0]) -> str:
+    """``interrupted`` or ``done``: how a partition ends that is interrupted `moment` seconds after its start.
+
+    Anything else, be it another status, a message, or a file half written, fails an assertion.
+    """
+    folder.mkdir()
+    command = [sys.executable, "-c", PROGRAM, "partition", str(model), "--targets", "dnnl", *kind]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "ready\n"
+        time.sleep(moment)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=300)
+    assert process.returncode in (0, 130), (process.returncode, errors)
+    assert errors == "", errors
+    expected = [kind[1]] if process.returncode == 0 else []
+    left = sorted(path.name for path in folder.iterdir() if path.name != "cache")
+    assert left == expected or left == [kind[1]], left  # it may be interrupted behind the last write
+    return "interrupted" if process.returncode else "done"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--moments", type=int, default=100)
+    parser.add_argument("--longest", type=float, default=8.0, help="seconds")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    chance, ends = random.Random(options.seed), Counter[str]()
+    with tempfile.TemporaryDirectory() as name:
+        model = small_model(Path(name))
+        for number in range(options.moments):
+            moment, kind = chance.uniform(0.0, options.longest), chance.choice(KINDS)
+            ends[interrupted_run(model, Path(name, str(number)), moment, kind)] += 1
+    print(f"{options.moments} moments: {dict(ends)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

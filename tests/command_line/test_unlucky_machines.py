@@ -1,0 +1,265 @@
+"""What the world outside does to the program has messages and a status, and leaves nothing half written."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+import tvm_ffi
+from command_line_kit import called, small_model
+from interrupt_campaign import interrupted_run
+from tvm import relax
+
+import annotated_region as ar
+from annotated_region.command_line import bench
+from annotated_region.testing.registry import claim_ops, temporary_registrations
+
+BUG = "this should not happen"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return small_model(tmp_path_factory.mktemp("models"))
+
+
+def assert_says(finished, code, *texts):
+    assert finished.returncode == code, finished.stderr
+    for text in texts:
+        assert text in finished.stderr
+    assert BUG not in finished.stderr
+    assert "Traceback" not in finished.stderr
+
+
+def environment(**changed):
+    return {**os.environ, **{name: str(value) for name, value in changed.items()}}
+
+
+def run(words, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "annotated_region", *map(str, words)],
+        stderr=subprocess.PIPE, text=True, timeout=300, check=False, **options,
+    )  # fmt: skip
+
+
+# -- a target that is not here -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def absent():
+    """A target that claims everything of the small model and cannot run here."""
+    with temporary_registrations():
+        ar.register_backend("absent", unavailable=lambda: "its library is not installed; pip install it")
+        claim_ops("absent", "relax.nn.conv2d", "relax.nn.relu", "relax.tanh", "relax.add")
+        yield "absent"
+
+
+@pytest.mark.parametrize("targets", ["absent", "absent,dnnl", "dnnl,absent"])
+def test_nothing_is_measured_of_a_target_that_cannot_run(model, absent, targets):
+    finished = called("bench", model, "--targets", targets, "--rounds", "1")
+    assert_says(finished, 1, "target 'absent' cannot run here: its library is not installed; pip install it")
+    assert not finished.stdout
+
+
+def test_no_library_of_the_host_alone_is_written_for_a_target_that_cannot_run(model, absent, tmp_path):
+    library = tmp_path / "x.so"
+    finished = called("partition", model, "--targets", "absent", "-o", library)
+    assert_says(finished, 1, "its library is not installed", "build for another machine with --cross-compile")
+    assert not library.exists()
+
+
+def test_other_commands_say_why_a_target_gets_nothing(model, absent, tmp_path):
+    for words in (("partition",), ("partition", "-o", tmp_path / "x.py"), ("draw", "-o", tmp_path / "x.svg")):
+        finished = called(words[0], model, "--targets", "absent", *words[1:])
+        assert_says(finished, 0, "note: target 'absent' gets nothing: its library is not installed")
+
+
+def test_a_benchmark_of_nothing_is_none(model):
+    with temporary_registrations():
+        ar.register_backend("idle")
+        finished = called("bench", model, "--targets", "idle")
+    assert_says(finished, 1, "idle would run nothing of this model, so there is nothing to measure")
+
+
+# -- bench -----------------------------------------------------------------------------------------------
+
+
+def changed_model(model, path, change):
+    proto = onnx.load(model)
+    change(proto)
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+def test_what_onnx_runtime_refuses_is_a_row_with_the_reason(model, tmp_path):
+    pytest.importorskip("onnxruntime", reason="what refuses")
+
+    def from_the_future(proto):
+        proto.ir_version = 99
+
+    path = changed_model(model, tmp_path / "newest.onnx", from_the_future)
+    finished = called("bench", path, "--targets", "dnnl", "--rounds", "1", "--json")
+    assert_says(finished, 0)
+    outcomes = json.loads(finished.stdout)
+    assert len(outcomes["dnnl"]) == 1
+    assert "IR version" in outcomes["ONNX Runtime"]["refused"]
+    table = called("bench", path, "--targets", "dnnl", "--rounds", "1").stdout
+    assert "ONNX Runtime: " in table
+
+
+def test_what_tvm_cannot_compile_is_a_row_with_the_reason(model, monkeypatch):
+    def refuse(_mod):
+        raise ar.BuildError("TVM cannot compile what the host runs: ...")
+
+    built = []
+    real = bench.build
+    monkeypatch.setattr(bench, "build", lambda mod: refuse(mod) if built else built.append(1) or real(mod))
+    finished = called("bench", model, "--targets", "dnnl", "--rounds", "1", "--host", "--json")
+    assert_says(finished, 0)
+    assert json.loads(finished.stdout)["TVM alone"]["refused"].startswith("TVM cannot compile")
+
+
+HUGE = """\
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((1000000, 1000000), "float32")) -> R.Tensor((1000000, 1000000), "float32"):
+        with R.dataflow():
+            b = R.nn.relu(x)
+            R.output(b)
+        return b
+"""
+
+
+def test_shapes_that_no_machine_can_hold_are_named(tmp_path):
+    (tmp_path / "huge.py").write_text(HUGE)
+    finished = called("bench", tmp_path / "huge.py", "--targets", "dnnl", "--no-prepare")
+    assert_says(finished, 1, "parameter 'x' of shape (1000000, 1000000) takes 8.0e+12 bytes")
+
+
+def test_memory_that_is_not_enough_is_named(model, monkeypatch):
+    def refuse(*_arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(bench, "_inputs", refuse)
+    finished = called("bench", model, "--targets", "dnnl")
+    assert_says(finished, 1, "the memory of this machine is not enough")
+
+
+@pytest.mark.parametrize(
+    "number", ["1" + 21 * "0", "9" * 400_000, "-3", "ten", "1.5"], ids=lambda text: text[:6]
+)
+@pytest.mark.parametrize(
+    "words", [("bench", "--targets=dnnl", "--rounds"), ("extract", "--jobs"), ("extract", "--top")]
+)
+def test_numbers_that_make_no_sense_are_refused_in_a_line(model, words, number):
+    finished = called(words[0], model, *words[1:-1], f"{words[-1]}={number}")
+    assert_says(finished, 2, "is no number from 0 to 1000000")
+    assert len(finished.stderr) < 1000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("explain", "a\0b.onnx"), ("partition", "m.onnx", "-o", "a\0b.so"), ("draw", "m.onnx", "-o", "")],
+)
+def test_a_name_that_no_file_can_have_is_refused(words):
+    assert_says(called(*words, "--targets", "dnnl"), 2, "is no name of a file")
+
+
+# -- surroundings ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+@pytest.mark.parametrize("compiler", ["/bin/false", "/no/such/compiler"])
+def test_a_compiler_that_fails_is_named(model, tmp_path, compiler):
+    library = tmp_path / "x.so"
+    finished = run(["partition", model, "--targets", "dnnl", "-o", library], env=environment(CXX=compiler))
+    assert_says(finished, 1, compiler)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_called_as_the_database_is_named(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "annotated-region" / "costs.sqlite3").mkdir(parents=True)
+    finished = called("explain", model, "--targets", "dnnl", "--policy", "least-cost", "--cost", "measured")
+    assert_says(finished, 1, "costs.sqlite3 is a folder")
+
+
+def test_who_closes_the_streams_gets_no_complaint(model):
+    command = f'exec "{sys.executable}" -m annotated_region explain "{model}" --targets dnnl >&- 2>&-'
+    assert subprocess.run(["sh", "-c", command], timeout=300, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_behind_the_output_is_told_once(model):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        finished = run(["explain", model, "--targets", "dnnl", "--json"], stdout=full)
+    assert_says(finished, 1, "No space left on device")
+    assert len(finished.stderr.splitlines()) == 1
+
+
+def test_a_picture_that_cannot_be_written_leaves_no_file(model, tmp_path, monkeypatch):
+    def full(_self, *_arguments, **_options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    finished = called("draw", model, "--targets", "dnnl", "-o", tmp_path / "x.svg")
+    assert_says(finished, 1, "No space left on device")
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- Ctrl-C --------------------------------------------------------------------------------------------------
+
+
+def interrupt(*_arguments, **_options):
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def interrupted_generator():
+    with temporary_registrations():
+        ar.register_backend("interrupted")
+        claim_ops("interrupted", "relax.nn.conv2d")
+        tvm.register_global_func("relax.ext.interrupted", interrupt, override=True)
+        yield "interrupted"
+        tvm_ffi.registry.remove_global_func("relax.ext.interrupted")
+
+
+def test_an_interrupt_inside_a_code_generator_stays_one(model, tmp_path, interrupted_generator):
+    library = tmp_path / "x.so"
+    finished = called("partition", model, "--targets", interrupted_generator, "-o", library)
+    assert (finished.returncode, finished.stderr, list(tmp_path.iterdir())) == (130, "", [])
+
+
+def test_an_interrupt_inside_a_pass_or_a_visitor_stays_one():
+    mod = tvm.IRModule(
+        {"main": relax.Function([], relax.const(np.float32(1)), relax.TensorType((), "float32"))}
+    )
+
+    @tvm.transform.module_pass(opt_level=0)
+    def interrupted(mod, context):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tvm.transform.Sequential([interrupted])(mod)
+    with pytest.raises(KeyboardInterrupt):
+        relax.analysis.post_order_visit(mod["main"], interrupt)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_interrupt_at_any_moment_ends_with_130_and_leaves_nothing(tmp_path, seed):
+    """With more moments: ``python tests/command_line/interrupt_campaign.py``."""
+    moment = random.Random(seed).uniform(0.0, 2.0)
+    assert interrupted_run(small_model(tmp_path), tmp_path / "out", moment) in ("interrupted", "done")
