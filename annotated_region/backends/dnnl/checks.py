@@ -14,6 +14,7 @@ from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.targets.op_view import OpView
 
 __all__ = [
+    "epsilon_problem",
     "finite",
     "first_problem",
     "function_problems",
@@ -24,6 +25,7 @@ __all__ = [
     "result_problem",
     "symbolic_problem",
     "tensor_problem",
+    "window_problem",
 ]
 
 HIGHEST_RANK = 6
@@ -113,6 +115,20 @@ def number_problem(op: OpView, index: int, what: str) -> str | None:
 def finite(value: float) -> bool:
     """Whether a number is neither infinite nor undefined."""
     return math.isfinite(value)
+
+
+def window_problem(op: OpView) -> str | None:
+    """Why the steps and paddings of a window that moves over data make no sense, or None."""
+    for name, least in (("strides", 1), ("dilation", 1), ("padding", 0)):
+        values = [int(value) for value in op.attrs[name]]
+        if any(value < least for value in values):
+            return f"the {name} {values} is below {least}"
+    return None
+
+
+def epsilon_problem(op: OpView) -> str | None:
+    """Why the number that keeps a norm from dividing by zero cannot be used, or None."""
+    return None if finite(float(op.attrs["epsilon"])) else "the epsilon is not finite"
 
 
 def layout_problem(given: str, expected: str, what: str) -> str | None:

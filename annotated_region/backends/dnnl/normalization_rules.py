@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from annotated_region.backends.dnnl.checks import (
+    epsilon_problem,
     finite,
     function_problems,
     result_problem,
@@ -24,6 +25,7 @@ def _batch_norm(op: OpView) -> Problems:
         op.arg_types, ("the data", "the scale", "the shift", "the mean", "the variance"), strict=True
     ):
         yield tensor_problem(type_, what)
+    yield epsilon_problem(op)
     if op.attrs["training"]:
         yield "it is in training mode, which computes statistics"
     if not (op.attrs["center"] and op.attrs["scale"]):
@@ -45,6 +47,7 @@ def _layer_norm(op: OpView) -> Problems:
 def _rms_norm(op: OpView) -> Problems:
     yield from function_problems(op)
     yield tensor_problem(op.arg_types[1], "the scale")
+    yield epsilon_problem(op)
     yield _last_axes_problem(op)
 
 
@@ -65,6 +68,7 @@ def _affine_problems(op: OpView) -> Problems:
     for type_, what in zip(op.arg_types, ("the data", "the scale", "the shift"), strict=True):
         yield tensor_problem(type_, what)
     yield result_problem(op)
+    yield epsilon_problem(op)
     if not (op.attrs["center"] and op.attrs["scale"]):
         yield "it leaves out the scale or the shift"
 

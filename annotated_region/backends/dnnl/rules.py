@@ -18,6 +18,7 @@ from annotated_region.backends.dnnl.checks import (
     result_problem,
     symbolic_problem,
     tensor_problem,
+    window_problem,
 )
 from annotated_region.backends.dnnl.conversions.arithmetic import OWN_FUNCTIONS, SIMPLE_FUNCTIONS
 from annotated_region.backends.dnnl.conversions.convolution import DATA_LAYOUTS
@@ -45,6 +46,7 @@ def _convolution(op: OpView) -> Problems:
     yield layout_problem(op.attrs["kernel_layout"], "OI" + layout[2:], "the layout of the kernel")
     yield symbolic_problem(op, 1, "the kernel")
     yield _channel_problem(op, 0, op.attrs["data_layout"])
+    yield window_problem(op)
 
 
 def _channel_problem(op: OpView, index: int, layout: str) -> str | None:
@@ -67,6 +69,7 @@ def _deconvolution(op: OpView) -> Problems:
         yield f"the layout of the kernel {op.attrs['kernel_layout']} is not IO{layout[2:]}"
     yield symbolic_problem(op, 1, "the kernel")
     yield _channel_problem(op, 0, layout)
+    yield window_problem(op)
     after = op.attrs["padding"][rank:]
     if any(extra > end for extra, end in zip(op.attrs["output_padding"], after, strict=True)):
         yield "the padding of the result is larger than the padding that it makes up for"
@@ -87,6 +90,7 @@ def _pooling(op: OpView) -> Problems:
     yield result_problem(op)
     yield layout_problem(op.attrs["layout"], layout, "the layout")
     yield layout_problem(op.attrs["out_layout"], layout, "the layout of the result")
+    yield window_problem(op)
     reach = [(size - 1) * step + 1 for size, step in zip(window, dilation, strict=True)]
     if any(pad >= extent for pad, extent in zip(padding, reach * 2, strict=True)):
         yield "the padding is as wide as the window, so a window may hold nothing but padding"

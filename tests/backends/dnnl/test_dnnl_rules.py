@@ -58,6 +58,24 @@ def norm(**attrs: object) -> relax.Expr:
         (lambda: op.nn.relu(var(1, 1, 1, 1, 1, 1, 1)), "the data has rank 7; known are 1 to 6"),
         (lambda: op.nn.relu(var()), "the data has rank 0"),
         (lambda: op.nn.relu(var(2, 0)), "the data is empty"),
+        (lambda: op.nn.conv2d(X, const(8, 8, 3, 3), padding=-1), "the padding [-1, -1, -1, -1] is below 0"),
+        (lambda: op.nn.conv2d(X, const(8, 8, 3, 3), dilation=0), "the dilation [0, 0] is below 1"),
+        (lambda: op.nn.max_pool2d(X, (2, 2), dilation=(1, 0)), "the dilation [1, 0] is below 1"),
+        (lambda: op.nn.avg_pool2d(X, (2, 2), padding=-1), "the padding [-1, -1, -1, -1] is below 0"),
+        (
+            lambda: op.nn.conv2d_transpose(X, const(8, 8, 3, 3), padding=-1),
+            "the padding [-1, -1, -1, -1] is below 0",
+        ),
+        (lambda: norm(epsilon=float("nan")), "the epsilon is not finite"),
+        (
+            lambda: op.nn.layer_norm(var(2, 8), V, V, axes=[-1], epsilon=float("inf")),
+            "the epsilon is not finite",
+        ),
+        (lambda: op.nn.rms_norm(var(2, 8), V, axes=[-1], epsilon=float("nan")), "the epsilon is not finite"),
+        (
+            lambda: op.nn.group_norm(X, V, V, 2, 1, [2, 3], epsilon=float("nan")),
+            "the epsilon is not finite",
+        ),
         (lambda: op.nn.conv2d(X, const(8, 8, 3, 3), out_dtype="float16"), "the result is of type float16"),
         (lambda: op.nn.conv2d(X, var(N, 8, 3, 3)), "the kernel has a symbolic extent"),
         (

@@ -151,7 +151,17 @@ class Region {
     key.push_back(threads.count());
     const std::vector<char*> inputs = pointers(tensors, 0, graph_.inputs, "input", expressions);
     const std::vector<char*> outputs = pointers(tensors, graph_.inputs.size, graph_.outputs, "output", expressions);
+    if (is_void(tensors)) return;
     execute(*plan_for(key, expressions), inputs, outputs);
+  }
+
+  // Whether nothing goes in and nothing comes out, as with a batch of no images: there is nothing to compute.
+  bool is_void(const std::vector<const DLTensor*>& tensors) const {
+    const auto is_empty = [](const DLTensor* tensor) {
+      return std::find(tensor->shape, tensor->shape + tensor->ndim, 0) != tensor->shape + tensor->ndim;
+    };
+    const auto first_output = tensors.begin() + graph_.inputs.size;
+    return std::any_of(tensors.begin(), first_output, is_empty) && std::all_of(first_output, tensors.end(), is_empty);
   }
 
   const DLTensor* tensor_at(const TVMFFIAny* arguments, int position) const {
