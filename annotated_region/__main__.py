@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from annotated_region.command_line.run import main
@@ -13,7 +14,10 @@ __all__ = ["main", "program"]
 def program() -> int:
     """Run the program in a process that begins with it."""
     # TVM is loaded and nothing has run yet: the cheapest moment for the process that reads models.
-    return main(before=start_server_here)
+    try:
+        return main(before=start_server_here)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done, and Python would complain while it ends
 
 
 if __name__ == "__main__":

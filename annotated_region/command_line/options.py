@@ -9,12 +9,12 @@ from pathlib import Path
 
 import shtab
 
-from annotated_region.command_line.surroundings import printable
 from annotated_region.costs import CostModel, MeasuredCost, RooflineCost, UnitCost
 from annotated_region.errors import BackendUnavailableError, ModelError
 from annotated_region.importing.limits import Limits
 from annotated_region.policies.least_cost import LeastCost
 from annotated_region.policies.policy import Policy, Priority
+from annotated_region.printable import printable
 from annotated_region.targets.backend import backend_of, unavailability
 
 __all__ = [

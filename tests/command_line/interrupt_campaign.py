@@ -24,9 +24,9 @@ __all__ = ["interrupted_run"]
 
 PROGRAM = """
 import sys
-from annotated_region.__main__ import main
+from annotated_region.__main__ import program
 print("ready", file=sys.stderr, flush=True)
-sys.exit(main())
+sys.exit(program())
 """
 KINDS = (("-o", "x.so"), ("-o", "x.py"))
 

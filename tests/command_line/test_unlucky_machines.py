@@ -119,9 +119,13 @@ def test_what_tvm_cannot_compile_is_a_row_with_the_reason(model, monkeypatch):
     def refuse(_mod):
         raise ar.BuildError("TVM cannot compile what the host runs: ...")
 
-    built = []
-    real = bench.build
-    monkeypatch.setattr(bench, "build", lambda mod: refuse(mod) if built else built.append(1) or real(mod))
+    real, built = bench.build, list[object]()
+
+    def build_once(mod):
+        built.append(mod)
+        return real(mod) if len(built) == 1 else refuse(mod)
+
+    monkeypatch.setattr(bench, "build", build_once)
     finished = called("bench", model, "--targets", "dnnl", "--rounds", "1", "--host", "--json")
     assert_says(finished, 0)
     assert json.loads(finished.stdout)["TVM alone"]["refused"].startswith("TVM cannot compile")

@@ -80,12 +80,12 @@ def _other_owner(path: Path, chance: random.Random) -> None:
     os.chown(path, chance.randrange(1000, 60000), -1)
 
 
-DAMAGES: dict[str, Callable[[Path, random.Random], None]] = {
+DAMAGES: dict[str, Callable[[Path, random.Random], object]] = {
     "truncated": lambda path, chance: os.truncate(path, chance.randrange(path.stat().st_size)),
     "emptied": lambda path, chance: os.truncate(path, 0),
-    "garbage": lambda path, chance: path.write_bytes(chance.randbytes(chance.randrange(1, 5000))) and None,
+    "garbage": lambda path, chance: path.write_bytes(chance.randbytes(chance.randrange(1, 5000))),
     "a byte flipped": _flip,
-    "longer": lambda path, chance: path.write_bytes(path.read_bytes() + b"\0") and None,
+    "longer": lambda path, chance: path.write_bytes(path.read_bytes() + b"\0"),
     "others may write": lambda path, chance: path.chmod(chance.choice((0o620, 0o602, 0o666, 0o777))),
     "a folder": _to_folder,
     "a link": _to_link,

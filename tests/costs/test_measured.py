@@ -5,6 +5,7 @@ import math
 import shutil
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,6 +153,7 @@ def test_what_a_target_refuses_is_infinitely_dear_and_the_rest_of_its_batch_is_m
 
 PROGRAM = """
 import sys
+from typing import Any
 import annotated_region as ar
 from annotated_region.costs import HOST, CostUnit, timing
 from annotated_region.dataflow.walk import read_dataflow
@@ -279,7 +281,11 @@ def samples(monkeypatch):
 def test_what_is_unsteady_is_measured_in_more_rounds_until_it_is_steady(samples):
     samples["calm"] = [1.0, 1.1, 1.0]
     samples["busy"] = [4.0, 9.0, 6.0, 2.0, 7.0, 2.1]
-    assert timing._times(["calm", "busy"], 3) == [Time(1.0, 0.0), Time(2.0, pytest.approx(0.05))]
+    runs: list[Any] = ["calm", "busy"]
+    calm, busy = timing._times(runs, 3)
+    assert calm == Time(1.0, 0.0)
+    assert busy.seconds == 2.0
+    assert busy.spread == pytest.approx(0.05)
     assert samples == {"calm": [], "busy": []}
 
 
