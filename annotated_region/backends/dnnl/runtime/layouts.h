@@ -64,7 +64,8 @@ inline bool same_places(const Dims& dims, const Dims& left, const Dims& right) {
 
 // The strides of axes of extent one mean nothing, but oneDNN takes the order of the axes in memory from all strides,
 // and its primitives compute wrongly where two operands of one order seem to have two. So one of all equivalent
-// lists stands for them: the plain one, the one of channels last, else what a dense neighbour would give.
+// lists stands for them: the plain one, the one of channels last, else the one in which such an axis stands outside
+// of all axes behind it, as oneDNN's products want the batch of heads that lie between the rows.
 inline Dims canonical_strides(const Dims& dims, Dims strides) {
   const Dims plain = dense_strides(dims);
   if (same_places(dims, strides, plain)) return plain;
@@ -72,8 +73,10 @@ inline Dims canonical_strides(const Dims& dims, Dims strides) {
     const Dims channels_last = channels_last_strides(dims);
     if (same_places(dims, strides, channels_last)) return channels_last;
   }
+  int64_t reach = 1;  // of the axes behind this one
   for (size_t axis = dims.size(); axis-- > 0;) {
-    if (dims[axis] == 1) strides[axis] = axis + 1 < dims.size() ? strides[axis + 1] * dims[axis + 1] : 1;
+    if (dims[axis] == 1) strides[axis] = reach;
+    reach = std::max(reach, strides[axis] * dims[axis]);
   }
   return strides;
 }
