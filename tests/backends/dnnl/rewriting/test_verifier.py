@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def sound() -> Graph:
     return graph
 
 
-def changed(position: int, **changes: object) -> Callable[[Graph], None]:
+def changed(position: int, **changes: Any) -> Callable[[Graph], None]:
     def change(graph: Graph) -> None:
         graph.nodes[position] = replace(graph.nodes[position], **changes)
 
