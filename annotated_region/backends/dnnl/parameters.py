@@ -1,13 +1,12 @@
 """The parameters of nodes, by name, and how each kind writes them into the row that the runtime reads.
 
-A row holds an algorithm of oneDNN, whole numbers and numbers, in the order that the function of the runtime
-for this kind documents (`runtime/primitives.h` and its neighbours). `Parameters.row` is the only place that
-knows this order; everything that rewrites graphs goes by name.
+A row holds an algorithm of oneDNN, whole numbers and numbers, in the order of the fields here, which is the
+one that the function of the runtime for this kind documents (`runtime/primitives.h` and its neighbours).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 
 __all__ = [
@@ -51,8 +50,23 @@ class Parameters:
     """Those of a kind that has none: matrix products, changes of extents, casts, choices."""
 
     def row(self) -> Row:
-        """The row of the runtime's table."""
-        return Row()
+        """The row of the table: algorithm, whole numbers and numbers, each in the order of the fields."""
+        algorithm = Row().algorithm
+        ints: list[int] = []
+        floats: list[float] = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "str":
+                algorithm = value
+            elif field.type == "float":
+                floats.append(float(value))
+            else:
+                ints += map(_number, value if isinstance(value, tuple) else (value,))
+        return Row(algorithm, tuple(ints), tuple(floats))
+
+
+def _number(value: int | Enum) -> int:
+    return int(value.value if isinstance(value, Enum) else value)
 
 
 NO_PARAMETERS = Parameters()
@@ -67,10 +81,6 @@ class Convolution(Parameters):
     before: tuple[int, ...]
     after: tuple[int, ...]
 
-    def row(self) -> Row:
-        """Strides, dilation, padding before and after."""
-        return Row(ints=(*self.strides, *self.dilation, *self.before, *self.after))
-
 
 @dataclass(frozen=True, slots=True)
 class Pooling(Parameters):
@@ -83,10 +93,6 @@ class Pooling(Parameters):
     before: tuple[int, ...]
     after: tuple[int, ...]
 
-    def row(self) -> Row:
-        """Sizes, strides, dilation, padding before and after."""
-        return Row(self.algorithm, (*self.size, *self.strides, *self.dilation, *self.before, *self.after))
-
 
 @dataclass(frozen=True, slots=True)
 class Curve(Parameters):
@@ -95,10 +101,6 @@ class Curve(Parameters):
     algorithm: str
     alpha: float = 0.0
     beta: float = 0.0
-
-    def row(self) -> Row:
-        """The algorithm, alpha and beta."""
-        return Row(self.algorithm, floats=(self.alpha, self.beta))
 
     @property
     def is_linear(self) -> bool:
@@ -117,10 +119,6 @@ class Arithmetic(Parameters):
 
     algorithm: str
 
-    def row(self) -> Row:
-        """The algorithm."""
-        return Row(self.algorithm)
-
 
 @dataclass(frozen=True, slots=True)
 class Reduction(Arithmetic):
@@ -138,20 +136,12 @@ class Norm(Parameters):
 
     epsilon: float
 
-    def row(self) -> Row:
-        """Epsilon."""
-        return Row(floats=(self.epsilon,))
-
 
 @dataclass(frozen=True, slots=True)
 class GroupNorm(Norm):
     """A normalisation over groups of channels and all axes behind these."""
 
     groups: int
-
-    def row(self) -> Row:
-        """The groups; epsilon."""
-        return Row(ints=(self.groups,), floats=(self.epsilon,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +151,6 @@ class BatchNorm(Parameters):
     epsilon: float
     relu: bool = False
 
-    def row(self) -> Row:
-        """Whether relu follows; epsilon."""
-        return Row(ints=(int(self.relu),), floats=(self.epsilon,))
-
 
 @dataclass(frozen=True, slots=True)
 class Softmax(Parameters):
@@ -172,10 +158,6 @@ class Softmax(Parameters):
 
     axis: int
     algorithm: str = "softmax_accurate"
-
-    def row(self) -> Row:
-        """The algorithm and the axis."""
-        return Row(self.algorithm, (self.axis,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +168,7 @@ class LocalResponse(Parameters):
     alpha: float
     beta: float
     shift: float
-
-    def row(self) -> Row:
-        """The size; alpha, beta, shift."""
-        return Row("lrn_across_channels", (self.size,), (self.alpha, self.beta, self.shift))
+    algorithm: str = "lrn_across_channels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,20 +177,12 @@ class Concat(Parameters):
 
     axis: int
 
-    def row(self) -> Row:
-        """The axis."""
-        return Row(ints=(self.axis,))
-
 
 @dataclass(frozen=True, slots=True)
 class Permutation(Parameters):
     """Axis i of the result is axis ``axes[i]`` of the operand."""
 
     axes: tuple[int, ...]
-
-    def row(self) -> Row:
-        """The axes."""
-        return Row(ints=self.axes)
 
     @property
     def inverse(self) -> tuple[int, ...]:
@@ -226,10 +197,6 @@ class Begins(Parameters):
     begins: tuple[int, ...]
     steps: tuple[int, ...]
 
-    def row(self) -> Row:
-        """Begins, then steps."""
-        return Row(ints=(*self.begins, *self.steps))
-
 
 @dataclass(frozen=True, slots=True)
 class Padding(Parameters):
@@ -237,10 +204,6 @@ class Padding(Parameters):
 
     before: tuple[int, ...]
     value: float
-
-    def row(self) -> Row:
-        """Padding before each axis; the value."""
-        return Row(ints=self.before, floats=(self.value,))
 
 
 class Mask(Enum):
@@ -276,10 +239,6 @@ class Attention(Parameters):
     causal: int = 0
     guarded: bool = False
 
-    def row(self) -> Row:
-        """The kind of the mask, causal, guarded; scale and fill."""
-        return Row(ints=(self.mask.value, self.causal, int(self.guarded)), floats=(self.scale, self.fill))
-
 
 @dataclass(frozen=True, slots=True)
 class Scale(Parameters):
@@ -288,10 +247,6 @@ class Scale(Parameters):
     scale: float
     zero: int
 
-    def row(self) -> Row:
-        """The zero point; the scale."""
-        return Row(ints=(self.zero,), floats=(self.scale,))
-
 
 @dataclass(frozen=True, slots=True)
 class ChannelScales(Parameters):
@@ -299,7 +254,3 @@ class ChannelScales(Parameters):
 
     first: int
     count: int
-
-    def row(self) -> Row:
-        """The first of the axes, and how many they are."""
-        return Row(ints=(self.first, self.count))
