@@ -184,11 +184,15 @@ def _attention(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> V
         scores = np.where(seen, scores + bias[0] if bias else scores, -np.inf)
         return np.asarray(np.einsum("bhrc,bchd->brhd", softmax(scores, -1), v))
 
-    planes = planes_of(attend, args)
+    clean, wide, sharp = planes_of(attend, args)
+    if len(args) > 3:  # a score that is lowered by a large number is rounded as that number is
+        bias = args[3].wide
+        error = np.where(np.isfinite(bias), bias, 0.0) * 2 * UNIT * noise.parts(bias.shape)
+        wide = attend(*(value.wide for value in args[:3]), bias + error)
     groups = queries.shape[2] // keys.shape[2]
     sizes = np.einsum("brhd,bchd->bhrc", np.abs(queries), np.repeat(np.abs(keys), groups, 2)).max() * factor
-    scale = np.full(planes[0].shape, (1 + sizes) * np.abs(args[2].clean).max())
-    return disturbed(noise, planes, scale, np.zeros(scale.shape, bool), APPROXIMATE)
+    scale = np.full(clean.shape, (1 + sizes) * np.abs(args[2].clean).max())
+    return disturbed(noise, (clean, wide, sharp), scale, np.zeros(scale.shape, bool), APPROXIMATE)
 
 
 PRODUCTS: Mapping[str, Compute] = {
