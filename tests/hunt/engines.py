@@ -9,13 +9,21 @@ from typing import TypeAlias
 import numpy as np
 import tvm
 
-__all__ = ["TARGETS", "Build", "Engine", "build_of"]
+from annotated_region.testing.dense_graphs.generation import generated
+from annotated_region.testing.dense_graphs.recipe import Recipe
+
+__all__ = ["TARGETS", "Build", "Engine", "build_of", "recipe_of"]
 
 Engine: TypeAlias = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 Build: TypeAlias = Callable[[tvm.IRModule, int], Mapping[str, Engine]]
 """The forms of a graph that a target runs, by name; the number is the graph's seed."""
 
 TARGETS = ("dnnl", "onnxruntime", "tensorrt", "passes")
+
+
+def recipe_of(target: str, seed: int) -> Recipe:
+    """The graph of a seed for a target; dnnl gets none of the ops that it has nothing for."""
+    return generated(seed, extras=target != "dnnl")
 
 
 def build_of(target: str) -> Build:

@@ -9,9 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from checking import Kind, reseeded
-from engines import Build, build_of
+from engines import Build, build_of, recipe_of
 
-from annotated_region.testing.dense_graphs.generation import generated
 from annotated_region.testing.dense_graphs.recipe import Recipe
 
 __all__ = ["PINNED", "failures", "ready"]
@@ -32,7 +31,7 @@ def failures(target: str, seeds: range) -> tuple[list[tuple[int, str, Recipe]], 
     counts: Counter[Kind] = Counter()
     found = []
     for seed in seeds:
-        recipe, outcome = reseeded(generated(seed), ready(target))
+        recipe, outcome = reseeded(recipe_of(target, seed), ready(target))
         counts[outcome.kind] += 1
         if outcome.kind.is_failure:
             found.append((seed, outcome.text, recipe))

@@ -10,9 +10,8 @@ import json
 import sys
 
 from checking import Kind, checked, reseeded
-from engines import Build, build_of
+from engines import Build, build_of, recipe_of
 
-from annotated_region.testing.dense_graphs.generation import generated
 from annotated_region.testing.dense_graphs.recipe import Recipe
 from annotated_region.testing.dense_graphs.shrinking import shrunk
 
@@ -36,7 +35,7 @@ def main(target: str, first: int, count: int, shrinks: bool) -> None:
     build = build_of(target)
     for seed in range(first, first + count):
         _say({"seed": seed})
-        recipe, outcome = reseeded(generated(seed), build)
+        recipe, outcome = reseeded(recipe_of(target, seed), build)
         _say({"became": outcome.kind.value})
         if not outcome.kind.is_failure:
             continue

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 
 from checking import checked, reseeded
-from engines import build_of
+from engines import build_of, recipe_of
 from hunting_worker import smallest
 
-from annotated_region.testing.dense_graphs.generation import generated
 from annotated_region.testing.dense_graphs.relax_graph import module_of
 
 
@@ -16,7 +15,7 @@ def main(target: str, seeds: list[int]) -> None:
     """Print the smallest graph of each seed."""
     build = build_of(target)
     for seed in seeds:
-        recipe, outcome = reseeded(generated(seed), build)
+        recipe, outcome = reseeded(recipe_of(target, seed), build)
         print(seed, outcome)
         if outcome.kind.is_failure:
             small = smallest(recipe, build, outcome.kind)

@@ -229,6 +229,27 @@ FUNCTIONS = {
     "clip": _clip,
 }
 
+
+def _softplus(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    beta = float(attrs["beta"])
+    return _bounded(lambda x: np.asarray(np.logaddexp(0, beta * x) / beta))(noise, attrs, args)
+
+
+def _selu(x: Array) -> Array:
+    """With the constants of Klambauer and others, 2017."""
+    scale, alpha = 1.0507009873554805, 1.6732632423543772
+    return np.asarray(scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))))
+
+
+OTHER_FUNCTIONS = {
+    "nn.softplus": _softplus,
+    "nn.selu": _bounded(_selu),
+    "atan": _bounded(np.arctan),
+    "asinh": _bounded(np.arcsinh),
+    "sinh": _bounded(np.sinh),
+    "cosh": _bounded(np.cosh),
+}
+
 PAIRS = {
     "add": _arithmetic(np.add, np.add),
     "subtract": _arithmetic(np.subtract, np.add),
@@ -241,6 +262,10 @@ PAIRS = {
 }
 
 DECISIONS = {
+    "sign": _decision(np.sign),
+    "isnan": _decision(np.isnan),
+    "isinf": _decision(np.isinf),
+    "isfinite": _decision(np.isfinite),
     "equal": _decision(np.equal),
     "not_equal": _decision(np.not_equal),
     "greater": _decision(np.greater),
@@ -261,11 +286,16 @@ def _whole(function: Callable[[Array], Array]) -> Compute:
 
 ELEMENTWISE: Mapping[str, Compute] = {
     **FUNCTIONS,
+    **OTHER_FUNCTIONS,
     **PAIRS,
     **DECISIONS,
     "floor": _whole(np.floor),
     "ceil": _whole(np.ceil),
     "round": _whole(np.rint),
+    "trunc": _whole(np.trunc),
+    "floor_divide": _arithmetic(np.floor_divide),
+    "floor_mod": _arithmetic(np.mod),
+    "mod": _arithmetic(np.fmod),
     "astype": _astype,
     "quantize": _quantize,
     "dequantize": _dequantize,

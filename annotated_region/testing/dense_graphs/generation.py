@@ -7,19 +7,29 @@ import numpy as np
 from annotated_region.testing.dense_graphs.attentions import ATTENTIONS
 from annotated_region.testing.dense_graphs.bench import Bench
 from annotated_region.testing.dense_graphs.compositions import COMPOSITIONS
+from annotated_region.testing.dense_graphs.extras import EXTRAS
 from annotated_region.testing.dense_graphs.idioms import IDIOMS, Idiom
 from annotated_region.testing.dense_graphs.recipe import TUPLES, Recipe
 from annotated_region.testing.dense_graphs.windows import WINDOWS
 
 __all__ = ["generated"]
 
-ALL: tuple[tuple[float, Idiom], ...] = (*IDIOMS, *WINDOWS, *ATTENTIONS, *COMPOSITIONS)
-CHANCES = np.asarray([weight for weight, _ in ALL]) / sum(weight for weight, _ in ALL)
+COMMON: tuple[tuple[float, Idiom], ...] = (*IDIOMS, *WINDOWS, *ATTENTIONS, *COMPOSITIONS)
 CALLS = (({"n": 1}, {"n": 3}), ({"n": 2}, {"n": 1}), ({"n": 3}, {"n": 2}), ({"n": 1}, {"n": 1}))
 
 
-def generated(seed: int) -> Recipe:
-    """The recipe of a seed: two to eight ops, more only where one idiom has more."""
+def generated(seed: int, extras: bool = False) -> Recipe:
+    """The recipe of a seed: two to eight ops, more only where one idiom has more.
+
+    Parameters
+    ----------
+    seed
+        The same one gives the same graph.
+    extras
+        Whether ops that oneDNN does not have are among them.
+    """
+    idioms = (*COMMON, *EXTRAS) if extras else COMMON
+    chances = np.asarray([weight for weight, _ in idioms]) / sum(weight for weight, _ in idioms)
     rng = np.random.default_rng([seed, 20])
     symbolic = rng.random() < 0.22
     bench = Bench(rng, symbol="n" if symbolic else None, whole=bool(rng.random() < 0.12))
@@ -31,7 +41,7 @@ def generated(seed: int) -> Recipe:
     tries = 0
     while bench.op_count < wanted and tries < 12:
         tries += 1
-        end = ALL[int(rng.choice(len(ALL), p=CHANCES))][1](bench)
+        end = idioms[int(rng.choice(len(idioms), p=chances))][1](bench)
         if end is not None and not bench.nodes[end].is_source:
             ends.append(end)
     calls = bench.one_of(CALLS) if _has_symbol(bench) else ({},)

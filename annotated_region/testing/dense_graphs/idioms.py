@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from annotated_region.testing.dense_graphs.bench import HIGHEST_RANK, LARGEST, Bench, added, volume
 from annotated_region.testing.dense_graphs.recipe import Dim
-from annotated_region.testing.dense_graphs.views import fitting, viewed
+from annotated_region.testing.dense_graphs.views import fitting, permuted, viewed
 
 __all__ = ["IDIOMS", "Idiom", "other_operand", "positive"]
 
@@ -277,6 +277,38 @@ def another_view(bench: Bench) -> int:
     return first
 
 
+def with_part_of_itself(bench: Bench) -> int | None:
+    """A computed value and a slice, a reduction or a transposition of it: both read the same memory."""
+    value = bench.unary(bench.one_of(("nn.relu", "tanh", "abs", "exp")), viewed(bench, bench.value(), 0.2))
+    shape = bench.shape_of(value)
+    known = [axis for axis, extent in enumerate(shape) if isinstance(extent, int)]
+    way = bench.rng.random()
+    if way < 0.5 and known:
+        axis = known[0] if bench.chance(0.6) else bench.one_of(known)
+        extent = shape[axis]
+        assert isinstance(extent, int)
+        begin = bench.number(0, extent - 1)
+        attrs = {"axes": [axis], "begin": [begin], "end": [begin + 1], "strides": [1]}
+        narrow = [1 if index == axis else each for index, each in enumerate(shape)]
+        part: int | None = bench.add("strided_slice", (value,), attrs, narrow)
+    elif way < 0.7:
+        axis = bench.number(0, len(shape) - 1)
+        narrow = [1 if index == axis else each for index, each in enumerate(shape)]
+        part = bench.add(bench.one_of(("max", "mean")), (value,), {"axis": [axis], "keepdims": True}, narrow)
+    else:
+        part = fitting(bench, reversed_axes(bench, value), shape)
+    if part is None:
+        return None
+    pair = (value, part) if bench.chance(0.7) else (part, value)
+    return bench.binary(bench.one_of(("add", "subtract", "multiply", "maximum")), pair[0], pair[1])
+
+
+def reversed_axes(bench: Bench, value: int) -> int:
+    """The value with its axes the other way round."""
+    rank = len(bench.shape_of(value))
+    return permuted(bench, value, range(rank)[::-1]) if rank > 1 else value
+
+
 IDIOMS: tuple[tuple[float, Idiom], ...] = (
     (6, function),
     (10, arithmetic),
@@ -288,5 +320,6 @@ IDIOMS: tuple[tuple[float, Idiom], ...] = (
     (2.5, concat),
     (0.7, padding),
     (3, another_view),
+    (1.2, with_part_of_itself),
 )
 """Weights and idioms."""

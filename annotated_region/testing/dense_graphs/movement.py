@@ -138,6 +138,21 @@ def _resize(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Valu
     return disturbed(noise, (clean, wide, sharp), resize(np.abs(data.clean)), nothing, 8 * UNIT)
 
 
+def _triangle(keep: Callable[..., Array]) -> Compute:
+    """What is above or below a diagonal; zeros, which are exact, elsewhere."""
+
+    def compute(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+        shift = int(args[1])
+
+        def cut(plane: Array) -> Array:
+            kept = keep(np.ones(plane.shape, bool), shift)
+            return np.where(kept, plane, plane.dtype == bool).astype(plane.dtype)
+
+        return moved(cut, args[:1])
+
+    return compute
+
+
 MOVEMENT: Mapping[str, Compute] = {
     "reshape": _moving(lambda x, _attrs, shape: x.reshape(shape)),
     "flatten": _moving(lambda x, _attrs: x.reshape(-1)),
@@ -154,6 +169,9 @@ MOVEMENT: Mapping[str, Compute] = {
     "take": _take,
     "nn.pad": _pad,
     "image.resize2d": _resize,
+    "flip": _moving(lambda x, attrs: np.flip(x, attrs["axis"])),
+    "triu": _triangle(np.triu),
+    "tril": _triangle(np.tril),
     "annotation.compiler_begin": _moving(lambda x, _attrs: x),
     "annotation.compiler_end": _moving(lambda x, _attrs: x),
 }

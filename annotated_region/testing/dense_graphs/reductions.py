@@ -143,39 +143,56 @@ def _affine(vector: Array, rank: int, axis: int) -> Array:
     return np.asarray(vector.reshape(extents))
 
 
+def _spread_out(parameter: Array, rank: int, axes: Sequence[int]) -> Array:
+    """A parameter of the normalised axes, in their order, as a tensor of the rank of the data."""
+    places = [axis % rank for axis in axes]
+    extents = [1] * rank
+    for place, extent in zip(places, parameter.shape, strict=True):
+        extents[place] = extent
+    return parameter.transpose(np.argsort(places)).reshape(extents)
+
+
 def _layer_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     axes, epsilon = tuple(attrs["axes"]), float(attrs["epsilon"])
-    scale = _spread(args[0].clean, axes, epsilon)
-    magnitude = scale * np.maximum(np.abs(args[1].clean), np.abs(args[2].clean))
+    rank = args[0].clean.ndim
+    data, *parameters = args
+    given = [data, *(moved(lambda plane: _spread_out(plane, rank, axes), [each]) for each in parameters)]
+    scale = _spread(data.clean, axes, epsilon)
+    magnitude = scale * np.maximum(np.abs(given[1].clean), np.abs(given[2].clean))
     return _disturbed_norm(
-        noise, lambda x, g, b: _normal(x, axes, epsilon) * g + b, args, magnitude, APPROXIMATE
+        noise, lambda x, g, b: np.asarray(_normal(x, axes, epsilon) * g + b), given, magnitude, APPROXIMATE
     )
 
 
 def _rms_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     axes, epsilon = tuple(attrs["axes"]), float(attrs["epsilon"])
+    rank = args[0].clean.ndim
+    scale = moved(lambda plane: _spread_out(plane, rank, axes), [args[1]])
 
     def norm(x: Array, g: Array) -> Array:
         return np.asarray(x / np.sqrt(np.mean(x**2, axes, keepdims=True) + epsilon) * g)
 
-    return _disturbed_norm(noise, norm, args, norm(args[0].clean, args[1].clean), APPROXIMATE)
+    return _disturbed_norm(noise, norm, [args[0], scale], norm(args[0].clean, scale.clean), APPROXIMATE)
 
 
 def _group_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
-    data = args[0].clean
-    rank, channels = data.ndim, int(attrs["channel_axis"]) % data.ndim
-    groups = int(attrs.get("num_groups", data.shape[channels]))
+    """Group norm, and instance norm, whose groups are the channels; these stand on any axis."""
+    channels = int(attrs["channel_axis"]) % args[0].clean.ndim
+    first = np.moveaxis(args[0].clean, channels, 1)
+    groups = int(attrs.get("num_groups", first.shape[1]))
     epsilon = float(attrs["epsilon"])
-    rows = (data.shape[0], groups, -1)
+    rows = (first.shape[0], groups, -1)
 
     def norm(x: Array, g: Array, b: Array) -> Array:
+        x = np.moveaxis(x, channels, 1)
         normal = _normal(x.reshape(rows), (2,), epsilon).reshape(x.shape)
-        return np.asarray(normal * _affine(g, rank, channels) + _affine(b, rank, channels))
+        result = normal * _affine(g, x.ndim, 1) + _affine(b, x.ndim, 1)
+        return np.moveaxis(result, 1, channels)
 
-    spread = np.broadcast_to(_spread(data.reshape(rows), (2,), epsilon), data.reshape(rows).shape)
+    spread = np.broadcast_to(_spread(first.reshape(rows), (2,), epsilon), first.reshape(rows).shape)
     size = np.maximum(np.abs(args[1].clean), np.abs(args[2].clean))
-    magnitude = spread.reshape(data.shape) * _affine(size, rank, channels)
-    return _disturbed_norm(noise, norm, args, magnitude, APPROXIMATE)
+    magnitude = spread.reshape(first.shape) * _affine(size, first.ndim, 1)
+    return _disturbed_norm(noise, norm, args, np.moveaxis(magnitude, 1, channels), APPROXIMATE)
 
 
 def _batch_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> tuple[Value, ...]:
@@ -190,6 +207,13 @@ def _batch_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> 
     return _disturbed_norm(noise, norm, args, scale), args[3], args[4]
 
 
+def _cumsum(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    (data,) = args
+    clean, wide, sharp = data.planes(lambda plane: np.asarray(np.cumsum(plane, axis=attrs["axis"])))
+    scale = np.cumsum(np.abs(data.clean), axis=attrs["axis"])
+    return disturbed(noise, (clean, wide, sharp), scale, np.full(scale.shape, _is_whole(data)), SUMMED)
+
+
 REDUCTIONS: Mapping[str, Compute] = {
     "sum": _summing(np.sum),
     "mean": _summing(np.mean),
@@ -198,6 +222,7 @@ REDUCTIONS: Mapping[str, Compute] = {
     "prod": _product,
     "variance": _variance,
     "std": _deviation,
+    "cumsum": _cumsum,
     "argmax": _searching(np.argmax),
     "argmin": _searching(np.argmin),
     "nn.softmax": _soft(softmax),
