@@ -111,9 +111,15 @@ MUTATIONS = (
         "return readers >= 1;",
     ),
     Mutation(
+        "overwriting in place: what is read later, too",
+        "builder.h",
+        "if (last_use_[other] > node_) return false;",
+        "",
+    ),
+    Mutation(
         "overwriting in place: what is an output, too",
         "builder.h",
-        "for (int tensor : graph_.outputs) last_use_[family(tensor)] = graph_.nodes.size;",
+        "for (int tensor : graph_.outputs) last_use_[tensor] = graph_.nodes.size;",
         "",
     ),
     Mutation(
