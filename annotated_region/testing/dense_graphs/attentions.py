@@ -181,6 +181,7 @@ def _mask_shape(bench: Bench, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
             (batch, 1, rows, columns),
             (batch, heads, rows, columns),
             (1, heads, rows, columns),
+            (1, heads, 1, columns),
             (heads, 1, columns),
             (rows, columns),
             (columns,),
@@ -201,7 +202,7 @@ def _masked(bench: Bench, scores: int, shape: tuple[Dim, ...]) -> int:
             pair.reverse()
         scores = bench.binary("add", pair[0], pair[1])
         return bench.binary("add", scores, bench.source(shape)) if bench.chance(0.15) else scores
-    kind = "causal" if len(extents) > 1 and bench.chance(0.4) else "truth"
+    kind = bench.one_of(("causal", "window")) if len(extents) > 1 and bench.chance(0.4) else "truth"
     truth = bench.source(extents, kind, constant=0.3)
     if bench.chance(0.15):
         truth = bench.binary("logical_and", truth, bench.source(_mask_shape(bench, shape), "truth"), "bool")

@@ -99,7 +99,7 @@ class Bench:
         """A new input, or a constant where `constant` says so and no extent is symbolic."""
         is_known = all(isinstance(dim, int) for dim in shape)
         op = "constant" if is_known and self.chance(constant) else "input"
-        truth = kind in ("truth", "causal")
+        truth = kind in ("truth", "causal", "window")
         if self.whole and kind in ("normal", "unit"):
             kind = "whole"
         if self.whole and kind == "positive":

@@ -15,8 +15,8 @@ from annotated_region.testing.dense_graphs.values import Value
 
 __all__ = ["Difference", "Expectation", "expectations"]
 
-FEW, MANY = 2, 12
-"""How often errors are drawn at first, and before a difference counts."""
+FEW, MANY = 2, 48
+"""How often errors are drawn at first, and before a difference counts: none of them may turn a decision."""
 
 FACTOR = 8.0
 """How much more than the largest error that was drawn an engine may be wrong by."""

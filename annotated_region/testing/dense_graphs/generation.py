@@ -9,12 +9,13 @@ from annotated_region.testing.dense_graphs.bench import Bench
 from annotated_region.testing.dense_graphs.compositions import COMPOSITIONS
 from annotated_region.testing.dense_graphs.extras import EXTRAS
 from annotated_region.testing.dense_graphs.idioms import IDIOMS, Idiom
+from annotated_region.testing.dense_graphs.quantization import QUANTIZATION
 from annotated_region.testing.dense_graphs.recipe import TUPLES, Recipe
 from annotated_region.testing.dense_graphs.windows import WINDOWS
 
 __all__ = ["generated"]
 
-COMMON: tuple[tuple[float, Idiom], ...] = (*IDIOMS, *WINDOWS, *ATTENTIONS, *COMPOSITIONS)
+COMMON: tuple[tuple[float, Idiom], ...] = (*IDIOMS, *WINDOWS, *ATTENTIONS, *COMPOSITIONS, *QUANTIZATION)
 CALLS = (({"n": 1}, {"n": 3}), ({"n": 2}, {"n": 1}), ({"n": 3}, {"n": 2}), ({"n": 1}, {"n": 1}))
 
 

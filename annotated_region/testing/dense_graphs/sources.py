@@ -28,6 +28,15 @@ def _visible(low: float) -> Draw:
     return draw
 
 
+def _seen(shape: tuple[int, ...], window: int) -> np.ndarray:
+    """What a row of the latest positions may look at: itself, and before it as far as the window goes."""
+    shift = shape[-1] - shape[-2]
+    seen = np.tri(shape[-2], shape[-1], shift, dtype=bool)
+    if window:
+        seen &= ~np.tri(shape[-2], shape[-1], shift - window, dtype=bool)
+    return seen & np.ones(shape, bool)
+
+
 KINDS: Mapping[str, Draw] = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "positive": lambda rng, shape: 0.25 + 2.0 * rng.random(shape),
@@ -39,9 +48,8 @@ KINDS: Mapping[str, Draw] = {
     "zero": lambda _rng, shape: np.zeros(shape),
     "one": lambda _rng, shape: np.ones(shape),
     "truth": lambda rng, shape: rng.random(shape) < 0.6,
-    "causal": lambda _rng, shape: (
-        np.tri(shape[-2], shape[-1], shape[-1] - shape[-2], dtype=bool) & np.ones(shape, bool)
-    ),
+    "causal": lambda _rng, shape: _seen(shape, 0),
+    "window": lambda _rng, shape: _seen(shape, 2),
     "bytes": lambda rng, shape: rng.integers(0, 100, shape),
     "signed": lambda rng, shape: rng.integers(-100, 100, shape),
     "hidden": _mask(-np.inf),

@@ -7,6 +7,7 @@ from typing import Any
 
 from annotated_region.testing.dense_graphs.bench import LARGEST, Bench, volume
 from annotated_region.testing.dense_graphs.idioms import Idiom, narrowed, other_operand
+from annotated_region.testing.dense_graphs.quantization import dequantized, round_trip
 from annotated_region.testing.dense_graphs.recipe import Dim
 from annotated_region.testing.dense_graphs.views import viewed
 
@@ -96,15 +97,8 @@ def _strides(bench: Bench, spatial: int) -> list[int]:
     return [bench.one_of((1, 1, 1, 2)) for _ in range(spatial)]
 
 
-def convolution(bench: Bench) -> int | None:
-    """With groups, strides, padding, dilation; a batch norm may follow."""
-    found = _image(bench)
-    if found is None:
-        return None
-    value, spatial = found
-    batch, channels = bench.shape_of(value)[:2]
-    extents = known(bench.shape_of(value)[2:])
-    assert isinstance(channels, int)
+def _kernel(bench: Bench, extents: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+    """Windows that fit into an image, with their padding and dilation."""
     kernel: list[int] = []
     padding: list[int] = []
     dilation: list[int] = []
@@ -115,19 +109,76 @@ def convolution(bench: Bench) -> int | None:
         while (size - 1) * step + 1 > extent + 2 * low:
             size, step = size - 1, 1
         kernel, padding, dilation = [*kernel, size], [*padding, low], [*dilation, step]
+    return kernel, padding, dilation
+
+
+def _in_layout(plain: str, layout: str, extents: Sequence[Dim]) -> list[Dim]:
+    """Extents in the order of another layout."""
+    return [extents[plain.index(letter)] for letter in layout]
+
+
+def convolution(bench: Bench) -> int | None:
+    """With groups, strides, padding, dilation, in several layouts; a batch norm may follow."""
+    found = _image(bench)
+    if found is None:
+        return None
+    value, spatial = found
+    plain = LAYOUTS[spatial + 2]
+    last = f"N{plain[2:]}C"
+    layout, out_layout = bench.one_of(((plain, plain),) * 3 + ((last, last), (last, plain)))
+    batch, channels, *extents = _in_layout(layout, plain, bench.shape_of(value))
+    sizes = known(extents)
+    if not isinstance(channels, int) or len(sizes) < spatial:
+        return None
+    kernel, padding, dilation = _kernel(bench, sizes)
     groups = bench.one_of([1, 1, *(count for count in (2, channels) if channels % count == 0)])
     filters = groups * bench.one_of((1, 2, 3))
     strides = _strides(bench, spatial)
     out = [
         (e + 2 * p - (k - 1) * d - 1) // s + 1
-        for e, p, k, d, s in zip(extents, padding, kernel, dilation, strides, strict=True)
+        for e, p, k, d, s in zip(sizes, padding, kernel, dilation, strides, strict=True)
     ]
-    weight = bench.source((filters, channels // groups, *kernel), constant=0.8)
-    attrs = {"strides": strides, "padding": [*padding, *padding], "dilation": dilation, "groups": groups}
-    result = bench.add(f"nn.conv{spatial}d", (value, weight), attrs, (batch, filters, *out))
+    given = bench.one_of((f"OI{plain[2:]}", f"OI{plain[2:]}", f"{plain[2:]}IO", f"O{plain[2:]}I"))
+    shape = _in_layout(f"OI{plain[2:]}", given, (filters, channels // groups, *kernel))
+    attrs = {
+        "strides": strides,
+        "padding": [*padding, *padding],
+        "dilation": dilation,
+        "groups": groups,
+        "data_layout": layout,
+        "kernel_layout": given,
+        "out_layout": out_layout,
+    }
+    whole = _in_layout(plain, out_layout, (batch, filters, *out))
+    result = bench.add(f"nn.conv{spatial}d", (value, bench.source(shape, constant=0.8)), attrs, whole)
     if bench.chance(0.3):
         result = normed_batch(bench, result) or result
     return behind(bench, result)
+
+
+def quantized_convolution(bench: Bench) -> int | None:
+    """Between int8 and back, with weights of int8."""
+    found = _image(bench)
+    if found is None:
+        return None
+    value, spatial = found
+    batch, channels = bench.shape_of(value)[:2]
+    extents = known(bench.shape_of(value)[2:])
+    if not isinstance(channels, int) or len(extents) < spatial:
+        return None
+    kernel, padding, dilation = _kernel(bench, extents)
+    filters = bench.one_of((1, 2, 3, 8))
+    out = [e + 2 * p - (k - 1) * d for e, p, k, d in zip(extents, padding, kernel, dilation, strict=True)]
+    raw = bench.source((filters, channels, *kernel), "signed", "int8", constant=1.0)
+    weight = dequantized(bench, raw, "int8", axis=0)
+    attrs = {"padding": [*padding, *padding], "dilation": dilation, "strides": [1] * spatial}
+    data = round_trip(bench, value)
+    result = bench.add(f"nn.conv{spatial}d", (data, weight), attrs, (batch, filters, *out))
+    if bench.chance(0.5):
+        result = bench.binary("add", result, bench.source((filters, *([1] * spatial)), constant=1.0))
+    if bench.chance(0.4):
+        result = bench.unary("nn.relu", result)
+    return round_trip(bench, result) if bench.chance(0.6) else result
 
 
 def transposed(bench: Bench) -> int | None:
@@ -170,12 +221,25 @@ def pool(bench: Bench) -> int | None:
     kernel = [bench.number(1, min(3, e)) for e in extents]
     strides = _strides(bench, spatial)
     padding = [bench.number(0, 1) if k > 1 else 0 for k in kernel]
-    out = [(e + 2 * p - k) // s + 1 for e, p, k, s in zip(extents, padding, kernel, strides, strict=True)]
     kind = bench.one_of(("max", "avg"))
     attrs: dict[str, Any] = {"pool_size": kernel, "strides": strides, "padding": [*padding, *padding]}
     if kind == "avg":
         attrs["count_include_pad"] = bench.chance(0.5)
+    else:
+        attrs["ceil_mode"] = bench.chance(0.3)
+    out = [
+        _windows_in(e + 2 * p - k, s, bool(attrs.get("ceil_mode")))
+        for e, p, k, s in zip(extents, padding, kernel, strides, strict=True)
+    ]
+    if attrs.get("ceil_mode") and any(
+        (o - 1) * s >= e + p for o, s, e, p in zip(out, strides, extents, padding, strict=True)
+    ):
+        return None  # a window would begin behind the image
     return bench.add(f"nn.{kind}_pool{spatial}d", (value,), attrs, (batch, channels, *out))
+
+
+def _windows_in(room: int, stride: int, ceil: bool) -> int:
+    return (room + (stride - 1 if ceil else 0)) // stride + 1
 
 
 def normed_batch(bench: Bench, value: int) -> int | None:
@@ -247,6 +311,7 @@ def resize(bench: Bench) -> int | None:
 WINDOWS: tuple[tuple[float, Idiom], ...] = (
     (6, matmul),
     (3, convolution),
+    (0.7, quantized_convolution),
     (1, transposed),
     (2, pool),
     (1, batch_norm),
