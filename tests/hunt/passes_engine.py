@@ -6,6 +6,7 @@ graph itself rightly: what TVM alone gets wrong is not the passes' error.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -63,7 +64,8 @@ def _no_region(_func: relax.Function, _names: Mapping[Any, str]) -> Any:
 
 
 def compiled(mod: tvm.IRModule) -> Engine:
-    """A module that TVM compiles."""
+    """A module that TVM compiles, without a limit of time: the time is TVM's, and an alarm in it may hang."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
     run = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target("llvm")), tvm.cpu())["main"]
 
     def call(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:

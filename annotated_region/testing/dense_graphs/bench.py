@@ -41,6 +41,14 @@ def volume(shape: Sequence[Dim]) -> int:
     return count
 
 
+MASKS = ("hidden", "visible", "lowered", "lowest")
+"""Kinds of values that only scores may be added to: infinite ones, and such as float32 has nothing beside."""
+
+
+def _is_ordinary(node: Node) -> bool:
+    return node.attrs.get("value") is None and node.attrs.get("kind") not in MASKS
+
+
 @dataclass(slots=True)
 class Bench:
     """What idioms work with.
@@ -170,10 +178,7 @@ class Bench:
         known = [
             number
             for number, node in enumerate(self.nodes)
-            if node.dtype == dtype
-            and node.op not in TUPLES
-            and node.attrs.get("value") is None
-            and fits(node)
+            if node.dtype == dtype and node.op not in TUPLES and _is_ordinary(node) and fits(node)
         ]
         known = [n for n in known if self.nodes[n].op != "constant"] or known
         if not known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from annotated_region.testing.dense_graphs.bench import LARGEST, Bench, volume
@@ -97,19 +98,46 @@ def _strides(bench: Bench, spatial: int) -> list[int]:
     return [bench.one_of((1, 1, 1, 2)) for _ in range(spatial)]
 
 
-def _kernel(bench: Bench, extents: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-    """Windows that fit into an image, with their padding and dilation."""
-    kernel: list[int] = []
-    padding: list[int] = []
-    dilation: list[int] = []
-    for extent in extents:
-        size = bench.one_of((1, 1, 2, 3))
-        low = bench.number(0, 1) if size > 1 else 0
-        step = 2 if size > 1 and extent >= 2 * size and bench.chance(0.2) else 1
-        while (size - 1) * step + 1 > extent + 2 * low:
-            size, step = size - 1, 1
-        kernel, padding, dilation = [*kernel, size], [*padding, low], [*dilation, step]
-    return kernel, padding, dilation
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What moves over an image: sizes, padding on both sides, dilation and strides, one an axis."""
+
+    size: list[int]
+    before: list[int]
+    after: list[int]
+    dilation: list[int]
+    strides: list[int]
+
+    @staticmethod
+    def within(bench: Bench, extents: Sequence[int], strides: list[int]) -> Window:
+        """One that fits into an image."""
+        window = Window([], [], [], [], strides)
+        for extent in extents:
+            size = bench.one_of((1, 1, 2, 3))
+            before, after = (bench.number(0, 1) if size > 1 else 0 for _ in range(2))
+            step = 2 if size > 1 and extent >= 2 * size and bench.chance(0.2) else 1
+            while (size - 1) * step + 1 > extent + before + after:
+                size, step = size - 1, 1
+            window.size.append(size)
+            window.before.append(before)
+            window.after.append(after)
+            window.dilation.append(step)
+        return window
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """As a convolution takes it."""
+        padding = [*self.before, *self.after]
+        return {"strides": self.strides, "padding": padding, "dilation": self.dilation}
+
+    def results(self, extents: Sequence[int]) -> list[int]:
+        """How many places there are along each axis."""
+        sides = zip(extents, self.before, self.after, strict=True)
+        reach = [(size - 1) * step + 1 for size, step in zip(self.size, self.dilation, strict=True)]
+        return [
+            (extent + low + high - part) // stride + 1
+            for (extent, low, high), part, stride in zip(sides, reach, self.strides, strict=True)
+        ]
 
 
 def _in_layout(plain: str, layout: str, extents: Sequence[Dim]) -> list[Dim]:
@@ -130,26 +158,19 @@ def convolution(bench: Bench) -> int | None:
     sizes = known(extents)
     if not isinstance(channels, int) or len(sizes) < spatial:
         return None
-    kernel, padding, dilation = _kernel(bench, sizes)
+    window = Window.within(bench, sizes, _strides(bench, spatial))
     groups = bench.one_of([1, 1, *(count for count in (2, channels) if channels % count == 0)])
     filters = groups * bench.one_of((1, 2, 3))
-    strides = _strides(bench, spatial)
-    out = [
-        (e + 2 * p - (k - 1) * d - 1) // s + 1
-        for e, p, k, d, s in zip(sizes, padding, kernel, dilation, strides, strict=True)
-    ]
     given = bench.one_of((f"OI{plain[2:]}", f"OI{plain[2:]}", f"{plain[2:]}IO", f"O{plain[2:]}I"))
-    shape = _in_layout(f"OI{plain[2:]}", given, (filters, channels // groups, *kernel))
+    shape = _in_layout(f"OI{plain[2:]}", given, (filters, channels // groups, *window.size))
     attrs = {
-        "strides": strides,
-        "padding": [*padding, *padding],
-        "dilation": dilation,
+        **window.attrs,
         "groups": groups,
         "data_layout": layout,
         "kernel_layout": given,
         "out_layout": out_layout,
     }
-    whole = _in_layout(plain, out_layout, (batch, filters, *out))
+    whole = _in_layout(plain, out_layout, (batch, filters, *window.results(sizes)))
     result = bench.add(f"nn.conv{spatial}d", (value, bench.source(shape, constant=0.8)), attrs, whole)
     if bench.chance(0.3):
         result = normed_batch(bench, result) or result
@@ -166,14 +187,13 @@ def quantized_convolution(bench: Bench) -> int | None:
     extents = known(bench.shape_of(value)[2:])
     if not isinstance(channels, int) or len(extents) < spatial:
         return None
-    kernel, padding, dilation = _kernel(bench, extents)
+    window = Window.within(bench, extents, [1] * spatial)
     filters = bench.one_of((1, 2, 3, 8))
-    out = [e + 2 * p - (k - 1) * d for e, p, k, d in zip(extents, padding, kernel, dilation, strict=True)]
-    raw = bench.source((filters, channels, *kernel), "signed", "int8", constant=1.0)
+    raw = bench.source((filters, channels, *window.size), "signed", "int8", constant=1.0)
     weight = dequantized(bench, raw, "int8", axis=0)
-    attrs = {"padding": [*padding, *padding], "dilation": dilation, "strides": [1] * spatial}
+    out = window.results(extents)
     data = round_trip(bench, value)
-    result = bench.add(f"nn.conv{spatial}d", (data, weight), attrs, (batch, filters, *out))
+    result = bench.add(f"nn.conv{spatial}d", (data, weight), window.attrs, (batch, filters, *out))
     if bench.chance(0.5):
         result = bench.binary("add", result, bench.source((filters, *([1] * spatial)), constant=1.0))
     if bench.chance(0.4):
@@ -192,14 +212,19 @@ def transposed(bench: Bench) -> int | None:
     assert isinstance(channels, int)
     kernel = [bench.number(1, 3) for _ in extents]
     strides = [bench.number(1, 2) for _ in extents]
-    extra = [bench.number(0, s - 1) for s in strides]
+    before, after = ([bench.number(0, k - 1) if bench.chance(0.4) else 0 for k in kernel] for _ in range(2))
+    extra = [bench.number(0, min(s - 1, high)) for s, high in zip(strides, after, strict=True)]
     groups = bench.one_of([1, 1, *(count for count in (2, channels) if channels % count == 0)])
     filters = bench.one_of((1, 2))
-    out = [(e - 1) * s + k + x for e, s, k, x in zip(extents, strides, kernel, extra, strict=True)]
-    if volume((batch, groups * filters, *out)) > LARGEST:
+    ends = zip(before, after, extra, strict=True)
+    out = [
+        (e - 1) * s + k + more - low - high
+        for e, s, k, (low, high, more) in zip(extents, strides, kernel, ends, strict=True)
+    ]
+    if min(out) < 1 or volume((batch, groups * filters, *out)) > LARGEST:
         return None
     weight = bench.source((channels, filters, *kernel), constant=0.8)
-    attrs = {"strides": strides, "padding": [0] * (2 * spatial), "output_padding": extra, "groups": groups}
+    attrs = {"strides": strides, "padding": [*before, *after], "output_padding": extra, "groups": groups}
     result = bench.add(
         f"nn.conv{spatial}d_transpose", (value, weight), attrs, (batch, groups * filters, *out)
     )
@@ -220,19 +245,19 @@ def pool(bench: Bench) -> int | None:
         return bench.add(name, (value,), {"output_size": size}, (batch, channels, *size))
     kernel = [bench.number(1, min(3, e)) for e in extents]
     strides = _strides(bench, spatial)
-    padding = [bench.number(0, 1) if k > 1 else 0 for k in kernel]
+    before, after = ([bench.number(0, 1) if k > 1 else 0 for k in kernel] for _ in range(2))
     kind = bench.one_of(("max", "avg"))
-    attrs: dict[str, Any] = {"pool_size": kernel, "strides": strides, "padding": [*padding, *padding]}
+    attrs: dict[str, Any] = {"pool_size": kernel, "strides": strides, "padding": [*before, *after]}
     if kind == "avg":
         attrs["count_include_pad"] = bench.chance(0.5)
     else:
         attrs["ceil_mode"] = bench.chance(0.3)
     out = [
-        _windows_in(e + 2 * p - k, s, bool(attrs.get("ceil_mode")))
-        for e, p, k, s in zip(extents, padding, kernel, strides, strict=True)
+        _windows_in(e + low + high - k, s, bool(attrs.get("ceil_mode")))
+        for e, low, high, k, s in zip(extents, before, after, kernel, strides, strict=True)
     ]
     if attrs.get("ceil_mode") and any(
-        (o - 1) * s >= e + p for o, s, e, p in zip(out, strides, extents, padding, strict=True)
+        (o - 1) * s >= e + low for o, s, e, low in zip(out, strides, extents, before, strict=True)
     ):
         return None  # a window would begin behind the image
     return bench.add(f"nn.{kind}_pool{spatial}d", (value,), attrs, (batch, channels, *out))
