@@ -19,9 +19,11 @@ from mutations import MUTATIONS, broken_runtime
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.targets.rules import rules_of
 from annotated_region.testing.dense_graphs.comparison import expectations
 from annotated_region.testing.dense_graphs.generation import generated
 from annotated_region.testing.dense_graphs.recipe import Node, Recipe
+from annotated_region.testing.dense_graphs.reference import OPS
 from annotated_region.testing.dense_graphs.relax_graph import InvalidRecipeError, module_of
 from annotated_region.testing.dense_graphs.shrinking import shrunk
 from annotated_region.testing.dense_graphs.values import UnfitValuesError
@@ -102,6 +104,13 @@ def test_the_reference_computes_what_tvm_computes():
             answer = machine[name](*map(tvm.runtime.tensor, expected.inputs))
             answers = [answer] if hasattr(answer, "numpy") else list(answer)
             assert expected.difference([each.numpy() for each in answers]) is None, recipe
+
+
+def test_all_that_dnnl_claims_is_tried_and_known_to_the_reference():
+    tried = {f"relax.{node.op}" for seed in range(2500) for node in generated(seed).nodes}
+    claimed = rules_of("dnnl")
+    assert not set(claimed) - tried
+    assert not {name for name in claimed if name.removeprefix("relax.") not in OPS}
 
 
 def test_the_same_seed_gives_the_same_graph():
