@@ -55,10 +55,12 @@ class Chunk:
             self.failures.append(told)
         return int(told.get("seed", seed))
 
-    def add(self, kind: Kind, seed: int) -> None:
+    def add(self, kind: Kind, seed: int, status: int) -> None:
         """Note a graph that the process did not survive."""
         self.note({"became": kind.value}, seed)
-        self.failures.append({"failed": seed, "kind": kind.value, "text": "", "recipe": None})
+        self.failures.append(
+            {"failed": seed, "kind": kind.value, "text": f"exit status {status}", "recipe": None}
+        )
 
 
 def run_chunk(target: str, first: int, count: int) -> Chunk:
@@ -83,7 +85,7 @@ def _run_part(chunk: Chunk, first: int) -> int:
         status = process.wait()
     if status == 0:
         return chunk.first + chunk.count
-    chunk.add(Kind.HANG if is_silent else Kind.CRASH, seed)
+    chunk.add(Kind.HANG if is_silent else Kind.CRASH, seed, status)
     return seed + 1
 
 

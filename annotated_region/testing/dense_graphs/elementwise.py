@@ -54,13 +54,18 @@ def _all_exact(values: Sequence[Value], shape: tuple[int, ...]) -> Array:
     return exact
 
 
-def _function(function: Callable[[Array], Array], exact_at: float | None = None) -> Compute:
-    """A function that engines approximate; `exact_at` is where nobody may be wrong."""
+def _function(
+    function: Callable[[Array], Array], exact_at: float | None = None, least: float = 1e-3
+) -> Compute:
+    """A function that engines approximate.
+
+    Nobody may be wrong at `exact_at`; values below `least` may be wrong by as much as that one.
+    """
 
     def compute(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
         planes = planes_of(function, args)
         at = np.zeros(planes[0].shape, bool) if exact_at is None else args[0].clean == exact_at
-        scale = np.maximum(np.abs(planes[0]), 1e-3)
+        scale = np.maximum(np.abs(planes[0]), least)
         return disturbed(noise, planes, scale, args[0].exact & at, APPROXIMATE, UNIT)
 
     return compute
@@ -209,7 +214,7 @@ def _dequantize(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> 
 FUNCTIONS = {
     "exp": _function(np.exp, 0.0),
     "log": _function(np.log, 1.0),
-    "sigmoid": _function(sigmoid, 0.0),
+    "sigmoid": _function(sigmoid, 0.0, least=0.1),  # approximations are good to a part of 1
     "tanh": _bounded(np.tanh),
     "erf": _bounded(error_function),
     "nn.gelu": _bounded(gelu),

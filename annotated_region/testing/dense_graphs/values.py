@@ -107,8 +107,14 @@ def disturbed(
     exact = np.broadcast_to(exact, clean.shape) & (clean == clean.astype("float32"))
     size = np.where(np.isfinite(scale), np.abs(scale), 0.0)
     rough = rough + wide * size * noise.parts(clean.shape)
-    fine = np.where(exact, clean, fine + sharp * size * noise.parts(clean.shape))
+    fine = np.where(exact, clean, _stored(fine + sharp * size * noise.parts(clean.shape)))
     return Value(clean, rough, fine, exact)
+
+
+def _stored(values: Array) -> Array:
+    """As float32 holds them: what comes close enough to an edge lies on it."""
+    stored = values.astype("float32").astype("float64")
+    return np.where(np.isfinite(stored), stored, values)
 
 
 def _require_fit(clean: Array) -> None:
