@@ -54,6 +54,8 @@ class GatherAffineFunctions(Rewrite):
         norm = self.rewriter.own(data, Kind.BATCH_NORM)
         if norm is None:
             return self.scaled(node, data, constant) if node.parameters == PRODUCT else None
+        if not self.constant.issuperset(norm.inputs[1:3]):
+            return None  # arithmetic with its scale and shift would run at every call
         is_made = data in self.made
         if _has_relu(norm) or (is_made and node.parameters == QUOTIENT):
             return None
@@ -103,12 +105,16 @@ class GatherAffineFunctions(Rewrite):
         return self.rewriter.graph.tensors[tensor].is_constant
 
     def compute(self, parameters: Parameters, *inputs: TensorId) -> TensorId:
-        """Arithmetic of two vectors."""
-        return self.rewriter.add(Kind.BINARY, inputs, self.rewriter.shape(inputs[0]), parameters)
+        """Arithmetic of two constant vectors."""
+        result = self.rewriter.add(Kind.BINARY, inputs, self.rewriter.shape(inputs[0]), parameters)
+        self.constant.add(result)
+        return result
 
     def vector(self, tensor: TensorId) -> TensorId:
         """A constant per channel as oneDNN's normalisation wants it: of rank one."""
-        return reshape(self.rewriter, tensor, (self.rewriter.shape(tensor)[1],))
+        result = reshape(self.rewriter, tensor, (self.rewriter.shape(tensor)[1],))
+        self.constant.add(result)
+        return result
 
     def scaled(self, node: Node, data: TensorId, constant: TensorId) -> Node:
         """The normalisation that multiplies by a constant, and changes nothing else."""

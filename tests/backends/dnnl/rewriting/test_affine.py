@@ -6,7 +6,7 @@ import pytest
 from tvm import tirx
 
 from annotated_region.backends.dnnl.graph import Graph, Kind, same_dim
-from annotated_region.backends.dnnl.parameters import Arithmetic
+from annotated_region.backends.dnnl.parameters import Arithmetic, BatchNorm
 from annotated_region.backends.dnnl.rewriting.affine import GatherAffineFunctions
 from annotated_region.backends.dnnl.rewriting.rewriter import Rewriter
 from annotated_region.backends.dnnl.rewriting.verifier import verify
@@ -53,6 +53,20 @@ def test_a_sum_alone_stays_a_sum() -> None:
 def test_a_constant_that_repeats_the_data_is_left_alone() -> None:
     """The normalisation would have the extents of the data and not those of the result."""
     assert kinds(["mul"], shape=(1, 1, 1), constant_first=True) == [Kind.BINARY]
+
+
+def test_a_normalisation_by_inputs_is_left_alone() -> None:
+    """Its shift is not known before the call, so a constant cannot be added to it once for all calls."""
+    graph = Graph("normalised")
+    graph.inputs = [
+        graph.tensor((2, 3, 4), source=0),
+        *(graph.tensor((3,), source=each) for each in range(1, 5)),
+    ]
+    norm = graph.add(Kind.BATCH_NORM, graph.inputs, (2, 3, 4), BatchNorm(1e-5))
+    constant = graph.tensor(VECTOR, source="vector")
+    graph.outputs = [graph.add(Kind.BINARY, (norm, constant), (2, 3, 4), Arithmetic("binary_add"))]
+    rewriter = Rewriter(graph)
+    assert rewriter.run(GatherAffineFunctions(rewriter)) == 0
 
 
 def test_extents_are_the_same_however_they_are_written() -> None:
