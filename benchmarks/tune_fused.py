@@ -1,8 +1,7 @@
 """Tuning before or after fusion: convolution, bias and relu in three shapes of ResNet-50.
 
-    pip install --no-deps --target older apache-tvm-ffi==0.1.14
-    PYTHONPATH=older python benchmarks/tune_fused.py search --folder found --trials 48 --seeds 0 1 2
-    PYTHONPATH=older python benchmarks/tune_fused.py time --folder found --rounds 30
+    python benchmarks/tune_fused.py search --folder found --trials 48 --seeds 0 1 2
+    python benchmarks/tune_fused.py time --folder found --rounds 30
 
 Each layer is tuned by TVM's meta-schedule with the same number of trials in two ways:
 
@@ -12,8 +11,7 @@ before fusion   the convolution alone; then bias and relu are added to the kerne
                 convolution, then bias and relu as a second kernel, in parallel and vectorized.
 after fusion    the function that `annotated_region` extracts: all three ops in one.
 
-With version 0.1.15 of apache-tvm-ffi TVM 0.27 crashes when it serializes a function, and meta-schedule does
-so before its first trial, so the version before is needed. The search is its own, evolutionary, with a
+The search is meta-schedule's own, evolutionary, with a
 smaller population; its cost model is left out, as it guesses at random up to the first hundred trials anyway.
 A search follows what it measures on a machine that others use as well, so the same seed does not always find
 the same kernel. What was found is kept as libraries and timed later, all of it in interleaved rounds.
@@ -25,7 +23,6 @@ import argparse
 import json
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -34,7 +31,6 @@ from pathlib import Path
 
 import numpy as np
 import tvm
-import tvm_ffi
 from in_process import InProcessBuilder, InProcessRunner
 from tvm import relax
 from tvm.s_tir import Schedule, meta_schedule
@@ -80,11 +76,6 @@ LAYERS = (
 def main() -> int:
     """Search, or time what a search found."""
     options = parsed()
-    if tvm_ffi.__version__.startswith("0.1.15"):
-        print(
-            "this version of apache-tvm-ffi crashes when TVM tunes; --help says what to do", file=sys.stderr
-        )
-        return 1
     if options.command == "search":
         search(options.folder, options.trials, options.seeds, Target(json.loads(options.target)))
     else:
