@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-from engines import Build, Engine
+from engines import Build, Engine, LeftOutError
 
 from annotated_region.testing.dense_graphs.comparison import Expectation, expectations
 from annotated_region.testing.dense_graphs.recipe import Recipe
@@ -50,10 +50,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a graph, and what there is to say about it."""
+    """What became of a graph, what there is to say about it, and why which of its forms were not tried."""
 
     kind: Kind
     text: str = ""
+    left_out: tuple[str, ...] = ()
 
 
 class _TimeLimitError(BaseException):
@@ -87,7 +88,7 @@ def checked(recipe: Recipe, build: Build, seconds: float = BUILD_SECONDS) -> Out
         return Outcome(Kind.UNKNOWN, str(error))
     try:
         with _limited(seconds):
-            answers = _answers(build(mod, recipe.seed), expected)
+            answers, left_out = _answers(build(mod, recipe.seed), expected)
     except _TimeLimitError:
         return Outcome(Kind.HANG, f"the build takes more than {seconds:g} seconds")
     except UnfitValuesError as error:
@@ -95,19 +96,27 @@ def checked(recipe: Recipe, build: Build, seconds: float = BUILD_SECONDS) -> Out
     except Exception as error:  # whatever an engine raises is its failure
         place = traceback.extract_tb(error.__traceback__)[-1]
         return Outcome(Kind.ERROR, f"{type(error).__name__}: {str(error).strip()[-300:]} ({place.name})")
-    return _compared(expected, answers)
+    return replace(_compared(expected, answers), left_out=left_out)
 
 
-def _answers(engines: Mapping[str, Engine], expected: Sequence[Expectation]) -> dict[str, Answers]:
-    """What each form gives in each call; all but the last again, so that kept plans run a second time."""
+def _answers(
+    engines: Mapping[str, Engine], expected: Sequence[Expectation]
+) -> tuple[dict[str, Answers], tuple[str, ...]]:
+    """What each form gives in each call, and the forms that say nothing.
+
+    All calls but the last come again, so that kept plans run a second time.
+    """
     order = [*range(len(expected)), *reversed(range(len(expected) - 1))]
     answers: dict[str, Answers] = {}
+    left_out: list[str] = []
     for name, engine in engines.items():
         try:
             answers[name] = [(call, engine(expected[call].inputs)) for call in order]
-        except UnknownOpError:  # a form with ops that the reference does not know says nothing
-            continue
-    return answers
+        except UnknownOpError as error:  # a form with ops that the reference does not know says nothing
+            left_out.append(f"{name}: the reference does not know {error}")
+        except LeftOutError as error:
+            left_out.append(f"{name}: {error}")
+    return answers, tuple(left_out)
 
 
 def _compared(expected: Sequence[Expectation], answers: Mapping[str, Answers]) -> Outcome:

@@ -12,13 +12,17 @@ import tvm
 from annotated_region.testing.dense_graphs.generation import generated
 from annotated_region.testing.dense_graphs.recipe import Recipe
 
-__all__ = ["TARGETS", "Build", "Engine", "build_of", "recipe_of"]
+__all__ = ["TARGETS", "Build", "Engine", "LeftOutError", "build_of", "recipe_of"]
 
 Engine: TypeAlias = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 Build: TypeAlias = Callable[[tvm.IRModule, int], Mapping[str, Engine]]
 """The forms of a graph that a target runs, by name; the number is the graph's seed."""
 
 TARGETS = ("dnnl", "onnxruntime", "tensorrt", "passes")
+
+
+class LeftOutError(Exception):
+    """A form of a graph cannot be made, for a reason that is known and not ours; it is counted."""
 
 
 def recipe_of(target: str, seed: int) -> Recipe:

@@ -26,13 +26,15 @@ def ready(target: str) -> Build:
     return build_of(target)
 
 
-def failures(target: str, seeds: range) -> tuple[list[tuple[int, str, Recipe]], Counter[Kind]]:
-    """The graphs of some seeds that fail on a target, and how often which outcome came."""
+def failures(target: str, seeds: range) -> tuple[list[tuple[int, str, Recipe]], Counter[Kind], Counter[str]]:
+    """The graphs of some seeds that fail on a target, how often which outcome came, and what was left out."""
     counts: Counter[Kind] = Counter()
+    left_out: Counter[str] = Counter()
     found = []
     for seed in seeds:
         recipe, outcome = reseeded(recipe_of(target, seed), ready(target))
         counts[outcome.kind] += 1
+        left_out.update(outcome.left_out)
         if outcome.kind.is_failure:
             found.append((seed, outcome.text, recipe))
-    return found, counts
+    return found, counts, left_out

@@ -45,12 +45,15 @@ class Chunk:
     first: int
     count: int
     counts: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
 
     def note(self, told: dict[str, Any], seed: int) -> int:
         """Note a line of a process; the graph that it is at."""
         if "became" in told:
             self.counts[told["became"]] = self.counts.get(told["became"], 0) + 1
+        for form in told.get("left out", ()):
+            self.left_out[form] = self.left_out.get(form, 0) + 1
         if "kind" in told:
             self.failures.append(told)
         return int(told.get("seed", seed))
@@ -166,9 +169,11 @@ def _tell(chunk: Chunk, done: int, graphs: int, seconds: float) -> None:
 def summary(chunks: Sequence[Chunk]) -> dict[str, Any]:
     """Counts of all chunks, and the failures that differ, each with its smallest graph."""
     counts: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
     distinct: dict[str, dict[str, Any]] = {}
     for chunk in chunks:
         counts.update(chunk.counts)
+        left_out.update(chunk.left_out)
         for failure in chunk.failures:
             if "shrunk" in failure:
                 skeleton = f"{failure['kind']} {Recipe.from_json(failure['recipe']).skeleton}"
@@ -177,6 +182,7 @@ def summary(chunks: Sequence[Chunk]) -> dict[str, Any]:
     return {
         "graphs": sum(chunk.count for chunk in chunks),
         "counts": dict(counts),
+        "left out": dict(left_out),
         "first failing seed": first,
         "distinct failures": list(distinct.values()),
     }

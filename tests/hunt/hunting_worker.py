@@ -36,7 +36,7 @@ def main(target: str, first: int, count: int, shrinks: bool) -> None:
     for seed in range(first, first + count):
         _say({"seed": seed})
         recipe, outcome = reseeded(recipe_of(target, seed), build)
-        _say({"became": outcome.kind.value})
+        _say({"became": outcome.kind.value, "left out": outcome.left_out})
         if not outcome.kind.is_failure:
             continue
         _say({"failed": seed, "kind": outcome.kind.value, "text": outcome.text, "recipe": recipe.to_json()})

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+from engines import LeftOutError
 from partitioned_engine import PartitionedEngine
 from tvm import relax
 
@@ -25,6 +26,9 @@ __all__ = ["COMPILED_SHARE", "build"]
 
 COMPILED_SHARE = 50
 """One graph of so many is compiled by TVM, too."""
+
+UNLIKE = "shapes of x and y are inconsistent"
+"""What TVM's product of matrices says of two extents that are the same expression."""
 
 CHANNELS_LAST = {
     "relax.nn.conv2d": "NHWC",
@@ -40,23 +44,29 @@ def build(mod: tvm.IRModule, seed: int) -> Mapping[str, Engine]:
     prepared = PrepareForInference()(mod)
     forms = {
         "prepared": prepared,
-        **_raised(mod),
         "planned": PlanLayout(["dnnl"])(prepared),
         "channels last": TransformLayout(CHANNELS_LAST)(mod),
     }
     engines: dict[str, Engine] = {name: PartitionedEngine(form, _no_region) for name, form in forms.items()}
+    engines["raised"] = _raised(mod)
     if seed % COMPILED_SHARE == 0:
         engines["prepared, on TVM"] = compiled(prepared)
     return engines
 
 
-def _raised(mod: tvm.IRModule) -> dict[str, tvm.IRModule]:
-    """Lowered and raised again, unless TVM itself cannot lower it (attention of symbolic extents)."""
+def _raised(mod: tvm.IRModule) -> Engine:
+    """Lowered and raised again, unless TVM cannot (attention to as many keys as an expression says)."""
     try:
         relax.transform.LegalizeOps()(mod)
-    except Exception:  # whatever TVM raises
-        return {}
-    return {"raised": RaiseToOps()(LegalizeWithOpInfo()(mod))}
+    except AssertionError as error:
+        if str(error) != UNLIKE:
+            raise
+        return _left_out
+    return PartitionedEngine(RaiseToOps()(LegalizeWithOpInfo()(mod)), _no_region)
+
+
+def _left_out(_inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    raise LeftOutError("TVM cannot lower it")
 
 
 def _no_region(_func: relax.Function, _names: Mapping[Any, str]) -> Any:

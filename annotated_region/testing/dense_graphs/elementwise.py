@@ -16,6 +16,7 @@ from annotated_region.testing.dense_graphs.values import (
     disturbed,
     moved,
     planes_of,
+    source,
 )
 
 __all__ = ["ELEMENTWISE", "error_function"]
@@ -192,16 +193,26 @@ def _along(parameter: Value, rank: int, axis: int) -> Array:
     return array.reshape(extents)
 
 
-def _quantize(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+def _quantize(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     data = args[0]
     dtype = attrs["result_dtype"]
     scale, zero = (_along(each, data.clean.ndim, attrs["axis"]) for each in args[1:])
     limits = np.iinfo(dtype)
 
     def rounded(x: Array) -> Array:
-        return np.asarray(np.clip(np.rint(x / scale) + zero, limits.min, limits.max).astype(dtype))
+        return np.asarray(np.clip(np.rint(x) + zero, limits.min, limits.max).astype(dtype))
 
-    return decided(rounded, [data])
+    return decided(rounded, [_quotient(noise, data, scale)])
+
+
+def _quotient(noise: Noise, data: Value, scale: Array) -> Value:
+    """What TVM and ONNX quantize: a quotient in float32, which may be a tie where the true one is none.
+
+    Of exact data there is one such quotient, which decides as it is.
+    """
+    value = _arithmetic(np.divide)(noise, {}, [data, source(scale)])
+    stored = value.clean.astype("float32").astype("float64")
+    return Value(np.where(data.exact, stored, value.clean), value.wide, value.sharp, data.exact)
 
 
 def _dequantize(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:

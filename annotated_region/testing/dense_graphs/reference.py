@@ -84,11 +84,11 @@ class Evaluation:
 
     def call(self, call: relax.Call, scope: Mapping[Any, Any]) -> Any:
         """What a call computes."""
+        name = call.op.name.removeprefix("relax.") if isinstance(call.op, tvm.ir.Op) else ""
+        if name and name not in OPS:
+            raise UnknownOpError(name)
         arguments = [self.value(argument, scope) for argument in call.args]
-        if isinstance(call.op, tvm.ir.Op):
-            name = call.op.name.removeprefix("relax.")
-            if name not in OPS:
-                raise UnknownOpError(name)
+        if name:
             return OPS[name](self.noise, _attributes(call), arguments)
         if isinstance(call.op, tvm.ir.GlobalVar):
             return self.called(call.op, self.mod[call.op], arguments)
