@@ -20,6 +20,7 @@ from tvm import relax
 
 from annotated_region.errors import AnnotatedRegionError, BuildError, CodegenError, InvalidModuleError
 from annotated_region.functions.rewriting import FunctionRewriter, rebind
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["external_functions", "generate_code"]
 
@@ -98,9 +99,9 @@ def _symbol(func: relax.Function) -> str:
     return str(func.attrs["global_symbol"])
 
 
-def _named_constants(externals: Externals) -> dict[tvm.ir.GenericConst, str]:
+def _named_constants(externals: Externals) -> dict[Constant, str]:
     """A name for each tensor constant, after the first function that uses it."""
-    names: dict[tvm.ir.GenericConst, str] = {}
+    names: dict[Constant, str] = {}
     for func in externals.values():
         stem = f"{_symbol(func)}_{func.attrs['Codegen']}_const"
         for count, constant in enumerate(_constants(func)):
@@ -108,11 +109,11 @@ def _named_constants(externals: Externals) -> dict[tvm.ir.GenericConst, str]:
     return names
 
 
-def _constants(func: relax.Function) -> list[tvm.ir.GenericConst]:
-    found: dict[tvm.ir.GenericConst, None] = {}
+def _constants(func: relax.Function) -> list[Constant]:
+    found: dict[Constant, None] = {}
 
     def visit(expr: relax.Expr) -> None:
-        if isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.value, tvm.runtime.Tensor):
+        if isinstance(expr, Constant) and isinstance(expr.value, tvm.runtime.Tensor):
             found[expr] = None
 
     relax.analysis.post_order_visit(func, visit)
@@ -125,7 +126,7 @@ def _without_externals(mod: tvm.IRModule, externals: Externals) -> tvm.IRModule:
     def bindings(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
         for binding in block.bindings:
             value = binding.value
-            if isinstance(value, tvm.ir.Call) and value.op in externals:
+            if isinstance(value, relax.Call) and value.op in externals:
                 yield rebind(binding, _packed_call(_symbol(externals[value.op]), value))
             else:
                 yield rebind(binding, rewriter.nested(value))
@@ -155,7 +156,7 @@ def _wanted_constants(modules: Sequence[Any]) -> set[str] | None:
 
 
 def _with_generated(
-    mod: tvm.IRModule, modules: Sequence[Any], constants: Mapping[tvm.ir.GenericConst, str]
+    mod: tvm.IRModule, modules: Sequence[Any], constants: Mapping[Constant, str]
 ) -> tvm.IRModule:
     """The module with generated modules, and with constants, behind those that it has."""
     before = mod.attrs or {}

@@ -24,6 +24,7 @@ from annotated_region.cache import alone, load_entry, private_cache_folder, stor
 from annotated_region.errors import BuildError
 from annotated_region.files import whole_file
 from annotated_region.targets.backend import LinkedSource
+from annotated_region.tvm_adapter.modules import compiler_triple
 
 __all__ = ["SharedLibraryLinker"]
 
@@ -98,7 +99,7 @@ class SharedLibraryLinker:
         BuildError
             The compiler does not say.
         """
-        triple: str | None = tvm_cc.create_shared.get_target_triple()
+        triple = compiler_triple()
         if not triple:
             raise BuildError(
                 f"the C++ compiler {tvm_cc.get_cc()} does not work: asked for its machine "

@@ -35,6 +35,7 @@ from annotated_region.errors import (
 from annotated_region.functions.external import computing_nodes, external_function
 from annotated_region.regions.members import Members, largest_composites
 from annotated_region.targets.backend import backend_of
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["MeasuredCost"]
 
@@ -245,7 +246,7 @@ def _key(timed: Timed) -> str:
     digest.update(structure.to_bytes(8, "little", signed=structure < 0))
 
     def visit(expr: relax.Expr) -> None:
-        if isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.value, tvm.runtime.Tensor):
+        if isinstance(expr, Constant) and isinstance(expr.value, tvm.runtime.Tensor):
             digest.update(np.ascontiguousarray(expr.value.numpy()).view(np.uint8).data)
 
     relax.analysis.post_order_visit(timed.func, visit)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import tvm
 from tvm import relax
-from tvm.relax.expr import _update_type
 
 from annotated_region.compilation.executable import compile_module
 from annotated_region.costs.model import HOST
 from annotated_region.costs.work import extents
+from annotated_region.tvm_adapter.types import set_type
 
 __all__ = ["Time", "Timed", "time_copy", "time_together"]
 
@@ -129,7 +129,7 @@ def _module(target: str, units: Mapping[int, relax.Function]) -> tvm.IRModule:
             continue
         callee = tvm.ir.GlobalVar(f"{entry}_on_{target}")
         external = func.with_attr("global_symbol", callee.name_hint).with_attr("Codegen", target)
-        _update_type(callee, external.ty)
+        set_type(callee, external.ty)
         functions[callee] = external
         functions[tvm.ir.GlobalVar(entry)] = _caller(entry, callee, func)
     mod = tvm.IRModule()
@@ -143,7 +143,7 @@ def _caller(entry: str, callee: tvm.ir.GlobalVar, func: relax.Function) -> relax
     out = relax.Var("out", func.ret_ty)
     binding = relax.VarBinding(out, relax.Call(callee, params, ret_ty=func.ret_ty))
     body = relax.SeqExpr([relax.DataflowBlock([binding])], out)
-    _update_type(body, func.ret_ty)
+    set_type(body, func.ret_ty)
     return relax.Function(params, body, func.ret_ty).with_attr("global_symbol", entry)
 
 

@@ -99,7 +99,7 @@ def leaves_of(expr: relax.Expr, definition: Definition) -> Leaves:
     """
     if isinstance(expr, relax.Tuple):
         return tuple(leaves_of(part, definition) for part in expr.fields)
-    if isinstance(expr, tvm.ir.TupleGetItem):
+    if isinstance(expr, relax.TupleGetItem):
         whole = leaves_of(expr.tuple_value, definition)
         assert isinstance(whole, tuple), "a field is taken of a tuple only"
         field: Leaves = whole[expr.index]
@@ -107,7 +107,7 @@ def leaves_of(expr: relax.Expr, definition: Definition) -> Leaves:
     found = definition(expr)
     if isinstance(found, Leaf | tuple):
         return found
-    if isinstance(found, relax.Tuple | tvm.ir.TupleGetItem | tvm.ir.Var):
+    if isinstance(found, relax.Tuple | relax.TupleGetItem | relax.Var):
         return leaves_of(found, definition)
     return _by_type(Leaf(expr), expr.ty)
 

@@ -28,6 +28,7 @@ from annotated_region.dataflow.graph import DEAD, RESULT, DataflowGraph, Edge, N
 from annotated_region.dataflow.memory_order import order_around_overwriting
 from annotated_region.errors import InvalidModuleError, MalformedAnnotationError
 from annotated_region.regions.annotations import BEGIN, END, Annotation, annotation_of
+from annotated_region.tvm_adapter.types import shape_vars_of
 
 __all__ = ["read_dataflow"]
 
@@ -46,10 +47,10 @@ class _Form(Enum):
 
 
 _FORMS: dict[type, _Form] = {
-    tvm.ir.Var: _Form.VARIABLE,
-    tvm.ir.Call: _Form.CALL,
+    relax.Var: _Form.VARIABLE,
+    relax.Call: _Form.CALL,
     relax.Tuple: _Form.TUPLE,
-    tvm.ir.TupleGetItem: _Form.FIELD,
+    relax.TupleGetItem: _Form.FIELD,
     relax.If: _Form.CONDITIONAL,
     relax.Function: _Form.FUNCTION,
     relax.SeqExpr: _Form.BODY,
@@ -312,7 +313,7 @@ class _Walker:
 
     def match_cast(self, binding: relax.MatchCast, value: relax.Expr, scope: Scope) -> None:
         """Case 5."""
-        if isinstance(value, tvm.ir.Call):
+        if isinstance(value, relax.Call):
             if hash(value.op) in self.annotation_ops:
                 raise MalformedAnnotationError(
                     f"{self.graph.name}: binding {binding.var.name!r}: an annotation stands inside a "
@@ -417,11 +418,11 @@ class _Walker:
 
 
 def _shape_vars(ty: tvm.ir.Type) -> list[relax.Var]:
-    return list(relax.analysis.tir_vars_in_type(ty))
+    return shape_vars_of(ty)
 
 
 def _shape_vars_of_operands(value: relax.Expr) -> Iterator[relax.Var]:
-    if isinstance(value, tvm.ir.Call):
+    if isinstance(value, relax.Call):
         for argument in value.args:
             if isinstance(argument, relax.ShapeExpr):
                 yield from _shape_vars(argument.ty)

@@ -62,7 +62,7 @@ def _calls_within(body: relax.Expr) -> Iterator[tuple[str, relax.Call]]:
             pending += [_bindings(value.false_branch), _bindings(value.true_branch)]
         elif isinstance(value, relax.Function):
             pending.append(_bindings(value.body))
-        elif isinstance(value, tvm.ir.Call):
+        elif isinstance(value, relax.Call):
             yield binding.var.name, value
 
 

@@ -10,10 +10,10 @@ from contextlib import nullcontext
 
 import tvm
 from tvm import relax
-from tvm.relax.expr import _update_type
 
 from annotated_region.extraction.call_sites import PrimitiveCall, primitive_calls
 from annotated_region.functions.modules import require_well_formed
+from annotated_region.tvm_adapter.types import set_type
 
 __all__ = ["extract_fused_functions", "fused"]
 
@@ -101,7 +101,7 @@ def _relax_module(module: tvm.IRModule, calls: dict[tvm.ir.GlobalVar, PrimitiveC
             function = _alone(call.call)
         public = function.with_attr("global_symbol", name)
         symbol = tvm.ir.GlobalVar(name)
-        _update_type(symbol, public.ty)
+        set_type(symbol, public.ty)
         result.update_func(symbol, public)
         for needed in _called_by(public):
             bodies.setdefault(needed, module[needed])
@@ -129,7 +129,7 @@ def _alone(call: relax.Call) -> relax.Function:
         call.op, [call.args[0], relax.Tuple(params), *shapes], call.attrs, call.ty_args, ret_ty=call.ty
     )
     body = relax.SeqExpr([relax.DataflowBlock([relax.VarBinding(result, inner)])], result)
-    _update_type(body, call.ty)
+    set_type(body, call.ty)
     return _closed(relax.Function([*params, *shapes], body, call.ty))
 
 
@@ -146,7 +146,7 @@ def _called_by(function: relax.Function) -> list[tvm.ir.GlobalVar]:
     found: dict[tvm.ir.GlobalVar, None] = {}
     for block in function.body.blocks:
         for binding in block.bindings:
-            if isinstance(binding.value, tvm.ir.Call) and isinstance(binding.value.op, tvm.ir.Op):
+            if isinstance(binding.value, relax.Call) and isinstance(binding.value.op, tvm.ir.Op):
                 found.update(
                     (argument, None)
                     for argument in binding.value.args

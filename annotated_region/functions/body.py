@@ -19,6 +19,8 @@ from tvm.relax.utils import copy_with_new_vars
 from annotated_region.dataflow.graph import DEAD, DataflowGraph, NodeKind
 from annotated_region.dataflow.leaves import LeafTable
 from annotated_region.functions.rewriting import replace_operands, typed
+from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import shape_vars_of
 
 __all__ = ["Composite", "FunctionBody", "Surroundings", "composite_function"]
 
@@ -73,7 +75,7 @@ class FunctionBody(ABC):
         self.entering: list[relax.Binding] = []
         self.bindings: list[relax.Binding] = []
         self.params: list[relax.Var] = []
-        self.constants: list[tvm.ir.GenericConst] = []
+        self.constants: list[Constant] = []
         self.hidden: relax.ShapeExpr | None = None
         self._names: dict[str, int] = {}
 
@@ -116,7 +118,7 @@ class FunctionBody(ABC):
         here = self.renamed.get(hash(expr))
         if here is not None:
             return here
-        if isinstance(expr, tvm.ir.GenericConst):
+        if isinstance(expr, Constant):
             return self.inner_constant(expr) if self.stays(expr) else self.imported(expr)
         number = self.graph.number_of(expr)
         if number is None:
@@ -125,11 +127,11 @@ class FunctionBody(ABC):
             return replace_operands(self.graph.nodes[number].value, self.operand)
         return self.imported(expr)
 
-    def stays(self, constant: tvm.ir.GenericConst) -> bool:
+    def stays(self, constant: Constant) -> bool:
         """Whether a constant stays inside; only tensors can be passed."""
         return self.bind_constants or not isinstance(constant.ty, relax.TensorType)
 
-    def inner_constant(self, constant: tvm.ir.GenericConst) -> relax.Expr:
+    def inner_constant(self, constant: Constant) -> relax.Expr:
         """A constant that stays inside."""
         if isinstance(constant.value, tvm.runtime.Tensor):
             self.constants.append(constant)
@@ -182,7 +184,7 @@ def _in_order_of_appearance(found: Sequence[relax.Var], bindings: Sequence[relax
         return list(found)
     rank: dict[int, int] = {}
     for binding in bindings:
-        for var in relax.analysis.tir_vars_in_type(binding.var.ty):
+        for var in shape_vars_of(binding.var.ty):
             rank.setdefault(hash(var), len(rank))
     return sorted(found, key=lambda var: (rank.get(hash(var), len(rank)), var.name))
 
@@ -207,7 +209,7 @@ class Composite:
     func: relax.Function
     arguments: tuple[relax.Expr, ...]
     results: tuple[int, ...]
-    constants: tuple[tvm.ir.GenericConst, ...]
+    constants: tuple[Constant, ...]
 
 
 def composite_function(source: Surroundings, nodes: Nodes, name: str, bind_constants: bool) -> Composite:

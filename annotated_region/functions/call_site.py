@@ -57,7 +57,7 @@ class CallSites:
     def bind_results(self, call: relax.Call, external: External) -> None:
         """Bind each result to the first variable that stands for it, or to a fresh one."""
         returned = external.func.body.body
-        if isinstance(returned, tvm.ir.Var):
+        if isinstance(returned, relax.Var):
             self.take(external.results[0], call, returned.name)
             return
         whole = self.bind(f"{call.op.name_hint}_out", call)

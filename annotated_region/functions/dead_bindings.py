@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-import tvm
 from tvm import relax
 
 from annotated_region.functions.rewriting import FunctionRewriter, rebind
@@ -36,7 +35,7 @@ def without_dead(func: relax.Function, candidates: Mapping[int, relax.Var]) -> r
     while waiting:
         key = waiting.pop()
         value = values.get(key)
-        if not isinstance(value, relax.Tuple | tvm.ir.TupleGetItem):
+        if not isinstance(value, relax.Tuple | relax.TupleGetItem):
             continue
         dead.add(key)
         for used in _uses(value, {}):
@@ -57,7 +56,7 @@ def _without(func: relax.Function, dead: set[int]) -> relax.Function:
 
 def _uses(expr: relax.Expr, values: dict[int, relax.Expr]) -> Iterator[int]:
     """The hash of each variable in leaf position, once a use; notes what bound variables are bound to."""
-    if isinstance(expr, tvm.ir.Var):
+    if isinstance(expr, relax.Var):
         yield hash(expr)
     elif isinstance(expr, relax.SeqExpr):
         for block in expr.blocks:
@@ -71,11 +70,11 @@ def _uses(expr: relax.Expr, values: dict[int, relax.Expr]) -> Iterator[int]:
 
 
 def _parts(expr: relax.Expr) -> list[relax.Expr]:
-    if isinstance(expr, tvm.ir.Call):
-        return [*expr.args, expr.op] if isinstance(expr.op, tvm.ir.Var) else list(expr.args)
+    if isinstance(expr, relax.Call):
+        return [*expr.args, expr.op] if isinstance(expr.op, relax.Var) else list(expr.args)
     if isinstance(expr, relax.Tuple):
         return list(expr.fields)
-    if isinstance(expr, tvm.ir.TupleGetItem):
+    if isinstance(expr, relax.TupleGetItem):
         return [expr.tuple_value]
     if isinstance(expr, relax.If):
         return [expr.cond, expr.true_branch, expr.false_branch]

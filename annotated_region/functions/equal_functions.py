@@ -16,9 +16,11 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from annotated_region.tvm_adapter.nodes import Constant
+
 __all__ = ["EqualFunctions"]
 
-Constants = Sequence[tvm.ir.GenericConst]
+Constants = Sequence[Constant]
 
 _SAMPLES = 1024
 
@@ -79,7 +81,7 @@ class EqualFunctions:
         alike.append(entry)
         return entry
 
-    def _sample(self, constant: tvm.ir.GenericConst) -> bytes:
+    def _sample(self, constant: Constant) -> bytes:
         known = self._samples.get(hash(constant))
         if known is None:
             content = _bytes_of(constant)
@@ -101,6 +103,6 @@ def _structural_hash(func: relax.Function) -> int:
     return int(tvm_ffi.structural_hash(func, skip_tensor_content=True))
 
 
-def _bytes_of(constant: tvm.ir.GenericConst) -> np.ndarray:
+def _bytes_of(constant: Constant) -> np.ndarray:
     """The content as bytes, so that not-a-number equals itself."""
     return np.ascontiguousarray(constant.value.numpy()).view(np.uint8).reshape(-1)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import tvm
 from tvm import relax
 
 from annotated_region.dataflow.graph import DEAD, DataflowGraph, NodeKind
 from annotated_region.dataflow.leaves import Leaf, Leaves, flatten, with_paths
 from annotated_region.dataflow.unit_order import in_order
 from annotated_region.functions.body import Composite, FunctionBody, Surroundings, composite_function
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["External", "computing_nodes", "external_function"]
 
@@ -45,7 +45,7 @@ class External:
     arguments: tuple[relax.Expr | Leaf, ...]
     results: tuple[Leaf, ...]
     outputs: Mapping[relax.Var, Leaves]
-    constants: tuple[tvm.ir.GenericConst, ...]
+    constants: tuple[Constant, ...]
 
 
 def computing_nodes(graph: DataflowGraph, nodes: Nodes) -> Nodes:
@@ -162,7 +162,7 @@ class _RegionBody(FunctionBody):
 
     def imported(self, expr: relax.Expr) -> relax.Expr:
         """A parameter; for a tuple, a tuple put together from parameters."""
-        if isinstance(expr, tvm.ir.GenericConst):
+        if isinstance(expr, Constant):
             return self.passed(Leaf(expr))
         leaves = self.source.leaves.of(expr, self.scope)
         if isinstance(leaves, Leaf):
@@ -180,7 +180,7 @@ class _RegionBody(FunctionBody):
         """What stands here for leaves of the other function."""
         if isinstance(leaves, tuple):
             return relax.Tuple([self.passed(part) for part in leaves])
-        if isinstance(leaves.root, tvm.ir.GenericConst) and self.stays(leaves.root):
+        if isinstance(leaves.root, Constant) and self.stays(leaves.root):
             return self.inner_constant(leaves.root)
         if leaves not in self.param_of:
             self.param_of[leaves] = self.new_param(leaves.name, leaves.ty)
@@ -189,7 +189,7 @@ class _RegionBody(FunctionBody):
     def bind_node(self, node: int) -> None:
         """Bind one node; of a tuple from outside, only the field that is wanted comes in."""
         value = self.graph.nodes[node].value
-        if not isinstance(value, tvm.ir.TupleGetItem) or not self.comes_from_outside(value.tuple_value):
+        if not isinstance(value, relax.TupleGetItem) or not self.comes_from_outside(value.tuple_value):
             super().bind_node(node)
             return
         var = self.var_of(node)
@@ -200,7 +200,7 @@ class _RegionBody(FunctionBody):
             self.bindings.append(relax.VarBinding(self.here(node), self.passed(leaves)))
 
     def comes_from_outside(self, expr: relax.Expr) -> bool:
-        return isinstance(expr, tvm.ir.Var) and hash(expr) not in self.renamed
+        return isinstance(expr, relax.Var) and hash(expr) not in self.renamed
 
     def without_lead(self, nodes: Nodes) -> Nodes:
         """The nodes of a composite without those that only take apart, or put together, what enters it."""

@@ -6,10 +6,10 @@ import re
 
 import tvm
 from tvm import relax
-from tvm.relax.expr import _update_type
 
 from annotated_region.functions.equal_functions import EqualFunctions
 from annotated_region.functions.external import External
+from annotated_region.tvm_adapter.types import set_type
 
 __all__ = ["FunctionLibrary"]
 
@@ -46,7 +46,7 @@ class FunctionLibrary:
                 self._give_back(stem, global_var.name_hint)
                 return known
         named = external.func.with_attr("global_symbol", global_var.name_hint)
-        _update_type(global_var, named.ty)
+        set_type(global_var, named.ty)
         self._added[global_var] = named
         return global_var
 

@@ -16,13 +16,14 @@ from tvm import relax
 from annotated_region.dataflow.leaves import Leaves, leaves_of
 from annotated_region.functions.dead_bindings import without_dead
 from annotated_region.functions.rewriting import FunctionRewriter, Substitute, rebind, replace_operands
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["Inliner", "inline_functions", "is_inlinable"]
 
 FunctionOf = Callable[[relax.Expr], "relax.Function | None"]
 """The function that a callee stands for, if calls to it are to be inlined; else None."""
 
-_STRUCTURE = relax.Tuple | tvm.ir.TupleGetItem | tvm.ir.Var
+_STRUCTURE = relax.Tuple | relax.TupleGetItem | relax.Var
 
 
 def is_inlinable(func: relax.Function) -> bool:
@@ -162,7 +163,7 @@ class _Block:
     def take(self, binding: relax.Binding) -> None:
         """One binding of the caller."""
         value = binding.value
-        callee = self.inliner.function_of(value.op) if isinstance(value, tvm.ir.Call) else None
+        callee = self.inliner.function_of(value.op) if isinstance(value, relax.Call) else None
         if callee is not None:
             self.call(binding.var, callee, value.args)
         elif isinstance(value, _STRUCTURE) and isinstance(binding, relax.VarBinding):
@@ -172,7 +173,7 @@ class _Block:
             self.made.append(rebind(binding, self.rewriter.nested(value)))
             self.inliner.depth -= 1
             self.note(hash(value), binding.var)
-            if isinstance(value, tvm.ir.GenericConst):
+            if isinstance(value, Constant):
                 self.inliner.leaves[hash(binding.var)] = self.inliner.leaves_of(value)
             self.show(binding.var)
 
@@ -192,7 +193,7 @@ class _Block:
     def structure(self, binding: relax.VarBinding) -> None:
         """A tuple, a field or another name: perhaps one that is there already, from a function."""
         value = binding.value
-        parts = self.parts.get(hash(value.tuple_value)) if isinstance(value, tvm.ir.TupleGetItem) else None
+        parts = self.parts.get(hash(value.tuple_value)) if isinstance(value, relax.TupleGetItem) else None
         if parts is not None:
             self.define(binding.var, parts[value.index])
             return
@@ -202,7 +203,7 @@ class _Block:
             self.define(binding.var, known[0])
             return
         self.made.append(binding)
-        if isinstance(value, tvm.ir.TupleGetItem):
+        if isinstance(value, relax.TupleGetItem):
             self.inliner.fields[hash(binding.var)] = binding.var
         self.hold(binding.var, leaves)
 
@@ -268,11 +269,11 @@ class _Block:
 
     def literal(self, expr: relax.Expr) -> relax.Expr:
         """A constant or shape of a function; the caller's name for it, where it has one."""
-        holder = None if isinstance(expr, tvm.ir.Var) else self.holder(hash(expr))
+        holder = None if isinstance(expr, relax.Var) else self.holder(hash(expr))
         return expr if holder is None else holder
 
     def callee(self, value: relax.Expr, composites: dict[int, relax.Function]) -> relax.Function | None:
-        if not isinstance(value, tvm.ir.Call):
+        if not isinstance(value, relax.Call):
             return None
         composite = composites.get(hash(value.op))
         return self.inliner.function_of(value.op) if composite is None else composite
@@ -294,7 +295,7 @@ class _Block:
             self.inliner.removable[hash(var)] = var
         else:
             self.show(var)
-        if isinstance(value, tvm.ir.TupleGetItem):
+        if isinstance(value, relax.TupleGetItem):
             self.inliner.fields[hash(var)] = var
         self.unnamed.setdefault(self.inliner.leaves_of(var), []).append(var)
         return var
@@ -303,9 +304,9 @@ class _Block:
         """What needs no binding of its own, because the caller, or what was copied before, has one."""
         if isinstance(new, relax.Tuple) and puts_together:
             return self.holder(self.inliner.leaves_of(new))
-        if isinstance(old, tvm.ir.TupleGetItem) and not isinstance(new, tvm.ir.TupleGetItem):
+        if isinstance(old, relax.TupleGetItem) and not isinstance(new, relax.TupleGetItem):
             return new  # a result of a composite
-        if isinstance(new, tvm.ir.TupleGetItem):
+        if isinstance(new, relax.TupleGetItem):
             return self.read.get(self.inliner.leaves_of(new))
         return self.inliner.fields.get(hash(new))
 
@@ -318,10 +319,10 @@ def _puts_together(block: relax.BindingBlock) -> bool:
 def _replaced(expr: relax.Expr, substitute: Substitute) -> relax.Expr:
     """`expr` with its operands replaced; fields of tuples that stand there are taken out of them."""
     new = replace_operands(expr, substitute)
-    if isinstance(new, tvm.ir.Call) and any(isinstance(arg, relax.ShapeExpr) for arg in new.args):
+    if isinstance(new, relax.Call) and any(isinstance(arg, relax.ShapeExpr) for arg in new.args):
         args = [substitute(arg) if isinstance(arg, relax.ShapeExpr) else arg for arg in new.args]
         return relax.Call(new.op, args, new.attrs, new.ty_args, new.span, new.ty)
-    if isinstance(new, tvm.ir.TupleGetItem) and isinstance(new.tuple_value, relax.Tuple):
+    if isinstance(new, relax.TupleGetItem) and isinstance(new.tuple_value, relax.Tuple):
         return new.tuple_value.fields[new.index]
     return new
 
@@ -343,7 +344,7 @@ def _matched(ty: tvm.ir.Type, given: tvm.ir.Type) -> Iterator[tuple[relax.Var, r
         return
     extents, given_extents = (_extents(each) for each in (ty, given))
     for extent, value in zip(extents, given_extents, strict=False):
-        if isinstance(extent, tvm.ir.Var):
+        if isinstance(extent, relax.Var):
             yield extent, value
 
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import tvm
 from tvm import relax
-from tvm.relax.expr import _update_type
+
+from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import set_type
 
 __all__ = ["FunctionRewriter", "make_block", "rebind", "replace_operands", "typed"]
 
@@ -90,7 +92,7 @@ def replace_operands(expr: relax.Expr, substitute: Substitute) -> relax.Expr:
 
     It is `expr` itself when nothing changes. Bodies of `If` and of local functions are not entered.
     """
-    if isinstance(expr, tvm.ir.Var | tvm.ir.GenericConst):
+    if isinstance(expr, relax.Var | Constant):
         return substitute(expr)
     for kind, replace in _REPLACERS:
         if isinstance(expr, kind):
@@ -136,13 +138,13 @@ def typed(expr: relax.Expr, ty: tvm.ir.Type) -> relax.Expr:
     """`expr`, given the type `ty` unless it has one."""
     # Tuples and fields get their type when they are made; the others are made without one.
     if expr.ty.is_missing():
-        _update_type(expr, ty)
+        set_type(expr, ty)
     return expr
 
 
 _REPLACERS = (
-    (tvm.ir.Call, _replace_in_call),
+    (relax.Call, _replace_in_call),
     (relax.Tuple, _replace_in_tuple),
-    (tvm.ir.TupleGetItem, _replace_in_field),
+    (relax.TupleGetItem, _replace_in_field),
     (relax.If, _replace_in_condition),
 )

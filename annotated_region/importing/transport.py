@@ -23,6 +23,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.functions.rewriting import FunctionRewriter, rebind, replace_operands
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["packed", "unpacked"]
 
@@ -34,10 +35,10 @@ _HEAD = struct.Struct("<Q")
 
 def packed(mod: tvm.IRModule) -> Iterator[bytes | memoryview]:
     """The parts of a module; joined, they are what `unpacked` takes."""
-    constants: dict[tvm.ir.GenericConst, relax.Var] = {}
+    constants: dict[Constant, relax.Var] = {}
 
     def variable_of(expr: relax.Expr) -> relax.Expr:
-        if not isinstance(expr, tvm.ir.GenericConst) or not _can_leave(expr):
+        if not isinstance(expr, Constant) or not _can_leave(expr):
             return expr
         if expr not in constants:
             constants[expr] = relax.Var(f"constant_{len(constants)}", expr.ty)
@@ -70,7 +71,7 @@ def unpacked(content: bytes | bytearray | memoryview) -> tvm.IRModule:
     return _rebuilt(light, lambda expr: constants.get(expr, expr))
 
 
-def _can_leave(constant: tvm.ir.GenericConst) -> bool:
+def _can_leave(constant: Constant) -> bool:
     """Whether a constant is a large tensor of numbers that numpy knows by itself."""
     tensor = constant.value
     if not isinstance(tensor, tvm.runtime.Tensor) or not isinstance(constant.ty, relax.TensorType):

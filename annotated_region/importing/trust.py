@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import tvm
-import tvm_ffi
 from tvm import relax, tirx
 
 from annotated_region.errors import ModelError
+from annotated_region.tvm_adapter.arithmetic import visit
 
 __all__ = ["require_harmless"]
 
@@ -119,9 +119,9 @@ def _children(expr: relax.Expr) -> Iterator[tuple[str | None, relax.Expr]]:
             yield from ((None, part) for part in (expr.cond, expr.true_branch, expr.false_branch))
         case relax.Tuple():
             yield from ((None, field) for field in expr.fields)
-        case tvm.ir.TupleGetItem():
+        case relax.TupleGetItem():
             yield None, expr.tuple_value
-        case tvm.ir.Call():
+        case relax.Call():
             yield None, expr.op
             yield from ((None, argument) for argument in expr.args)
 
@@ -129,7 +129,7 @@ def _children(expr: relax.Expr) -> Iterator[tuple[str | None, relax.Expr]]:
 def _objection(expr: relax.Expr) -> str | None:
     if isinstance(expr, relax.ExternFunc):
         return _packed(str(expr.global_symbol))
-    if isinstance(expr, tvm.ir.Call) and isinstance(expr.op, tvm.ir.Op):
+    if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op):
         called = _called_by_op(expr)
         if called:
             return called
@@ -143,7 +143,7 @@ def _packed(name: str) -> str | None:
     return f"it calls the packed function {name!r}; of these only {known} may be called"
 
 
-def _called_by_op(call: tvm.ir.Call) -> str | None:
+def _called_by_op(call: relax.Call) -> str | None:
     name = call.op.name
     if name in _REFUSED_OPS:
         return f"it calls {name}, which runs what is not in the file"
@@ -185,7 +185,7 @@ def _of_shape(ty: relax.TensorType) -> str | None:
 def _in_kernel(func: tirx.PrimFunc) -> str | None:
     found: list[str] = []
 
-    def call(node: tvm.ir.Call) -> None:
+    def call(node: relax.Call) -> None:
         if isinstance(node.op, tvm.ir.Op) and not _is_pure(node.op):
             found.append(f"it calls {node.op.name}, which may run what is not in the file")
 
@@ -193,7 +193,7 @@ def _in_kernel(func: tirx.PrimFunc) -> str | None:
         if str(node.attr_key).startswith(_PRAGMAS):
             found.append(f"the annotation {node.attr_key!r} brings code along")
 
-    tvm_ffi.structural_walk(func.body, [(tvm.ir.Call, call), (tirx.AttrStmt, annotation)])
+    visit(func.body, [(relax.Call, call), (tirx.AttrStmt, annotation)])
     return found[0] if found else None
 
 

@@ -27,7 +27,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import tvm
-from tvm.script import parser as namespaces
 
 from annotated_region.errors import ModelError
 from annotated_region.importing.words import (
@@ -39,6 +38,7 @@ from annotated_region.importing.words import (
     SYNTAX,
     TIR_WORDS,
 )
+from annotated_region.tvm_adapter.ops import parser_namespaces
 
 __all__ = ["module_from_tvmscript"]
 
@@ -111,8 +111,7 @@ def _parsed_as_tvm_does(text: str) -> ast.Module:
 
 def _names() -> dict[str, Any]:
     """All that a script can name."""
-    spaces = {"I": namespaces.ir, "R": namespaces.relax, "T": namespaces.tirx}
-    return spaces | {"TypeVar": TypeVar, "__builtins__": {}}
+    return parser_namespaces() | {"TypeVar": TypeVar, "__builtins__": {}}
 
 
 def _first_lines(error: Exception, count: int = 3) -> str:

@@ -12,6 +12,7 @@ from tvm import relax
 
 from annotated_region.layout_plan.views import Root, Storage, View, extents_of, same_extent
 from annotated_region.layouts.layout import split
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["Conversion", "conversions", "converted", "converted_constant", "same_shape"]
 
@@ -73,9 +74,7 @@ def reshaped(expr: relax.Expr, shape: Sequence[Any]) -> relax.Expr:
     return relax.op.reshape(expr, relax.ShapeExpr(list(shape)))
 
 
-def converted_constant(
-    constant: tvm.ir.GenericConst, steps: Sequence[Conversion], shape: Sequence[Any]
-) -> tvm.ir.GenericConst:
+def converted_constant(constant: Constant, steps: Sequence[Conversion], shape: Sequence[Any]) -> Constant:
     """A constant in another storage and shape."""
     value = constant.value.numpy()
     for step in steps:
@@ -84,7 +83,7 @@ def converted_constant(
 
 
 def _bound(expr: relax.Expr, emit: Emit) -> relax.Expr:
-    return emit(expr) if isinstance(expr, tvm.ir.Call) else expr
+    return emit(expr) if isinstance(expr, relax.Call) else expr
 
 
 def same_shape(one: Sequence[Any] | None, other: Sequence[Any]) -> bool:

@@ -22,6 +22,7 @@ from tvm import relax
 
 from annotated_region.layout_plan.described_call import DescribedCall, described
 from annotated_region.layout_plan.views import Root, View, extents_of
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["Fields", "Names", "Step", "bytes_of", "read_block", "variables_of"]
 
@@ -85,12 +86,12 @@ class Names:
         """The tensors in a variable, a constant, or a tuple of these."""
         if isinstance(expr, relax.Tuple):
             return sum(map(self.fields, expr.fields), ())
-        view = self.view(expr) if isinstance(expr, tvm.ir.Var | tvm.ir.GenericConst) else None
+        view = self.view(expr) if isinstance(expr, relax.Var | Constant) else None
         return (view,) if view is not None else self._tuples.get(expr, (None,))
 
     def inlined(self, expr: relax.Expr) -> relax.Expr:
         """The tuple that a variable is bound to; anything else as it is."""
-        return self._inlined.get(expr, expr) if isinstance(expr, tvm.ir.Var) else expr
+        return self._inlined.get(expr, expr) if isinstance(expr, relax.Var) else expr
 
     def name(self, var: relax.Var, view: View) -> None:
         """Say what a variable shows."""
@@ -114,7 +115,7 @@ class Names:
         return fields
 
     def _enter(self, expr: relax.Expr) -> None:
-        if not isinstance(expr, tvm.ir.GenericConst):
+        if not isinstance(expr, Constant):
             fields = self.make(expr, is_constant=False)
             is_tuple = isinstance(expr.ty, tvm.ir.TupleType)
             for index, view in enumerate(fields):
@@ -172,7 +173,7 @@ def _other_name(binding: relax.VarBinding, _mod: tvm.IRModule, names: Names) -> 
 
 
 def _tuple(binding: relax.VarBinding, _mod: tvm.IRModule, names: Names) -> bool:
-    leaves = [isinstance(part, tvm.ir.Var | tvm.ir.GenericConst) for part in binding.value.fields]
+    leaves = [isinstance(part, relax.Var | Constant) for part in binding.value.fields]
     fields = names.fields(binding.value)
     if not all(leaves) or None in fields or len(fields) != len(leaves):
         return False
@@ -182,7 +183,7 @@ def _tuple(binding: relax.VarBinding, _mod: tvm.IRModule, names: Names) -> bool:
 
 def _field(binding: relax.VarBinding, _mod: tvm.IRModule, names: Names) -> bool:
     whole, index = binding.value.tuple_value, binding.value.index
-    fields = names.fields(whole) if isinstance(whole, tvm.ir.Var) else ()
+    fields = names.fields(whole) if isinstance(whole, relax.Var) else ()
     view = fields[index] if index < len(fields) else None
     if view is None:
         return False
@@ -212,10 +213,10 @@ def _other_view(binding: relax.VarBinding, mod: tvm.IRModule, names: Names) -> b
 
 
 _NAMING: Mapping[type, Callable[[relax.VarBinding, tvm.IRModule, Names], bool]] = {
-    tvm.ir.Var: _other_name,
+    relax.Var: _other_name,
     relax.Tuple: _tuple,
-    tvm.ir.TupleGetItem: _field,
-    tvm.ir.Call: _other_view,
+    relax.TupleGetItem: _field,
+    relax.Call: _other_view,
 }
 
 
@@ -244,7 +245,7 @@ def variables_of(expr: relax.Expr) -> tuple[relax.Var, ...]:
             bound.update((b.var, None) for block in part.blocks for b in block.bindings)
         elif isinstance(part, relax.Function):
             bound.update((param, None) for param in part.params)
-        elif isinstance(part, tvm.ir.Var) and not isinstance(part, tvm.ir.GlobalVar):
+        elif isinstance(part, relax.Var) and not isinstance(part, tvm.ir.GlobalVar):
             found[part] = None
 
     relax.analysis.post_order_visit(expr, visit)

@@ -19,6 +19,7 @@ from annotated_region.layout_plan.options import StepOption
 from annotated_region.layout_plan.reading import Names, Step, variables_of
 from annotated_region.layout_plan.views import Storage, View, extents_of
 from annotated_region.layouts import Layout
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["BlockWriter"]
 
@@ -123,7 +124,7 @@ class BlockWriter:
         assert view is not None
         shape = view.extents if layout is None else view.shape(layout)
         assert shape is not None
-        if not isinstance(expr, tvm.ir.GenericConst):
+        if not isinstance(expr, Constant):
             return self.leaf(view, view.storage(layout), shape)
         if layout is None:
             return expr
@@ -132,7 +133,7 @@ class BlockWriter:
     def leaf(self, view: View, storage: Storage, shape: Sequence[Any]) -> relax.Expr:
         """A variable that holds the root of a view in a storage and a shape."""
         value = self.value(view, storage, shape)
-        if isinstance(value, tvm.ir.Var | tvm.ir.GenericConst):
+        if isinstance(value, relax.Var | Constant):
             return value
         var = self.emit(value, "lv")
         self.known(view).setdefault(storage, []).append(var)

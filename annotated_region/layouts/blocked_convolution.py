@@ -11,6 +11,8 @@ import re
 import tvm
 from tvm import relax, te, topi
 
+from annotated_region.tvm_adapter.nodes import PrimExpr
+
 __all__: list[str] = []
 
 CONV2D = "relax.nn.conv2d"
@@ -41,7 +43,7 @@ def _conv2d(
         for extent, name in ((in_blocks, "rcb"), (rows, "ry"), (columns, "rx"), (in_block, "rc"))
     ]
 
-    def product(n: te.Var, ob: te.Var, y: te.Var, x: te.Var, o: te.Var) -> tvm.tirx.PrimExpr:
+    def product(n: te.Var, ob: te.Var, y: te.Var, x: te.Var, o: te.Var) -> PrimExpr:
         rcb, ry, rx, rc = axes
         first = tvm.tirx.floordiv(ob * out_block + o, outputs) * of_group if groups > 1 else 0
         channel = first + rcb * in_block + rc

@@ -9,6 +9,7 @@ from tvm import relax
 
 from annotated_region.op_info.calls import flat_operands, info_of_call
 from annotated_region.op_info.info import Composition, Number, Parameter, Result, Source
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["OP_INFO", "attach", "attached", "composition_of_lowering"]
 
@@ -66,7 +67,7 @@ def composition_of_lowering(call: relax.Call, lowered: relax.Call) -> Compositio
 
 
 def _number(expr: relax.Expr) -> Number | None:
-    is_scalar = isinstance(expr, tvm.ir.GenericConst) and isinstance(expr.value, tvm.runtime.Tensor)
+    is_scalar = isinstance(expr, Constant) and isinstance(expr.value, tvm.runtime.Tensor)
     if not is_scalar or len(expr.value.shape):
         return None
     return Number(expr.value.numpy()[()].item(), str(expr.ty.dtype))

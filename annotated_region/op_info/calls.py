@@ -23,6 +23,7 @@ from annotated_region.op_info.info import (
 )
 from annotated_region.op_info.kinds import kind_of
 from annotated_region.targets.attributes import attributes_of
+from annotated_region.tvm_adapter.nodes import Constant, TextConstant
 
 __all__ = ["flat_operands", "info_of_call", "make_call"]
 
@@ -79,7 +80,7 @@ def _leaves(expr: relax.Expr) -> Iterator[relax.Expr]:
     if isinstance(expr, relax.Tuple):
         for part in expr.fields:
             yield from _leaves(part)
-    elif isinstance(expr, relax.Var | tvm.ir.GenericConst):
+    elif isinstance(expr, relax.Var | Constant):
         yield expr
 
 
@@ -92,9 +93,9 @@ def _source_of(expr: relax.Expr, place: Place) -> Source | None:
         return Shape(tuple(int(extent) for extent in expr.values)) if static else None
     if isinstance(expr, tvm.tirx.IntImm | tvm.tirx.FloatImm):
         return Value(expr.value, str(expr.ty))
-    if isinstance(expr, tvm.ir.StringImm):
+    if isinstance(expr, TextConstant):
         return Value(str(expr.value), None)
-    return place(expr) if isinstance(expr, relax.Var | tvm.ir.GenericConst) else None
+    return place(expr) if isinstance(expr, relax.Var | Constant) else None
 
 
 def make_call(
@@ -163,5 +164,5 @@ def _expression(
 
 def _primitive(value: float | int | bool | str, dtype: str | None) -> relax.Expr:
     if dtype is None:
-        return tvm.ir.StringImm(value)
+        return TextConstant(value)
     return tvm.tirx.FloatImm(dtype, value) if "float" in dtype else tvm.tirx.IntImm(dtype, value)

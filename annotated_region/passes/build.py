@@ -8,7 +8,6 @@ from typing import Any
 
 import tvm
 from tvm import relax
-from tvm.relax.expr import _update_type
 
 from annotated_region.compilation.code_generation import external_functions
 from annotated_region.compilation.executable import LinkedExecutable, compile_module, targets_of
@@ -18,6 +17,8 @@ from annotated_region.passes.partition_graph import partitioned
 from annotated_region.passes.pipeline import placement_passes
 from annotated_region.passes.region_pass import Placement
 from annotated_region.regions.region_set import AnnotatedRegionSet
+from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import set_type
 
 __all__ = ["build"]
 
@@ -117,7 +118,7 @@ def _opened(mod: tvm.IRModule, name: tvm.ir.GlobalVar, func: relax.Function) -> 
         name, [given.get(index, param) for index, param in enumerate(params)], ret_ty=func.ret_ty
     )
     body = relax.SeqExpr([relax.DataflowBlock([relax.VarBinding(out, call)])], out)
-    _update_type(body, func.ret_ty)
+    set_type(body, func.ret_ty)
     return Inliner({name: func}.get).inlined(relax.Function(params, body, func.ret_ty))
 
 
@@ -126,7 +127,7 @@ def _constants_given(mod: tvm.IRModule, name: tvm.ir.GlobalVar, count: int) -> d
     calls: list[relax.Call] = []
 
     def visit(expr: relax.Expr) -> None:
-        if isinstance(expr, tvm.ir.Call) and expr.op == name:
+        if isinstance(expr, relax.Call) and expr.op == name:
             calls.append(expr)
 
     for func in mod.functions.values():
@@ -136,7 +137,7 @@ def _constants_given(mod: tvm.IRModule, name: tvm.ir.GlobalVar, count: int) -> d
         index: first
         for index in range(count)
         for first, *more in [[call.args[index] for call in calls]]
-        if isinstance(first, tvm.ir.GenericConst) and all(each.same_as(first) for each in more)
+        if isinstance(first, Constant) and all(each.same_as(first) for each in more)
     }
 
 

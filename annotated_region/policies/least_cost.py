@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import tvm
 from tvm import relax
 
 from annotated_region.costs.model import HOST, ConfirmingCostModel, CostModel, CostUnit
@@ -20,6 +19,7 @@ from annotated_region.regions.claims import follow_the_data, units_of
 from annotated_region.regions.members import Members
 from annotated_region.regions.members import Unit as MemberUnit
 from annotated_region.regions.region_set import AnnotatedRegionSet
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["LeastCost"]
 
@@ -101,7 +101,7 @@ def _readers(graph: DataflowGraph) -> dict[Leaf, list[int]]:
             continue
         if not graph.is_literal(edge.producer):
             for leaf in flatten(leaves_of(graph.producer_var(edge.producer), definition)):
-                if not isinstance(leaf.root, tvm.ir.GenericConst):
+                if not isinstance(leaf.root, Constant):
                     readers.setdefault(leaf, []).append(consumer)
     return readers
 

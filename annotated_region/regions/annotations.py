@@ -9,15 +9,13 @@ compiler="dnnl")`` and ``R.annotation.compiler_end(...)``, with ``region="..."``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Final
 
 import tvm
-import tvm.relax.script.parser
-import tvm.script.relax
 from tvm import relax
 
 from annotated_region.errors import MalformedAnnotationError
+from annotated_region.tvm_adapter.ops import register_relax_op, show_in_tvmscript
 
 __all__ = [
     "BEGIN",
@@ -96,7 +94,7 @@ def annotation_of(value: relax.Expr, begin: str = BEGIN, end: str = END) -> Anno
         The call is an annotation of no value or of several, without a target name, or with a label
         that is no text.
     """
-    if not isinstance(value, tvm.ir.Call) or not isinstance(value.op, tvm.ir.Op):
+    if not isinstance(value, relax.Call) or not isinstance(value.op, tvm.ir.Op):
         return None
     name = value.op.name
     if name not in (begin, end):
@@ -126,27 +124,20 @@ def _annotate(op_name: str, value: relax.Expr, compiler: str, region: str | None
     if isinstance(value, tuple | list | relax.Tuple):
         raise MalformedAnnotationError("a tuple is annotated field by field; annotate each of its values")
     # Operands may be plain numbers in TVMScript, which makes constants of them elsewhere too.
-    operand = value if isinstance(value, tvm.ir.Expr) else relax.const(value)
+    operand = value if isinstance(value, relax.Expr) else relax.const(value)
     return relax.Call(tvm.ir.Op.get(op_name), [operand], tvm.ir.make_node("ir.DictAttrs", **attrs))
 
 
 def _register(name: str, description: str) -> None:
-    # The op lives as long as the process: registering it again after a module reload would be an error.
-    if name in tvm.ir.Op.list_op_names():
-        return
-    tvm.ir._ffi_api.RegisterOp(name, description)
-    op = tvm.ir.Op.get(name)
-    op.set_num_inputs(1)
-    op.add_argument("value", "Expr", "The value on the edge.")
-    tvm.ir.register_op_attr(name, "FInferType", lambda call, _context: call.args[0].ty)
-    tvm.ir.register_op_attr(name, "FPurity", True)
-    tvm.ir.register_op_attr(name, "FLegalize", lambda _builder, call: call.args[0])
+    attributes = {
+        "FInferType": lambda call, _context: call.args[0].ty,
+        "FPurity": True,
+        "FLegalize": lambda _builder, call: call.args[0],
+    }
+    register_relax_op(name, description, ("value", "The value on the edge."), attributes)
 
 
 _register(BEGIN, "Marks a value that enters a region of a target.")
 _register(END, "Marks a value that leaves a region of a target.")
 
-# TVMScript resolves R.annotation.* on these two modules.
-_NAMESPACE = SimpleNamespace(compiler_begin=compiler_begin, compiler_end=compiler_end)
-for _module in (tvm.script.relax, tvm.relax.script.parser):
-    _module.annotation = _NAMESPACE
+show_in_tvmscript("annotation", {"compiler_begin": compiler_begin, "compiler_end": compiler_end})

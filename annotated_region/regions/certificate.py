@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-import tvm
 from tvm import relax
 
 from annotated_region.errors import OverlappingRegionsError, RegionCycleError
 from annotated_region.regions.region import AnnotatedRegion
+from annotated_region.tvm_adapter.types import shape_vars_of
 
 __all__ = ["Certificate", "check_certificate"]
 
@@ -78,7 +78,7 @@ def check_certificate(
             f"regions {sorted(wrong)} stand in no order, or in an order but not in the set"
         )
     for order in certificate.orders:
-        place = {extent: -1 for param in func.params for extent in relax.analysis.tir_vars_in_type(param.ty)}
+        place = {extent: -1 for param in func.params for extent in shape_vars_of(param.ty)}
         for position, item in enumerate(order):
             for var in by_id[item].nodes if isinstance(item, int) else (item,):
                 if place.setdefault(var, position) != position:
@@ -99,9 +99,9 @@ def _definitions(
         value = binding.value
         for part in ("true_branch", "false_branch", "body"):
             yield from _definitions(getattr(value, part, None), place, annotations)
-        for extent in relax.analysis.tir_vars_in_type(binding.var.ty):
+        for extent in shape_vars_of(binding.var.ty):
             place.setdefault(extent, place.get(binding.var, -1))
-        if isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") in annotations:
+        if isinstance(value, relax.Call) and getattr(value.op, "name", "") in annotations:
             place[binding.var] = place.get(value.args[0], -1)
         else:
             yield binding.var, value

@@ -32,7 +32,7 @@ def bytes_of(ty: tvm.ir.Type) -> int | None:
 
 def op_name_of(value: relax.Expr) -> str:
     """What a binding computes, in one word: the name of its op, or the kind of its expression."""
-    if isinstance(value, tvm.ir.Call):
+    if isinstance(value, relax.Call):
         callee = value.op
         if isinstance(callee, tvm.ir.Op):
             if callee.name in ("relax.call_tir", "relax.call_tir_inplace", "relax.call_dps_packed"):

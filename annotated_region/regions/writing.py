@@ -20,6 +20,7 @@ from annotated_region.dataflow.pieces import pieces
 from annotated_region.functions.rewriting import FunctionRewriter, rebind, replace_operands
 from annotated_region.regions.annotations import Key
 from annotated_region.regions.members import Members, Unit
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["strip_annotations", "write_annotations"]
 
@@ -234,7 +235,7 @@ class _Writer:
 
     def operand(self, var: relax.Var, consumer: int, scope: int, begins: list[relax.Binding]) -> relax.Expr:
         """What a node uses instead of `var`; begins that do not stand yet are added to `begins`."""
-        if isinstance(var, tvm.ir.GenericConst):
+        if isinstance(var, Constant):
             return var
         producer = self.graph.number_of(var)
         stop = self.stop(var)
@@ -247,7 +248,7 @@ class _Writer:
 
     def to_result(self, var: relax.Var) -> relax.Expr:
         """What a result uses instead of `var`: the result is outside of every region."""
-        if isinstance(var, tvm.ir.GenericConst):
+        if isinstance(var, Constant):
             return var
         producer = self.graph.number_of(var)
         stop = self.stop(var)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import tvm
 from tvm import relax
 
 from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind
 from annotated_region.dataflow.leaves import Leaf, flatten, leaves_of
 from annotated_region.regions.networks import bytes_of
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["ValueReport", "values_of"]
 
@@ -65,7 +65,7 @@ def values_of(graph: DataflowGraph, positions: Mapping[int, int]) -> tuple[Value
     for edge in graph.edges():
         if (edge.consumer in positions or edge.consumer == RESULT) and not graph.is_literal(edge.producer):
             for leaf in flatten(leaves_of(graph.producer_var(edge.producer), definition)):
-                if not isinstance(leaf.root, tvm.ir.GenericConst):
+                if not isinstance(leaf.root, Constant):
                     readers.setdefault(leaf, []).append(edge.consumer)
     return tuple(_value(graph, positions, leaf, consumers) for leaf, consumers in readers.items())
 

@@ -7,6 +7,9 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from annotated_region.tvm_adapter.nodes import TextConstant
+from annotated_region.tvm_adapter.ops import field_names
+
 __all__ = ["attributes_of"]
 
 
@@ -24,14 +27,13 @@ _FIELD_NAMES: dict[type, tuple[str, ...]] = {}
 
 def _field_names(kind: type) -> tuple[str, ...]:
     if kind not in _FIELD_NAMES:
-        info = kind.__tvm_ffi_type_info__  # type: ignore[attr-defined]
-        _FIELD_NAMES[kind] = tuple(declared.name for declared in info.fields)
+        _FIELD_NAMES[kind] = field_names(kind)
     return _FIELD_NAMES[kind]
 
 
 def _to_python(value: Any) -> Any:
     """An FFI value as a plain Python value; what has no plain counterpart stays as it is."""
-    if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm | tvm.ir.StringImm):
+    if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm | TextConstant):
         return value.value
     if isinstance(value, tvm_ffi.Array):
         return tuple(_to_python(item) for item in value)

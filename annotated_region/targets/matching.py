@@ -15,6 +15,8 @@ from annotated_region.dataflow.graph import DEAD, DataflowGraph, NodeKind
 from annotated_region.errors import RuleError
 from annotated_region.targets.asking import refusal_of
 from annotated_region.targets.rules import Pattern
+from annotated_region.tvm_adapter.nodes import TypePattern
+from annotated_region.tvm_adapter.ops import pattern_check_context
 
 __all__ = ["Match", "Matcher", "ops_of_pattern"]
 
@@ -103,7 +105,7 @@ class Matcher:
         for edge in self.graph.into[node]:
             if edge.producer >= 0:
                 yield edge.producer
-                if isinstance(self.graph.nodes[edge.producer].value, tvm.ir.Var):
+                if isinstance(self.graph.nodes[edge.producer].value, relax.Var):
                     yield from self.operands(edge.producer)
 
     def match(self, pattern: Pattern, root: int, found: Mapping[dpl.DFPattern, relax.Expr]) -> Match:
@@ -137,8 +139,7 @@ class Matcher:
     ) -> str:
         if pattern.check is None:
             return ""
-        context = tvm.ir.make_node(
-            "relax.transform.PatternCheckContext",
+        context = pattern_check_context(
             matched_expr=self.graph.nodes[root].value,
             annotated_expr={name: found[part] for name, part in pattern.annotations.items() if part in found},
             matched_bindings={self.graph.nodes[node].var: self.graph.nodes[node].value for node in nodes},
@@ -215,9 +216,7 @@ _PARTS: dict[tuple[type, ...], Callable[[Any], Sequence[dpl.DFPattern]]] = {
     (dpl.TupleGetItemPattern,): lambda pattern: [pattern.tuple],
     (dpl.OrPattern, dpl.AndPattern): lambda pattern: [pattern.left, pattern.right],
     (dpl.NotPattern,): lambda pattern: [pattern.reject],
-    (dpl.TypePattern, dpl.DataTypePattern, dpl.ShapePattern, dpl.AttrPattern): lambda pattern: [
-        pattern.pattern
-    ],
+    (TypePattern, dpl.DataTypePattern, dpl.ShapePattern, dpl.AttrPattern): lambda pattern: [pattern.pattern],
     (dpl.ExprPattern, dpl.VarPattern, dpl.ConstantPattern, dpl.WildcardPattern): lambda _pattern: [],
     (dpl.GlobalVarPattern, dpl.ExternFuncPattern, dpl.PrimArrPattern): lambda _pattern: [],
 }

@@ -12,6 +12,7 @@ from tvm import relax
 
 from annotated_region.op_info.raising import single_call
 from annotated_region.targets.attributes import attributes_of
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["OpView"]
 
@@ -79,7 +80,7 @@ class OpView:
         Dtypes that numpy lacks (bfloat16, float8) come as their ``ml_dtypes`` counterparts.
         """
         argument = self.args[index]
-        if isinstance(argument, tvm.ir.GenericConst) and isinstance(argument.value, tvm.runtime.Tensor):
+        if isinstance(argument, Constant) and isinstance(argument.value, tvm.runtime.Tensor):
             value: np.ndarray = argument.value.numpy()
             return value
         return None

@@ -292,7 +292,7 @@ def _with_operands(
 def _replaced(arg: relax.Expr, new: Mapping[relax.Var, relax.Var]) -> relax.Expr:
     if isinstance(arg, relax.Tuple):
         return relax.Tuple([_replaced(part, new) for part in arg.fields])
-    return new[arg] if isinstance(arg, tvm.ir.Var) else arg
+    return new[arg] if isinstance(arg, relax.Var) else arg
 
 
 def _module(params: Sequence[relax.Var], bound: Sequence[relax.Binding]) -> tvm.IRModule:
@@ -313,4 +313,4 @@ def _variables(value: relax.Expr) -> list[relax.Var]:
     if isinstance(value, relax.TupleGetItem):
         return [value.tuple_value]
     fields = [part for arg in value.args for part in (arg.fields if isinstance(arg, relax.Tuple) else [arg])]
-    return [part for part in fields if isinstance(part, tvm.ir.Var)]
+    return [part for part in fields if isinstance(part, relax.Var)]

@@ -62,8 +62,8 @@ def _extent_problem(extent: Dim, what: str) -> str | None:
     return f"{what} has the extent {extent}, which cannot be computed at run time"
 
 
-def _is_computable(extent: tvm.ir.Expr) -> bool:
-    if isinstance(extent, tirx.IntImm | tvm.ir.Var):
+def _is_computable(extent: relax.Expr) -> bool:
+    if isinstance(extent, tirx.IntImm | relax.Var):
         return True
     return isinstance(extent, COMPUTABLE) and _is_computable(extent.a) and _is_computable(extent.b)
 

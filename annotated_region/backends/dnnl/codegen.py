@@ -18,6 +18,7 @@ from annotated_region.backends.dnnl.installation import wait_briefly
 from annotated_region.backends.dnnl.rewriting.pipeline import FUSION, INT8, JOINS, NORMALIZATION, rewrite
 from annotated_region.errors import CodegenError
 from annotated_region.targets.options import known_options
+from annotated_region.tvm_adapter.modules import cpp_module
 
 __all__ = ["generate", "register_codegen", "region_graph"]
 
@@ -98,10 +99,9 @@ def _with_constants(
 
 def _unit(text: str, graph: Graph, part: tuple[Embedded, tvm.runtime.Module] | None) -> tvm.runtime.Module:
     """A C++ module, with the object file of its constants if there is one."""
-    create = tvm.get_global_func("runtime.CSourceModuleCreate")
     if part is None:
-        return create(text, "cc", [graph.symbol], constants_of(graph))
-    module = create(text, "cc", [graph.symbol], [])
+        return cpp_module(text, [graph.symbol], constants_of(graph))
+    module = cpp_module(text, [graph.symbol])
     module.import_module(part[1])
     return module
 

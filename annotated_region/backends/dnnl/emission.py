@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from types import MappingProxyType
 
-import tvm
-from tvm import tirx
+from tvm import relax, tirx
 
 from annotated_region.backends.dnnl.graph import Dim, Graph, Node, PostOp, Tensor
 from annotated_region.errors import CodegenError
@@ -198,7 +197,7 @@ class _Variables:
         self.symbol = graph.symbol
         self.rows: list[str] = []
         self.expressions: list[str] = []
-        self._slots: dict[tvm.ir.Expr, int] = {}
+        self._slots: dict[relax.Expr, int] = {}
         for position, tensor in enumerate(graph.inputs):
             for axis, extent in enumerate(graph.shape(tensor)):
                 self._bind(position, axis, extent)
@@ -207,7 +206,7 @@ class _Variables:
                 self._bind(position, axis, extent)
 
     def _bind(self, position: int, axis: int, extent: Dim) -> None:
-        if isinstance(extent, tvm.ir.Var) and extent not in self._slots:
+        if isinstance(extent, relax.Var) and extent not in self._slots:
             self._slots[extent] = len(self.rows)
             self.rows.append(f"{{{position}, {axis}}}")
 
@@ -220,10 +219,10 @@ class _Variables:
             self.expressions.append(text)
         return str(-1 - self.expressions.index(text))
 
-    def _text(self, expr: tvm.ir.Expr) -> str:
+    def _text(self, expr: relax.Expr) -> str:
         if isinstance(expr, tirx.IntImm):
             return f"int64_t{{{int(expr)}}}"
-        if isinstance(expr, tvm.ir.Var) and expr in self._slots:
+        if isinstance(expr, relax.Var) and expr in self._slots:
             return f"v[{self._slots[expr]}]"
         if isinstance(expr, tirx.FloorDiv | tirx.FloorMod):  # extents are not negative
             operator = "/" if isinstance(expr, tirx.FloorDiv) else "%"

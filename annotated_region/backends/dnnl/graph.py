@@ -14,11 +14,11 @@ from enum import Enum
 from typing import TypeAlias
 
 import numpy as np
-import tvm
 import tvm_ffi
-from tvm.sym import Analyzer
+from tvm import relax
 
 from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Parameters
+from annotated_region.tvm_adapter.arithmetic import provably_equal
 
 __all__ = [
     "DataType",
@@ -38,7 +38,7 @@ __all__ = [
     "volume",
 ]
 
-Dim: TypeAlias = "int | tvm.ir.Expr"
+Dim: TypeAlias = "int | relax.Expr"
 """An extent: a number, or an expression over the symbolic extents of the inputs."""
 
 TensorId: TypeAlias = int
@@ -340,12 +340,12 @@ def same_dim(left: Dim, right: Dim) -> bool:
     """Whether two extents are surely equal, however they are written (``n + n`` and ``2 * n``)."""
     if isinstance(left, int) and isinstance(right, int):
         return left == right
-    if isinstance(left, tvm.ir.Var) and isinstance(right, int):  # what most extents are compared with
+    if isinstance(left, relax.Var) and isinstance(right, int):  # what most extents are compared with
         return False
     is_same = (
         not isinstance(left, int) and not isinstance(right, int) and tvm_ffi.structural_equal(left, right)
     )
-    return bool(is_same or Analyzer().can_prove_equal(left, right))
+    return bool(is_same or provably_equal(left, right))
 
 
 def same_shape(left: Sequence[Dim], right: Sequence[Dim]) -> bool:

@@ -11,6 +11,7 @@ from tvm import relax, tirx
 from annotated_region.backends.dnnl.graph import DataType, Dim, Graph, TensorId
 from annotated_region.errors import CodegenError
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["Convert", "Importer", "extents_of", "import_function"]
 
@@ -28,7 +29,7 @@ def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...] | None:
     return shape_of(shape.values)
 
 
-def shape_of(values: Iterable[tvm.ir.Expr]) -> tuple[Dim, ...]:
+def shape_of(values: Iterable[relax.Expr]) -> tuple[Dim, ...]:
     """Extents, numbers as int."""
     return tuple(int(value) if isinstance(value, tirx.IntImm) else value for value in values)
 
@@ -138,7 +139,7 @@ class Importer:
             inner: outer
             for parameter, argument in zip(callee.params, arguments, strict=True)
             for inner, outer in self._extents(parameter, argument)
-            if isinstance(inner, tvm.ir.Var)
+            if isinstance(inner, relax.Var)
         }
         return callee.bind_symbolic_vars(extents) if extents else callee
 
@@ -162,7 +163,7 @@ class Importer:
     def _value(self, expr: relax.Expr) -> Imported:
         if isinstance(expr, relax.Var):
             return self._scope[expr]  # type: ignore[return-value]
-        if isinstance(expr, tvm.ir.GenericConst):
+        if isinstance(expr, Constant):
             return self._constant(expr)
         if isinstance(expr, relax.ShapeExpr):
             return shape_of(expr.values)
@@ -173,7 +174,7 @@ class Importer:
             return self._made(value[expr.index] if isinstance(value, tuple) else value)
         raise CodegenError(f"{self.graph.symbol}: target 'dnnl' cannot translate the expression {expr}")
 
-    def _constant(self, constant: tvm.ir.GenericConst) -> TensorId:
+    def _constant(self, constant: Constant) -> TensorId:
         name = self._constant_names[constant]
         if name not in self._constants:
             extents = self.shape(constant)

@@ -14,6 +14,7 @@ from annotated_region.backends.onnx_emitter.dialect import Declined, Dialect, re
 from annotated_region.backends.onnx_emitter.graph import Graph, Port
 from annotated_region.backends.onnx_emitter.registry import converter_of
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["Dim", "Emission", "Result", "extents_of", "literal", "trial"]
 
@@ -119,7 +120,7 @@ class Emission:
         """A vector of one extent."""
         if isinstance(value, int | tirx.IntImm):
             return self.ints([int(value)])
-        if isinstance(value, tvm.ir.Var):
+        if isinstance(value, relax.Var):
             return self._symbol(value)
         kind = _ARITHMETIC.get(type(value))
         require(kind is not None, f"the extent {value} is no plain arithmetic")
@@ -202,8 +203,8 @@ class Emission:
     def _dims(self, extents: Sequence[Dim]) -> tuple[int | str | None, ...]:
         return tuple(extent if isinstance(extent, int) else self._symbol_name(extent) for extent in extents)
 
-    def _symbol_name(self, extent: tvm.ir.Expr) -> str | None:
-        if not isinstance(extent, tvm.ir.Var):
+    def _symbol_name(self, extent: relax.Expr) -> str | None:
+        if not isinstance(extent, relax.Var):
             return None
         if extent not in self._symbol_names:
             taken = set(self._symbol_names.values())
@@ -215,10 +216,10 @@ class Emission:
 
     def _bind_symbols(self, name: str, extents: Sequence[Dim], is_shape: bool) -> None:
         for position, extent in enumerate(extents):
-            if isinstance(extent, tvm.ir.Var):
+            if isinstance(extent, relax.Var):
                 self._symbols[extent] = (name, position, is_shape)
 
-    def _symbol(self, symbol: tvm.ir.Var) -> str:
+    def _symbol(self, symbol: relax.Var) -> str:
         if symbol not in self._symbols:
             require(self._is_trial, f"no input reveals the extent {symbol}")
             name = self.graph.declare(self.graph.fresh(str(symbol.name)), "int64")
@@ -267,7 +268,7 @@ class Emission:
     def _value(self, expr: relax.Expr) -> Any:
         if isinstance(expr, relax.Var):
             return self._variable(expr)
-        if isinstance(expr, tvm.ir.GenericConst):
+        if isinstance(expr, Constant):
             return self._constant(expr)
         if isinstance(expr, relax.Tuple):
             return tuple(self._value(field) for field in expr.fields)
@@ -290,14 +291,14 @@ class Emission:
         self._bind_symbols(value, extents_of(type_), is_shape=True)
         return value
 
-    def _constant(self, constant: tvm.ir.GenericConst) -> str:
+    def _constant(self, constant: Constant) -> str:
         if constant not in self._constants:
             require(isinstance(constant.value, tvm.runtime.Tensor), f"the constant {constant} is no tensor")
             self._require_types(constant.ty)
             self._constants[constant] = self._stored(constant)
         return self._constants[constant]
 
-    def _stored(self, constant: tvm.ir.GenericConst) -> str:
+    def _stored(self, constant: Constant) -> str:
         tensor = constant.value
         dtype = _dtype_of(constant.ty)
         size = int(np.prod([int(extent) for extent in tensor.shape])) * tvm.DataType(dtype).bits // 8

@@ -24,6 +24,7 @@ import tvm_ffi
 from annotated_region.backends.onnx_emitter.model import EmittedModel
 from annotated_region.errors import CodegenError
 from annotated_region.targets.backend import BuildOptions
+from annotated_region.tvm_adapter.modules import cpp_module
 
 __all__ = ["Description", "build_options", "entry_modules", "entry_text", "register_runtime"]
 
@@ -194,11 +195,10 @@ def entry_modules(
 
     TVM hands constants over to the first function of a module only, so each function has its own.
     """
-    create = tvm.get_global_func("runtime.CSourceModuleCreate")
     texts = [entry_text(target, models, options)]
     texts += ["// The code of this function stands in the first unit of the module.\n"] * (len(models) - 1)
     return [
-        create(text, "cc", [model.symbol], list(model.weights))
+        cpp_module(text, [model.symbol], list(model.weights))
         for text, model in zip(texts, models, strict=True)
     ]
 

@@ -13,6 +13,7 @@ from tvm import relax
 
 from annotated_region.op_info.loops import Block, NotNormalError, Program, Tensor, read_program
 from annotated_region.op_info.loops.trees import Extent, Tree
+from annotated_region.tvm_adapter.nodes import BufferType, PrimExpr
 
 __all__ = ["Segment", "lower"]
 
@@ -42,10 +43,10 @@ class Segment:
         tensor = self.program.tensors[buffer]
         return relax.Var(f"x{buffer}", relax.TensorType(list(map(self._extent, tensor.shape)), tensor.dtype))
 
-    def _extent(self, extent: Extent) -> int | tvm.tirx.Expr:
+    def _extent(self, extent: Extent) -> int | PrimExpr:
         if isinstance(extent, int):
             return extent
-        total: tvm.tirx.Expr = extent[1]
+        total: PrimExpr = extent[1]
         for atom, factor in extent[2]:
             total = total + factor * self._sizes.setdefault(atom, tvm.tirx.Var(f"n{atom[1]}", "int64"))
         return total
@@ -117,7 +118,7 @@ class Segment:
         return {
             inner: names[outer]
             for param, arg in zip(func.params, args, strict=False)
-            if isinstance(param.ty, tvm.tirx.BufferType)
+            if isinstance(param.ty, BufferType)
             for inner, outer in zip(param.shape, arg.ty.shape, strict=True)
             if isinstance(inner, tvm.tirx.Var) and outer in names
         }

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 
 import tvm
-from tvm import tirx
+from tvm import relax, tirx
 
 from annotated_region.op_info.loops.trees import Extent, Tree, commuted, linear
+from annotated_region.tvm_adapter.nodes import PrimExpr, TensorLoad
 
 __all__ = ["Converter", "NotNormalError"]
 
@@ -61,19 +62,19 @@ class Converter:
         self.names[var] = ("bound", self.bound)
         self.bound += 1
 
-    def index(self, expr: tirx.Expr) -> Tree:
+    def index(self, expr: PrimExpr) -> Tree:
         """An integer that is used as an index, or compared with one."""
         constant, terms = self._terms(expr)
         return linear(constant, terms)
 
-    def extent(self, expr: tirx.Expr) -> Extent:
+    def extent(self, expr: PrimExpr) -> Extent:
         """An extent, as a number if it is one."""
         _, constant, terms = form = self.index(expr)
         if any(atom[0] != "size" for atom, _ in terms):
             raise NotNormalError("an extent is no sum of sizes")
         return form if terms else int(constant)
 
-    def data(self, expr: tirx.Expr) -> Tree:
+    def data(self, expr: PrimExpr) -> Tree:
         """A value that is computed with."""
         dtype = str(expr.ty)
         if isinstance(expr, tirx.FloatImm):
@@ -83,13 +84,13 @@ class Converter:
             return ("int", dtype, int(expr.value))
         if isinstance(expr, tirx.Var) and self._name(expr)[0] == "bound":
             return self._name(expr)
-        if isinstance(expr, tvm.ir.TensorLoad):
+        if isinstance(expr, TensorLoad):
             return self._load(expr)
         if _is_integer(expr) and not _loads(expr):
             return ("index", dtype, self.index(expr))
         return self._operator(expr, dtype)
 
-    def _operator(self, expr: tirx.Expr, dtype: str) -> Tree:
+    def _operator(self, expr: PrimExpr, dtype: str) -> Tree:
         if isinstance(expr, tirx.Select):
             return (
                 "if",
@@ -103,22 +104,22 @@ class Converter:
             return ("Cast", dtype, self.data(expr.value))
         if isinstance(expr, _BINARY):
             return commuted((type(expr).__name__, dtype, self.data(expr.a), self.data(expr.b)))
-        if isinstance(expr, tvm.ir.Call) and isinstance(expr.op, tvm.ir.Op) and not _has_attrs(expr):
+        if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op) and not _has_attrs(expr):
             return self._call(expr, dtype)
         raise NotNormalError(f"an expression of type {type(expr).__name__}")
 
-    def _call(self, expr: tvm.ir.Call, dtype: str) -> Tree:
+    def _call(self, expr: relax.Call, dtype: str) -> Tree:
         name = str(expr.op.name)
         if name.endswith(".if_then_else"):
             condition, then, otherwise = expr.args
             return ("if", self.condition(condition), self.data(then), self.data(otherwise))
         if any(
-            not isinstance(arg, tvm.ir.Expr) or not isinstance(arg.ty, tvm.ir.PrimType) for arg in expr.args
+            not isinstance(arg, relax.Expr) or not isinstance(arg.ty, tvm.ir.PrimType) for arg in expr.args
         ):
             raise NotNormalError(f"a call of {name} with something else than numbers")
         return (name, dtype, *map(self.data, expr.args))
 
-    def condition(self, expr: tirx.Expr) -> Tree:
+    def condition(self, expr: PrimExpr) -> Tree:
         """A truth value."""
         if isinstance(expr, tirx.And | tirx.Or):
             name = type(expr).__name__.lower()
@@ -132,7 +133,7 @@ class Converter:
             return self._comparison(expr)
         return self.data(expr)
 
-    def _comparison(self, expr: tirx.Expr) -> Tree:
+    def _comparison(self, expr: PrimExpr) -> Tree:
         left, right = expr.a, expr.b
         if isinstance(expr, tirx.GT | tirx.GE):
             left, right = right, left
@@ -148,7 +149,7 @@ class Converter:
             return ("nonnegative", linear(difference - (name == "LT"), terms))
         return ("zero" if name == "EQ" else "nonzero", linear(difference, terms))
 
-    def _load(self, expr: tvm.ir.TensorLoad) -> Tree:
+    def _load(self, expr: TensorLoad) -> Tree:
         if expr.source not in self.buffers:
             raise NotNormalError("a buffer is not known")
         return ("load", self.buffers[expr.source], tuple(self.index(index) for index in expr.indices))
@@ -158,7 +159,7 @@ class Converter:
             raise NotNormalError(f"the variable {var.name} is none of the block's")
         return self.names[var]
 
-    def _terms(self, expr: tirx.Expr) -> tuple[int, dict[Tree, int]]:
+    def _terms(self, expr: PrimExpr) -> tuple[int, dict[Tree, int]]:
         """An integer as a constant and a factor for each atom."""
         if isinstance(expr, tirx.IntImm):
             return int(expr.value), {}
@@ -181,10 +182,10 @@ class Converter:
         (factor, _), (constant, terms) = (left, right) if not left[1] else (right, left)
         return constant * factor, {atom: value * factor for atom, value in terms.items()}
 
-    def _atom(self, expr: tirx.Expr) -> Tree:
+    def _atom(self, expr: PrimExpr) -> Tree:
         if isinstance(expr, tirx.Var):
             return self._name(expr)
-        if isinstance(expr, tvm.ir.TensorLoad):
+        if isinstance(expr, TensorLoad):
             return self._load(expr)
         if isinstance(expr, tirx.FloorDiv | tirx.FloorMod) and isinstance(expr.b, tirx.IntImm):
             name = "div" if isinstance(expr, tirx.FloorDiv) else "mod"
@@ -194,23 +195,23 @@ class Converter:
         return ("value", self._operator(expr, str(expr.ty)))
 
 
-def _is_integer(expr: tirx.Expr) -> bool:
+def _is_integer(expr: PrimExpr) -> bool:
     return str(expr.ty) in ("int32", "int64")
 
 
-def _has_attrs(call: tvm.ir.Call) -> bool:
+def _has_attrs(call: relax.Call) -> bool:
     return call.attrs is not None and bool(len(call.attrs.keys()) if hasattr(call.attrs, "keys") else True)
 
 
-def _loads(expr: tirx.Expr) -> bool:
+def _loads(expr: PrimExpr) -> bool:
     """Whether an expression reads a buffer."""
-    if isinstance(expr, tvm.ir.TensorLoad):
+    if isinstance(expr, TensorLoad):
         return True
-    if isinstance(expr, tvm.ir.Call):
+    if isinstance(expr, relax.Call):
         return any(_loads(arg) for arg in expr.args)
     names = ("a", "b", "value", "condition", "true_value", "false_value")
     return any(_loads(getattr(expr, name)) for name in names if _has_operand(expr, name))
 
 
-def _has_operand(expr: tirx.Expr, name: str) -> bool:
+def _has_operand(expr: PrimExpr, name: str) -> bool:
     return not isinstance(expr, tirx.IntImm | tirx.FloatImm) and hasattr(type(expr), name)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tvm import s_tir, tirx
+from tvm import tirx
 
 from annotated_region.op_info.loops.bounds import reads_in_bounds
 from annotated_region.op_info.loops.expressions import Converter, NotNormalError
 from annotated_region.op_info.loops.program import Block, Program, Store, Tensor
 from annotated_region.op_info.loops.trees import Extent, Tree, loads_in
+from annotated_region.tvm_adapter.nodes import BufferType, PrimExpr, SBlock, SBlockRealize
 
 __all__ = ["NotNormalError", "read_program"]
 
@@ -36,9 +37,9 @@ def read_program(func: tirx.PrimFunc, sizes: Mapping[tirx.Var, Tree] | None = No
         It has none.
     """
     root = func.body
-    _require(isinstance(root, s_tir.SBlockRealize), "the body is no block")
+    _require(isinstance(root, SBlockRealize), "the body is no block")
     _require(not root.block.match_buffers and not root.block.iter_vars, "the root block has variables")
-    _require(all(isinstance(param.ty, tirx.BufferType) for param in func.params), "a parameter is no buffer")
+    _require(all(isinstance(param.ty, BufferType) for param in func.params), "a parameter is no buffer")
     sizes = _sizes(func) if sizes is None else sizes
     converter = Converter({}, {}, sizes)
     numbers: dict[tirx.Var, int] = {}
@@ -106,7 +107,7 @@ class _Nest:
             _require(serial and self.extent(statement.min) == 0, "a loop is no plain loop from 0")
             self.extents[statement.loop_var] = self.extent(statement.extent)
             statement = statement.body
-        _require(isinstance(statement, s_tir.SBlockRealize), "a loop holds no block")
+        _require(isinstance(statement, SBlockRealize), "a loop holds no block")
         _require(_is_true(statement.predicate), "a block has a predicate")
         block = statement.block
         _require(not block.alloc_buffers and not block.match_buffers, "a block has buffers of its own")
@@ -121,7 +122,7 @@ class _Nest:
             tuple(self.stores(block.body, converter)),
         )
 
-    def check_bindings(self, block: s_tir.SBlock, values: Sequence[tirx.Expr]) -> None:
+    def check_bindings(self, block: SBlock, values: Sequence[PrimExpr]) -> None:
         """Each iteration variable is a loop of its own with the same domain, or has one value."""
         left = dict(self.extents)
         for iter_, value in zip(block.iter_vars, values, strict=True):
@@ -133,7 +134,7 @@ class _Nest:
                 _require(left.pop(value, None) == extent, "a loop does not cover a domain")
         _require(all(extent == 1 for extent in left.values()), "a loop repeats a block")
 
-    def ordered(self, block: s_tir.SBlock) -> tuple[list[tirx.IterVar], list[tirx.IterVar]]:
+    def ordered(self, block: SBlock) -> tuple[list[tirx.IterVar], list[tirx.IterVar]]:
         """Spatial variables in the order they index what is written, then the reduction in its order."""
         kinds = {tirx.IterVar.DataPar: [], tirx.IterVar.CommReduce: []}  # type: ignore[var-annotated]
         for iter_ in block.iter_vars:
@@ -161,7 +162,7 @@ class _Nest:
             )
 
 
-def _is_true(expr: tirx.Expr) -> bool:
+def _is_true(expr: PrimExpr) -> bool:
     return isinstance(expr, tirx.IntImm) and bool(expr.value)
 
 

@@ -15,6 +15,7 @@ from annotated_region.passes.preparation.reads import annotated_variables, reads
 from annotated_region.passes.preparation.tensors import NUMPY_DTYPES
 from annotated_region.targets.claimants import Claimants
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["Editor", "Rewrite"]
 
@@ -67,7 +68,7 @@ class Editor:
     def is_constant(self, expr: relax.Expr) -> bool:
         """Whether `expr` is a constant tensor."""
         origin = self.origin(expr)
-        return isinstance(origin, tvm.ir.GenericConst) and isinstance(origin.value, tvm.runtime.Tensor)
+        return isinstance(origin, Constant) and isinstance(origin.value, tvm.runtime.Tensor)
 
     def constant(self, expr: relax.Expr) -> np.ndarray | None:
         """The constant tensor that `expr` is, or None. Not to be written to: it may share memory."""
@@ -150,7 +151,7 @@ class Editor:
         if isinstance(value, relax.TupleGetItem):
             whole = self.value_of(value.tuple_value)
             value = whole.fields[value.index] if isinstance(whole, relax.Tuple) else None
-        return value if isinstance(value, relax.Var | tvm.ir.GenericConst) else None
+        return value if isinstance(value, relax.Var | Constant) else None
 
     def _count_as_reads_of_the_origin(self, variable: relax.Var) -> None:
         origin = self.origin(variable)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from tvm import relax
-from tvm.relax.expr import _update_type
 
 from annotated_region.passes.preparation.editor import Editor
 from annotated_region.passes.preparation.tensors import constant_of, dtype_of, static_shape
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.types import set_type
 
 __all__ = ["CONVOLUTIONS", "LINEAR_OPS", "Linear", "linear_of"]
 
@@ -83,7 +83,7 @@ class Linear:
             return None
         data = self.view.args[0] if of is None else of
         call = relax.Call(self.view.call.op, [data, constant_of(rounded)], self.view.call.attrs)
-        _update_type(call, self.view.out_type)  # inferring the type of a convolution again takes 3 ms
+        set_type(call, self.view.out_type)  # inferring the type of a convolution again takes 3 ms
         return call
 
 

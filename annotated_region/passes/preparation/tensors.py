@@ -8,6 +8,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from annotated_region.tvm_adapter.nodes import Constant
+
 __all__ = [
     "FLOATS",
     "NUMPY_DTYPES",
@@ -27,7 +29,7 @@ NUMPY_DTYPES = frozenset(
 FLOATS = frozenset(["float16", "bfloat16", "float32", "float64"])
 
 
-def constant_of(array: np.ndarray) -> tvm.ir.GenericConst:
+def constant_of(array: np.ndarray) -> Constant:
     """A Relax constant with the content of `array`, which may be a view of any strides."""
     if array.dtype.name not in NUMPY_DTYPES:
         return relax.const(np.ascontiguousarray(array).reshape(array.shape))

@@ -15,6 +15,7 @@ from annotated_region.testing.dense_graphs.movement import MOVEMENT
 from annotated_region.testing.dense_graphs.products import PRODUCTS
 from annotated_region.testing.dense_graphs.reductions import REDUCTIONS
 from annotated_region.testing.dense_graphs.values import Noise, Value, source
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["OPS", "Evaluation", "UnknownOpError", "bind_extents", "evaluate", "extent_value"]
 
@@ -106,7 +107,7 @@ def _leaf(expr: relax.Expr, scope: Mapping[Any, Any]) -> Any:
         return expr
     if isinstance(expr, relax.ShapeExpr):
         return tuple(extent_value(each, scope) for each in expr.values)
-    if isinstance(expr, tvm.ir.GenericConst):
+    if isinstance(expr, Constant):
         return source(expr.value.numpy())
     if isinstance(expr, tirx.IntImm | tirx.FloatImm):
         return expr.value
@@ -135,7 +136,7 @@ def bind_extents(ty: tvm.ir.Type, argument: Any, scope: dict[Any, Any]) -> None:
             scope.setdefault(extent, int(number))
 
 
-def extent_value(expr: tvm.ir.Expr, scope: Mapping[Any, Any]) -> int:
+def extent_value(expr: relax.Expr, scope: Mapping[Any, Any]) -> int:
     """An extent, where the symbols have the values in `scope`."""
     if isinstance(expr, tirx.IntImm):
         return int(expr)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from annotated_region.testing.recipes.workbench import EXTENTS, Recipe, Workbench, extents_of, rank_of
+from annotated_region.tvm_adapter.nodes import prim_value
 
 __all__ = ["recipes"]
 
@@ -86,7 +87,7 @@ def _one_hot(bench: Workbench) -> relax.Expr | None:
     shape = bench.draw(st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=3))
     indices = bench.tensor(shape, below=depth, dtype="int64")
     axis = bench.draw(st.integers(-1, len(shape)))
-    on, off = (relax.prim_value(value) for value in bench.draw(st.sampled_from(((1.0, 0.0), (0.5, -2.0)))))
+    on, off = (prim_value(value) for value in bench.draw(st.sampled_from(((1.0, 0.0), (0.5, -2.0)))))
     return relax.op.one_hot(indices, on, off, depth, axis)
 
 

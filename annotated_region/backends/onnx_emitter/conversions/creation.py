@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import tvm
-from tvm import tirx
+from tvm import relax, tirx
 
 from annotated_region.backends.onnx_emitter.dialect import require
 from annotated_region.backends.onnx_emitter.emission import Emission, extents_of, literal
@@ -53,7 +52,7 @@ def _arange(emission: Emission, op: OpView) -> str:
     return emission.cast(emission.node("Range", *bounds), dtype)
 
 
-def _bound(value: tvm.ir.Expr) -> tvm.ir.Expr:
+def _bound(value: relax.Expr) -> relax.Expr:
     require(not isinstance(value, tirx.FloatImm), "a symbolic range of fractions")
     return value
 

@@ -1,0 +1,31 @@
+"""Node classes of TVM that the last two releases added or renamed, by the names that the other rooms use."""
+
+from __future__ import annotations
+
+from tvm import s_tir, tirx
+from tvm.ir import GenericConst as Constant
+from tvm.ir import StringImm as TextConstant
+from tvm.ir import TensorLoad
+from tvm.relax import prim_value
+from tvm.relax.dpl import TypePattern
+
+__all__ = [
+    "BufferType",
+    "Constant",
+    "PrimExpr",
+    "SBlock",
+    "SBlockRealize",
+    "TensorLoad",
+    "TextConstant",
+    "TypePattern",
+    "prim_value",
+]
+
+# 0.27 moved these out of tirx, and renamed them.
+SBlock = s_tir.SBlock
+SBlockRealize = s_tir.SBlockRealize
+
+# 0.26 gave one base class to the expressions of all dialects; before it this was tirx.PrimExpr.
+PrimExpr = tirx.Expr
+# 0.26 made the buffer a type of a variable; before it the buffers of a function stood in its buffer map.
+BufferType = tirx.BufferType
