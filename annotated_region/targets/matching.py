@@ -204,13 +204,11 @@ def _depth(pattern: dpl.DFPattern, known: dict[int, int | None] | None = None) -
 
 def _parts(pattern: dpl.DFPattern) -> Sequence[dpl.DFPattern] | None:
     """The patterns inside a pattern; None for a kind that is not known here."""
-    for kinds, parts in _PARTS.items():
-        if isinstance(pattern, kinds):
-            return parts(pattern)
-    return None
+    parts = _PARTS.get(type(pattern))
+    return None if parts is None else parts(pattern)
 
 
-_PARTS: dict[tuple[type, ...], Callable[[Any], Sequence[dpl.DFPattern]]] = {
+_KINDS: dict[tuple[type, ...], Callable[[Any], Sequence[dpl.DFPattern]]] = {
     (dpl.CallPattern,): lambda pattern: [pattern.op, *pattern.args],
     (dpl.TuplePattern, dpl.UnorderedTuplePattern): lambda pattern: list(pattern.fields),
     (dpl.TupleGetItemPattern,): lambda pattern: [pattern.tuple],
@@ -220,6 +218,7 @@ _PARTS: dict[tuple[type, ...], Callable[[Any], Sequence[dpl.DFPattern]]] = {
     (dpl.ExprPattern, dpl.VarPattern, dpl.ConstantPattern, dpl.WildcardPattern): lambda _pattern: [],
     (dpl.GlobalVarPattern, dpl.ExternFuncPattern, dpl.PrimArrPattern): lambda _pattern: [],
 }
+_PARTS = {kind: parts for kinds, parts in _KINDS.items() for kind in kinds}
 
 
 def _root_op(pattern: dpl.DFPattern) -> str | None:

@@ -22,7 +22,7 @@ from annotated_region.testing.dense_graphs.values import UnfitValuesError
 __all__ = ["BUILD_SECONDS", "Kind", "Outcome", "checked", "reseeded"]
 
 BUILD_SECONDS = 10.0
-"""A build takes some ten milliseconds; what takes longer than this on a busy machine does not end."""
+"""A build takes some ten milliseconds of the processor; what takes as much as this does not end."""
 
 RESEEDED = 10**9
 """Between the seeds of the values that a graph is tried with."""
@@ -63,16 +63,18 @@ class _TimeLimitError(BaseException):
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
+    """In seconds of the processor: a process that is stopped, or waits for its turn, does not use them up."""
+
     def stop(_number: int, _frame: Any) -> None:
         raise _TimeLimitError
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def checked(recipe: Recipe, build: Build, seconds: float = BUILD_SECONDS) -> Outcome:
@@ -90,7 +92,7 @@ def checked(recipe: Recipe, build: Build, seconds: float = BUILD_SECONDS) -> Out
         with _limited(seconds):
             answers, left_out = _answers(build(mod, recipe.seed), expected)
     except _TimeLimitError:
-        return Outcome(Kind.HANG, f"the build takes more than {seconds:g} seconds")
+        return Outcome(Kind.HANG, f"the build takes more than {seconds:g} seconds of the processor")
     except UnfitValuesError as error:
         return Outcome(Kind.WRONG, str(error))
     except Exception as error:  # whatever an engine raises is its failure

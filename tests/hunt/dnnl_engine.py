@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ from table_interpreter import InterpretedRegion
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.backends.dnnl import installation
 from annotated_region.backends.dnnl.rewriting.rewriter import verification
 
 __all__ = ["build"]
+
+installation._find = cache(installation._find)  # what is installed stays so while a hunt runs
 
 
 def build(mod: tvm.IRModule) -> PartitionedEngine:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -19,17 +20,21 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from queue import Empty, Queue
+from tempfile import TemporaryFile
 from threading import Thread
-from typing import Any
+from typing import Any, BinaryIO
 
 from checking import Kind
 from engines import TARGETS
 
 from annotated_region.testing.dense_graphs.recipe import Recipe
 
-CHUNK = 500
-SILENCE = 180.0
-"""Seconds without a line behind which a process is taken to hang outside of Python."""
+CHUNK = 2000
+SILENCE = 180
+"""Seconds without a line after which a process hangs outside of Python; none count while it is stopped."""
+
+LAST_WORDS = 4000
+"""How many characters of its errors are kept of a process that died."""
 
 THREADS = (1, 2, 1, 3)
 """With how many threads chunks compute, in turn."""
@@ -58,12 +63,10 @@ class Chunk:
             self.failures.append(told)
         return int(told.get("seed", seed))
 
-    def add(self, kind: Kind, seed: int, status: int) -> None:
+    def add(self, kind: Kind, seed: int, text: str) -> None:
         """Note a graph that the process did not survive."""
         self.note({"became": kind.value}, seed)
-        self.failures.append(
-            {"failed": seed, "kind": kind.value, "text": f"exit status {status}", "recipe": None}
-        )
+        self.failures.append({"failed": seed, "kind": kind.value, "text": text, "recipe": None})
 
 
 def run_chunk(target: str, first: int, count: int) -> Chunk:
@@ -79,17 +82,34 @@ def _run_part(chunk: Chunk, first: int) -> int:
     """Graphs from `first` on until the end, or until the process dies; the next seed."""
     count = chunk.first + chunk.count - first
     command = [sys.executable, str(WORKER), chunk.target, str(first), str(count)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_environment(chunk)
-    ) as process:
+    with (
+        TemporaryFile() as errors,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=_environment(chunk)
+        ) as process,
+    ):
         seed, is_silent = _followed(chunk, process, first)
         if is_silent:
-            process.kill()
+            _end(process)
         status = process.wait()
-    if status == 0:
-        return chunk.first + chunk.count
-    chunk.add(Kind.HANG if is_silent else Kind.CRASH, seed, status)
+        if status == 0:
+            return chunk.first + chunk.count
+        text = f"exit status {status}\n{_last_words(errors)}"
+    chunk.add(Kind.HANG if is_silent else Kind.CRASH, seed, text)
     return seed + 1
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a process that is silent, behind the stacks of its threads."""
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(1)
+    process.kill()
+
+
+def _last_words(errors: BinaryIO) -> str:
+    size = errors.seek(0, os.SEEK_END)
+    errors.seek(max(0, size - LAST_WORDS))
+    return errors.read().decode(errors="replace")
 
 
 def _followed(chunk: Chunk, process: subprocess.Popen[str], seed: int) -> tuple[int, bool]:
@@ -97,13 +117,24 @@ def _followed(chunk: Chunk, process: subprocess.Popen[str], seed: int) -> tuple[
     lines: Queue[str | None] = Queue()
     reader = Thread(target=_pump, args=(process, lines), daemon=True)
     reader.start()
-    try:
-        while (line := lines.get(timeout=SILENCE)) is not None:
-            seed = chunk.note(json.loads(line), seed)
-    except Empty:
-        return seed, True
-    reader.join()
-    return seed, False
+    silence = 0
+    while silence < SILENCE:
+        try:
+            line = lines.get(timeout=1)
+        except Empty:
+            silence += not _is_stopped(process.pid)
+            continue
+        if line is None:
+            reader.join()
+            return seed, False
+        seed, silence = chunk.note(json.loads(line), seed), 0
+    return seed, True
+
+
+def _is_stopped(process: int) -> bool:
+    """Whether a process waits for SIGCONT; if this one has to as well, a second passes for it at most."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2]
+    return fields.split()[0] == "T"
 
 
 def _environment(chunk: Chunk) -> dict[str, str]:

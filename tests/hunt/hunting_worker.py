@@ -6,7 +6,9 @@ process did not survive.
 
 from __future__ import annotations
 
+import faulthandler
 import json
+import signal
 import sys
 
 from checking import Kind, checked, reseeded
@@ -32,6 +34,8 @@ def smallest(recipe: Recipe, build: Build, kind: Kind) -> Recipe:
 
 def main(target: str, first: int, count: int, shrinks: bool) -> None:
     """Check graphs, shrink what fails if `shrinks`."""
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1)  # whoever reads asks for the stacks of a process that is silent
     build = build_of(target)
     for seed in range(first, first + count):
         _say({"seed": seed})

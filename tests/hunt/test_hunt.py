@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import time
+import os
+import signal
+import subprocess
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -147,7 +149,7 @@ def test_memory_that_nobody_wrote_to_is_an_error():
 def test_a_build_that_does_not_end_is_a_hang():
     def build(_mod, _seed):
         while True:
-            time.sleep(0.01)
+            pass
 
     assert checked(SUM, build, 0.2).kind is Kind.HANG
 
@@ -197,7 +199,9 @@ def test_shrinking_leaves_what_fails():
 
 
 DYING = """
-import json, os, sys
+import faulthandler, json, os, signal, sys
+faulthandler.enable()
+faulthandler.register(signal.SIGUSR1)
 first, count = int(sys.argv[2]), int(sys.argv[3])
 for seed in range(first, first + count):
     print(json.dumps({"seed": seed}), flush=True)
@@ -213,6 +217,8 @@ def test_a_graph_that_ends_the_process_is_named_and_the_others_go_on(tmp_path, m
     monkeypatch.setattr(hunt, "WORKER", worker)
     chunk = hunt.run_chunk("dnnl", 0, 10)
     assert [(f["failed"], f["kind"]) for f in chunk.failures] == [(3, "crash")]
+    assert "exit status -6" in chunk.failures[0]["text"]
+    assert "Fatal Python error: Aborted" in chunk.failures[0]["text"]
     assert Counter(chunk.counts) == Counter({"right": 9, "crash": 1})
 
 
@@ -220,15 +226,26 @@ def test_a_silent_process_is_a_hang(tmp_path, monkeypatch):
     worker = tmp_path / "worker.py"
     worker.write_text(DYING.replace("os.abort()", "__import__('time').sleep(1000)"))
     monkeypatch.setattr(hunt, "WORKER", worker)
-    monkeypatch.setattr(hunt, "SILENCE", 1.0)
+    monkeypatch.setattr(hunt, "SILENCE", 3)
     chunk = hunt.run_chunk("dnnl", 2, 3)
     assert [(f["failed"], f["kind"]) for f in chunk.failures] == [(3, "hang")]
+    assert f'File "{worker}", line 9' in chunk.failures[0]["text"], "the stack of the sleeper"
+
+
+def test_a_process_that_is_stopped_is_not_silent():
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        assert not hunt._is_stopped(process.pid)
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        assert hunt._is_stopped(process.pid)
+        process.kill()
 
 
 def test_a_hunt_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
     worker, state = tmp_path / "worker.py", tmp_path / "state"
     worker.write_text(DYING.replace("os.abort()", "pass"))
     monkeypatch.setattr(hunt, "WORKER", worker)
+    monkeypatch.setattr(hunt, "CHUNK", 500)
     first = hunt.summary(hunt.hunted("dnnl", 0, 600, 2, state))
     monkeypatch.setattr(hunt, "run_chunk", None)
     assert hunt.summary(hunt.hunted("dnnl", 0, 600, 2, state)) == first
@@ -280,7 +297,7 @@ def test_a_quotient_of_rounded_numbers_on_an_edge_is_refused():
     nodes = (recipe.nodes[0], three, third, again, replace(recipe.nodes[1], operands=(3,)))
     inexact = replace(recipe, nodes=nodes, results=(4,))
     with pytest.raises(UnfitValuesError):
-        expectations(module_of(inexact), inexact)
+        expectations(module_of(inexact), inexact, draws=8)
 
 
 def test_values_on_an_edge_are_refused_unless_they_are_exact():
@@ -294,7 +311,7 @@ def test_values_on_an_edge_are_refused_unless_they_are_exact():
     )
     inexact = Recipe(nodes, (4,))
     with pytest.raises(UnfitValuesError):
-        expectations(module_of(inexact), inexact)
+        expectations(module_of(inexact), inexact, draws=8)
     exact = replace(inexact, nodes=(replace(nodes[0], attrs={"kind": "whole", "key": 0}), *nodes[1:]))
     (expected,) = expectations(module_of(exact), exact)
     assert expected.values[0][0].clean.all()

@@ -15,8 +15,11 @@ from annotated_region.testing.dense_graphs.values import Value
 
 __all__ = ["Difference", "Expectation", "expectations"]
 
-FEW, MANY = 2, 48
-"""How often errors are drawn at first, and before a difference counts: none of them may turn a decision."""
+FEW, MANY = 1, 48
+"""How often errors are drawn at first, and before a difference counts: none of them may turn a decision.
+
+More draws can only allow more, so that what agrees after the first needs no others.
+"""
 
 FACTOR = 8.0
 """How much more than the largest error that was drawn an engine may be wrong by."""
@@ -68,8 +71,8 @@ class Expectation:
         return None
 
 
-def expectations(mod: tvm.IRModule, recipe: Recipe) -> list[Expectation]:
-    """What each call of a graph has to give.
+def expectations(mod: tvm.IRModule, recipe: Recipe, draws: int = FEW) -> list[Expectation]:
+    """What each call of a graph has to give, with errors drawn a few times.
 
     Raises
     ------
@@ -79,7 +82,7 @@ def expectations(mod: tvm.IRModule, recipe: Recipe) -> list[Expectation]:
     found = []
     for call in range(len(recipe.calls)):
         inputs = input_values(recipe, call)
-        values = [evaluate(mod, "main", inputs, seed) for seed in range(FEW)]
+        values = [evaluate(mod, "main", inputs, seed) for seed in range(draws)]
         found.append(Expectation(mod, inputs, values))
     return found
 
