@@ -1,5 +1,6 @@
 """The facade: everything a user needs, as ``import annotated_region as ar``."""
 
+from annotated_region import _loading as _loading  # before all else, because loading takes its time
 from annotated_region import backends, passes
 from annotated_region._version import __version__
 from annotated_region.compilation.executable import LinkedExecutable

@@ -6,16 +6,14 @@ import signal
 import sys
 
 from annotated_region.command_line.run import main
-from annotated_region.importing.isolation import start_server_here
 
 __all__ = ["main", "program"]
 
 
 def program() -> int:
     """Run the program in a process that begins with it."""
-    # TVM is loaded and nothing has run yet: the cheapest moment for the process that reads models.
     try:
-        return main(before=start_server_here)
+        return main(in_child=True)
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done, and Python would complain while it ends
 

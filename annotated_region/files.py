@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["whole_file", "write_whole"]
+__all__ = ["sweep_unfinished", "whole_file", "write_whole"]
+
+_PREFIX = ".unfinished-"
 
 
 @contextmanager
@@ -31,7 +34,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         yield file
         return
     try:
-        folder = tempfile.TemporaryDirectory(prefix=".unfinished-", dir=file.parent)
+        folder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", dir=file.parent)
     except OSError as error:  # it would name a path that nobody has asked for
         raise type(error)(error.errno, error.strerror, str(path)) from error
     with folder:
@@ -44,3 +47,9 @@ def write_whole(path: str | Path, text: str) -> None:
     """Write a text in UTF-8, what that cannot say as escapes; errors are those of `whole_file`."""
     with whole_file(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def sweep_unfinished(path: str | Path, process: int) -> None:
+    """Remove what a process that was killed has left beside the file that it was writing."""
+    for folder in Path(path).resolve().parent.glob(f"{_PREFIX}{process}-*"):
+        shutil.rmtree(folder, ignore_errors=True)

@@ -8,6 +8,7 @@ import multiprocessing
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from rich.table import Table
 from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.models import read_model
 from annotated_region.command_line.options import add_limits_argument, complete_files, count, path
+from annotated_region.errors import ModelError
 from annotated_region.extraction import FusedFunction, extract_hashed_functions
 from annotated_region.files import write_whole
 from annotated_region.importing.limits import Limits
@@ -56,7 +58,12 @@ def _run(options: argparse.Namespace) -> int:
     names = _names(options.models)
     models = [(name, partial(load, path, options.prepare, options.limits)) for name, path in names.items()]
     with _executor(options.jobs) as executor:
-        found = extract_hashed_functions(models, executor=executor, progress=sys.stderr.isatty())
+        try:
+            found = extract_hashed_functions(models, executor=executor, progress=sys.stderr.isatty())
+        except BrokenProcessPool as error:
+            raise ModelError(
+                "one of the models crashed its process; without --jobs you learn which"
+            ) from error
     statistics = statistics_of(found, list(names))
     if options.output is not None:
         write_whole(options.output, json.dumps(statistics, indent=2) + "\n")

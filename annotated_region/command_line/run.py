@@ -4,7 +4,7 @@
 exit code   meaning
 ==========  ====================================================================
 0           done
-1           the input, a target or this machine does not allow it; the message says why
+1           the input, a target or this machine does not allow it, or crashed; the message says why
 2           the arguments make no sense
 130         interrupted
 ==========  ====================================================================
@@ -16,8 +16,9 @@ import argparse
 import errno
 import io
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import shtab
@@ -25,14 +26,17 @@ import shtab
 from annotated_region._version import __version__
 from annotated_region.command_line import bench, draw, explain, extract, partition
 from annotated_region.command_line.command import Command
-from annotated_region.command_line.surroundings import require_sane_threads
+from annotated_region.command_line.supervision import INTERRUPTED, ended_in_child
 from annotated_region.errors import AnnotatedRegionError
+from annotated_region.files import sweep_unfinished
+from annotated_region.importing.isolation import start_server_here
 from annotated_region.printable import printable
+from annotated_region.surroundings import require_sane_threads
 
 __all__ = ["COMMANDS", "main"]
 
 PROGRAM = "annotated-region"
-INTERRUPTED = 130
+_SHOWN = 3
 COMPLETION = "--print-completion bash > ~/.local/share/bash-completion/completions/annotated-region"
 COMMANDS: tuple[Command, ...] = (
     partition.COMMAND,
@@ -43,15 +47,16 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 
-def main(arguments: Sequence[str] | None = None, before: Callable[[], object] = lambda: None) -> int:
+def main(arguments: Sequence[str] | None = None, *, in_child: bool = False) -> int:
     """Run the program.
 
     Parameters
     ----------
     arguments
         The words behind the program's name; by default those of this process.
-    before
-        What comes before the command; its errors are told like those of the command.
+    in_child
+        Whether the command runs in a child of this process, where a crash is an error line. For processes in
+        which TVM is loaded and nothing has run yet.
 
     Returns
     -------
@@ -59,8 +64,24 @@ def main(arguments: Sequence[str] | None = None, before: Callable[[], object] = 
     """
     _open_streams()
     options = _parser().parse_args(arguments)
+    if not in_child:
+        return _ended(options)
+
+    def work() -> int:
+        return _ended(options, with_server=True)
+
+    def crashed(process: int, number: int) -> int:
+        return _crashed(options, process, signal.Signals(number))
+
+    return ended_in_child(work, crashed, backtrace=options.traceback)
+
+
+def _ended(options: argparse.Namespace, with_server: bool = False) -> int:
+    """The exit code of a command; its errors are told."""
     try:
-        before()
+        if with_server:
+            # TVM is loaded and nothing has run yet: the cheapest moment for the process that reads models.
+            start_server_here()
         require_sane_threads()
         code: int = options.run(options)
         sys.stdout.flush()
@@ -73,6 +94,22 @@ def main(arguments: Sequence[str] | None = None, before: Callable[[], object] = 
     except Exception as error:
         return _failed(_message(error), options)
     return code
+
+
+def _crashed(options: argparse.Namespace, process: int, ending: signal.Signals) -> int:
+    """Tell that a signal ended the process of a command, and clear away what that left."""
+    if getattr(options, "output", None):
+        sweep_unfinished(options.output, process)
+    models = getattr(options, "models", None) or [options.model]
+    others = f" and {len(models) - _SHOWN} others" if len(models) > _SHOWN else ""
+    what = f"{', '.join(models[:_SHOWN])}{others}"
+    why = (
+        "the kernel killed it, as it does when there is no memory left"
+        if ending == signal.SIGKILL
+        else "TVM, a target's library, or the model when it ran, did what no process survives"
+    )
+    _tell(f"the process that worked on {what} ended with {ending.name}: {why}")
+    return 1
 
 
 def _open_streams() -> None:
@@ -114,8 +151,12 @@ def _message(error: Exception) -> str:
 def _failed(message: str, options: argparse.Namespace) -> int:
     if options.traceback:
         raise  # noqa: PLE0704 - called where an exception is handled
-    print(f"{PROGRAM}: error: {printable(message)}", file=sys.stderr)
+    _tell(message)
     return 1
+
+
+def _tell(message: str) -> None:
+    print(f"{PROGRAM}: error: {printable(message)}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,9 +1,9 @@
 """Imports a model in a process of its own, with limits, and takes the module back as data.
 
-    this process ---- job, file, pipe ---> server (TVM loaded, no model seen)
-         ^                                    | fork
-         |                                    v
-         +------ module as bytes, pipe -- child (confined, one model, then it ends)
+    this process ---- job, file, pipe, memory ---> server (TVM loaded, no model seen)
+         ^                                            | fork
+         |                                            v
+         +------ text by pipe, weights in memory -- child (confined, one model, then it ends)
 
 Loading TVM takes more than a second, so one process loads it and forks a child for each model, in
 milliseconds. It starts with the first model that is imported, or, where a program has just begun and
@@ -38,6 +38,7 @@ from annotated_region.errors import ModelError
 from annotated_region.importing.limits import Limits
 from annotated_region.importing.reading import DEFECT, OUT_OF_MEMORY, module_of
 from annotated_region.importing.server import KILL, LARGEST_JOB, READY, forked_server
+from annotated_region.importing.shared_memory import made
 
 __all__ = ["Job", "import_isolated", "start_server_here"]
 
@@ -79,10 +80,18 @@ def import_isolated(job: Job, file: int, limits: Limits) -> tvm.IRModule:
     ModelError
         The file holds no such module, or the child crashed or came upon a limit.
     """
+    weights = made(limits.file)
+    try:
+        return module_of(_answered(job, file, weights, limits), weights, job.name)
+    finally:
+        os.close(weights)
+
+
+def _answered(job: Job, file: int, weights: int, limits: Limits) -> bytearray:
     with _Server.lock:
         server = _Server.current()
         try:
-            answered = server.run(job, file, limits)
+            return server.run(job, file, weights, limits)
         except ModelError:
             raise
         except ConnectionError as error:
@@ -92,7 +101,6 @@ def import_isolated(job: Job, file: int, limits: Limits) -> tvm.IRModule:
             # Whatever interrupted it: a child that nobody waits for shall not go on.
             server.stop()
             raise
-    return module_of(answered, job.name)
 
 
 def start_server_here() -> None:
@@ -166,7 +174,7 @@ class _Server:
         if _Server.instance is self:
             _Server.instance = None
 
-    def run(self, job: Job, file: int, limits: Limits) -> bytearray:
+    def run(self, job: Job, file: int, weights: int, limits: Limits) -> bytearray:
         """What the child of a job answers."""
         end = time.monotonic() + limits.time
         message = json.dumps({"limits": asdict(limits), **asdict(job)}).encode()
@@ -177,7 +185,7 @@ class _Server:
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PART)
         try:
             try:
-                socket.send_fds(self.connection, [message], [file, others])
+                socket.send_fds(self.connection, [message], [file, others, weights])
             finally:
                 os.close(others)
             problem = _receive(pipe, answered, end, limits)

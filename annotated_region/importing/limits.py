@@ -13,7 +13,7 @@ from typing import Any
 
 from annotated_region.errors import ModelError
 
-__all__ = ["Limits"]
+__all__ = ["Limits", "die_with_parent"]
 
 _GIGABYTE = 2**30
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -75,7 +75,7 @@ class Limits:
 
         It cannot grow beyond `memory`, write into files, dump its memory, gain rights, or outlive its parent.
         """
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        die_with_parent()
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         seconds = math.ceil(self.time) * (os.cpu_count() or 1) + 1
         for kind, wanted in (
@@ -89,6 +89,11 @@ class Limits:
             _, hard = resource.getrlimit(kind)
             most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
             resource.setrlimit(kind, (most, most))
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the one that forked it ends, however that ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _address_space() -> int:

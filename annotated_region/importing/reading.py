@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tvm
@@ -36,23 +36,19 @@ READERS: dict[str, Callable[[bytes, str, str, Mapping[str, Any]], tvm.IRModule]]
 }
 
 
-def answer(
-    kind: str, name: str, folder: str, options: Mapping[str, Any], file: int
-) -> Iterator[bytes | memoryview]:
+def answer(kind: str, name: str, folder: str, options: Mapping[str, Any], file: int, weights: int) -> bytes:
     """What a child sends back: a byte that says what follows, then a module or why there is none."""
     try:
         with os.fdopen(file, "rb") as opened:
             content = opened.read()
         mod = READERS[kind](content, name, folder, options)
         require_harmless(mod, name)
+        return _MODULE + packed(mod, weights, name)
     except ModelError as error:
-        yield _REFUSED + str(error).encode("utf-8", "backslashreplace")
-        return
-    yield _MODULE
-    yield from packed(mod)
+        return _REFUSED + str(error).encode("utf-8", "backslashreplace")
 
 
-def module_of(answered: bytearray, name: str) -> tvm.IRModule:
+def module_of(answered: bytearray, weights: int, name: str) -> tvm.IRModule:
     """The module that a child answered with.
 
     Raises
@@ -60,9 +56,9 @@ def module_of(answered: bytearray, name: str) -> tvm.IRModule:
     ModelError
         It answered why there is none, or with a module that may do more than compute.
     """
-    kind, content = bytes(answered[:1]), memoryview(answered)[1:]
+    kind, content = bytes(answered[:1]), bytes(answered[1:])
     if kind == _REFUSED:
-        raise ModelError(bytes(content).decode("utf-8"))
-    mod = unpacked(content)
+        raise ModelError(content.decode("utf-8"))
+    mod = unpacked(content, weights)
     require_harmless(mod, name)
     return mod

@@ -1,8 +1,9 @@
 """The process that imports models for another one: it loads TVM, and forks a confined child for each model.
 
-It talks over one socket of whole messages. A job comes as JSON, with descriptors of the model's file and of
-the pipe for the result; the answer is the child's wait status. ``kill`` ends the child early, a closed
-socket ends everything. The server itself opens no model, so nothing in one can reach the next.
+It talks over one socket of whole messages. A job comes as JSON, with descriptors of the model's file, of the
+pipe for the result and of the file in memory for weights; the answer is the child's wait status. ``kill``
+ends the child early, a closed socket ends everything. The server itself opens no model, so nothing in one
+can reach the next.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ __all__ = ["KILL", "LARGEST_JOB", "READY", "forked_server", "load", "serve"]
 
 KILL, READY = b"kill", b"ready"
 LARGEST_JOB = 2**17
+_DESCRIPTORS = 3
 
 
 def load() -> None:
@@ -38,10 +40,10 @@ def serve(descriptor: int) -> None:
     with socket.socket(fileno=descriptor) as connection:
         connection.send(READY)
         while True:
-            message, descriptors, *_ = socket.recv_fds(connection, LARGEST_JOB, 2)
+            message, descriptors, *_ = socket.recv_fds(connection, LARGEST_JOB, _DESCRIPTORS)
             if not message:
                 return
-            if len(descriptors) == 2:
+            if len(descriptors) == _DESCRIPTORS:
                 connection.send(json.dumps(_status_of(json.loads(message), descriptors, connection)).encode())
 
 
@@ -69,11 +71,10 @@ def _forget_files(keep: int) -> None:
 
 def _status_of(job: dict[str, Any], descriptors: list[int], connection: socket.socket) -> int:
     """Run a job in a child, and give the status that it ended with."""
-    file, pipe = descriptors
     child = os.fork()
     if child == 0:
         connection.close()
-        _child(job, file, pipe)
+        _child(job, *descriptors)
     for descriptor in descriptors:
         os.close(descriptor)
     end = os.pidfd_open(child)
@@ -97,7 +98,7 @@ def _kill(child: int) -> None:
             kill(child, signal.SIGKILL)
 
 
-def _child(job: dict[str, Any], file: int, pipe: int) -> None:
+def _child(job: dict[str, Any], file: int, pipe: int, weights: int) -> None:
     status = 1
     try:
         os.setsid()
@@ -105,8 +106,7 @@ def _child(job: dict[str, Any], file: int, pipe: int) -> None:
         sys.dont_write_bytecode = True
         gc.disable()
         Limits(**job.pop("limits")).confine()
-        for part in answer(file=file, **job):
-            _send(pipe, part)
+        _send(pipe, answer(file=file, weights=weights, **job))
         status = 0
     except MemoryError:
         status = OUT_OF_MEMORY

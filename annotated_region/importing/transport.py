@@ -1,13 +1,9 @@
-"""A module as bytes, to send it from one process to another: JSON, and the weights behind it as they are.
+"""A module as bytes, to send it from one process to another: JSON, and the weights beside it as they are.
 
 TVM's own form holds weights as text (ResNet-50: 138 MB, 2.9 s to write and 2.7 s to read). So tensor
-constants leave the module first: each is replaced by a free variable of its type, and its bytes follow the
-text.
-
-    offset     what
-    0          number of bytes of the JSON text, 8 bytes, little endian
-    8          JSON of [module, variables], by `tvm.ir.save_json`
-    aligned    the bytes of each variable's tensor in turn, each aligned to 64 bytes
+constants leave the module first: each is replaced by a free variable of its type, and its bytes go to a file
+in memory, one behind the other, each aligned to 64 bytes. The text is JSON of [module, variables]; types and
+order of the variables say where which tensor lies. The module that is read uses the weights where they are.
 
 Nothing is executed when such bytes are read.
 """
@@ -15,14 +11,16 @@ Nothing is executed when such bytes are read.
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import tvm
 from tvm import relax
+from tvm_ffi import serialization
 
+from annotated_region.errors import ModelError
 from annotated_region.functions.rewriting import FunctionRewriter, rebind, replace_operands
+from annotated_region.importing import shared_memory
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["packed", "unpacked"]
@@ -30,11 +28,16 @@ __all__ = ["packed", "unpacked"]
 _ALIGNMENT = 64
 # Smaller ones cost less inside of the text.
 _SMALLEST = 1024
-_HEAD = struct.Struct("<Q")
 
 
-def packed(mod: tvm.IRModule) -> Iterator[bytes | memoryview]:
-    """The parts of a module; joined, they are what `unpacked` takes."""
+def packed(mod: tvm.IRModule, weights: int, name: str) -> bytes:
+    """The text of a module called `name`, whose weights go to a file in memory.
+
+    Raises
+    ------
+    ModelError
+        The file has no room for them.
+    """
     constants: dict[Constant, relax.Var] = {}
 
     def variable_of(expr: relax.Expr) -> relax.Expr:
@@ -45,30 +48,47 @@ def packed(mod: tvm.IRModule) -> Iterator[bytes | memoryview]:
         return constants[expr]
 
     light = _rebuilt(mod, variable_of)
-    text = tvm.ir.save_json([light, list(constants.values())]).encode()
-    yield _HEAD.pack(len(text)) + text
-    position = _HEAD.size + len(text)
-    for constant in constants:
-        array = np.ascontiguousarray(constant.value.numpy())
-        yield bytes(-position % _ALIGNMENT)
-        yield array.reshape(-1).view(np.uint8).data
-        position += -position % _ALIGNMENT + array.nbytes
+    variables = list(constants.values())
+    positions, end = _positions(variables)
+    room = shared_memory.room_in(weights)
+    if end > room:
+        raise ModelError(
+            f"{name} cannot be imported: the module has more than {room} bytes, "
+            "the limit of file; see --limits"
+        )
+    for position, constant in zip(positions, constants, strict=True):
+        array = np.ascontiguousarray(np.from_dlpack(constant.value))
+        shared_memory.write(weights, position, array.reshape(-1).view(np.uint8).data)
+    # TVM's save_json and load_json do the same, and look for modules of older versions besides.
+    text: str = serialization.to_json_graph_str([light, variables])
+    return text.encode()
 
 
-def unpacked(content: bytes | bytearray | memoryview) -> tvm.IRModule:
-    """The module that `packed` made these bytes of."""
-    (length,) = _HEAD.unpack_from(content)
-    position = _HEAD.size + length
-    light, variables = tvm.ir.load_json(bytes(content[_HEAD.size : position]).decode())
+def unpacked(text: bytes, weights: int) -> tvm.IRModule:
+    """The module that `packed` made this text of, with the weights that it put into the file."""
+    light, variables = serialization.from_json_graph_str(text.decode())
+    positions, end = _positions(variables)
+    memory = shared_memory.sealed(weights, end)
     constants = {}
-    for variable in variables:
-        position += -position % _ALIGNMENT
-        shape = [int(extent) for extent in variable.ty.shape.values]
-        dtype = np.dtype(str(variable.ty.dtype))
-        array = np.frombuffer(content, dtype, math.prod(shape), position).reshape(shape)
-        constants[variable] = relax.const(array, str(dtype))
-        position += array.nbytes
+    for position, variable in zip(positions, variables, strict=True):
+        shape = _shape(variable)
+        array = np.frombuffer(memory, str(variable.ty.dtype), math.prod(shape), position).reshape(shape)
+        constants[variable] = relax.const(tvm.runtime.from_dlpack(array), str(variable.ty.dtype))
     return _rebuilt(light, lambda expr: constants.get(expr, expr))
+
+
+def _positions(variables: Sequence[relax.Var]) -> tuple[list[int], int]:
+    """Where the bytes of each begin, and where the last ones end."""
+    positions, end = [], 0
+    for variable in variables:
+        end += -end % _ALIGNMENT
+        positions.append(end)
+        end += math.prod(_shape(variable)) * np.dtype(str(variable.ty.dtype)).itemsize
+    return positions, end
+
+
+def _shape(variable: relax.Var) -> list[int]:
+    return [int(extent) for extent in variable.ty.shape.values]
 
 
 def _can_leave(constant: Constant) -> bool:

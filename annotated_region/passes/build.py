@@ -17,6 +17,7 @@ from annotated_region.passes.partition_graph import partitioned
 from annotated_region.passes.pipeline import placement_passes
 from annotated_region.passes.region_pass import Placement
 from annotated_region.regions.region_set import AnnotatedRegionSet
+from annotated_region.surroundings import require_sane_threads
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import set_type
 
@@ -54,7 +55,8 @@ def build(
     Raises
     ------
     BackendUnavailableError
-        A target of the module cannot be built for on this machine; the message says what to install.
+        A target of the module cannot be built for on this machine, or the environment asks TVM for more
+        threads than any machine has; the message says what to do.
     UnknownTargetError
         An external function, or an entry of `options`, is for a target that nobody registered.
     InvalidModuleError
@@ -69,6 +71,7 @@ def build(
     >>> executable = ar.build(partitioned)                          # doctest: +SKIP
     >>> machine = relax.VirtualMachine(executable, tvm.cpu())       # doctest: +SKIP
     """
+    require_sane_threads()
     refused: dict[str, set[str]] = {}
     while True:
         try:

@@ -18,6 +18,7 @@ from annotated_region.passes.resolve_conflicts import ResolveConflicts
 from annotated_region.policies.policy import Policy, Priority
 from annotated_region.reports.record import recording
 from annotated_region.reports.report import Report
+from annotated_region.surroundings import require_sane_threads
 from annotated_region.targets.backend import backend_of
 
 __all__ = ["explain", "partition", "placement_passes"]
@@ -83,6 +84,8 @@ def partition(
         The module is not well formed.
     RuleError
         A rule of a target failed.
+    BackendUnavailableError
+        The environment asks TVM for more threads than any machine has, which crashes it.
 
     Examples
     --------
@@ -112,6 +115,7 @@ def explain(
 def _place(
     mod: tvm.IRModule, targets: Sequence[str], passes: Sequence[RegionPass], prepare: bool
 ) -> Placement:
+    require_sane_threads()
     require_well_formed(mod)
     require_shallow(mod)
     if prepare:

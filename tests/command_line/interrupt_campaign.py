@@ -2,7 +2,7 @@
 
     python tests/command_line/interrupt_campaign.py --moments 100 --longest 8 --seed 0
 
-Moments count from where the program has been imported: before that, Python itself ends by the signal.
+Moments count from where the package begins to load: before that, Python itself ends by the signal.
 """
 
 from __future__ import annotations
@@ -20,32 +20,39 @@ from pathlib import Path
 
 from command_line_kit import small_model
 
-__all__ = ["interrupted_run"]
+__all__ = ["interrupted_run", "wait_until_mapped"]
 
-PROGRAM = """
-import sys
-from annotated_region.__main__ import program
-print("ready", file=sys.stderr, flush=True)
-sys.exit(program())
-"""
+LOADING = "libtvm"  # what is mapped into the process while the package loads, and before it has loaded
 KINDS = (("-o", "x.so"), ("-o", "x.py"))
 
 
-def interrupted_run(model: Path, folder: Path, moment: float, kind: tuple[str, ...] = KINDS[0]) -> str:
+def interrupted_run(
+    model: Path,
+    folder: Path,
+    moment: float,
+    kind: tuple[str, ...] = KINDS[0],
+    wholly: bool = False,
+) -> str:
     """``interrupted`` or ``done``: how a partition ends that is interrupted `moment` seconds after its start.
 
-    Anything else, be it another status, a message, or a file half written, fails an assertion.
+    Anything else, be it another status, a message, or a file half written, fails an assertion. The signal
+    goes to the program, or `wholly` to all its processes at once, as a terminal sends it.
     """
     folder.mkdir()
-    command = [sys.executable, "-c", PROGRAM, "partition", str(model), "--targets", "dnnl", *kind]
+    command = [sys.executable, "-m", "annotated_region", "partition", str(model), "--targets", "dnnl", *kind]
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
     with subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
-        assert process.stderr is not None
-        assert process.stderr.readline() == "ready\n"
+        wait_until_mapped(process.pid, LOADING)
         time.sleep(moment)
-        process.send_signal(signal.SIGINT)
+        (os.killpg if wholly else os.kill)(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=300)
     assert process.returncode in (0, 130), (process.returncode, errors)
     assert errors == "", errors
@@ -53,6 +60,12 @@ def interrupted_run(model: Path, folder: Path, moment: float, kind: tuple[str, .
     left = sorted(path.name for path in folder.iterdir() if path.name != "cache")
     assert left == expected or left == [kind[1]], left  # it may be interrupted behind the last write
     return "interrupted" if process.returncode else "done"
+
+
+def wait_until_mapped(process: int, name: str) -> None:
+    """Wait until a process has loaded a library with this in its name."""
+    while name not in Path(f"/proc/{process}/maps").read_text(encoding="utf-8"):
+        time.sleep(0.002)
 
 
 def main() -> int:
@@ -68,7 +81,8 @@ def main() -> int:
         model = small_model(Path(name))
         for number in range(options.moments):
             moment, kind = chance.uniform(0.0, options.longest), chance.choice(KINDS)
-            ends[interrupted_run(model, Path(name, str(number)), moment, kind)] += 1
+            wholly = chance.random() < 0.5
+            ends[interrupted_run(model, Path(name, str(number)), moment, kind, wholly)] += 1
     print(f"{options.moments} moments: {dict(ends)}")
     return 0
 

@@ -6,8 +6,11 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +23,9 @@ from interrupt_campaign import interrupted_run
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.command_line import bench
+from annotated_region._loading import is_program
+from annotated_region.command_line import bench, extract
+from annotated_region.command_line.supervision import ended_in_child
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
 BUG = "this should not happen"
@@ -262,8 +267,143 @@ def test_an_interrupt_inside_a_pass_or_a_visitor_stays_one():
         relax.analysis.post_order_visit(mod["main"], interrupt)
 
 
+@pytest.mark.parametrize("wholly", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_an_interrupt_at_any_moment_ends_with_130_and_leaves_nothing(tmp_path, seed):
+def test_an_interrupt_at_any_moment_ends_with_130_and_leaves_nothing(tmp_path, seed, wholly):
     """With more moments: ``python tests/command_line/interrupt_campaign.py``."""
-    moment = random.Random(seed).uniform(0.0, 2.0)
-    assert interrupted_run(small_model(tmp_path), tmp_path / "out", moment) in ("interrupted", "done")
+    moment = random.Random(f"{seed} {wholly}").uniform(0.0, 4.0)
+    ending = interrupted_run(small_model(tmp_path), tmp_path / "out", moment, wholly=wholly)
+    assert ending in ("interrupted", "done")
+
+
+def test_an_interrupt_while_the_package_loads_says_nothing(tmp_path):
+    assert interrupted_run(small_model(tmp_path), tmp_path / "out", 0.0) == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "expected"),
+    [
+        (["python", "/usr/bin/annotated-region", "explain"], "/usr/bin/annotated-region", True),
+        (["python", "-m", "annotated_region", "explain"], "-m", True),
+        (["python", "-m", "pytest", "-m", "annotated_region"], "-m", False),
+        (["python", "server.py"], "server.py", False),
+        (["python", "-c", "import annotated_region"], "-c", False),
+        (["python"], "", False),
+    ],
+)
+def test_only_the_program_changes_what_an_interrupt_does(words, name, expected):
+    assert is_program(words, name) is expected
+
+
+# -- crashes -------------------------------------------------------------------------------------------------
+
+
+def supervised(work, before=lambda: None):
+    """How some work ends that the program hands to its child: exit code or signal, and what it says."""
+    reader, writer = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.dup2(writer, 2)
+        before()
+        os._exit(ended_in_child(work, lambda _child, number: os.write(2, str(number).encode()) and 7))
+    os.close(writer)
+    with os.fdopen(reader) as errors:
+        said = errors.read()
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), said
+
+
+@pytest.mark.parametrize("ending", [signal.SIGSEGV, signal.SIGFPE, signal.SIGKILL, signal.SIGABRT])
+def test_what_ends_the_child_is_told(ending):
+    assert supervised(lambda: os.kill(os.getpid(), ending)) == (7, str(int(ending)))
+
+
+def test_the_exit_code_is_that_of_the_child():
+    assert supervised(lambda: 5) == (5, "")
+
+
+def test_signals_that_end_programs_end_both():
+    def work():
+        os.kill(os.getppid(), signal.SIGTERM)
+        time.sleep(60)
+
+    assert supervised(work) == (-signal.SIGTERM, "")
+
+
+def test_what_the_caller_ignores_stays_ignored():
+    def work():
+        os.kill(os.getppid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)
+        return 5
+
+    assert supervised(work, lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) == (5, "")
+
+
+def test_a_second_interrupt_kills_what_does_not_hear_the_first():
+    def work():
+        for _ in range(3):
+            try:
+                os.kill(os.getppid(), signal.SIGINT)
+                time.sleep(60 if _ == 2 else 1.5)
+            except KeyboardInterrupt:
+                time.sleep(1.5)
+        return 5
+
+    assert supervised(work) == (130, "")
+
+
+# The inputs of `bench` are fractions between 0 and 1, which are 0 as integers.
+DIVISION = """\
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((4,), "int64"), y: R.Tensor((4,), "float32")) -> R.Tensor((4,), "int64"):
+        with R.dataflow():
+            a = R.floor_divide(R.const(-9223372036854775808, "int64"), R.subtract(x, R.const(1, "int64")))
+            b = R.nn.relu(y)
+            c = R.add(a, R.astype(b, "int64"))
+            R.output(c)
+        return c
+"""
+
+
+def test_a_model_that_crashes_when_it_runs_is_an_error_line(tmp_path):
+    """The smallest integer by -1 has no result, and the processor says so."""
+    (tmp_path / "m.py").write_text(DIVISION)
+    finished = run(["bench", "m.py", "--targets", "dnnl", "--rounds", "1"], cwd=tmp_path)
+    assert_says(finished, 1, "the process that worked on m.py ended with SIGFPE", "the model when it ran")
+
+
+def test_a_model_that_crashes_one_of_several_processes_is_an_error_line(model, monkeypatch):
+    def broken(*_arguments, **_options):
+        raise BrokenProcessPool("A process in the process pool was terminated abruptly")
+
+    monkeypatch.setattr(extract, "extract_hashed_functions", broken)
+    assert_says(called("extract", model), 1, "one of the models crashed its process", "--jobs")
+
+
+def test_nothing_half_written_is_left_by_a_crash(tmp_path):
+    code = f"""
+import os, signal, sys
+from annotated_region.__main__ import program
+from annotated_region.command_line import partition
+from annotated_region.files import whole_file
+def crash(_mod, file):
+    with whole_file(file) as unfinished:
+        unfinished.write_text("half")
+        os.kill(os.getpid(), signal.SIGSEGV)
+partition._write = crash
+model = {str(small_model(tmp_path))!r}
+sys.argv = ["annotated-region", "partition", model, "--targets", "dnnl", "-o", "x.so"]
+sys.exit(program())
+"""
+    (tmp_path / "out").mkdir()
+    finished = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path / "out", stderr=subprocess.PIPE, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert_says(finished, 1, "small.onnx ended with SIGSEGV")
+    assert list((tmp_path / "out").iterdir()) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -164,6 +166,22 @@ def test_several_threads_may_call_one_region():
         wanted = expected_two(array(4, 32, seed=seed))[0]
         for found in results[seed]:
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_forked_children_run_what_the_parent_has_run():
+    """A child has none of the threads of ONNX Runtime; one that waits for them is ended by its alarm."""
+    x = var("x", (256, 256))
+    mod = module([x], lambda _: op.nn.softmax(op.matmul(x, relax.const(array(256, 256)))))
+    machine = built(mod, threads=4)
+    data = array(256, 256, seed=6)
+    expected = call(machine, data)[0]
+    for _ in range(20):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            os._exit(0 if np.array_equal(call(machine, data)[0], expected) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        np.testing.assert_array_equal(call(machine, data)[0], expected)
 
 
 def test_onnx_runtime_and_dnnl_share_a_model():

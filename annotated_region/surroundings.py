@@ -1,4 +1,4 @@
-"""Checks what surrounds the program: numbers of threads that crash TVM."""
+"""Checks what surrounds the process: numbers of threads that crash TVM."""
 
 from __future__ import annotations
 
