@@ -176,23 +176,26 @@ def _rms_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Va
 
 
 def _group_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
-    """Group norm, and instance norm, whose groups are the channels; these stand on any axis."""
-    channels = int(attrs["channel_axis"]) % args[0].clean.ndim
-    first = np.moveaxis(args[0].clean, channels, 1)
-    groups = int(attrs.get("num_groups", first.shape[1]))
+    """Group norm, and instance norm, whose groups are the channels; these and `axes` may stand anywhere."""
+    rank = args[0].clean.ndim
+    channels, axes = int(attrs["channel_axis"]) % rank, [axis % rank for axis in attrs["axes"]]
+    batch = [axis for axis in range(rank) if axis != channels and axis not in axes]
+    order, at = [*batch, channels, *axes], len(batch)
+    first = np.transpose(args[0].clean, order)
+    groups = int(attrs.get("num_groups", first.shape[at]))
     epsilon = float(attrs["epsilon"])
-    rows = (first.shape[0], groups, -1)
+    rows = (*first.shape[:at], groups, -1)
 
     def norm(x: Array, g: Array, b: Array) -> Array:
-        x = np.moveaxis(x, channels, 1)
-        normal = _normal(x.reshape(rows), (2,), epsilon).reshape(x.shape)
-        result = normal * _affine(g, x.ndim, 1) + _affine(b, x.ndim, 1)
-        return np.moveaxis(result, 1, channels)
+        x = np.transpose(x, order)
+        normal = _normal(x.reshape(rows), (-1,), epsilon).reshape(x.shape)
+        result = normal * _affine(g, rank, at) + _affine(b, rank, at)
+        return np.transpose(result, np.argsort(order))
 
-    spread = np.broadcast_to(_spread(first.reshape(rows), (2,), epsilon), first.reshape(rows).shape)
+    spread = np.broadcast_to(_spread(first.reshape(rows), (-1,), epsilon), first.reshape(rows).shape)
     size = np.maximum(np.abs(args[1].clean), np.abs(args[2].clean))
-    magnitude = spread.reshape(first.shape) * _affine(size, first.ndim, 1)
-    return _disturbed_norm(noise, norm, args, np.moveaxis(magnitude, 1, channels), APPROXIMATE)
+    magnitude = spread.reshape(first.shape) * _affine(size, rank, at)
+    return _disturbed_norm(noise, norm, args, np.transpose(magnitude, np.argsort(order)), APPROXIMATE)
 
 
 def _batch_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> tuple[Value, ...]:
