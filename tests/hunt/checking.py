@@ -64,14 +64,21 @@ class _TimeLimitError(BaseException):
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
     """In seconds of the processor: a process that is stopped, or waits for its turn, does not use them up."""
+    over = False
 
     def stop(_number: int, _frame: Any) -> None:
+        nonlocal over
+        over = True
         raise _TimeLimitError
 
     before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
+    except Exception as error:
+        if over:  # TVM has made an error of its own of the one that was raised in a function that it called
+            raise _TimeLimitError from error
+        raise
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)

@@ -176,26 +176,22 @@ def _rms_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Va
 
 
 def _group_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
-    """Group norm, and instance norm, whose groups are the channels; these and `axes` may stand anywhere."""
-    rank = args[0].clean.ndim
-    channels, axes = int(attrs["channel_axis"]) % rank, [axis % rank for axis in attrs["axes"]]
-    batch = [axis for axis in range(rank) if axis != channels and axis not in axes]
-    order, at = [*batch, channels, *axes], len(batch)
-    first = np.transpose(args[0].clean, order)
-    groups = int(attrs.get("num_groups", first.shape[at]))
-    epsilon = float(attrs["epsilon"])
-    rows = (*first.shape[:at], groups, -1)
+    """Group norm, and instance norm, whose groups are the channels: over the axes that are named."""
+    shape, epsilon = args[0].clean.shape, float(attrs["epsilon"])
+    rank = len(shape)
+    channels = int(attrs["channel_axis"]) % rank
+    groups = int(attrs.get("num_groups", shape[channels]))
+    split = (*shape[:channels], groups, shape[channels] // groups, *shape[channels + 1 :])
+    places = [int(axis) % rank for axis in attrs["axes"]]
+    axes = (channels + 1, *(place + (place > channels) for place in places))
 
     def norm(x: Array, g: Array, b: Array) -> Array:
-        x = np.transpose(x, order)
-        normal = _normal(x.reshape(rows), (-1,), epsilon).reshape(x.shape)
-        result = normal * _affine(g, rank, at) + _affine(b, rank, at)
-        return np.transpose(result, np.argsort(order))
+        normal = _normal(x.reshape(split), axes, epsilon).reshape(shape)
+        return np.asarray(normal * _affine(g, rank, channels) + _affine(b, rank, channels))
 
-    spread = np.broadcast_to(_spread(first.reshape(rows), (-1,), epsilon), first.reshape(rows).shape)
+    spread = np.broadcast_to(_spread(args[0].clean.reshape(split), axes, epsilon), split).reshape(shape)
     size = np.maximum(np.abs(args[1].clean), np.abs(args[2].clean))
-    magnitude = spread.reshape(first.shape) * _affine(size, rank, at)
-    return _disturbed_norm(noise, norm, args, np.transpose(magnitude, np.argsort(order)), APPROXIMATE)
+    return _disturbed_norm(noise, norm, args, spread * _affine(size, rank, channels), APPROXIMATE)
 
 
 def _batch_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> tuple[Value, ...]:
