@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import tvm
 from tvm import relax
 
 from annotated_region.errors import InvalidModuleError
 
-__all__ = ["functions_to_partition", "replace_functions", "require_well_formed", "without_uncalled"]
+__all__ = [
+    "functions_to_partition",
+    "replace_functions",
+    "require_well_formed",
+    "updated",
+    "without_uncalled",
+]
 
 # Functions that a code generator or a kernel already owns.
 _OWNED = ("Codegen", "Composite", "Primitive", "kCodegen")
@@ -34,11 +40,13 @@ def replace_functions(
         `mod` is not well formed.
     """
     require_well_formed(mod)
-    changed = {}
-    for global_var, func in functions_to_partition(mod):
-        new = rewrite(global_var.name_hint, func)
-        if not new.same_as(func):
-            changed[global_var] = new
+    functions = functions_to_partition(mod)
+    return updated(mod, {name: rewrite(name.name_hint, func) for name, func in functions})
+
+
+def updated(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Function]) -> tvm.IRModule:
+    """A module with these functions; `mod` itself if it holds them all already."""
+    changed = {name: func for name, func in functions.items() if not func.same_as(mod[name])}
     if not changed:
         return mod
     result = mod.clone()

@@ -135,14 +135,13 @@ def _cost(problem: Problem, partition: Partition) -> tuple[int, int]:
 
 def _answer(problem: Problem, partition: Partition, bound: int) -> Grouping:
     """The partition in the caller's vertices, without what is left over."""
-    left_over = {
+    left_over: dict[int, str | None] = {
         part[0]: problem.refusal(part) for part in partition if len(part) == 1 and problem.refusal(part)
     }
     kept = [part for part in partition if part[0] not in left_over]
     for colour, limits in problem.limits.items():
         for part in _surplus(problem, kept, colour, limits.max_groups):
-            reason = f"only {limits.max_groups} groups are allowed, and others are larger"
-            left_over.update(dict.fromkeys(part, reason))
+            left_over.update(dict.fromkeys(part))
     groups = sorted(_expanded(problem, part) for part in kept if part[0] not in left_over)
     if left_over:
         colours = [None if v in left_over else colour for v, colour in enumerate(problem.colours)]

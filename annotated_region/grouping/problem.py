@@ -65,15 +65,15 @@ class Grouping:
     group_of
         For each vertex the index of its group, or None for a host vertex and for one left over.
     left_over
-        Coloured vertices in no group, ascending, each with the reason: what `ColourLimits.accept` said of it
-        alone, or that `ColourLimits.max_groups` are there already. They are host vertices for `groups`.
+        Coloured vertices in no group, ascending, each with what `ColourLimits.accept` answered for it alone,
+        or None where there are `ColourLimits.max_groups` larger ones. They are host vertices for `groups`.
     lower_bound
         No valid grouping of the vertices that are in `groups` has fewer groups than this.
     """
 
     groups: tuple[tuple[int, ...], ...]
     group_of: tuple[int | None, ...]
-    left_over: Mapping[int, str]
+    left_over: Mapping[int, str | None]
     lower_bound: int
 
 
@@ -187,7 +187,8 @@ class Problem:
         if vertices not in self._answers:
             self._asked += len(vertices) + _ASKED_ONCE
             answer = accept(list(vertices))
-            self._answers[vertices] = "" if answer is True else str(answer) or "refused"
+            said = answer if isinstance(answer, str) else ""
+            self._answers[vertices] = "" if answer is True else said or "refused"
         return self._answers[vertices]
 
     def _key(self, group: Sequence[int]) -> tuple[int, ...]:

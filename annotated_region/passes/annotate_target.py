@@ -26,6 +26,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import tvm
 from tvm import relax
@@ -33,14 +34,15 @@ from tvm import relax
 from annotated_region.dataflow.graph import DEAD, NodeKind
 from annotated_region.errors import SlowBackendWarning
 from annotated_region.functions.modules import without_uncalled
+from annotated_region.notes import ClaimNote, DeclineNote, DeclineReason, Note, Refusal
 from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.passes.module_pass import module_pass
-from annotated_region.passes.region_pass import RegionPass
+from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
+from annotated_region.passes.region_session import RegionSession
 from annotated_region.regions.members import Members, Unit
 from annotated_region.regions.networks import op_name_of
 from annotated_region.regions.raised_regions import with_calls_lowered, with_calls_raised
 from annotated_region.regions.region_set import AnnotatedRegionSet
-from annotated_region.reports.record import FunctionRecord, note
 from annotated_region.targets.asking import refusal_by_rule
 from annotated_region.targets.backend import backend_of
 from annotated_region.targets.matching import Matcher
@@ -55,6 +57,7 @@ _PATIENCE, _PATIENCE_PER_NODE = 10.0, 0.02
 
 
 @module_pass
+@dataclass(frozen=True)
 class AnnotateTarget(RegionPass):
     """Annotate everything that the given targets claim.
 
@@ -83,37 +86,36 @@ class AnnotateTarget(RegionPass):
     PrimFunc is looked at once in a process.
     """
 
-    def __init__(self, targets: Sequence[str]) -> None:
-        self.targets = tuple(dict.fromkeys([targets] if isinstance(targets, str) else targets))
+    targets: Sequence[str]
+
+    def __post_init__(self) -> None:
+        named = [self.targets] if isinstance(self.targets, str) else self.targets
+        object.__setattr__(self, "targets", tuple(dict.fromkeys(named)))
         for target in self.targets:
             backend_of(target)
 
-    def transform_module(self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext) -> tvm.IRModule:
-        """Called by TVM's pass manager."""
-        return without_uncalled(mod, super().transform_module(mod, context))
+    def run(
+        self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext, session: RegionSession
+    ) -> tvm.IRModule:
+        """Annotate all functions, and remove the functions whose calls were all raised."""
+        return without_uncalled(mod, super().run(mod, context, session))
 
-    def transform_function(self, regions: AnnotatedRegionSet, mod: tvm.IRModule) -> AnnotatedRegionSet:
+    def transform_regions(self, regions: AnnotatedRegionSet, mod: tvm.IRModule) -> RegionsAndNotes:
         """Add what the targets claim of one function."""
         plain = regions.plain()
         lowered = LoweredCalls.of(plain.func, mod)
         offered = with_calls_raised(plain, lowered) if lowered.bindings else plain
-        claimed = self.transform_regions(offered)
-        chosen = _held(claimed, lowered) if lowered.bindings else {}
-        if len(chosen) == len(lowered.bindings):
-            return regions if claimed is plain else claimed
-        touched = chosen or claimed is not offered
-        result = with_calls_lowered(claimed, lowered, chosen) if touched else regions
-        note(plain.dataflow.name).regions = result
-        return result
-
-    def transform_regions(self, regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
-        """Add what the targets claim of one function without looking at lowered calls."""
-        plain = regions.plain()
-        record = note(plain.dataflow.name)
-        claimant = _Claimant(plain, record)
+        claimant = _Claimant(offered)
         claims = [claim for target in self.targets for claim in claimant.all_claims(target)]
-        record.regions = plain.replaced_by([*plain.members.values(), *claims])
-        return record.regions if claims else regions
+        notes: list[Note] = [*claimant.claimed, *claimant.declined]
+        claimed = offered.replaced_by([*offered.members.values(), *claims]) if claims else offered
+        if not lowered.bindings:
+            return RegionsAndNotes(claimed if claims else regions, notes)
+        chosen = _held(claimed, lowered)
+        if len(chosen) == len(lowered.bindings):
+            return RegionsAndNotes(claimed, notes)
+        touched = chosen or claims
+        return RegionsAndNotes(with_calls_lowered(claimed, lowered, chosen) if touched else regions, notes)
 
 
 def _held(regions: AnnotatedRegionSet, calls: LoweredCalls) -> dict[relax.Var, None]:
@@ -125,16 +127,17 @@ def _held(regions: AnnotatedRegionSet, calls: LoweredCalls) -> dict[relax.Var, N
 
 
 class _Claimant:
-    """Collects the claims of targets on one function without annotations."""
+    """Collects the claims of targets on one function without annotations, and notes them."""
 
-    def __init__(self, regions: AnnotatedRegionSet, record: FunctionRecord) -> None:
+    def __init__(self, regions: AnnotatedRegionSet) -> None:
         self.graph = regions.dataflow
         self.taken = {node for member in regions.members.values() for node in member.nodes}
-        self.record = record
+        self.claimed: list[ClaimNote] = []
+        self.declined: list[DeclineNote] = []
         self.matcher = Matcher(self.graph)
 
     def all_claims(self, target: str) -> list[Members]:
-        """The claims of one target, with a warning that names it if nobody should have to wait so long."""
+        """The claims of one target, with a warning that names it if they take unreasonably long."""
         start = time.monotonic()
         claims = list(self.claims(target))
         seconds = time.monotonic() - start
@@ -151,7 +154,7 @@ class _Claimant:
     def claims(self, target: str) -> Iterator[Members]:
         """The claims of one target: single ops in program order, then composites."""
         covered: set[int] = set()
-        declined: dict[int, str] = {}
+        declined: dict[int, Refusal] = {}
         for number, node in enumerate(self.graph.nodes):
             if number in self.taken or node.kind not in (NodeKind.OPERATION, NodeKind.BOUNDARY):
                 continue
@@ -160,34 +163,36 @@ class _Claimant:
                 declined[number] = refusal
                 continue
             covered.add(number)
-            self.record.claim(node.var, target, op_name_of(node.value))
+            self.claimed.append(ClaimNote(node.var, target, op_name_of(node.value)))
             yield Members(target, self.with_structure((number,)))
         yield from self.composites(target, covered, declined)
-        for number, reason in declined.items():
-            if number not in covered:
-                self.record.decline(self.graph.nodes[number].var, target, reason)
+        self.declined += [
+            DeclineNote(self.graph.nodes[number].var, target, refusal)
+            for number, refusal in declined.items()
+            if number not in covered
+        ]
 
-    def composites(self, target: str, covered: set[int], declined: dict[int, str]) -> Iterator[Members]:
+    def composites(self, target: str, covered: set[int], declined: dict[int, Refusal]) -> Iterator[Members]:
         """The matches of the patterns of `target`; adds their nodes to `covered`, and why to `declined`."""
         for match in self.matcher.matches(patterns_of(target)):
             if not self.taken.isdisjoint(match.nodes):
                 continue
             if match.refusal:
-                declined[match.root] = f"{match.pattern.name}: {match.refusal}"
+                declined[match.root] = match.refusal
                 continue
             covered.update(match.nodes)
-            for number in match.nodes:
-                self.record.claim(self.graph.nodes[number].var, target, match.pattern.name)
+            variables = (self.graph.nodes[number].var for number in match.nodes)
+            self.claimed += [ClaimNote(var, target, match.pattern.name) for var in variables]
             yield Members(target, self.with_structure(match.nodes), (Unit(match.nodes, match.pattern.name),))
 
-    def ask_rule(self, target: str, number: int) -> str:
-        """Why `target` declines a node; empty if it claims it."""
+    def ask_rule(self, target: str, number: int) -> Refusal | None:
+        """Why `target` declines a node; None if it claims it."""
         node = self.graph.nodes[number]
         if node.kind is NodeKind.BOUNDARY:
-            return "an If, an impure call, a MatchCast or a local function is never offloaded"
+            return Refusal(DeclineReason.NEVER_OFFLOADED)
         view = OpView.of(node.value)
         if view is None:
-            return "a call to a function, not an op"
+            return Refusal(DeclineReason.NOT_AN_OP)
         return refusal_by_rule(target, view, f"{node.var.name!r} in {self.graph.name}")
 
     def with_structure(self, nodes: tuple[int, ...]) -> tuple[int, ...]:

@@ -13,10 +13,9 @@ from annotated_region.compilation.code_generation import external_functions
 from annotated_region.compilation.executable import LinkedExecutable, compile_module, targets_of
 from annotated_region.errors import RegionRejectedError, RegionRejectedWarning
 from annotated_region.functions.inlining import Inliner, inline_functions, is_inlinable
-from annotated_region.passes.partition_graph import partitioned
+from annotated_region.passes.partition_graph import PartitionGraph
 from annotated_region.passes.pipeline import placement_passes
-from annotated_region.passes.region_pass import Placement
-from annotated_region.regions.region_set import AnnotatedRegionSet
+from annotated_region.passes.region_session import RegionSession
 from annotated_region.surroundings import require_sane_threads
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import set_type
@@ -95,9 +94,9 @@ def _offered_again(
     known = set(mod.get_global_vars())
     opened = mod.clone()
     opened.update_func(name, _opened(mod, name, func))
-    regions = AnnotatedRegionSet(opened[name], name.name_hint)
     passes = placement_passes([each for each in dict.fromkeys(others) if each not in lost])
-    placed = partitioned(Placement(opened, {name: regions}).after(passes))
+    session = RegionSession(only=[name.name_hint])
+    placed = session.settled(session.run([*passes, PartitionGraph()], opened))
     takers = {symbol: placed[symbol] for symbol in placed.get_global_vars() if symbol not in known}
     refused.update((str(taker.attrs["global_symbol"]), set(lost)) for taker in takers.values())
     _warn(error, owner, [str(taker.attrs["Codegen"]) for taker in takers.values()])

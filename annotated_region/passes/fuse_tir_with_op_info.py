@@ -11,6 +11,8 @@ A function with a part that nobody understands is fused all the same and gets no
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import tvm
 from tvm import relax
 
@@ -24,6 +26,7 @@ __all__ = ["FuseTIRWithOpInfo"]
 
 
 @module_pass
+@dataclass(frozen=True)
 class FuseTIRWithOpInfo(ModulePass):
     """Fuse the PrimFuncs that primitive functions call, and attach what they compute together."""
 

@@ -15,6 +15,7 @@ order of bindings and, where the program named one value twice, up to the names 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import tvm
 from tvm import relax
@@ -28,6 +29,7 @@ __all__ = ["InlinePartitions"]
 
 
 @module_pass
+@dataclass(frozen=True)
 class InlinePartitions(ModulePass):
     """Inline the external functions of the given targets, whoever made them.
 
@@ -51,8 +53,12 @@ class InlinePartitions(ModulePass):
     Linear in the size of the result.
     """
 
-    def __init__(self, targets: Sequence[str] | None = None) -> None:
-        self.targets = [targets] if isinstance(targets, str) else targets
+    targets: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.targets is not None:
+            named = [self.targets] if isinstance(self.targets, str) else self.targets
+            object.__setattr__(self, "targets", tuple(named))
 
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
         """Called by TVM's pass manager."""

@@ -15,6 +15,7 @@ It takes the place of ``LegalizeOps`` where lowered code is still to be planned 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import tvm
 from tvm import relax
@@ -28,6 +29,7 @@ Legalization = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 
 @module_pass
+@dataclass(frozen=True)
 class LegalizeWithOpInfo(ModulePass):
     """Lower every op that has a legalization, and attach op info.
 
@@ -41,8 +43,7 @@ class LegalizeWithOpInfo(ModulePass):
     One lowering for each op, as without op info; the attribute costs some ten microseconds more.
     """
 
-    def __init__(self, customize_legalize_map: Mapping[str, Legalization] | None = None) -> None:
-        self.customized = dict(customize_legalize_map or {})
+    customize_legalize_map: Mapping[str, Legalization] | None = None
 
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
         """Called by TVM's pass manager."""
@@ -51,12 +52,13 @@ class LegalizeWithOpInfo(ModulePass):
 
     def _legalizations(self, mod: tvm.IRModule) -> dict[str, Legalization]:
         """How each op of the module is lowered, in order of first use."""
+        customized = self.customize_legalize_map or {}
         found: dict[str, Legalization] = {}
         for op in _ops_of(mod):
-            legalize = self.customized.get(op.name) or op.get_attr("FLegalize")
+            legalize = customized.get(op.name) or op.get_attr("FLegalize")
             if legalize is not None:
                 found[str(op.name)] = legalize
-        return found | self.customized
+        return {**found, **customized}
 
 
 def _ops_of(mod: tvm.IRModule) -> dict[tvm.ir.Op, None]:

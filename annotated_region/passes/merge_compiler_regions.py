@@ -17,22 +17,26 @@ its own, everything else counting as host; once they are disjoint, all targets a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import tvm
 
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import RuleError
 from annotated_region.grouping import Blockers, ColourLimits, Dag, Grouping
+from annotated_region.notes import ApartNote, DissolveNote, DissolveReason, Neighbours, Note
 from annotated_region.passes.module_pass import module_pass
-from annotated_region.passes.region_pass import RegionPass
+from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
 from annotated_region.regions.members import Members
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.regions.regrouping import Regrouped, regroup
-from annotated_region.reports.record import Apart, is_recording, note
 from annotated_region.targets.backend import Backend, backend_of
 
 __all__ = ["MergeCompilerRegions"]
 
 
 @module_pass
+@dataclass(frozen=True)
 class MergeCompilerRegions(RegionPass):
     """Join the regions of each target, keeping the quotient graph acyclic.
 
@@ -64,22 +68,14 @@ class MergeCompilerRegions(RegionPass):
     where the result is only close to the least are in ``docs/merging.md``.
     """
 
-    def __init__(
-        self, siblings: bool | None = None, max_nodes: int | None = None, max_regions: int | None = None
-    ) -> None:
-        self.siblings = siblings
-        self.max_nodes = max_nodes
-        self.max_regions = max_regions
+    siblings: bool | None = None
+    max_nodes: int | None = None
+    max_regions: int | None = None
 
-    def transform_regions(self, regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
+    def transform_regions(self, regions: AnnotatedRegionSet, _mod: tvm.IRModule) -> RegionsAndNotes:
         """Join the regions of one function."""
         if not len(regions):
-            return regions
-        merged = self._merged(regions)
-        note(regions.dataflow.name).regions = merged
-        return merged
-
-    def _merged(self, regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
+            return RegionsAndNotes(regions)
         targets = {target: colour for colour, target in enumerate(regions.targets)}
         limits = {colour: self._limits(regions, target) for target, colour in targets.items()}
         members = list(regions.members.values())
@@ -88,19 +84,13 @@ class MergeCompilerRegions(RegionPass):
             if regions.is_disjoint()
             else [[member for member in members if member.target == target] for target in targets]
         )
-        kept: list[Members] = []
-        note(regions.dataflow.name).apart.clear()
-        for family in families:
-            colours = [targets[member.target] for member in family]
-            result = regroup(regions.dataflow, family, colours, limits)
-            # What was left out stays a candidate of its own, for ResolveConflicts to choose or drop.
-            kept += [*result.regions, *result.left_out]
-            if is_recording():
-                note(regions.dataflow.name).apart += _apart(regions.dataflow, result)
-            for member in result.given_back:
-                names = tuple(regions.dataflow.nodes[node].var.name for node in member.nodes)
-                note(regions.dataflow.name).dissolved.append((member.target, names, "max_regions"))
-        return regions.replaced_by(kept)
+        merged = [
+            regroup(regions.dataflow, family, [targets[member.target] for member in family], limits)
+            for family in families
+        ]
+        # What was left out stays a candidate of its own, for ResolveConflicts to choose or drop.
+        kept = [member for each in merged for member in (*each.regions, *each.left_out)]
+        return RegionsAndNotes(regions.replaced_by(kept), _notes(regions.dataflow, merged, self.max_regions))
 
     def _limits(self, regions: AnnotatedRegionSet, target: str) -> ColourLimits:
         backend = backend_of(target)
@@ -108,21 +98,31 @@ class MergeCompilerRegions(RegionPass):
         return ColourLimits(not siblings, self.max_nodes, self.max_regions, _predicate(regions, backend))
 
 
-def _apart(graph: DataflowGraph, result: Regrouped) -> Iterator[Apart]:
+def _notes(graph: DataflowGraph, merged: Sequence[Regrouped], max_regions: int | None) -> Iterator[Note]:
+    yield ApartNote(tuple(pair for each in merged for pair in _apart(graph, each)))
+    for member, answer in (given_back for each in merged for given_back in each.given_back):
+        nodes = tuple(graph.nodes[node].var for node in member.nodes)
+        if answer is None:
+            assert max_regions is not None
+            yield DissolveNote(member.target, nodes, DissolveReason.MANY_REGIONS, limit=max_regions)
+        else:
+            yield DissolveNote(member.target, nodes, DissolveReason.REFUSED, answer=answer)
+
+
+def _apart(graph: DataflowGraph, result: Regrouped) -> Iterator[Neighbours]:
     """What stands between neighbouring regions of one target."""
     target_of = {node: member.target for member in result.regions for node in member.nodes}
     for nodes, dag, grouping in result.groupings:
+        variables = [graph.nodes[node].var for node in nodes]
         blockers = Blockers(dag, grouping.groups)
-        for left, right in _neighbours(
-            dag, grouping, [target_of[nodes[group[0]]] for group in grouping.groups]
-        ):
+        targets = [target_of[nodes[group[0]]] for group in grouping.groups]
+        for left, right in _neighbours(dag, grouping, targets):
             between = blockers.between(left, right)
-            first, second = (nodes[grouping.groups[group][0]] for group in (left, right))
-            yield Apart(
-                target_of[first],
-                graph.nodes[first].var.name,
-                graph.nodes[second].var.name,
-                None if between is None else graph.nodes[nodes[between]].var.name,
+            yield Neighbours(
+                targets[left],
+                variables[grouping.groups[left][0]],
+                variables[grouping.groups[right][0]],
+                None if between is None else variables[between],
             )
 
 

@@ -1,10 +1,13 @@
-"""Makes a TVM pass of a class with a ``transform_module`` method; the class says its options."""
+"""Makes a TVM pass of a frozen dataclass with a ``transform_module`` method; its fields are the options."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import tvm
+
+if TYPE_CHECKING:
+    from annotated_region.passes.region_session import RegionSession
 
 __all__ = ["ModulePass", "module_pass"]
 
@@ -22,11 +25,24 @@ class ModulePass:
         """What the pass does; called by TVM's pass manager."""
         raise NotImplementedError
 
+    def run(
+        self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext, _session: RegionSession
+    ) -> tvm.IRModule:
+        """What the pass does among the passes of a session; most have no use for it."""
+        return self.transform_module(mod, context)
+
 
 def module_pass(kind: Kind) -> Kind:
     """Class decorator: instances become TVM passes, which go into ``tvm.transform.Sequential``.
 
-    The pass is named for the class and runs at every optimisation level.
+    The pass is named for the class and runs at every optimisation level. It has the attributes and the
+    ``repr`` of the instance, which tell its options.
     """
     made: Kind = tvm.ir.transform.module_pass(kind, opt_level=0, name=kind.__name__)
+    made.__repr__ = _repr_of_options  # type: ignore[method-assign, assignment]
     return made
+
+
+def _repr_of_options(made: ModulePass) -> str:
+    # TVM's wrapper looks up in the instance what is asked of `__getattr__`.
+    return str(made.__getattr__("__repr__")())  # type: ignore[attr-defined]

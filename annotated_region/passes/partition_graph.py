@@ -18,6 +18,7 @@ possible: a region's call stands as soon as all that it needs is there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import tvm
 from tvm import relax
@@ -30,22 +31,21 @@ from annotated_region.functions.body import Surroundings
 from annotated_region.functions.call_site import CallSites
 from annotated_region.functions.external import External, computing_nodes, external_function
 from annotated_region.functions.function_library import FunctionLibrary
-from annotated_region.functions.modules import require_well_formed
 from annotated_region.functions.rewriting import FunctionRewriter, rebind
-from annotated_region.passes.module_pass import ModulePass, module_pass
-from annotated_region.passes.region_pass import Placement
+from annotated_region.passes.module_pass import module_pass
+from annotated_region.passes.region_session import RegionSession, RegionSets, SessionPass
 from annotated_region.regions.members import Members, largest_composites
 from annotated_region.regions.region_set import AnnotatedRegionSet
-from annotated_region.reports.record import note
 from annotated_region.targets.backend import backend_of
 
-__all__ = ["PartitionGraph", "partitioned"]
+__all__ = ["PartitionGraph"]
 
 Nodes = tuple[int, ...]
 
 
 @module_pass
-class PartitionGraph(ModulePass):
+@dataclass(frozen=True)
+class PartitionGraph(SessionPass):
     """Replace each region by a call to an external function.
 
     Takes an annotated module whose regions are disjoint; leaves no annotation.
@@ -66,18 +66,20 @@ class PartitionGraph(ModulePass):
     O(n log n) in the bindings. Types are derived only for what is new.
     """
 
-    def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
-        """Called by TVM's pass manager."""
-        require_well_formed(mod)
-        return partitioned(Placement.read(mod))
+    def run(
+        self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext, session: RegionSession
+    ) -> tvm.IRModule:
+        """Partition all functions; called by TVM's pass manager, in a session or out of one."""
+        regions = session.take(mod)
+        session.consume()
+        return _partitioned(mod, regions)
 
 
 @paused_collector()
-def partitioned(placement: Placement) -> tvm.IRModule:
-    """The module with each region replaced by a call to an external function; raises as `PartitionGraph`."""
-    library = FunctionLibrary(placement.mod)
-    for global_var, regions in placement.regions.items():
-        library.replace(global_var, _partition(regions, library))
+def _partitioned(mod: tvm.IRModule, regions: RegionSets) -> tvm.IRModule:
+    library = FunctionLibrary(mod)
+    for global_var, each in regions.items():
+        library.replace(global_var, _partition(each, library))
     return library.module()
 
 
@@ -87,7 +89,6 @@ def _partition(regions: AnnotatedRegionSet, library: FunctionLibrary) -> relax.F
     regions = regions.plain()
     regions.require_disjoint()
     regions.verify()
-    note(regions.dataflow.name).regions = regions
     return _Partitioner(regions, library).function()
 
 

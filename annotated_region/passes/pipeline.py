@@ -11,13 +11,15 @@ from annotated_region.functions.modules import require_well_formed, without_unca
 from annotated_region.functions.nesting import require_shallow
 from annotated_region.passes.annotate_target import AnnotateTarget
 from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
-from annotated_region.passes.partition_graph import partitioned
+from annotated_region.passes.module_pass import ModulePass
+from annotated_region.passes.partition_graph import PartitionGraph
 from annotated_region.passes.prepare_for_inference import PrepareForInference
-from annotated_region.passes.region_pass import Placement, RegionPass
+from annotated_region.passes.region_pass import RegionPass
+from annotated_region.passes.region_session import RegionSession
 from annotated_region.passes.resolve_conflicts import ResolveConflicts
 from annotated_region.policies.policy import Policy, Priority
-from annotated_region.reports.record import recording
 from annotated_region.reports.report import Report
+from annotated_region.reports.reporting import report_of
 from annotated_region.surroundings import require_sane_threads
 from annotated_region.targets.backend import backend_of
 
@@ -55,9 +57,10 @@ def partition(
 ) -> tvm.IRModule:
     """Partition a module for the given targets: the whole pipeline.
 
-    It gives what `PrepareForInference(targets=targets)`, `AnnotateTarget`, `MergeCompilerRegions`,
-    `ResolveConflicts`, `MergeCompilerRegions` and `PartitionGraph` give in a ``tvm.transform.Sequential``,
-    without writing annotations and reading them again in between.
+    It runs `PrepareForInference(targets=targets)`, `AnnotateTarget`, `MergeCompilerRegions`,
+    `ResolveConflicts`, `MergeCompilerRegions` and `PartitionGraph` in a ``tvm.transform.Sequential``, so that
+    a ``PassContext`` may watch, skip or disable them. Annotations are not written between passes unless
+    an instrument is there to see them (see `annotated_region.passes.region_session`).
 
     Parameters
     ----------
@@ -92,8 +95,14 @@ def partition(
     >>> import annotated_region as ar
     >>> partitioned = ar.partition(mod, ["tensorrt", "dnnl"])  # doctest: +SKIP
     """
-    passes = placement_passes(targets, policy, cross_compile=cross_compile)
-    return without_uncalled(mod, partitioned(_place(mod, targets, passes, prepare)))
+    passes = [
+        *_preparation(targets, prepare=prepare),
+        *placement_passes(targets, policy, cross_compile=cross_compile),
+        PartitionGraph(),
+    ]
+    _require_sound(mod)
+    session = RegionSession(checked=mod)
+    return without_uncalled(mod, session.settled(session.run(passes, mod)))
 
 
 @paused_collector()
@@ -106,18 +115,21 @@ def explain(
     cross_compile: bool = False,
 ) -> Report:
     """What `partition` does with the same arguments, and why: who claimed what, who declined, who won."""
-    passes = placement_passes(targets, policy, cross_compile=cross_compile)
-    with recording() as record:
-        placement = _place(mod, targets, passes, prepare)
-    return Report.of(record, placement.regions.values())
+    passes = [
+        *_preparation(targets, prepare=prepare),
+        *placement_passes(targets, policy, cross_compile=cross_compile),
+    ]
+    _require_sound(mod)
+    session = RegionSession(keeps_notes=True, checked=mod)
+    placed = session.run(passes, mod)
+    return report_of(session.take(placed).values(), session.notes)
 
 
-def _place(
-    mod: tvm.IRModule, targets: Sequence[str], passes: Sequence[RegionPass], prepare: bool
-) -> Placement:
+def _preparation(targets: Sequence[str], *, prepare: bool) -> list[ModulePass]:
+    return [PrepareForInference(targets=targets)] if prepare else []
+
+
+def _require_sound(mod: tvm.IRModule) -> None:
     require_sane_threads()
     require_well_formed(mod)
     require_shallow(mod)
-    if prepare:
-        mod = PrepareForInference(targets=targets)(mod)
-    return Placement.read(mod).after(passes)

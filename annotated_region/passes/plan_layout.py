@@ -18,6 +18,7 @@ Constants are stored anew at once. The search is exact on networks of the usual 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import tvm
 
@@ -31,6 +32,7 @@ __all__ = ["PlanLayout", "demands_of"]
 
 
 @module_pass
+@dataclass(frozen=True)
 class PlanLayout(ModulePass):
     """Choose the layout of every op.
 
@@ -53,8 +55,11 @@ class PlanLayout(ModulePass):
     order of bindings matters (in-place calls, effects) stay as they are.
     """
 
-    def __init__(self, targets: Sequence[str]) -> None:
-        self.targets = [targets] if isinstance(targets, str) else list(targets)
+    targets: Sequence[str]
+
+    def __post_init__(self) -> None:
+        named = [self.targets] if isinstance(self.targets, str) else self.targets
+        object.__setattr__(self, "targets", tuple(named))
 
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
         """Called by TVM's pass manager."""

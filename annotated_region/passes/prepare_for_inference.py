@@ -40,7 +40,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import tvm
 from tvm import relax
@@ -48,6 +47,7 @@ from tvm import relax
 from annotated_region.functions.modules import functions_to_partition, require_well_formed
 from annotated_region.op_info.infer import proved_composition_of
 from annotated_region.op_info.raising import LoweredCalls
+from annotated_region.passes.module_pass import ModulePass, module_pass
 from annotated_region.passes.preparation import (
     fold_affine,
     fold_batch_norm,
@@ -86,9 +86,9 @@ REWRITES = (
 )
 
 
-@tvm.transform.module_pass(opt_level=0, name="PrepareForInference")
+@module_pass
 @dataclass(frozen=True)
-class PrepareForInference:
+class PrepareForInference(ModulePass):
     """Fold batch norms and constants, undo what importers add, and tidy up; see the module's text.
 
     Parameters
@@ -118,11 +118,6 @@ class PrepareForInference:
 
     fold_with_tvm: bool = False
     targets: Sequence[str] = ()
-
-    if TYPE_CHECKING:
-
-        def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-            """What `module_pass` adds to the class."""
 
     def transform_module(self, mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
         """The prepared module."""

@@ -15,6 +15,8 @@ Attached op info is believed; what is inferred is proved (see `annotated_region.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import tvm
 
 from annotated_region.functions.modules import replace_functions, without_uncalled
@@ -25,6 +27,7 @@ __all__ = ["RaiseToOps"]
 
 
 @module_pass
+@dataclass(frozen=True)
 class RaiseToOps(ModulePass):
     """Replace ``call_tir`` of understood PrimFuncs by calls to Relax ops.
 

@@ -13,27 +13,37 @@ are whole. What decides is the policy: `Priority` or `LeastCost`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 
-from tvm import relax
+import tvm
 
 from annotated_region.costs.model import HOST, CostModel, CostUnit
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.notes import (
+    DissolveNote,
+    DissolveReason,
+    Note,
+    PolicyNote,
+    PriceNote,
+    UnavailableNote,
+)
 from annotated_region.passes.module_pass import module_pass
-from annotated_region.passes.region_pass import RegionPass
+from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
 from annotated_region.policies.pins import Pins
 from annotated_region.policies.policy import Policy, Resolution
 from annotated_region.regions.claims import without
 from annotated_region.regions.members import Members
 from annotated_region.regions.networks import op_name_of
 from annotated_region.regions.region_set import AnnotatedRegionSet
-from annotated_region.reports.record import FunctionRecord, is_recording, note
 from annotated_region.targets.backend import backend_of, unavailability
 
 __all__ = ["ResolveConflicts"]
 
 
 @module_pass
+@dataclass(frozen=True)
 class ResolveConflicts(RegionPass):
     """Settle the conflicts between the targets of an annotated module.
 
@@ -66,72 +76,63 @@ class ResolveConflicts(RegionPass):
         A region is annotated for a target that nobody registered.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        cross_compile: bool = False,
-        *,
-        pins: Mapping[str, str] | None = None,
-        bans: Mapping[str, Sequence[str]] | None = None,
-        min_work: Mapping[str, float] | None = None,
-    ) -> None:
-        self.policy = policy
-        self.cross_compile = cross_compile
-        self.pins = Pins(pins or {}, bans or {})
-        self.min_work = dict(min_work or {})
+    policy: Policy
+    cross_compile: bool = False
+    pins: Mapping[str, str] | None = field(default=None, kw_only=True)
+    bans: Mapping[str, Sequence[str]] | None = field(default=None, kw_only=True)
+    min_work: Mapping[str, float] | None = field(default=None, kw_only=True)
 
-    def transform_regions(self, regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
+    def transform_regions(self, regions: AnnotatedRegionSet, _mod: tvm.IRModule) -> RegionsAndNotes:
         """Settle the conflicts in one function."""
         if not len(regions):
-            return regions
+            return RegionsAndNotes(regions)
         # Policies look at operands, so they want the function as it is without annotations.
         regions = regions.plain()
-        offered, pinned = self.pins.apply(regions.dataflow, self._runnable(regions))
-        resolution = self._resolve_above_minimum(regions.replaced_by(offered), pinned)
+        graph = regions.dataflow
+        unavailable = list(_unavailable(regions))
+        runnable = self._runnable(regions, unavailable)
+        offered, pinned = Pins(self.pins or {}, self.bans or {}).apply(graph, runnable)
+        resolution, dissolved = self._resolve_above_minimum(regions.replaced_by(offered), pinned)
         resolved = regions.replaced_by(resolution.regions)
         resolved.require_disjoint()
         resolved.verify()
-        record = note(regions.dataflow.name)
-        record.regions = resolved
-        record.resolution = dict(resolution.details)
-        if is_recording() and hasattr(self.policy, "model"):
-            record.costs = _costs(regions.dataflow, record, self.policy.model)
-        return resolved
+        prices = _prices(regions, self.policy.model) if hasattr(self.policy, "model") else ()
+        noted: list[Note] = [*unavailable, *dissolved, PolicyNote(dict(resolution.details))]
+        return RegionsAndNotes(resolved, chain(noted, prices))
 
-    def _runnable(self, regions: AnnotatedRegionSet) -> list[Members]:
+    def _runnable(self, regions: AnnotatedRegionSet, unavailable: Iterable[UnavailableNote]) -> list[Members]:
         """The regions of the targets that can win."""
-        unavailable = {
-            target: reason for target in regions.targets if (reason := unavailability(backend_of(target)))
-        }
-        note(regions.dataflow.name).unavailable.update(unavailable)
-        if self.cross_compile:
-            return list(regions.members.values())
-        return [member for member in regions.members.values() if member.target not in unavailable]
+        absent = set() if self.cross_compile else {note.target for note in unavailable}
+        return [member for member in regions.members.values() if member.target not in absent]
 
-    def _resolve_above_minimum(self, offered: AnnotatedRegionSet, pinned: set[int]) -> Resolution:
+    def _resolve_above_minimum(
+        self, offered: AnnotatedRegionSet, pinned: set[int]
+    ) -> tuple[Resolution, list[DissolveNote]]:
         """Resolve, take back the claims behind regions with too little work, and resolve what is left.
 
         Every round takes claims back, so this ends.
         """
-        kinds = [node.kind for node in offered.dataflow.nodes]
-        whole = kinds.count(NodeKind.OPERATION)
+        graph = offered.dataflow
+        whole = [node.kind for node in graph.nodes].count(NodeKind.OPERATION)
+        dissolved: list[DissolveNote] = []
         while True:
             resolution = self.policy.resolve(offered, pinned)
             small = [
                 region
                 for region in resolution.regions
-                if pinned.isdisjoint(region.nodes) and self._is_small(offered.dataflow, region, whole)
+                if pinned.isdisjoint(region.nodes) and self._is_small(graph, region, whole)
             ]
             if not small:
-                return resolution
+                return resolution, dissolved
             offered = offered.replaced_by(_taken_back(offered.members.values(), small))
-            for region in small:
-                names = tuple(offered.dataflow.nodes[node].var.name for node in region.nodes)
-                reason = f"less work than the minimum of {self._minimum(region.target):g}"
-                note(offered.dataflow.name).dissolved.append((region.target, names, reason))
+            dissolved += [self._dissolved(graph, region) for region in small]
+
+    def _dissolved(self, graph: DataflowGraph, region: Members) -> DissolveNote:
+        nodes = tuple(graph.nodes[node].var for node in region.nodes)
+        return DissolveNote(region.target, nodes, DissolveReason.LITTLE_WORK, self._minimum(region.target))
 
     def _minimum(self, target: str) -> float:
-        return self.min_work.get(target, backend_of(target).min_work)
+        return (self.min_work or {}).get(target, backend_of(target).min_work)
 
     def _is_small(self, graph: DataflowGraph, region: Members, whole: int) -> bool:
         """Whether a region has too little work; not if it holds all `whole` operations of the function."""
@@ -142,19 +143,30 @@ class ResolveConflicts(RegionPass):
         return len(held) < whole and sum(_work(graph, node) for node in held) < minimum
 
 
-def _costs(
-    graph: DataflowGraph, record: FunctionRecord, model: CostModel
-) -> dict[relax.Var, dict[str, float]]:
-    """What each claimed op costs by itself, on the host and on the targets that claim it alone."""
-    costs: dict[relax.Var, dict[str, float]] = {}
-    for number, node in enumerate(graph.nodes):
-        claims = record.claims.get(node.var, {})
-        if claims:
-            alone = [target for target, by in claims.items() if op_name_of(node.value) in by]
-            unit = CostUnit.of(graph, (number,))
-            asked = {target: model.compute(target, unit) for target in (HOST, *alone)}
-            costs[node.var] = {target: cost for target, cost in asked.items() if math.isfinite(cost)}
-    return costs
+def _unavailable(regions: AnnotatedRegionSet) -> Iterator[UnavailableNote]:
+    """The targets with regions that cannot run on this machine."""
+    for target in regions.targets:
+        why = unavailability(backend_of(target))
+        if why:
+            yield UnavailableNote(target, why)
+
+
+def _prices(regions: AnnotatedRegionSet, model: CostModel) -> Iterator[PriceNote]:
+    """What each op in a region costs by itself, on the host and on the targets that claim it alone."""
+    graph = regions.dataflow
+    claimants: dict[int, dict[str, None]] = {}
+    for member in regions.members.values():
+        alone = set(member.alone)
+        for node in member.nodes:
+            targets = claimants.setdefault(node, {})
+            if node in alone:
+                targets[member.target] = None
+    for node, targets in sorted(claimants.items()):
+        if graph.nodes[node].kind is NodeKind.OPERATION:
+            unit = CostUnit.of(graph, (node,))
+            asked = {place: model.compute(place, unit) for place in (HOST, *targets)}
+            seconds = {place: cost for place, cost in asked.items() if math.isfinite(cost)}
+            yield PriceNote(graph.nodes[node].var, seconds)
 
 
 _HEAVY = ("conv", "matmul", "attention")

@@ -17,6 +17,7 @@ So the result is right whichever rules exist. No choice is made here: which ops 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import tvm
 from tvm import relax
@@ -30,6 +31,7 @@ __all__ = ["TransformLayout", "lowered_again"]
 
 
 @module_pass
+@dataclass(frozen=True)
 class TransformLayout(ModulePass):
     """Apply layouts to the chosen ops of a module, lowered or not.
 
@@ -50,14 +52,18 @@ class TransformLayout(ModulePass):
     cannot have, such as blocks of 8 for 3 channels, leaves the op as it was.
     """
 
-    def __init__(self, layouts: Mapping[str, str]) -> None:
-        self.layouts = {name: (Demand.of(layout),) for name, layout in layouts.items()}
+    layouts: Mapping[str, str]
+    _demands: Mapping[str, tuple[Demand, ...]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        demands = {name: (Demand.of(layout),) for name, layout in self.layouts.items()}
+        object.__setattr__(self, "_demands", demands)
 
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
         """Called by TVM's pass manager."""
 
         def demands(info: OpInfo) -> tuple[Demand, ...]:
-            return self.layouts.get(info.name, ())
+            return self._demands.get(info.name, ())
 
         return lowered_again(plan_module(mod, following_plan(demands)))
 

@@ -30,14 +30,15 @@ class Regrouped:
     left_out
         Composites that could not take part, because they would close a cycle.
     given_back
-        Regions that the limits leave no room for.
+        Regions that the limits leave no room for, each with what the predicate answered for it; None where
+        its colour has as many groups as it may have.
     groupings
         For each scope that has regions: its nodes, its graph and its groups, in local numbers.
     """
 
     regions: list[Members] = field(default_factory=list)
     left_out: list[Members] = field(default_factory=list)
-    given_back: list[Members] = field(default_factory=list)
+    given_back: list[tuple[Members, str | None]] = field(default_factory=list)
     groupings: list[tuple[list[int], Dag, Grouping]] = field(default_factory=list)
 
 
@@ -182,9 +183,10 @@ class _Scope:
             if index not in taking_part:
                 result.left_out.append(member)
                 continue
-            place = grouping.group_of[self.local[member.nodes[0]]]
+            vertex = self.local[member.nodes[0]]
+            place = grouping.group_of[vertex]
             if place is None:
-                result.given_back.append(member)
+                result.given_back.append((member, grouping.left_over[vertex]))
             else:
                 gathered.setdefault(place, []).append(member)
         result.regions += [_joined(parts) for _place, parts in sorted(gathered.items())]

@@ -5,24 +5,19 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tvm import relax
-
-from annotated_region.dataflow.graph import NodeKind
+from annotated_region.costs.model import HOST
 from annotated_region.drawing import draw
-from annotated_region.regions.networks import op_name_of
-from annotated_region.regions.region_set import AnnotatedRegionSet
-from annotated_region.reports.record import Apart, FunctionRecord, Record
 from annotated_region.reports.report_diff import ReportDiff, difference
-from annotated_region.reports.value_flow import ValueReport, values_of
+from annotated_region.reports.value_flow import ValueReport
+from annotated_region.reports.wording import words_for_counts, words_for_host, words_for_neighbours
 
-__all__ = ["FunctionReport", "OpReport", "RegionReport", "Report"]
+__all__ = ["ApartReport", "DissolvedReport", "FunctionReport", "OpReport", "RegionReport", "Report"]
 
-HOST = "host"
 _APART_SHOWN = 8  # pairs of regions in the summary
 
 
@@ -72,6 +67,24 @@ class RegionReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ApartReport:
+    """Two neighbouring regions of one target, each by an op, and the op that stands between them, if any."""
+
+    target: str
+    left: str
+    right: str
+    between: str | None
+
+
+class DissolvedReport(NamedTuple):
+    """A region that was given back: its target, its ops, and why."""
+
+    target: str
+    ops: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionReport:
     """One function: its ops in program order, its regions, what the passes noted, and its values."""
 
@@ -79,47 +92,30 @@ class FunctionReport:
     ops: tuple[OpReport, ...]
     regions: tuple[RegionReport, ...]
     unavailable: dict[str, str]
-    apart: tuple[Apart, ...]
-    dissolved: tuple[tuple[str, tuple[str, ...], str], ...]
+    apart: tuple[ApartReport, ...]
+    dissolved: tuple[DissolvedReport, ...]
     resolution: dict[str, Any]
     values: tuple[ValueReport, ...] = ()
 
     def summary(self) -> Iterator[str]:
         """One line a target, then one for the host."""
-        total = len(self.ops)
         claimed = Counter(target for op in self.ops for target in op.claims)
-        for target in dict.fromkeys(
-            (*claimed, *(region.target for region in self.regions), *self.unavailable)
-        ):
-            won = sum(op.placed == target for op in self.ops)
-            regions = sum(region.target == target for region in self.regions)
-            line = f"{target}: {won} of {total} ops in {regions} region{'s' if regions != 1 else ''}"
-            if target in self.unavailable:
-                line += f" (claims {claimed[target]}, but cannot run here: {self.unavailable[target]})"
-            yield line
-        yield f"{HOST}: {self._host_line()}"
-        for each in self.apart[:_APART_SHOWN]:
-            why = (
-                f"{each.between} stands between them"
-                if each.between
-                else "the limits on regions keep them apart"
+        won = Counter(op.placed for op in self.ops)
+        regions = Counter(region.target for region in self.regions)
+        for target in dict.fromkeys((*claimed, *regions, *self.unavailable)):
+            yield words_for_counts(
+                target,
+                ops=won[target],
+                total=len(self.ops),
+                regions=regions[target],
+                claimed=claimed[target],
+                unavailable=self.unavailable.get(target),
             )
-            yield f"{each.target}: the regions of {each.left} and {each.right} are two, because {why}"
+        yield words_for_host((op.op, op.declines) for op in self.ops if op.placed == HOST)
+        for each in self.apart[:_APART_SHOWN]:
+            yield words_for_neighbours(each.target, each.left, each.right, each.between)
         if len(self.apart) > _APART_SHOWN:
             yield f"and {len(self.apart) - _APART_SHOWN} more pairs of regions are kept apart"
-
-    def _host_line(self) -> str:
-        reasons: dict[tuple[str, str], int] = {}
-        for op in self.ops:
-            if op.placed == HOST:
-                why = "; ".join(f"declined by {target}: {reason}" for target, reason in op.declines.items())
-                key = (op.op.removeprefix("relax."), why or "claimed, but not placed")
-                reasons[key] = reasons.get(key, 0) + 1
-        if not reasons:
-            return "nothing"
-        return ", ".join(
-            f"{name}{f' x{count}' if count > 1 else ''} ({why})" for (name, why), count in reasons.items()
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +129,6 @@ class Report:
     """
 
     functions: tuple[FunctionReport, ...] = field(default=())
-
-    @staticmethod
-    def of(record: Record, placed: Iterable[AnnotatedRegionSet]) -> Report:
-        """The report of a run: what the passes recorded, and the regions that they left."""
-        return Report(
-            tuple(_function_report(regions, record.function(regions.dataflow.name)) for regions in placed)
-        )
 
     def __str__(self) -> str:
         lines = []
@@ -193,81 +182,6 @@ class Report:
         return {"cost": cost, "lower_bound": bound, "gap": gap}
 
 
-def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> FunctionReport:
-    plain = regions.plain()
-    graph = plain.dataflow
-    ops = []
-    positions: dict[int, int] = {}
-    for number, node in enumerate(graph.nodes):
-        if node.kind in (NodeKind.LITERAL, NodeKind.STRUCTURE):
-            continue
-        positions[number] = len(positions)
-        held = plain.regions_of(node.var)
-        claims = {target: tuple(by) for target, by in record.claims.get(node.var, {}).items()}
-        placed = held[0].target if held else HOST
-        costs = dict(record.costs.get(node.var, {}))
-        ops.append(
-            OpReport(
-                node.var.name,
-                op_name_of(node.value),
-                placed,
-                held[0].id if held else None,
-                claims,
-                dict(record.declines.get(node.var, {})),
-                {target: _lost(target, placed, node.var, record) for target in claims if target != placed},
-                costs,
-            )
-        )
-    return FunctionReport(
-        graph.name,
-        tuple(ops),
-        tuple(_region_report(plain, region.id) for region in plain),
-        dict(record.unavailable),
-        tuple(record.apart),
-        tuple(record.dissolved),
-        dict(record.resolution),
-        values_of(graph, positions),
-    )
-
-
-def _lost(target: str, placed: str, var: relax.Var, record: FunctionRecord) -> str:
-    """Why a target did not get what it claims."""
-    to = "to the host" if placed == HOST else f"to {placed}"
-    if target in record.unavailable:
-        return f"{to}: it cannot run here"
-    for dissolved, names, reason in record.dissolved:
-        if dissolved == target and var.name in names:
-            return f"{to}: its region had {reason}" if reason.startswith("less") else f"{to}: {reason}"
-    costs = record.costs.get(var, {})
-    if target in costs and placed in costs:
-        return f"{to}: alone it takes {_seconds(costs[placed])} there, {_seconds(costs[target])} on {target}"
-    if record.resolution.get("cost") is not None:
-        return f"{to}: cheaper as a part of a larger unit"
-    return to if placed == HOST else f"{to}, which comes first"
-
-
-def _seconds(seconds: float) -> str:
-    """A time as people write it."""
-    scaled = seconds * 1e6
-    for unit in ("us", "ms"):
-        if scaled < 1000:
-            return f"{scaled:.3g} {unit}"
-        scaled /= 1000
-    return f"{scaled:.3g} s"
-
-
-def _region_report(regions: AnnotatedRegionSet, number: int) -> RegionReport:
-    region = regions[number]
-    return RegionReport(
-        region.id,
-        region.target,
-        tuple(var.name for var in region.nodes),
-        tuple(var.name for var in region.inputs),
-        tuple(var.name for var in region.outputs),
-        tuple(composite.name for composite in region.composites),
-    )
-
-
 def _plain(function: FunctionReport) -> dict[str, Any]:
     return {
         "name": function.name,
@@ -310,8 +224,6 @@ def _plain(function: FunctionReport) -> dict[str, Any]:
             {"target": each.target, "left": each.left, "right": each.right, "between": each.between}
             for each in function.apart
         ],
-        "dissolved": [
-            {"target": target, "ops": ops, "reason": reason} for target, ops, reason in function.dissolved
-        ],
+        "dissolved": [each._asdict() for each in function.dissolved],
         **function.resolution,
     }

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from annotated_region.errors import RuleError
+from annotated_region.notes import DeclineReason, Refusal
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import rule_of
 
 __all__ = ["refusal_by_rule", "refusal_of"]
 
 
-def refusal_by_rule(target: str, view: OpView, place: str) -> str:
-    """Why `target` declines an operation; empty if its rule claims it.
+def refusal_by_rule(target: str, view: OpView, place: str) -> Refusal | None:
+    """Why `target` declines an operation; None if its rule claims it.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ def refusal_by_rule(target: str, view: OpView, place: str) -> str:
     """
     rule = rule_of(target, view.name)
     if rule is None:
-        return f"no rule for {view.name}"
+        return Refusal(DeclineReason.NO_RULE, view.name)
     where = f"the rule of {target!r} for {view.name} at {place}"
     try:
         answer = rule(view)
@@ -39,8 +40,8 @@ def refusal_by_rule(target: str, view: OpView, place: str) -> str:
     return refusal_of(answer, where)
 
 
-def refusal_of(answer: object, where: str) -> str:
-    """The reason in the answer of a rule or check; empty when it claims.
+def refusal_of(answer: object, where: str) -> Refusal | None:
+    """The reason in the answer of a rule or check; None when it claims.
 
     Raises
     ------
@@ -48,7 +49,7 @@ def refusal_of(answer: object, where: str) -> str:
         The answer is neither True, nor False, nor a reason.
     """
     if isinstance(answer, bool | int | np.bool_):
-        return "" if answer else "not supported"
+        return None if answer else Refusal(DeclineReason.UNEXPLAINED)
     if isinstance(answer, str) and answer:
-        return answer
+        return Refusal(DeclineReason.ANSWERED, answer)
     raise RuleError(f"{where} answered {answer!r}; answer True, False, or the reason as a text")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from tvm.relax import dpl
 
 from annotated_region.dataflow.graph import DEAD, DataflowGraph, NodeKind
 from annotated_region.errors import RuleError
+from annotated_region.notes import DeclineReason, Refusal
 from annotated_region.targets.asking import refusal_of
 from annotated_region.targets.rules import Pattern
 from annotated_region.tvm_adapter.nodes import TypePattern
@@ -34,13 +35,13 @@ class Match:
     nodes
         The nodes of the composite, in program order.
     refusal
-        Why this match cannot be claimed; empty if it can.
+        Why this match cannot be claimed; None if it can.
     """
 
     pattern: Pattern
     root: int
     nodes: tuple[int, ...]
-    refusal: str = ""
+    refusal: Refusal | None = None
 
 
 class Matcher:
@@ -112,7 +113,7 @@ class Matcher:
         """One match, checked."""
         nodes = tuple(sorted({root, *self.nodes_of(found)}))
         refusal = self.refuse_shape(root, nodes) or self.refuse_by_check(pattern, root, nodes, found)
-        return Match(pattern, root, nodes, refusal)
+        return Match(pattern, root, nodes, refusal and replace(refusal, pattern=pattern.name))
 
     def nodes_of(self, found: Mapping[dpl.DFPattern, relax.Expr]) -> Iterator[int]:
         for part, expr in found.items():
@@ -121,24 +122,24 @@ class Matcher:
                 if number is not None:
                     yield number
 
-    def refuse_shape(self, root: int, nodes: tuple[int, ...]) -> str:
+    def refuse_shape(self, root: int, nodes: tuple[int, ...]) -> Refusal | None:
         """Why the nodes are no unit: another scope, or a value that leaves before the root does."""
         graph = self.graph
         inside = set(nodes)
         for node in nodes:
             if graph.nodes[node].scope != graph.nodes[root].scope:
-                return f"its op {graph.nodes[node].var.name!r} is in another block"
+                return Refusal(DeclineReason.SEVERAL_BLOCKS, graph.nodes[node].var.name)
             for edge in graph.out_of[node]:
                 if node != root and edge.consumer not in inside and edge.consumer != DEAD:
-                    return f"its intermediate value {graph.nodes[node].var.name!r} is used outside of it too"
+                    return Refusal(DeclineReason.USED_OUTSIDE, graph.nodes[node].var.name)
         # Only the root is used outside and every other node comes before it, so no path can return.
-        return ""
+        return None
 
     def refuse_by_check(
         self, pattern: Pattern, root: int, nodes: tuple[int, ...], found: Mapping[dpl.DFPattern, relax.Expr]
-    ) -> str:
+    ) -> Refusal | None:
         if pattern.check is None:
-            return ""
+            return None
         context = pattern_check_context(
             matched_expr=self.graph.nodes[root].value,
             annotated_expr={name: found[part] for name, part in pattern.annotations.items() if part in found},

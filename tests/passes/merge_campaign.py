@@ -20,9 +20,8 @@ from rich.progress import track
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.passes.partition_graph import partitioned
 from annotated_region.passes.pipeline import placement_passes
-from annotated_region.passes.region_pass import Placement
+from annotated_region.passes.region_session import RegionSession
 from annotated_region.testing.generated import layered
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
@@ -57,10 +56,11 @@ def ops_of(func: relax.Function) -> Counter[str]:
 
 def check(mod: tvm.IRModule, targets: list[str]) -> int:
     """Check one graph; the number of regions it ends with."""
-    placement = Placement.read(mod).after(placement_passes(targets))
-    (regions,) = placement.regions.values()
+    session = RegionSession()
+    placed = session.run(placement_passes(targets), mod)
+    (regions,) = session.take(placed).values()
     ar.check_certificate(mod["main"], regions, regions.verify())
-    result = partitioned(placement)
+    result = session.run([ar.passes.PartitionGraph()], placed)
     relax.analysis.well_formed(result)
     functions = [func for func in result.functions.values() if isinstance(func, relax.Function)]
     # Equal regions share a function, so ops are counted where it is called.

@@ -8,7 +8,8 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 import annotated_region as ar
-from annotated_region.reports.record import recording
+from annotated_region.notes import ClaimNote, DeclineNote, DeclineReason, Refusal
+from annotated_region.passes.region_session import RegionSession
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
 
@@ -49,6 +50,13 @@ def regions_after(mod, targets):
     annotated = ar.passes.AnnotateTarget(targets)(mod)
     relax.analysis.well_formed(annotated)
     return ar.AnnotatedRegionSet(annotated["main"])
+
+
+def noted(mod, targets, kind):
+    """What `AnnotateTarget` notes of one kind, by the name of the variable."""
+    session = RegionSession(keeps_notes=True)
+    session.run([ar.passes.AnnotateTarget(targets)], mod)
+    return {note.var.name: note for note in session.notes["main"] if isinstance(note, kind)}
 
 
 def names(regions):
@@ -124,10 +132,9 @@ def test_a_composite_whose_intermediate_is_used_elsewhere_is_declined_with_the_r
             return c
 
     ar.register_pattern("sketch", "sketch.relu_tanh", is_op("relax.tanh")(is_op("relax.nn.relu")(wildcard())))
-    with recording() as record:
-        assert names(regions_after(Leaking, ["sketch"])) == []
-    reasons = {var.name: why["sketch"] for var, why in record.functions["main"].declines.items()}
-    assert reasons["b"] == "sketch.relu_tanh: its intermediate value 'a' is used outside of it too"
+    assert names(regions_after(Leaking, ["sketch"])) == []
+    declined = noted(Leaking, ["sketch"], DeclineNote)
+    assert declined["b"].refusal == Refusal(DeclineReason.USED_OUTSIDE, "a", "sketch.relu_tanh")
 
 
 def test_the_check_of_a_pattern_sees_what_its_parts_matched():
@@ -139,24 +146,24 @@ def test_the_check_of_a_pattern_sees_what_its_parts_matched():
         return "not today"
 
     ar.register_pattern("sketch", "sketch.relu", is_op("relax.nn.relu")(data), check, {"data": data})
-    with recording() as record:
-        assert names(regions_after(Chain, ["sketch"])) == []
+    assert names(regions_after(Chain, ["sketch"])) == []
     assert seen == [("x", "relax.nn.relu")]
-    reasons = {var.name: why["sketch"] for var, why in record.functions["main"].declines.items()}
-    assert reasons["a"] == "sketch.relu: not today"
+    declined = noted(Chain, ["sketch"], DeclineNote)
+    assert declined["a"].refusal == Refusal(DeclineReason.ANSWERED, "not today", "sketch.relu")
 
 
 def test_every_declined_op_has_one_reason():
     claim_ops("sketch", "relax.nn.relu")
     claim_ops("sketch", "relax.add", answer="no sums before noon")
-    with recording() as record:
-        ar.passes.AnnotateTarget(["sketch"])(Chain)
-    noted = record.functions["main"]
-    assert {var.name: why for var, why in noted.declines.items()} == {
-        "b": {"sketch": "no sums before noon"},
-        "c": {"sketch": "no rule for relax.tanh"},
+    declined = noted(Chain, ["sketch"], DeclineNote)
+    assert {name: (note.target, note.refusal) for name, note in declined.items()} == {
+        "b": ("sketch", Refusal(DeclineReason.ANSWERED, "no sums before noon")),
+        "c": ("sketch", Refusal(DeclineReason.NO_RULE, "relax.tanh")),
     }
-    assert {var.name: by for var, by in noted.claims.items()} == {"a": {"sketch": ["relax.nn.relu"]}}
+    claimed = noted(Chain, ["sketch"], ClaimNote)
+    assert {name: (note.target, note.by) for name, note in claimed.items()} == {
+        "a": ("sketch", "relax.nn.relu")
+    }
 
 
 def test_hand_written_annotations_are_the_users_word():

@@ -6,6 +6,8 @@ from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
 
 import annotated_region as ar
+from annotated_region.notes import DissolveNote, DissolveReason
+from annotated_region.passes.region_session import RegionSession
 from annotated_region.testing.graphs import SIX_OPS, TWO_RESOLUTIONS, binding_orders, module_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
@@ -84,6 +86,28 @@ def test_a_backend_may_refuse_a_region():
     ar.register_backend("sketch", accepts_region=lambda region: len(region.inputs) <= 1 or "one input only")
     graph = {"a": ("relax.nn.relu", ("x",)), "b": ("relax.nn.relu", ("y",)), "c": ("relax.nn.relu", ("a",))}
     assert names(merged(module_of(graph))) == [{"a", "c"}, {"b"}]
+
+
+def dissolved(graph, **options):
+    session = RegionSession(keeps_notes=True)
+    steps = [ar.passes.AnnotateTarget(["sketch"]), ar.passes.MergeCompilerRegions(**options)]
+    session.run(steps, module_of(graph))
+    notes = (note for note in session.notes["main"] if isinstance(note, DissolveNote))
+    return [([var.name for var in note.nodes], note.reason, note.limit, note.answer) for note in notes]
+
+
+def test_a_region_that_is_given_back_is_noted_with_the_reason():
+    graph = {
+        "a": ("relax.nn.relu", ("x",)),
+        "b": ("relax.nn.relu", ("a",)),
+        "gap": ("relax.tanh", ("b",)),
+        "c": ("relax.nn.relu", ("gap",)),
+    }
+    many = (["c", "gv"], DissolveReason.MANY_REGIONS, 1, "")
+    assert dissolved(graph, max_regions=1) == [many]
+    ar.register_backend("sketch", accepts_region=lambda region: len(region.nodes) > 2 or "too small")
+    refused = (["a"], DissolveReason.REFUSED, 0, "too small"), (["b"], DissolveReason.REFUSED, 0, "too small")
+    assert dissolved(graph)[:2] == list(refused)
 
 
 def test_a_backend_that_wants_connected_regions_gets_them():

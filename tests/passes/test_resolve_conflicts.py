@@ -7,7 +7,8 @@ from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
 
 import annotated_region as ar
-from annotated_region.reports.record import recording
+from annotated_region.notes import UnavailableNote
+from annotated_region.passes.region_session import RegionSession
 from annotated_region.testing.graphs import SIX_OPS, TWO_RESOLUTIONS, binding_orders, module_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
@@ -161,11 +162,13 @@ def test_a_target_that_cannot_run_here_wins_only_when_asked_to():
     claim_ops("absent", "relax.nn.relu", "relax.add")
     ar.register_backend("absent", unavailable=lambda: "the absent library is not installed")
     claim_ops("present", "relax.add", "relax.tanh")
-    with recording() as record:
-        found = placed(resolved(module_of(CHAIN), ["absent", "present"]))
+    annotated = ar.passes.AnnotateTarget(["absent", "present"])(module_of(CHAIN))
+    found = placed(resolved(module_of(CHAIN), ["absent", "present"]))
     assert "absent" not in found.values()
     assert "a" not in found
-    assert record.functions["main"].unavailable == {"absent": "the absent library is not installed"}
+    session = RegionSession(keeps_notes=True)
+    session.run([ar.passes.ResolveConflicts(ar.Priority([]))], annotated)
+    assert session.notes["main"][0] == UnavailableNote("absent", "the absent library is not installed")
     found = placed(resolved(module_of(CHAIN), ["absent", "present"], cross_compile=True))
     assert found["a"] == "absent"
 

@@ -1,0 +1,144 @@
+"""The words of reports: the one place where reasons become text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from annotated_region.costs.model import HOST
+from annotated_region.notes import DeclineReason, DissolveNote, DissolveReason, Refusal
+
+__all__ = [
+    "Loss",
+    "LossReason",
+    "words_for_counts",
+    "words_for_dissolved",
+    "words_for_host",
+    "words_for_loss",
+    "words_for_neighbours",
+    "words_for_refusal",
+]
+
+_REFUSALS = {
+    DeclineReason.NEVER_OFFLOADED: (
+        "an If, an impure call, a MatchCast or a local function is never offloaded"
+    ),
+    DeclineReason.NOT_AN_OP: "a call to a function, not an op",
+    DeclineReason.NO_RULE: "no rule for {detail}",
+    DeclineReason.UNEXPLAINED: "not supported",
+    DeclineReason.ANSWERED: "{detail}",
+    DeclineReason.SEVERAL_BLOCKS: "its op {detail!r} is in another block",
+    DeclineReason.USED_OUTSIDE: "its intermediate value {detail!r} is used outside of it too",
+}
+
+
+def words_for_refusal(refusal: Refusal) -> str:
+    """Why a target declines an op."""
+    words = _REFUSALS[refusal.reason].format(detail=refusal.detail)
+    return f"{refusal.pattern}: {words}" if refusal.pattern else words
+
+
+def words_for_dissolved(note: DissolveNote) -> str:
+    """Why a region was given back."""
+    match note.reason:
+        case DissolveReason.LITTLE_WORK:
+            return f"less work than the minimum of {note.limit:g}"
+        case DissolveReason.MANY_REGIONS:
+            return f"smaller than the {_counted(round(note.limit), 'region')} that its target may have"
+        case DissolveReason.REFUSED:
+            return f"refused by its backend: {note.answer}"
+
+
+class LossReason(Enum):
+    """Why a target did not get what it claims."""
+
+    CANNOT_RUN = auto()
+    """The target cannot run on this machine."""
+
+    DISSOLVED = auto()
+    """The region that held the op was given back; `Loss.dissolved`."""
+
+    COSTS_MORE = auto()
+    """By itself, the op costs `Loss.seconds` where it is now, and `Loss.seconds_lost` on the target."""
+
+    LARGER_UNIT = auto()
+    """The policy goes by costs, and those of the op by itself do not tell."""
+
+    COMES_LATER = auto()
+    """The target that got the op comes first."""
+
+    NOT_PLACED = auto()
+    """The op stays on the host, and no pass noted why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a target claims and did not get: where it is now, and why."""
+
+    target: str
+    placed: str
+    reason: LossReason
+    dissolved: DissolveNote | None = None
+    seconds: float = 0.0
+    seconds_lost: float = 0.0
+
+
+def words_for_loss(loss: Loss) -> str:
+    """To whom an op was lost, and why."""
+    to = "to the host" if loss.placed == HOST else f"to {loss.placed}"
+    match loss.reason:
+        case LossReason.CANNOT_RUN:
+            return f"{to}: it cannot run here"
+        case LossReason.DISSOLVED:
+            assert loss.dissolved is not None
+            verb = "had" if loss.dissolved.reason is DissolveReason.LITTLE_WORK else "was"
+            return f"{to}: its region {verb} {words_for_dissolved(loss.dissolved)}"
+        case LossReason.COSTS_MORE:
+            there, here = _seconds(loss.seconds), _seconds(loss.seconds_lost)
+            return f"{to}: alone it takes {there} there, {here} on {loss.target}"
+        case LossReason.LARGER_UNIT:
+            return f"{to}: cheaper as a part of a larger unit"
+        case LossReason.COMES_LATER:
+            return f"{to}, which comes first"
+        case LossReason.NOT_PLACED:
+            return to
+
+
+def words_for_counts(
+    target: str, *, ops: int, total: int, regions: int, claimed: int, unavailable: str | None
+) -> str:
+    """How much a target got."""
+    line = f"{target}: {ops} of {total} ops in {_counted(regions, 'region')}"
+    return f"{line} (claims {claimed}, but cannot run here: {unavailable})" if unavailable else line
+
+
+def words_for_host(ops: Iterable[tuple[str, dict[str, str]]]) -> str:
+    """What stays on the host: of each op its name, and the targets that decline it with their reasons."""
+    counts: dict[tuple[str, str], int] = {}
+    for op, declines in ops:
+        why = "; ".join(f"declined by {target}: {reason}" for target, reason in declines.items())
+        key = (op.removeprefix("relax."), why or "claimed, but not placed")
+        counts[key] = counts.get(key, 0) + 1
+    lines = (f"{op}{f' x{count}' if count > 1 else ''} ({why})" for (op, why), count in counts.items())
+    return f"{HOST}: {', '.join(lines) or 'nothing'}"
+
+
+def words_for_neighbours(target: str, left: str, right: str, between: str | None) -> str:
+    """Why two neighbouring regions are not one."""
+    why = f"{between} stands between them" if between else "the limits on regions keep them apart"
+    return f"{target}: the regions of {left} and {right} are two, because {why}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count != 1 else ''}"
+
+
+def _seconds(seconds: float) -> str:
+    """A time in the unit that fits it."""
+    scaled = seconds * 1e6
+    for unit in ("us", "ms"):
+        if scaled < 1000:
+            return f"{scaled:.3g} {unit}"
+        scaled /= 1000
+    return f"{scaled:.3g} s"
