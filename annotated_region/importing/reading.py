@@ -59,6 +59,9 @@ def module_of(answered: bytearray, weights: int, name: str) -> tvm.IRModule:
     kind, content = bytes(answered[:1]), bytes(answered[1:])
     if kind == _REFUSED:
         raise ModelError(content.decode("utf-8"))
-    mod = unpacked(content, weights)
+    try:
+        mod = unpacked(content, weights)
+    except OSError as error:
+        raise ModelError(f"{name} cannot be imported: its weights are lost, {error.strerror}") from error
     require_harmless(mod, name)
     return mod

@@ -26,6 +26,7 @@ from annotated_region.tvm_adapter.nodes import Constant
 __all__ = ["packed", "unpacked"]
 
 _ALIGNMENT = 64
+_BITS = 8
 # Smaller ones cost less inside of the text.
 _SMALLEST = 1024
 
@@ -36,12 +37,15 @@ def packed(mod: tvm.IRModule, weights: int, name: str) -> bytes:
     Raises
     ------
     ModelError
-        The file has no room for them.
+        The file has no room for them, or the elements of one are smaller than a byte.
     """
     constants: dict[Constant, relax.Var] = {}
 
     def variable_of(expr: relax.Expr) -> relax.Expr:
-        if not isinstance(expr, Constant) or not _can_leave(expr):
+        if not isinstance(expr, Constant):
+            return expr
+        _require_bytes(expr, name)
+        if not _can_leave(expr):
             return expr
         if expr not in constants:
             constants[expr] = relax.Var(f"constant_{len(constants)}", expr.ty)
@@ -89,6 +93,16 @@ def _positions(variables: Sequence[relax.Var]) -> tuple[list[int], int]:
 
 def _shape(variable: relax.Var) -> list[int]:
     return [int(extent) for extent in variable.ty.shape.values]
+
+
+def _require_bytes(constant: Constant, name: str) -> None:
+    """Raise for elements of 4 bits, such as float4_e2m1fn, which TVM reads into too little memory."""
+    tensor = constant.value
+    if isinstance(tensor, tvm.runtime.Tensor) and tensor.dtype.bits < _BITS and str(tensor.dtype) != "bool":
+        raise ModelError(
+            f"{name} cannot be imported: TVM cannot hand over a constant of type {tensor.dtype}, whose "
+            "elements are smaller than a byte"
+        )
 
 
 def _can_leave(constant: Constant) -> bool:

@@ -90,6 +90,11 @@ def runtime_folder() -> Path:
     return Path(given) if given else Path(emit_region.__code__.co_filename).parent / "runtime"
 
 
+def compiler() -> str:
+    """The compiler of the runtime, which may be one that adds sanitizers."""
+    return os.environ.get("CXX", "g++")
+
+
 @cache
 def interpreter() -> Interpreter:
     """The interpreter, compiled now unless it was compiled before from the same text."""
@@ -98,7 +103,7 @@ def interpreter() -> Interpreter:
     text = _text(runtime_folder()) + SHIM
     folder = private_cache_folder("hunt")
     assert folder is not None, "the compiled interpreter is kept in the user's cache, which is not private"
-    name = hashlib.sha256("\0".join([text, *options, *links]).encode()).hexdigest()[:24]
+    name = hashlib.sha256("\0".join([text, compiler(), *options, *links]).encode()).hexdigest()[:24]
     library = folder / f"{name}.so"
     if not library.exists():
         _compile(text, [*options, f"-D{POISON}", "-fPIC", "-shared"], links, library)
@@ -119,7 +124,7 @@ def _compile(text: str, options: Sequence[str], links: Sequence[str], library: P
     with tempfile.TemporaryDirectory(dir=library.parent) as place:
         source, made = Path(place, "interpreter.cc"), Path(place, "interpreter.so")
         source.write_text(text, encoding="utf-8")
-        command = ["g++", *options, str(source), "-o", str(made), *links]
+        command = [compiler(), *options, str(source), "-o", str(made), *links]
         subprocess.run(command, check=True, capture_output=True)
         os.replace(made, library)
 

@@ -1,5 +1,6 @@
 """Imports in a process of their own: the same modules, and an error whatever ends the process."""
 
+import mmap
 import os
 import signal
 import time
@@ -90,6 +91,26 @@ def test_constants_of_every_type_come_back(dtype):
     tvm.ir.assert_structural_equal(
         unpacked(packed(module, weights, "m"), weights), module, map_free_vars=True
     )
+    os.close(weights)
+
+
+def test_weights_are_sealed_when_they_are_taken():
+    weights = shared_memory.made(2**16)
+    shared_memory.write(weights, 64, memoryview(b"written"))
+    assert shared_memory.sealed(weights, 100)[64:71] == b"written"
+    with pytest.raises(PermissionError):
+        shared_memory.write(weights, 64, memoryview(b"changed"))
+    with pytest.raises(PermissionError):
+        os.truncate(weights, 0)
+    with pytest.raises(ValueError, match="greater than file size"):
+        shared_memory.sealed(weights, 2**16 + 1)
+    os.close(weights)
+
+
+def test_weights_that_somebody_can_still_change_are_not_taken():
+    weights = shared_memory.made(2**16)
+    with mmap.mmap(weights, 100), pytest.raises(OSError, match="busy"):
+        shared_memory.sealed(weights, 100)
     os.close(weights)
 
 
@@ -225,6 +246,19 @@ def test_types_that_tvm_hardly_knows():
         opset=23,
     )
     assert str(ar.from_onnx(model, isolated=True)["main"].params[0].ty.dtype) == "float4_e2m1fn"
+
+
+@pytest.mark.parametrize("count", [4, 5001])
+def test_constants_of_half_bytes_are_refused(count):
+    """Read back from TVM's JSON they overwrite memory."""
+    kind = TensorProto.FLOAT4E2M1
+    constant = helper.make_tensor("k", kind, [count], bytes((count + 1) // 2), raw=True)
+    model = model_of(
+        helper.make_node("Identity", ["k"], ["y"]), inputs=(), output=("y", kind, None), opset=23
+    )
+    model.graph.initializer.append(constant)
+    with pytest.raises(ar.ModelError, match="cannot hand over a constant of type float4_e2m1fn"):
+        ar.from_onnx(model, isolated=True)
 
 
 def test_a_server_that_ended_is_replaced():

@@ -1,0 +1,211 @@
+"""Breaks what guards against hostile input and unlucky machines, one line at a time: which tests notice?
+
+    python tests/breakages.py            # all; minutes
+    python tests/breakages.py 1 11       # those of two items
+
+A copy of the tree is broken, never the tree itself. Each breakage takes back one mend; its tests fail then.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["BREAKAGES", "Breakage"]
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "annotated_region"
+
+
+@dataclass(frozen=True, slots=True)
+class Breakage:
+    """One mend taken back.
+
+    Attributes
+    ----------
+    item
+        What it belongs to, by the numbers of the table in ``tests/README.md``.
+    what
+        What is broken, in words.
+    file, old, new
+        Where, and the text that another one replaces.
+    tests
+        What pytest runs.
+    """
+
+    item: int
+    what: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+COMMANDS = "tests/command_line/test_unlucky_machines.py"
+STRANGERS = "tests/command_line/test_untrusted_files.py"
+SCRIPTS = "tests/importing/test_tvmscript.py"
+TRUST = "tests/importing/test_trust.py"
+APART = "tests/importing/test_isolation.py"
+OBJECTS = "tests/compilation/test_damaged_objects.py"
+RULES = "tests/backends/dnnl/test_dnnl_rules.py"
+
+BREAKAGES = (
+    Breakage(1, "any character may stand in a script", f"{PACKAGE}/importing/tvmscript.py",
+             "if not character.isprintable() and", "if False and",
+             (SCRIPTS, "-k", "lines_end_where")),
+    Breakage(1, "the tree is not checked", f"{PACKAGE}/importing/tvmscript.py",
+             "    _Guard(tree, file_name).check()\n", "",
+             (SCRIPTS, "-k", "nothing_runs")),
+    Breakage(2, "any packed function may be called", f"{PACKAGE}/importing/trust.py",
+             "    if name in _PURE_FUNCTIONS:\n", "    if name:\n",
+             (TRUST, STRANGERS, "-k", "packed_functions")),
+    Breakage(3, "outputs are written as if they were dense", f"{PACKAGE}/backends/onnx_emitter/arguments.py",
+             "    dense = _empty_as(symbol, argument)\n    return dense, lambda: np.copyto",
+             "    dense = argument\n    return dense, lambda: np.copyto",
+             ("tests/backends/tensorrt/test_region_arguments.py", "-k", "nothing_beside_them")),
+    Breakage(4, "refusals are kept", f"{PACKAGE}/costs/measured.py",
+             "finite = {key: each for key, each in measured.items() if each[0] is not _REFUSED}",
+             "finite = dict(measured)",
+             ("tests/costs/test_measured.py", "-k", "poisons_nothing or asked_again or refuses")),
+    Breakage(5, "forks are not prepared", f"{PACKAGE}/backends/dnnl/runtime/forking.h",
+             "pthread_atfork(before, in_parent, in_child)", "0",
+             ("tests/backends/dnnl/test_dnnl_forks.py", "-x")),
+    Breakage(6, "digests are not compared", f"{PACKAGE}/cache.py",
+             'None if whole[:_HEAD_BYTES] == _head(path.name, content) else "is damaged"', "None",
+             (OBJECTS, "-k", "noticed")),
+    Breakage(6, "owners and modes are not looked at", f"{PACKAGE}/cache.py",
+             "        if reason := _distrust(os.fstat(handle), stat.S_ISREG, \"regular file\"):\n"
+             "            return b\"\", reason\n", "",
+             (OBJECTS, "-k", "noticed")),
+    Breakage(7, "targets need not be here", f"{PACKAGE}/command_line/options.py",
+             "    for target, reason in _unavailable(targets):\n        leave",
+             "    for target, reason in ():\n        leave",
+             (COMMANDS, "-k", "cannot_run")),
+    Breakage(9, "nodes are not held against their schema", f"{PACKAGE}/importing/onnx_reader.py",
+             "        _require_sound(modern, name)\n", "",
+             (APART, "-k", "left_out_are_named and True or cycle")),
+    Breakage(9, "a crash of the worker is not told", f"{PACKAGE}/command_line/supervision.py",
+             "    return crashed(child, -code)\n", "    return 0\n",
+             (COMMANDS, "-k", "crash or told")),
+    Breakage(9, "the command runs in the program itself", f"{PACKAGE}/__main__.py",
+             "main(in_child=True)", "main()",
+             (COMMANDS, "-k", "crash")),
+    Breakage(10, "what ONNX Runtime refuses ends bench", f"{PACKAGE}/command_line/bench.py",
+             "    errors = _FAILURES + _errors_of(state)\n", "    errors = ()\n",
+             (COMMANDS, "-k", "onnx_runtime_refuses")),
+    Breakage(10, "closed streams stay closed", f"{PACKAGE}/command_line/run.py",
+             "    _open_streams()\n    options", "    options",
+             (COMMANDS, "-k", "closes_the_streams")),
+    Breakage(10, "any number is a number", f"{PACKAGE}/command_line/options.py",
+             "    if not digits.isdecimal() or len(digits) > len(str(_MOST)) or int(digits) > _MOST:\n",
+             "    if False:\n",
+             (COMMANDS, "-k", "numbers_that_make_no_sense")),
+    Breakage(10, "huge inputs are filled", f"{PACKAGE}/command_line/bench.py",
+             "    if needed > _memory():\n", "    if False:\n",
+             (COMMANDS, "-k", "no_machine_can_hold")),
+    Breakage(11, "interrupts become errors on their way through TVM", f"{PACKAGE}/errors.py",
+             'tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)\n', "",
+             (COMMANDS, "-k", "stays_one")),
+    Breakage(11, "interrupts while loading print what Python prints", f"{PACKAGE}/_loading.py",
+             "if is_program(sys.orig_argv, sys.argv[0])", "if False",
+             (COMMANDS, "-k", "loads_says_nothing")),
+    Breakage(11, "files are written in their place", f"{PACKAGE}/files.py",
+             "Path(folder.name, file.name)\n        yield unfinished\n",
+             "file\n        yield unfinished\n        return\n",
+             ("tests/test_files.py",)),
+    Breakage(11, "a crash leaves its folder", f"{PACKAGE}/command_line/run.py",
+             "        sweep_unfinished(options.output, process)\n", "        pass\n",
+             (COMMANDS, "-k", "half_written")),
+    Breakage(11, "the second interrupt is like the first", f"{PACKAGE}/command_line/supervision.py",
+             "            os.kill(self.child, signal.SIGKILL)\n", "            pass\n",
+             (COMMANDS, "-k", "second_interrupt")),
+    Breakage(12, "windows are not looked at", f"{PACKAGE}/backends/dnnl/checks.py",
+             "        if any(value < least for value in values):\n", "        if False:\n",
+             (RULES,)),
+    Breakage(12, "epsilons are not looked at", f"{PACKAGE}/backends/dnnl/checks.py",
+             'return None if finite(float(op.attrs["epsilon"])) else', "return None if True else",
+             (RULES,)),
+    Breakage(13, "extents may wrap", f"{PACKAGE}/importing/trust.py",
+             "if size > _MOST_BYTES else None", "if False else None",
+             (TRUST, "-k", "do_not_wrap")),
+    Breakage(13, "any number of threads", f"{PACKAGE}/surroundings.py",
+             "int(number[:9]) > _ENOUGH_FOR_ANY_MACHINE", "False",
+             ("tests/test_surroundings.py", STRANGERS, "-k", "threads_that_no_machine_has")),
+    Breakage(14, "a region needs no symbol", f"{PACKAGE}/importing/trust.py",
+             '"Codegen" in func.attrs and "global_symbol" not in func.attrs', "False",
+             (TRUST, "-k", "without_symbol")),
+    Breakage(14, "a comma separates words of the linker", f"{PACKAGE}/backends/dnnl/installation.py",
+             'run_path = ("-Xlinker", "-rpath", "-Xlinker", str(found.parent))',
+             'run_path = (f"-Wl,-rpath,{found.parent}",)',
+             ("tests/backends/dnnl/test_dnnl_runtime.py", "-k", "comma")),
+    Breakage(14, "names reach the terminal as they are", f"{PACKAGE}/printable.py",
+             "if character.isprintable() or", "if True or",
+             (STRANGERS, "-k", "terminal or well_formed")),
+    Breakage(14, "nesting has no bound", f"{PACKAGE}/functions/nesting.py",
+             "            if max(depth, _depth_of(binding.var.ty)) > DEEPEST:\n", "            if False:\n",
+             ("tests/passes/test_nesting.py",)),
+    Breakage(14, "a pipe is waited for", f"{PACKAGE}/importing/files.py",
+             "        if not stat.S_ISREG(os.fstat(file).st_mode):\n", "        if False:\n",
+             (STRANGERS, "-k", "pipe")),
+    Breakage(14, "a child may use any memory", f"{PACKAGE}/importing/limits.py",
+             "(resource.RLIMIT_AS, _address_space() + self.memory)", "(resource.RLIMIT_AS, 2**62)",
+             (APART, "-k", "bombs")),
+    Breakage(14, "a child may take any time", f"{PACKAGE}/importing/isolation.py",
+             "            problem = _receive(pipe, answered, end, limits)\n",
+             "            problem = _receive(pipe, answered, end + 60, limits)\n",
+             (APART, "-k", "never_ends")),
+    Breakage(14, "weights may change after the child has ended", f"{PACKAGE}/importing/shared_memory.py",
+             "    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)\n", "",
+             (APART, "-k", "sealed")),
+)  # fmt: skip
+
+
+def noticed(breakage: Breakage, tree: Path) -> str:
+    """What pytest says of the broken tree, in a line."""
+    path = tree / breakage.file
+    whole = path.read_text(encoding="utf-8")
+    assert whole.count(breakage.old) == 1, f"{breakage.file} has changed: {breakage.old!r}"
+    path.write_text(whole.replace(breakage.old, breakage.new), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *breakage.tests]
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    try:
+        finished = subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "hangs"
+    finally:
+        path.write_text(whole, encoding="utf-8")
+    if finished.returncode < 0:
+        return f"the tests end with signal {-finished.returncode}"
+    counts = re.findall(r"\d+ (?:failed|errors?)", finished.stdout.splitlines()[-1])
+    return ", ".join(counts)
+
+
+def main(items: set[int]) -> int:
+    """Print a line for each breakage; the number of those that nothing notices."""
+    unnoticed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder, "tree")
+        tree.mkdir()
+        for name in (PACKAGE, "tests"):
+            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("pyproject.toml", "setup.cfg"):
+            shutil.copy(ROOT / name, tree / name)
+        for breakage in BREAKAGES:
+            if items and breakage.item not in items:
+                continue
+            said = noticed(breakage, tree)
+            unnoticed += not said
+            print(f"{breakage.item:2} {breakage.what}: {said or 'NOT NOTICED'}", flush=True)
+    return unnoticed
+
+
+if __name__ == "__main__":
+    sys.exit(main({int(word) for word in sys.argv[1:]}))
