@@ -10,6 +10,7 @@ import faulthandler
 import json
 import signal
 import sys
+from collections.abc import Callable
 
 from checking import Kind, checked, reseeded
 from engines import Build, build_of, recipe_of
@@ -23,10 +24,11 @@ SHRINKING_SECONDS = 2.0
 TRIES = {Kind.HANG: 120}
 
 
-def smallest(recipe: Recipe, build: Build, kind: Kind) -> Recipe:
-    """The smallest graph that is found to fail in the same way."""
+def smallest(recipe: Recipe, build: Build, kind: Kind, beat: Callable[[], None] = lambda: None) -> Recipe:
+    """The smallest graph that is found to fail in the same way; `beat` is called before each try."""
 
     def fails(candidate: Recipe) -> bool:
+        beat()
         return checked(candidate, build, SHRINKING_SECONDS).kind is kind
 
     return shrunk(recipe, fails, TRIES.get(kind, 600))
@@ -46,7 +48,7 @@ def main(target: str, first: int, count: int, shrinks: bool) -> None:
         _say({"failed": seed, "kind": outcome.kind.value, "text": outcome.text, "recipe": recipe.to_json()})
         if not shrinks:
             continue
-        small = smallest(recipe, build, outcome.kind)
+        small = smallest(recipe, build, outcome.kind, lambda at=seed: _say({"seed": at}))
         text = checked(small, build).text
         _say({"shrunk": seed, "kind": outcome.kind.value, "text": text, "recipe": small.to_json()})
 

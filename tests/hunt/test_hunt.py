@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import signal
@@ -18,6 +19,7 @@ import tvm_ffi
 from checking import Kind, checked, reseeded
 from engines import TARGETS, recipe_of
 from graphs_kit import PINNED, failures, ready
+from hunting_worker import smallest
 from mutations import MUTATIONS, broken_runtime
 from passes_engine import compiled
 from tvm import relax
@@ -188,6 +190,44 @@ def test_a_build_that_does_not_end_in_a_function_that_tvm_calls_is_a_hang():
         tvm_ffi.get_global_func("hunt.endless")()
 
     assert checked(SUM, build, 0.2).kind is Kind.HANG
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_build_that_does_not_end_in_a_function_that_c_calls_is_a_hang():
+    """Of what is raised there, Python prints a line."""
+
+    def build(_mod, _seed):
+        def endless():
+            while True:
+                pass
+
+        ctypes.CFUNCTYPE(None)(endless)()
+        return {}
+
+    assert checked(SUM, build, 0.2).kind is Kind.HANG
+
+
+def test_what_numpy_refuses_is_an_error_of_the_reference():
+    """Relax cannot tell that three elements are not two, which ended the process while a graph was shrunk."""
+    nodes = (
+        Node("input", (), {"kind": "normal", "key": 0}, ("n",)),
+        Node("reshape", (0,), {"shape": [2]}, (2,)),
+    )
+    outcome = checked(Recipe(nodes, (1,), ({"n": 3},)), ready("passes"))
+    assert outcome.kind is Kind.REFERENCE
+    assert "cannot reshape" in outcome.text
+
+
+def test_a_process_that_shrinks_is_not_silent():
+    """Hundreds of tries, each of which may be compiled, take longer than a process may be silent."""
+
+    def build(_mod, _seed):
+        raise ValueError("refused")
+
+    beats = []
+    small = smallest(SUM, build, Kind.ERROR, lambda: beats.append(None))
+    assert len(small.nodes) == 1
+    assert beats
 
 
 def test_what_an_engine_raises_is_an_error():
