@@ -12,7 +12,7 @@ from itertools import pairwise
 from annotated_region.drawing.quotient import PARAMETERS, RESULT, Picture
 from annotated_region.errors import DrawingError
 
-__all__ = ["Layout", "Placed", "layout_of"]
+__all__ = ["Placed", "PlacedPicture", "layout_of"]
 
 WIDTH, TEXT, PADDING = 210.0, 15.0, 8.0
 GAP, LAYER_GAP = 24.0, 56.0
@@ -31,7 +31,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PlacedPicture:
     """Where everything is, boxes and the points of lines in the order of the picture, and the size of it."""
 
     boxes: tuple[Placed, ...]
@@ -40,7 +40,7 @@ class Layout:
     height: float
 
 
-def layout_of(picture: Picture) -> Layout:
+def layout_of(picture: Picture) -> PlacedPicture:
     """Places a picture. Lines that skip layers bend at a point of their own in each.
 
     Raises
@@ -72,7 +72,7 @@ def layout_of(picture: Picture) -> Layout:
         for route in routes
     )
     bottom = max((box.y + box.height for box in boxes), default=0.0)
-    return Layout(boxes, lines, max(centres, default=0.0) + WIDTH / 2 + GAP, bottom + GAP)
+    return PlacedPicture(boxes, lines, max(centres, default=0.0) + WIDTH / 2 + GAP, bottom + GAP)
 
 
 def _layers(picture: Picture) -> list[int]:

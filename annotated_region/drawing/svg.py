@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from annotated_region.drawing.escaping import escape
-from annotated_region.drawing.layout import PADDING, TEXT, WIDTH, Layout, Placed, layout_of
+from annotated_region.drawing.layout import PADDING, TEXT, WIDTH, Placed, PlacedPicture, layout_of
 from annotated_region.drawing.quotient import Box, Line, Picture, colours, quotient
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def drawing_of(
     return "\n".join(parts), (layout.width, layout.height)
 
 
-def _lines(picture: Picture, layout: Layout) -> Iterator[str]:
+def _lines(picture: Picture, layout: PlacedPicture) -> Iterator[str]:
     for line, points in zip(picture.lines, layout.lines, strict=True):
         yield f'<path d="{_curve(points)}"><title>{escape(_crossing(line))}</title></path>'
 
@@ -97,7 +97,7 @@ def _curve(points: tuple[tuple[float, float], ...]) -> str:
     return "".join(steps)
 
 
-def _labels(picture: Picture, layout: Layout) -> Iterator[str]:
+def _labels(picture: Picture, layout: PlacedPicture) -> Iterator[str]:
     for line, points in zip(picture.lines, layout.lines, strict=True):
         (x, y), (to_x, to_y) = points[0], points[1]
         # Nearer to the target, where lines that leave the same box have parted already.
@@ -123,7 +123,9 @@ def amount(size: int | None) -> str:
     return f"{scaled:.3g} GiB"
 
 
-def _boxes(picture: Picture, layout: Layout, fills: Mapping[str, str], link: str | None) -> Iterator[str]:
+def _boxes(
+    picture: Picture, layout: PlacedPicture, fills: Mapping[str, str], link: str | None
+) -> Iterator[str]:
     for box, placed in zip(picture.boxes, layout.boxes, strict=True):
         drawn = "".join(_box(box, placed, fills[box.target]))
         leads = link is not None and box.region is not None

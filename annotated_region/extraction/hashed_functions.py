@@ -108,7 +108,7 @@ def extract_hashed_functions(
     executor.
     """
     models = [("main", mods)] if isinstance(mods, tvm.IRModule) else mods
-    found: dict[int, _Entry] = {}
+    found: dict[int, _Gathered] = {}
     with _shown(models, progress) as advance:
         for name, extracts in _extracted(models, target, executor):
             for extract in extracts:
@@ -118,7 +118,7 @@ def extract_hashed_functions(
 
 
 @dataclass(slots=True)
-class _Entry:
+class _Gathered:
     """A function whose calls are still being gathered."""
 
     func: tvm.tirx.PrimFunc
@@ -224,8 +224,8 @@ def _without_name(func: tvm.tirx.PrimFunc) -> tvm.tirx.PrimFunc:
 
 
 def _entry_for(
-    extract: _Extract, found: dict[int, _Entry], hash_function: Callable[[tvm.tirx.PrimFunc], int]
-) -> _Entry:
+    extract: _Extract, found: dict[int, _Gathered], hash_function: Callable[[tvm.tirx.PrimFunc], int]
+) -> _Gathered:
     """The entry of the function that is called; the first free key from its hash on if it has none yet."""
     func = extract.func.func
     key = hash_function(func) % _KEYS
@@ -233,7 +233,7 @@ def _entry_for(
         if tvm_ffi.structural_equal(found[key].func, func):
             return found[key]
         key = (key + 1) % _KEYS
-    found[key] = _Entry(func, extract.name, {})
+    found[key] = _Gathered(func, extract.name, {})
     return found[key]
 
 

@@ -22,7 +22,7 @@ from annotated_region.functions.rewriting import replace_operands, typed
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import shape_vars_of
 
-__all__ = ["Composite", "FunctionBody", "Surroundings", "composite_function"]
+__all__ = ["CompositeFunction", "FunctionBody", "Surroundings", "composite_function"]
 
 Nodes = tuple[int, ...]
 
@@ -190,7 +190,7 @@ def _in_order_of_appearance(found: Sequence[relax.Var], bindings: Sequence[relax
 
 
 @dataclass(frozen=True, slots=True)
-class Composite:
+class CompositeFunction:
     """A composite and how it is called.
 
     Attributes
@@ -212,7 +212,9 @@ class Composite:
     constants: tuple[Constant, ...]
 
 
-def composite_function(source: Surroundings, nodes: Nodes, name: str, bind_constants: bool) -> Composite:
+def composite_function(
+    source: Surroundings, nodes: Nodes, name: str, bind_constants: bool
+) -> CompositeFunction:
     """Make a composite of nodes, given in program order."""
     body = _CompositeBody(source, nodes, bind_constants)
     results = body.used_outside() or [nodes[-1]]
@@ -222,7 +224,7 @@ def composite_function(source: Surroundings, nodes: Nodes, name: str, bind_const
     values = [body.here(node) for node in results]
     func = body.finish(values[0] if len(values) == 1 else relax.Tuple(values), {"Composite": name})
     shape = [] if body.hidden is None else [body.hidden]
-    return Composite(func, (*body.taken, *shape), tuple(results), tuple(body.constants))
+    return CompositeFunction(func, (*body.taken, *shape), tuple(results), tuple(body.constants))
 
 
 class _CompositeBody(FunctionBody):

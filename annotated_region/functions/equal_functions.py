@@ -29,12 +29,12 @@ _SAMPLES = 1024
 class _Structure:
     """The functions of one structural hash; `by_content` is filled once there are two of them."""
 
-    first: _Entry | None
-    by_content: dict[tuple[bytes, ...], list[_Entry]] = field(default_factory=dict)
+    first: _KnownFunction | None
+    by_content: dict[tuple[bytes, ...], list[_KnownFunction]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _KnownFunction:
     func: relax.Function
     constants: Constants
     name: tvm.ir.GlobalVar
@@ -62,7 +62,7 @@ class EqualFunctions:
         otherwise
             What to call it.
         """
-        entry = _Entry(func, constants, otherwise)
+        entry = _KnownFunction(func, constants, otherwise)
         structure = self._structures.get(key := _structural_hash(func))
         if structure is None:
             self._structures[key] = _Structure(entry)
@@ -72,7 +72,7 @@ class EqualFunctions:
             structure.first = None
         return self._file(entry, structure).name
 
-    def _file(self, entry: _Entry, structure: _Structure) -> _Entry:
+    def _file(self, entry: _KnownFunction, structure: _Structure) -> _KnownFunction:
         """The first entry that is equal to this one."""
         alike = structure.by_content.setdefault(tuple(map(self._sample, entry.constants)), [])
         for known in alike:
@@ -91,7 +91,7 @@ class EqualFunctions:
                 self._whole.add(hash(constant))
         return known
 
-    def _equal(self, left: _Entry, right: _Entry) -> bool:
+    def _equal(self, left: _KnownFunction, right: _KnownFunction) -> bool:
         """Whether two functions, whose samples agree, are equal."""
         return bool(tvm_ffi.structural_equal(left.func, right.func, skip_tensor_content=True)) and all(
             a.same_as(b) or hash(a) in self._whole or np.array_equal(_bytes_of(a), _bytes_of(b))

@@ -14,7 +14,7 @@ from tvm import relax
 from annotated_region.dataflow.graph import DEAD, DataflowGraph, NodeKind
 from annotated_region.dataflow.leaves import Leaf, Leaves, flatten, with_paths
 from annotated_region.dataflow.unit_order import in_order
-from annotated_region.functions.body import Composite, FunctionBody, Surroundings, composite_function
+from annotated_region.functions.body import CompositeFunction, FunctionBody, Surroundings, composite_function
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["External", "computing_nodes", "external_function"]
@@ -207,13 +207,13 @@ class _RegionBody(FunctionBody):
         lead = set(_lead(self.graph, nodes))
         return tuple(node for node in nodes if node not in lead)
 
-    def composite(self, name: str, nodes: Nodes) -> Composite:
+    def composite(self, name: str, nodes: Nodes) -> CompositeFunction:
         """Make a composite of some of the nodes."""
         composite = composite_function(self.source, nodes, name, self.bind_constants)
         self.constants += composite.constants
         return composite
 
-    def bind_composite(self, composite: Composite) -> None:
+    def bind_composite(self, composite: CompositeFunction) -> None:
         """Bind a composite as a local function, and what a call of it returns."""
         callee = self.bind("local_func", composite.func)
         arguments = [

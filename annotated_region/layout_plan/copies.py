@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from annotated_region.layout_plan.views import Root, Storage, View, extents_of, same_extent
+from annotated_region.layout_plan.views import Root, Storage, TensorView, extents_of, same_extent
 from annotated_region.layouts.layout import split
 from annotated_region.tvm_adapter.nodes import Constant
 
@@ -50,7 +50,7 @@ def conversions(root: Root, old: Storage, new: Storage) -> list[Conversion]:
     """The steps from one storage to another: one, or two where the cuts of both do not fit together."""
     parts_of = split((*old, *new))
     if parts_of is None:
-        plain = View.of(root).storage()
+        plain = TensorView.of(root).storage()
         return conversions(root, old, plain) + conversions(root, plain, new)
     before, after = ([part for piece in storage for part in parts_of(piece)] for storage in (old, new))
     return [Conversion(tuple(map(root.extent, before)), tuple(map(before.index, after)))]

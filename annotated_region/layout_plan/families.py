@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from annotated_region.layout_plan.problem import Choice, Problem, Use
+from annotated_region.layout_plan.problem import Choice, LayoutProblem, Use
 
 __all__ = ["family_choices"]
 
 
-def family_choices(problem: Problem, start: Choice) -> list[Choice]:
+def family_choices(problem: LayoutProblem, start: Choice) -> list[Choice]:
     """Choices that cover all options: in each, the nodes of some families join them; the others stay.
 
     Notes
@@ -54,7 +54,7 @@ def family_choices(problem: Problem, start: Choice) -> list[Choice]:
     return [tuple(choice.get(node, index) for node, index in enumerate(start)) for choice in packed]
 
 
-def _distinct_uses(problem: Problem, node: int) -> list[list[Use]]:
+def _distinct_uses(problem: LayoutProblem, node: int) -> list[list[Use]]:
     """For each option, the uses that not all options share, in order."""
     options = problem.nodes[node]
     shared = frozenset.intersection(*(option.uses for option in options))

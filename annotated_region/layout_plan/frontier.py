@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from annotated_region.layout_plan.problem import Choice, Problem
+from annotated_region.layout_plan.problem import Choice, LayoutProblem
 
 __all__ = ["Bound", "search"]
 
@@ -40,14 +40,14 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _CheapestPath:
     """The cheapest way to a state: its cost, and a linked list of the options taken."""
 
     cost: int
     taken: tuple[int, object] | None
 
 
-def search(problem: Problem, known: int, width: int) -> Bound:
+def search(problem: LayoutProblem, known: int, width: int) -> Bound:
     """Find the best choice, or bound its cost.
 
     Parameters
@@ -70,13 +70,13 @@ def search(problem: Problem, known: int, width: int) -> Bound:
 
 
 class _Sweep:
-    def __init__(self, problem: Problem, known: int, width: int) -> None:
+    def __init__(self, problem: LayoutProblem, known: int, width: int) -> None:
         self.problem = problem
         self.known = known
         self.width = width
         self.base = _fixed_cost(problem)
         self.live: list[int] = []
-        self.states: dict[_State, _Entry] = {(): _Entry(0, None)}
+        self.states: dict[_State, _CheapestPath] = {(): _CheapestPath(0, None)}
         self.was_cut = False
         self.last_use = _last_uses(problem)
 
@@ -106,9 +106,9 @@ class _Sweep:
         self.live.append(value)
         self.states = {(*state, anchors): entry for state, entry in self.states.items()}
 
-    def _after(self, node: int, keep: list[int]) -> dict[_State, _Entry]:
+    def _after(self, node: int, keep: list[int]) -> dict[_State, _CheapestPath]:
         slot_of = {value: slot for slot, value in enumerate(self.live)}
-        after: dict[_State, _Entry] = {}
+        after: dict[_State, _CheapestPath] = {}
         for state, entry in self.states.items():
             for number, option in enumerate(self.problem.nodes[node]):
                 sets, cost = list(state), entry.cost + option.cost
@@ -119,7 +119,7 @@ class _Sweep:
                         sets[slot] |= {storage}
                 key = tuple(sets[slot] for slot in keep)
                 if key not in after or cost < after[key].cost:
-                    after[key] = _Entry(cost, (number, entry.taken))
+                    after[key] = _CheapestPath(cost, (number, entry.taken))
         return after
 
     def _prune(self) -> None:
@@ -145,7 +145,7 @@ class _Sweep:
             for value, ours, theirs in zip(self.live, state, other, strict=True)
         )
 
-    def _choice(self, entry: _Entry) -> Choice:
+    def _choice(self, entry: _CheapestPath) -> Choice:
         choice = [0] * len(self.problem.nodes)
         taken = entry.taken
         for node in reversed(self.problem.free):
@@ -154,7 +154,7 @@ class _Sweep:
         return tuple(choice)
 
 
-def _last_uses(problem: Problem) -> dict[int, int]:
+def _last_uses(problem: LayoutProblem) -> dict[int, int]:
     """For each value, the position of the last free node that uses it."""
     return {
         value: index
@@ -164,7 +164,7 @@ def _last_uses(problem: Problem) -> dict[int, int]:
     }
 
 
-def _fixed_cost(problem: Problem) -> int:
+def _fixed_cost(problem: LayoutProblem) -> int:
     """What is paid whatever is chosen."""
     copies = sum(
         weight * max(0, len(anchors) - 1)

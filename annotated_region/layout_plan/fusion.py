@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import networkx as nx
 from networkx.algorithms.flow import dinitz
 
-from annotated_region.layout_plan.problem import Choice, Problem, evaluate
+from annotated_region.layout_plan.problem import Choice, LayoutProblem, evaluate
 
 __all__ = ["Fusion", "fuse"]
 
@@ -44,7 +44,7 @@ class Fusion:
     is_exact: bool
 
 
-def fuse(problem: Problem, stay: Choice, move: Choice) -> Fusion:
+def fuse(problem: LayoutProblem, stay: Choice, move: Choice) -> Fusion:
     """The best mixture of two choices, or one at least as good as both.
 
     Notes
@@ -54,7 +54,7 @@ def fuse(problem: Problem, stay: Choice, move: Choice) -> Fusion:
     nodes = [node for node in problem.free if stay[node] != move[node]]
     if not nodes:
         return Fusion(stay, evaluate(problem, stay), True)
-    network = _Network(problem, stay, move)
+    network = _MoveNetwork(problem, stay, move)
     moving = network.moving_side()
     mixture = tuple(move[node] if node in moving else index for node, index in enumerate(stay))
     candidates = (mixture, stay, move)
@@ -72,10 +72,10 @@ class _Sides:
     both: list[int] = field(default_factory=list)
 
 
-class _Network:
+class _MoveNetwork:
     """The flow network of the module's picture. A node on the sink's side moves."""
 
-    def __init__(self, problem: Problem, stay: Choice, move: Choice) -> None:
+    def __init__(self, problem: LayoutProblem, stay: Choice, move: Choice) -> None:
         self.graph = nx.DiGraph()
         self.graph.add_nodes_from(("source", "sink"))
         self.is_exact = True
@@ -125,7 +125,7 @@ class _Network:
         return {node for node in self.problem.free if ("node", node) in reaching}
 
 
-def _sides(problem: Problem, stay: Choice, move: Choice) -> dict[tuple[int, int], _Sides]:
+def _sides(problem: LayoutProblem, stay: Choice, move: Choice) -> dict[tuple[int, int], _Sides]:
     """Who uses each storage, in order of first use."""
     found: dict[tuple[int, int], _Sides] = {}
     for node in problem.free:

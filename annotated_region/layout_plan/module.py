@@ -11,9 +11,9 @@ from tvm import relax
 from annotated_region.functions.modules import replace_functions
 from annotated_region.functions.rewriting import FunctionRewriter, rebind
 from annotated_region.layout_plan.plan import BlockPlan, Cost, Planner
-from annotated_region.layout_plan.reading import Names, Step, read_block, variables_of
+from annotated_region.layout_plan.reading import ComputingBinding, Names, read_block, variables_of
 from annotated_region.layout_plan.transposes import transposes_in
-from annotated_region.layout_plan.views import View
+from annotated_region.layout_plan.views import TensorView
 from annotated_region.layout_plan.writing import BlockWriter
 
 __all__ = ["ModulePlan", "plan_module"]
@@ -100,13 +100,15 @@ class _ModuleWriter:
         return writer.bindings
 
 
-def _fixed(steps: list[Step], leaving: list[relax.Var], names: Names) -> list[View]:
+def _fixed(steps: list[ComputingBinding], leaving: list[relax.Var], names: Names) -> list[TensorView]:
     """What enters the block and is read there, and what leaves it."""
     made = {view.root.number for step in steps for view in step.results if view is not None}
     read = [view for step in steps for view in step.operands]
     left = [view for var in leaving for view in names.fields(var)]
     entering = [
-        View.of(view.root) for view in (*read, *left) if view is not None and view.root.number not in made
+        TensorView.of(view.root)
+        for view in (*read, *left)
+        if view is not None and view.root.number not in made
     ]
     return [*dict.fromkeys(entering), *(view for view in left if view is not None)]
 

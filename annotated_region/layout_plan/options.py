@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tvm import relax
 
 from annotated_region.layout_plan.described_call import changed_call, result_extents
-from annotated_region.layout_plan.reading import Step
-from annotated_region.layout_plan.views import MisfitError, Storage, View, same_extent
+from annotated_region.layout_plan.reading import ComputingBinding
+from annotated_region.layout_plan.views import MisfitError, Storage, TensorView, same_extent
 from annotated_region.layouts import (
     Layout,
     LayoutChange,
@@ -71,7 +71,7 @@ class StepOption:
 
 
 def options_of(
-    steps: Sequence[Step], fixed: Iterable[View], demands: Demands
+    steps: Sequence[ComputingBinding], fixed: Iterable[TensorView], demands: Demands
 ) -> list[tuple[StepOption, ...]]:
     """The options of each step; the first is to stay as it was, unless something else is demanded.
 
@@ -103,7 +103,7 @@ def options_of(
 class _Found:
     """The options of one step so far."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: ComputingBinding) -> None:
         self.step = step
         self.options = [StepOption(None, _uses_as_it_was(step))]
         self.rule = None if step.call is None else layout_rule_of(step.call.info.name)
@@ -133,7 +133,7 @@ class _Found:
         option = None if change is None else _possible(self.step, change)
         return [] if option is None else [option]
 
-    def leading(self) -> list[View]:
+    def leading(self) -> list[TensorView]:
         """The views whose layout the rule asks for."""
         views = [view for view in (*self.step.operands, *self.step.results) if view is not None]
         call = self.step.call
@@ -153,7 +153,7 @@ class _Found:
                     new += self._try(layout)
         return new
 
-    def _named(self, view: View, storage: Storage) -> list[Layout]:
+    def _named(self, view: TensorView, storage: Storage) -> list[Layout]:
         """The named layouts in which the root is stored just so; they differ in axes of extent one."""
         assert self.step.call is not None
         old = data_layout_of(self.step.call.info) or ""
@@ -207,7 +207,7 @@ def use_rank(use: _Use) -> tuple[int, list[tuple[int, int, int]]]:
     return number, [(piece.axis, piece.low, piece.high or 0) for piece in storage]
 
 
-def _uses_as_it_was(step: Step) -> frozenset[_Use]:
+def _uses_as_it_was(step: ComputingBinding) -> frozenset[_Use]:
     return frozenset(
         (view.root.number, view.storage())
         for view in (*step.operands, *step.results)
@@ -215,7 +215,7 @@ def _uses_as_it_was(step: Step) -> frozenset[_Use]:
     )
 
 
-def _told(view: View, storage: Storage) -> list[Layout]:
+def _told(view: TensorView, storage: Storage) -> list[Layout]:
     """The layout of a view in which its root is stored as told, if there is one."""
     try:
         return [view.layout(storage)]
@@ -223,7 +223,7 @@ def _told(view: View, storage: Storage) -> list[Layout]:
         return []
 
 
-def _possible(step: Step, change: LayoutChange) -> StepOption | None:
+def _possible(step: ComputingBinding, change: LayoutChange) -> StepOption | None:
     """The option of a change; None if the types or the cuts of axes do not fit together."""
     try:
         return _typed(step, change)
@@ -231,7 +231,7 @@ def _possible(step: Step, change: LayoutChange) -> StepOption | None:
         return None
 
 
-def _typed(step: Step, change: LayoutChange) -> StepOption | None:
+def _typed(step: ComputingBinding, change: LayoutChange) -> StepOption | None:
     assert step.call is not None
     operands = {}
     uses = set()
@@ -255,7 +255,7 @@ def _typed(step: Step, change: LayoutChange) -> StepOption | None:
     return StepOption(change, frozenset(uses))
 
 
-def _fits(step: Step, change: LayoutChange, made: relax.Call) -> bool:
+def _fits(step: ComputingBinding, change: LayoutChange, made: relax.Call) -> bool:
     """Whether the results have the shapes that the change promises."""
     if len(change.results) != len(step.results):
         return False

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from annotated_region.layout_plan.options import Demands, StepOption, options_of, use_rank
-from annotated_region.layout_plan.problem import Node, Option, Problem, Use, evaluate
-from annotated_region.layout_plan.reading import Step, bytes_of
-from annotated_region.layout_plan.solver import Solution, greedy, solve
-from annotated_region.layout_plan.views import Root, Storage, View
+from annotated_region.layout_plan.problem import LayoutProblem, Node, Option, Use, evaluate
+from annotated_region.layout_plan.reading import ComputingBinding, bytes_of
+from annotated_region.layout_plan.solver import LayoutSolution, greedy, solve
+from annotated_region.layout_plan.views import Root, Storage, TensorView
 
 __all__ = ["BlockPlan", "Cost", "Planner", "best_plan", "following_plan"]
 
@@ -57,14 +57,16 @@ class BlockPlan:
     lower_bound: Cost
 
 
-Planner = Callable[[Sequence[Step], Sequence[View], Sequence[Root]], BlockPlan]
+Planner = Callable[[Sequence[ComputingBinding], Sequence[TensorView], Sequence[Root]], BlockPlan]
 """Makes a plan from the steps of a block, what enters or leaves the block as it is, and all roots."""
 
 
 def best_plan(demands: Demands) -> Planner:
     """The planner that moves the fewest bytes; of equal plans, with the fewest transposes, then changes."""
 
-    def plan(steps: Sequence[Step], fixed: Sequence[View], roots: Sequence[Root]) -> BlockPlan:
+    def plan(
+        steps: Sequence[ComputingBinding], fixed: Sequence[TensorView], roots: Sequence[Root]
+    ) -> BlockPlan:
         return _planned(steps, fixed, roots, demands, solve)
 
     return plan
@@ -73,22 +75,24 @@ def best_plan(demands: Demands) -> Planner:
 def following_plan(demands: Demands) -> Planner:
     """The planner that gives ops what is demanded, and lets each other op take on what it meets."""
 
-    def follow(problem: Problem) -> Solution:
+    def follow(problem: LayoutProblem) -> LayoutSolution:
         choice = greedy(problem)
-        return Solution(choice, evaluate(problem, choice), 0)
+        return LayoutSolution(choice, evaluate(problem, choice), 0)
 
-    def plan(steps: Sequence[Step], fixed: Sequence[View], roots: Sequence[Root]) -> BlockPlan:
+    def plan(
+        steps: Sequence[ComputingBinding], fixed: Sequence[TensorView], roots: Sequence[Root]
+    ) -> BlockPlan:
         return _planned(steps, fixed, roots, demands, follow)
 
     return plan
 
 
 def _planned(
-    steps: Sequence[Step],
-    fixed: Sequence[View],
+    steps: Sequence[ComputingBinding],
+    fixed: Sequence[TensorView],
     roots: Sequence[Root],
     demands: Demands,
-    solver: Callable[[Problem], Solution],
+    solver: Callable[[LayoutProblem], LayoutSolution],
 ) -> BlockPlan:
     options = options_of(steps, fixed, demands)
     scale = _Scale(1 + sum(len(step.operands) + len(step.results) for step in steps) + len(fixed), roots)
@@ -119,7 +123,9 @@ class _Scale:
         moved, transposes = divmod(rest, self.most)
         return Cost(moved, transposes, changed)
 
-    def problem(self, options: Sequence[tuple[StepOption, ...]], fixed: Sequence[View]) -> Problem:
+    def problem(
+        self, options: Sequence[tuple[StepOption, ...]], fixed: Sequence[TensorView]
+    ) -> LayoutProblem:
         """The problem in numbers; one more node uses what enters or leaves the block."""
         numbers: dict[tuple[int, Storage], int] = {}
 
@@ -133,4 +139,4 @@ class _Scale:
         ]
         given = [(view.root.number, view.storage()) for view in fixed if not view.root.is_constant]
         nodes.append((Option(number(given)),))
-        return Problem(self.weights, tuple(nodes))
+        return LayoutProblem(self.weights, tuple(nodes))

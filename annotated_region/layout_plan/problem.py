@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-__all__ = ["Choice", "Node", "Option", "Problem", "Use", "evaluate"]
+__all__ = ["Choice", "LayoutProblem", "Node", "Option", "Use", "evaluate"]
 
 Use = tuple[int, int]
 """A value, and the storage in which it is used, by number."""
@@ -43,7 +43,7 @@ Node = tuple[Option, ...]
 
 
 @dataclass(frozen=True)
-class Problem:
+class LayoutProblem:
     """Which option to take.
 
     Attributes
@@ -95,7 +95,7 @@ def _values(option: Option) -> frozenset[int]:
     return frozenset(value for value, _ in option.uses)
 
 
-def evaluate(problem: Problem, choice: Sequence[int]) -> int:
+def evaluate(problem: LayoutProblem, choice: Sequence[int]) -> int:
     """The cost of a choice."""
     chosen = [node[index] for node, index in zip(problem.nodes, choice, strict=True)]
     storages: list[set[int]] = [set() for _ in problem.weights]

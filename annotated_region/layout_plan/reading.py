@@ -21,12 +21,12 @@ import tvm
 from tvm import relax
 
 from annotated_region.layout_plan.described_call import DescribedCall, described
-from annotated_region.layout_plan.views import Root, View, extents_of
+from annotated_region.layout_plan.views import Root, TensorView, extents_of
 from annotated_region.tvm_adapter.nodes import Constant
 
-__all__ = ["Fields", "Names", "Step", "bytes_of", "read_block", "variables_of"]
+__all__ = ["ComputingBinding", "Fields", "Names", "bytes_of", "read_block", "variables_of"]
 
-Fields = tuple["View | None", ...]
+Fields = tuple["TensorView | None", ...]
 """The fields of a tuple; None for what is no tensor of known shape."""
 
 _RESHAPES = ("reshape", "expand_dims", "squeeze", "flatten", "nn.batch_flatten")
@@ -34,7 +34,7 @@ _VIEWS = ("relax.permute_dims", *(f"relax.{name}" for name in _RESHAPES))
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ComputingBinding:
     """A binding that computes something.
 
     Attributes
@@ -72,11 +72,11 @@ class Names:
 
     roots: list[Root] = field(default_factory=list)
     origins: dict[int, relax.Expr] = field(default_factory=dict)
-    _views: dict[relax.Expr, View] = field(default_factory=dict)
+    _views: dict[relax.Expr, TensorView] = field(default_factory=dict)
     _tuples: dict[relax.Var, Fields] = field(default_factory=dict)
     _inlined: dict[relax.Var, relax.Tuple] = field(default_factory=dict)
 
-    def view(self, expr: relax.Expr) -> View | None:
+    def view(self, expr: relax.Expr) -> TensorView | None:
         """What a variable or constant shows; a new root if it was never seen."""
         if expr not in self._views and expr not in self._tuples:
             self._enter(expr)
@@ -93,7 +93,7 @@ class Names:
         """The tuple that a variable is bound to; anything else as it is."""
         return self._inlined.get(expr, expr) if isinstance(expr, relax.Var) else expr
 
-    def name(self, var: relax.Var, view: View) -> None:
+    def name(self, var: relax.Var, view: TensorView) -> None:
         """Say what a variable shows."""
         self._views[var] = view
 
@@ -127,15 +127,15 @@ class Names:
             self._views[expr] = view
             self.origins[view.root.number] = expr
 
-    def _root(self, ty: tvm.ir.Type, is_constant: bool) -> View | None:
+    def _root(self, ty: tvm.ir.Type, is_constant: bool) -> TensorView | None:
         extents = extents_of(ty)
         if extents is None:
             return None
         self.roots.append(Root(len(self.roots), extents, str(ty.dtype), is_constant))
-        return View.of(self.roots[-1])
+        return TensorView.of(self.roots[-1])
 
 
-def read_block(block: relax.BindingBlock, mod: tvm.IRModule, names: Names) -> list[Step]:
+def read_block(block: relax.BindingBlock, mod: tvm.IRModule, names: Names) -> list[ComputingBinding]:
     """The bindings of a block that are more than names, in order.
 
     Parameters
@@ -203,7 +203,7 @@ def _other_view(binding: relax.VarBinding, mod: tvm.IRModule, names: Names) -> b
     if call.info.name == "relax.permute_dims":
         rank = len(extents)
         axes = call.info.attrs["axes"] or range(rank)[::-1]
-        view: View | None = operand.permuted([axis % rank for axis in axes])
+        view: TensorView | None = operand.permuted([axis % rank for axis in axes])
     else:
         view = operand.reshaped(extents)
     if view is None:
@@ -220,7 +220,7 @@ _NAMING: Mapping[type, Callable[[relax.VarBinding, tvm.IRModule, Names], bool]] 
 }
 
 
-def _step(binding: relax.Binding, mod: tvm.IRModule, names: Names) -> Step:
+def _step(binding: relax.Binding, mod: tvm.IRModule, names: Names) -> ComputingBinding:
     """Cases 3 and 4."""
     reads = variables_of(binding.value)
     value = binding.value
@@ -232,7 +232,7 @@ def _step(binding: relax.Binding, mod: tvm.IRModule, names: Names) -> Step:
     results = names.make(binding.var, is_constant and pure and bool(leaves))
     if is_constant or None in operands or None in results:
         call = None
-    return Step(binding, reads, call, operands if call is not None else leaves, results)
+    return ComputingBinding(binding, reads, call, operands if call is not None else leaves, results)
 
 
 def variables_of(expr: relax.Expr) -> tuple[relax.Var, ...]:

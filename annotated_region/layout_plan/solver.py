@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from annotated_region.layout_plan.families import family_choices
 from annotated_region.layout_plan.frontier import search
 from annotated_region.layout_plan.fusion import fuse
-from annotated_region.layout_plan.problem import Choice, Problem, evaluate
+from annotated_region.layout_plan.problem import Choice, LayoutProblem, evaluate
 
-__all__ = ["DEFAULT_WIDTH", "Solution", "greedy", "solve"]
+__all__ = ["DEFAULT_WIDTH", "LayoutSolution", "greedy", "solve"]
 
 DEFAULT_WIDTH = 2000
 """States of the dynamic program."""
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
+class LayoutSolution:
     """A choice with its cost and its certificate of quality.
 
     Attributes
@@ -40,7 +40,7 @@ class Solution:
     lower_bound: int
 
 
-def solve(problem: Problem, width: int = DEFAULT_WIDTH) -> Solution:
+def solve(problem: LayoutProblem, width: int = DEFAULT_WIDTH) -> LayoutSolution:
     """Find the cheapest choice.
 
     Parameters
@@ -57,13 +57,13 @@ def solve(problem: Problem, width: int = DEFAULT_WIDTH) -> Solution:
     best, known = candidates[costs.index(min(costs))], min(costs)
     bound = search(problem, known, width)
     if bound.choice is not None:
-        return Solution(bound.choice, bound.lower_bound, bound.lower_bound)
+        return LayoutSolution(bound.choice, bound.lower_bound, bound.lower_bound)
     if bound.lower_bound == known:
-        return Solution(best, known, known)
+        return LayoutSolution(best, known, known)
     return _by_moves(problem, best, families, bound.lower_bound)
 
 
-def greedy(problem: Problem) -> Choice:
+def greedy(problem: LayoutProblem) -> Choice:
     """The choice that takes, node by node, the option that adds the least; the first of equals."""
     storages = [set(anchors) for anchors in problem.anchors]
     choice = []
@@ -83,12 +83,12 @@ def greedy(problem: Problem) -> Choice:
     return tuple(choice)
 
 
-def _by_moves(problem: Problem, best: Choice, families: list[Choice], bound: int) -> Solution:
+def _by_moves(problem: LayoutProblem, best: Choice, families: list[Choice], bound: int) -> LayoutSolution:
     """Step 3."""
     if len(families) == 2 and all(len(problem.nodes[node]) == 2 for node in problem.free):
         fusion = fuse(problem, *families)
         if fusion.is_exact:
-            return Solution(fusion.choice, fusion.cost, fusion.cost)
+            return LayoutSolution(fusion.choice, fusion.cost, fusion.cost)
     cost = evaluate(problem, best)
     while True:
         before = cost
@@ -96,4 +96,4 @@ def _by_moves(problem: Problem, best: Choice, families: list[Choice], bound: int
             fusion = fuse(problem, best, family)
             best, cost = fusion.choice, fusion.cost
         if cost >= before:
-            return Solution(best, cost, bound)
+            return LayoutSolution(best, cost, bound)

@@ -27,7 +27,7 @@ from tvm import relax
 
 from annotated_region.layouts.layout import Layout, Piece, extent_of, merged, split
 
-__all__ = ["MisfitError", "Root", "Storage", "View", "extents_of", "same_extent"]
+__all__ = ["MisfitError", "Root", "Storage", "TensorView", "extents_of", "same_extent"]
 
 Storage = tuple[Piece, ...]
 """The order in which the elements of a root are stored: pieces of its axes."""
@@ -70,7 +70,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TensorView:
     """A tensor as another arrangement of a root's elements.
 
     Attributes
@@ -85,9 +85,9 @@ class View:
     axes: tuple[Storage, ...]
 
     @staticmethod
-    def of(root: Root) -> View:
+    def of(root: Root) -> TensorView:
         """The root itself."""
-        return View(root, tuple(root.ordered([Piece(axis)]) for axis in range(len(root.extents))))
+        return TensorView(root, tuple(root.ordered([Piece(axis)]) for axis in range(len(root.extents))))
 
     @property
     def extents(self) -> tuple[Any, ...]:
@@ -97,17 +97,17 @@ class View:
             for axis in self.axes
         )
 
-    def permuted(self, order: Sequence[int]) -> View:
+    def permuted(self, order: Sequence[int]) -> TensorView:
         """What ``permute_dims(self, order)`` is."""
-        return View(self.root, tuple(self.axes[axis] for axis in order))
+        return TensorView(self.root, tuple(self.axes[axis] for axis in order))
 
-    def reshaped(self, extents: Sequence[Any]) -> View | None:
+    def reshaped(self, extents: Sequence[Any]) -> TensorView | None:
         """What ``reshape(self, extents)`` is; None if it cuts an axis where it cannot be cut."""
         left = deque(piece for axis in self.axes for piece in axis)
         axes = [self._taken(left, extent) for extent in extents]
         if left or None in axes:
             return None
-        return View(self.root, tuple(self.root.ordered(axis) for axis in axes if axis is not None))
+        return TensorView(self.root, tuple(self.root.ordered(axis) for axis in axes if axis is not None))
 
     def storage(self, layout: Layout | None = None) -> Storage:
         """How the root is stored if the view is stored in `layout`, or as it is.

@@ -16,8 +16,8 @@ from tvm import relax
 from annotated_region.layout_plan.copies import conversions, converted, converted_constant, same_shape
 from annotated_region.layout_plan.described_call import changed_call
 from annotated_region.layout_plan.options import StepOption
-from annotated_region.layout_plan.reading import Names, Step, variables_of
-from annotated_region.layout_plan.views import Storage, View, extents_of
+from annotated_region.layout_plan.reading import ComputingBinding, Names, variables_of
+from annotated_region.layout_plan.views import Storage, TensorView, extents_of
 from annotated_region.layouts import Layout
 from annotated_region.tvm_adapter.nodes import Constant
 
@@ -50,7 +50,7 @@ class BlockWriter:
         # For each root and storage, the expressions that have it, in different shapes.
         self.stored: dict[int, dict[Storage, list[relax.Expr]]] = {}
 
-    def write(self, steps: Sequence[Step], options: Sequence[StepOption]) -> None:
+    def write(self, steps: Sequence[ComputingBinding], options: Sequence[StepOption]) -> None:
         """Write all steps in order."""
         for step, option in zip(steps, options, strict=True):
             if option.change is None:
@@ -58,14 +58,14 @@ class BlockWriter:
             else:
                 self.change(step, option)
 
-    def keep(self, step: Step) -> None:
+    def keep(self, step: ComputingBinding) -> None:
         """A step as it was."""
         self.provide(step.reads)
         del self.unbound[step.binding.var]
         self.bindings.append(self.nested(step.binding))
         self.note(step.binding.var, step.results, [None] * len(step.results))
 
-    def change(self, step: Step, option: StepOption) -> None:
+    def change(self, step: ComputingBinding, option: StepOption) -> None:
         """A step in another layout."""
         assert step.call is not None
         assert option.change is not None
@@ -79,7 +79,9 @@ class BlockWriter:
         self.unbound[step.binding.var] = None
         self.note(self.emit(call, step.binding.var.name), step.results, option.change.results)
 
-    def note(self, var: relax.Var, results: Sequence[View | None], layouts: Sequence[Layout | None]) -> None:
+    def note(
+        self, var: relax.Var, results: Sequence[TensorView | None], layouts: Sequence[Layout | None]
+    ) -> None:
         """Remember how what a step made is stored."""
         is_tuple = isinstance(var.ty, tvm.ir.TupleType)
         for index, (view, layout) in enumerate(zip(results, layouts, strict=True)):
@@ -99,7 +101,7 @@ class BlockWriter:
                 if view is not None:
                     self.known(view).setdefault(view.storage(), []).append(var)
 
-    def restored(self, var: relax.Var, old: relax.Binding | None, view: View) -> relax.Binding:
+    def restored(self, var: relax.Var, old: relax.Binding | None, view: TensorView) -> relax.Binding:
         """A binding of a tensor as it was: the old one where that can stay, and nobody made it before."""
         reads = () if old is None else variables_of(old.value)
         if old is not None and not any(read in self.unbound for read in reads):
@@ -119,7 +121,7 @@ class BlockWriter:
             var, relax.Tuple([self.leaf(field, field.storage(), field.extents) for field in fields])
         )
 
-    def operand(self, expr: relax.Expr, view: View | None, layout: Layout | None) -> relax.Expr:
+    def operand(self, expr: relax.Expr, view: TensorView | None, layout: Layout | None) -> relax.Expr:
         """An operand of an op that changes."""
         assert view is not None
         shape = view.extents if layout is None else view.shape(layout)
@@ -130,7 +132,7 @@ class BlockWriter:
             return expr
         return converted_constant(expr, conversions(view.root, view.storage(), view.storage(layout)), shape)
 
-    def leaf(self, view: View, storage: Storage, shape: Sequence[Any]) -> relax.Expr:
+    def leaf(self, view: TensorView, storage: Storage, shape: Sequence[Any]) -> relax.Expr:
         """A variable that holds the root of a view in a storage and a shape."""
         value = self.value(view, storage, shape)
         if isinstance(value, relax.Var | Constant):
@@ -139,7 +141,7 @@ class BlockWriter:
         self.known(view).setdefault(storage, []).append(var)
         return var
 
-    def value(self, view: View, storage: Storage, shape: Sequence[Any]) -> relax.Expr:
+    def value(self, view: TensorView, storage: Storage, shape: Sequence[Any]) -> relax.Expr:
         """An expression for the root of a view in a storage and a shape."""
         known = self.known(view)
         for expr in known.get(storage, ()):
@@ -149,11 +151,11 @@ class BlockWriter:
         steps = conversions(view.root, source, storage)
         return converted(self.bound(known[source]), steps, shape, lambda expr: self.emit(expr, "lv"))
 
-    def known(self, view: View) -> dict[Storage, list[relax.Expr]]:
+    def known(self, view: TensorView) -> dict[Storage, list[relax.Expr]]:
         """How the root of a view is stored so far."""
         root = view.root
         if root.number not in self.stored:
-            self.stored[root.number] = {View.of(root).storage(): [self.names.origins[root.number]]}
+            self.stored[root.number] = {TensorView.of(root).storage(): [self.names.origins[root.number]]}
         return self.stored[root.number]
 
     def bound(self, same: list[relax.Expr]) -> relax.Expr:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from annotated_region.layout_plan.families import family_choices
 from annotated_region.layout_plan.frontier import search
 from annotated_region.layout_plan.fusion import fuse
-from annotated_region.layout_plan.problem import Option, Problem, evaluate
+from annotated_region.layout_plan.problem import LayoutProblem, Option, evaluate
 from annotated_region.layout_plan.solver import greedy, solve
 
 
@@ -31,7 +31,7 @@ def problems(draw, most_options=3, storages=3):
         )
         options = st.lists(st.builds(Option, uses, st.integers(0, 3)), min_size=1, max_size=most_options)
         nodes.append(draw(options.map(tuple)))
-    return Problem(weights, tuple(nodes))
+    return LayoutProblem(weights, tuple(nodes))
 
 
 @st.composite
@@ -49,7 +49,7 @@ def networks(draw, labels=2):
         pinned = draw(st.sampled_from([None, None, *range(labels)]))
         choice = range(labels) if pinned is None else [pinned]
         nodes.append(tuple(Option(frozenset((v, label) for v in values), int(label > 0)) for label in choice))
-    return Problem(weights, tuple(nodes))
+    return LayoutProblem(weights, tuple(nodes))
 
 
 @pytest.mark.campaign
@@ -102,7 +102,7 @@ def test_a_mixture_is_no_worse_than_what_it_is_made_of(problem, data):
 def test_a_storage_that_is_in_use_either_way_is_no_reason_to_stay_or_to_move():
     one = (Option(frozenset({(0, 0)}), 3), Option(frozenset({(0, 1)})))
     other = (Option(frozenset({(0, 0)}), 5), Option(frozenset({(0, 0)})), Option(frozenset({(0, 1)}), 9))
-    fusion = fuse(Problem((10,), (one, other)), (0, 0), (1, 1))
+    fusion = fuse(LayoutProblem((10,), (one, other)), (0, 0), (1, 1))
     assert fusion.choice == (0, 1)
     assert fusion.is_exact
 
@@ -110,7 +110,7 @@ def test_a_storage_that_is_in_use_either_way_is_no_reason_to_stay_or_to_move():
 def test_a_storage_that_one_leaves_and_another_enters_makes_the_move_a_guess():
     one = (Option(frozenset({(0, 0)})), Option(frozenset({(0, 1)})))
     other = (Option(frozenset({(0, 1)})), Option(frozenset({(0, 0)})))
-    fusion = fuse(Problem((10,), (one, other)), (0, 0), (1, 1))
+    fusion = fuse(LayoutProblem((10,), (one, other)), (0, 0), (1, 1))
     assert not fusion.is_exact
     assert fusion.cost == 10
 
@@ -136,7 +136,7 @@ def wide(size, seed):
         readers.append(
             tuple(Option(frozenset((v, label) for v in read), generator.randint(0, 40)) for label in (0, 1))
         )
-    return Problem(tuple(generator.randint(5, 9) for _ in values), (*makers, *readers))
+    return LayoutProblem(tuple(generator.randint(5, 9) for _ in values), (*makers, *readers))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -158,7 +158,10 @@ def test_the_search_cuts_its_frontier_where_that_is_too_wide():
 
 def test_a_copy_is_paid_once_for_all_who_read_it():
     reads = (Option(frozenset({(0, 1)})),)
-    assert evaluate(Problem((10,), ((Option(frozenset({(0, 0)})),), reads, reads, reads)), (0, 0, 0, 0)) == 10
+    assert (
+        evaluate(LayoutProblem((10,), ((Option(frozenset({(0, 0)})),), reads, reads, reads)), (0, 0, 0, 0))
+        == 10
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,4 +175,4 @@ def test_a_copy_is_paid_once_for_all_who_read_it():
 )
 def test_what_is_no_problem_is_refused(weights, nodes, message):
     with pytest.raises(ValueError, match=message):
-        Problem(weights, nodes)
+        LayoutProblem(weights, nodes)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotated_region.layout_plan.copies import conversions
-from annotated_region.layout_plan.views import MisfitError, Root, View
+from annotated_region.layout_plan.views import MisfitError, Root, TensorView
 from annotated_region.layouts.layout import Layout, Piece
 
 shapes = st.lists(st.sampled_from([1, 1, 2, 3, 4, 6, 8]), min_size=1, max_size=4).map(tuple)
@@ -30,7 +30,7 @@ def factored(draw, size):
 def views(draw):
     """A root, one of its views, and the array that the view is of the root's elements 0, 1, 2, ..."""
     shape = draw(shapes)
-    view, array = View.of(Root(0, shape, "float32")), np.arange(math.prod(shape)).reshape(shape)
+    view, array = TensorView.of(Root(0, shape, "float32")), np.arange(math.prod(shape)).reshape(shape)
     for _ in range(draw(st.integers(0, 4))):
         if draw(st.booleans()):
             order = draw(st.permutations(range(array.ndim)))
@@ -46,7 +46,7 @@ def views(draw):
 def moved(root, new):
     """The root's elements 0, 1, 2, ... in another storage, flat."""
     array = np.arange(math.prod(root.extents))
-    for step in conversions(root, View.of(root).storage(), new):
+    for step in conversions(root, TensorView.of(root).storage(), new):
         array = array.reshape(step.parts).transpose(step.axes)
     return array.reshape(-1)
 
@@ -73,7 +73,7 @@ def test_a_layout_of_a_view_stores_what_numpy_has(case, data):
 @given(views(), st.data())
 def test_the_storage_of_one_view_is_a_layout_of_the_other(case, data):
     view, _ = case
-    root = View.of(view.root)
+    root = TensorView.of(view.root)
     order = data.draw(st.permutations(range(len(view.axes))))
     storage = view.storage(Layout.of_order(order))
     try:
@@ -89,7 +89,7 @@ def test_the_storage_of_one_view_is_a_layout_of_the_other(case, data):
 def test_storages_whose_cuts_do_not_fit_are_reached_in_two_steps():
     root = Root(0, (24, 5), "float32")
     fours, sixes = (
-        View.of(root).storage(Layout((Piece(0, size), Piece(1), Piece(0, 1, size)))) for size in (4, 6)
+        TensorView.of(root).storage(Layout((Piece(0, size), Piece(1), Piece(0, 1, size)))) for size in (4, 6)
     )
     array = np.arange(120).reshape(6, 4, 5).transpose(0, 2, 1)
     steps = conversions(root, fours, sixes)
@@ -108,16 +108,16 @@ def reshaped(view, extents):
 
 
 def test_axes_of_extent_one_take_no_part():
-    view = View.of(Root(0, (1, 8, 1, 1), "float32"))
+    view = TensorView.of(Root(0, (1, 8, 1, 1), "float32"))
     assert view.storage() == view.storage(Layout.of_order((0, 2, 3, 1))) == reshaped(view, (8,)).storage()
 
 
 def test_a_channel_shuffle_is_a_view():
-    view = View.of(Root(0, (2, 12, 5), "float32"))
+    view = TensorView.of(Root(0, (2, 12, 5), "float32"))
     shuffled = reshaped(reshaped(view, (2, 3, 4, 5)).permuted((0, 2, 1, 3)), (2, 12, 5))
     assert shuffled.axes[1] == (Piece(1, 1, 4), Piece(1, 4))
 
 
 @pytest.mark.parametrize("extents", [(5, 7), (3, 4, 2), (2, 2)])
 def test_what_cuts_an_axis_apart_or_has_another_size_is_no_view(extents):
-    assert View.of(Root(0, (7, 5), "float32")).reshaped(extents) is None
+    assert TensorView.of(Root(0, (7, 5), "float32")).reshaped(extents) is None

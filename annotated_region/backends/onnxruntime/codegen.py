@@ -13,7 +13,7 @@ from annotated_region.backends.onnx_emitter import emit_all
 from annotated_region.backends.onnx_emitter.entry import entry_modules, register_runtime
 from annotated_region.backends.onnxruntime.rules import DIALECT, TARGET
 from annotated_region.backends.onnxruntime.runtime import open_region
-from annotated_region.backends.onnxruntime.session import Settings
+from annotated_region.backends.onnxruntime.session import SessionSettings
 
 __all__ = ["generate", "register_codegen"]
 
@@ -30,7 +30,7 @@ def generate(
     functions
         The external functions of target ``onnxruntime``.
     options
-        See `Settings`.
+        See `SessionSettings`.
     constant_names
         TVM's names of the constants of the module.
 
@@ -39,7 +39,7 @@ def generate(
     CodegenError
         A function cannot be translated, or an option is unknown.
     """
-    settings = Settings.of(options or {})
+    settings = SessionSettings.of(options or {})
     models = emit_all(functions, DIALECT, constant_names)
     return entry_modules(TARGET, models, settings.to_dict())
 

@@ -10,7 +10,7 @@ import tvm
 
 from annotated_region.backends.onnx_emitter.arguments import check_devices, dense_input, dense_output
 from annotated_region.backends.onnx_emitter.entry import Description
-from annotated_region.backends.onnxruntime.session import Settings, make_session
+from annotated_region.backends.onnxruntime.session import SessionSettings, make_session
 
 __all__ = ["Runner", "open_region"]
 
@@ -37,7 +37,7 @@ def open_region(description: Description, model: bytes, weights: Sequence[tvm.ru
         ONNX Runtime, or the provider that is asked for, is not on this machine.
     """
     arrays = {name: np.from_dlpack(tensor) for name, tensor in zip(description.weights, weights, strict=True)}
-    session = make_session(model, arrays, Settings.of(description.options))
+    session = make_session(model, arrays, SessionSettings.of(description.options))
     return Runner(description, session, arrays)
 
 

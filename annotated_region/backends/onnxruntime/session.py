@@ -10,13 +10,13 @@ from annotated_region.backends.onnxruntime.installation import require_library
 from annotated_region.errors import BackendUnavailableError, CodegenError
 from annotated_region.targets.options import known_options
 
-__all__ = ["Settings", "make_session"]
+__all__ = ["SessionSettings", "make_session"]
 
 _LEVELS = ("disable_all", "basic", "extended", "all")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SessionSettings:
     """The options of the target.
 
     Attributes
@@ -38,7 +38,7 @@ class Settings:
     optimization: str = "all"
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Settings:
+    def of(cls, options: Mapping[str, Any]) -> SessionSettings:
         """Settings from the options of the code generator.
 
         Raises
@@ -64,7 +64,7 @@ class Settings:
         return asdict(self)
 
 
-def make_session(model: bytes, weights: Mapping[str, Any], settings: Settings) -> Any:
+def make_session(model: bytes, weights: Mapping[str, Any], settings: SessionSettings) -> Any:
     """A session of ONNX Runtime.
 
     Parameters

@@ -14,7 +14,7 @@ from annotated_region.backends.onnx_emitter import emit_all
 from annotated_region.backends.onnx_emitter.entry import entry_modules, register_runtime
 from annotated_region.backends.tensorrt.rules import DIALECT, TARGET, register_patterns, register_rules
 from annotated_region.backends.tensorrt.runtime import open_region
-from annotated_region.backends.tensorrt.settings import Settings
+from annotated_region.backends.tensorrt.settings import EngineSettings
 
 __all__ = ["generate", "register_codegen"]
 
@@ -31,7 +31,7 @@ def generate(
     functions
         The external functions of target ``tensorrt``.
     options
-        See `Settings`.
+        See `EngineSettings`.
     constant_names
         TVM's names of the constants of the module.
 
@@ -40,7 +40,7 @@ def generate(
     CodegenError
         A function cannot be translated, or an option is unknown.
     """
-    settings = Settings.of(options or {})
+    settings = EngineSettings.of(options or {})
     models = emit_all(functions, DIALECT, constant_names)
     if settings.onnx_folder is not None:
         folder = Path(settings.onnx_folder)

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from annotated_region.backends.tensorrt.settings import Settings
+from annotated_region.backends.tensorrt.settings import EngineSettings
 from annotated_region.errors import BackendUnavailableError, BuildError
 
-__all__ = ["Engine", "Profile", "build_plan"]
+__all__ = ["Engine", "InputProfile", "build_plan"]
 
 Extents = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class InputProfile:
     """The shapes of one input, or the values of one that is a shape itself, that an engine is built for."""
 
     least: Extents
@@ -32,8 +32,8 @@ class Profile:
 def build_plan(
     tensorrt: Any,
     model: bytes | Path,
-    profiles: Mapping[str, Profile],
-    settings: Settings,
+    profiles: Mapping[str, InputProfile],
+    settings: EngineSettings,
     timings: bytes,
 ) -> tuple[bytes, bytes]:
     """Build an engine.
@@ -101,7 +101,7 @@ def _set_precision(tensorrt: Any, config: Any, precision: str) -> None:
     config.set_flag(flag)
 
 
-def _profile(builder: Any, profiles: Mapping[str, Profile]) -> Any:
+def _profile(builder: Any, profiles: Mapping[str, InputProfile]) -> Any:
     profile = builder.create_optimization_profile()
     for name, shapes in profiles.items():
         set_range = profile.set_shape_input if shapes.are_values else profile.set_shape

@@ -16,8 +16,7 @@ from annotated_region.backends.onnx_emitter.arguments import check_devices, dens
 from annotated_region.backends.onnx_emitter.assembly import assemble
 from annotated_region.backends.onnx_emitter.entry import Description
 from annotated_region.backends.onnxruntime import runtime as onnxruntime
-from annotated_region.backends.onnxruntime.session import Settings as SessionSettings
-from annotated_region.backends.onnxruntime.session import make_session
+from annotated_region.backends.onnxruntime.session import SessionSettings, make_session
 
 __all__ = ["fallback_runner"]
 

@@ -25,15 +25,15 @@ from annotated_region.backends.onnx_emitter.assembly import (
 from annotated_region.backends.onnx_emitter.entry import Description
 from annotated_region.backends.tensorrt import stored
 from annotated_region.backends.tensorrt.cuda import Buffer, Cuda, load_cuda
-from annotated_region.backends.tensorrt.engine import Engine, Profile, build_plan
+from annotated_region.backends.tensorrt.engine import Engine, InputProfile, build_plan
 from annotated_region.backends.tensorrt.fallback import fallback_runner
 from annotated_region.backends.tensorrt.installation import require_library, unavailable
-from annotated_region.backends.tensorrt.settings import Settings
+from annotated_region.backends.tensorrt.settings import EngineSettings
 from annotated_region.errors import BuildError
 
 __all__ = ["EngineRunner", "open_region"]
 
-Profiles = Mapping[str, Profile]
+Profiles = Mapping[str, InputProfile]
 
 
 def open_region(
@@ -55,7 +55,7 @@ def open_region(
     BackendUnavailableError
         TensorRT or a GPU is missing, and no fallback was asked for.
     """
-    settings = Settings.of(description.options)
+    settings = EngineSettings.of(description.options)
     arrays = {name: array_of(tensor) for name, tensor in zip(description.weights, weights, strict=True)}
     reason = unavailable()
     if reason and settings.fallback:
@@ -76,7 +76,7 @@ class EngineRunner:
         cuda: Cuda,
     ) -> None:
         self._description = description
-        self._settings = Settings.of(description.options)
+        self._settings = EngineSettings.of(description.options)
         self._model, self._weights = model, weights
         self._tensorrt, self._cuda = tensorrt, cuda
         self._dims = _dims(model)
@@ -138,9 +138,9 @@ class EngineRunner:
         """The shapes to build an engine for: given ranges where there are some, else those of this call."""
         return {name: self._range(name, value) for name, value in inputs.items()}
 
-    def _range(self, name: str, value: Any) -> Profile:
+    def _range(self, name: str, value: Any) -> InputProfile:
         if isinstance(value, _Values):
-            return Profile(value.values, value.values, value.values, are_values=True)
+            return InputProfile(value.values, value.values, value.values, are_values=True)
         shape, given = _shape(value), self._settings.profiles
         ranges = [given.get(dim, (extent,) * 3) for dim, extent in zip(self._dims[name], shape, strict=True)]
         least, usual, largest = (tuple(each[place] for each in ranges) for place in range(3))
@@ -150,7 +150,7 @@ class EngineRunner:
                     f"{self._description.symbol}: input {name!r} has the shape {shape}, outside of the "
                     f"profile from {least} to {largest}; give a wider range in the option 'profiles'"
                 )
-        return Profile(least, usual, largest)
+        return InputProfile(least, usual, largest)
 
     def _engine(self, profiles: Profiles) -> Engine:
         shapes = json.dumps(

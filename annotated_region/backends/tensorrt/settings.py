@@ -9,7 +9,7 @@ from typing import Any
 from annotated_region.errors import CodegenError
 from annotated_region.targets.options import known_options
 
-__all__ = ["PRECISIONS", "Settings"]
+__all__ = ["PRECISIONS", "EngineSettings"]
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 _FALLBACKS = (None, "onnxruntime", "tvm")
@@ -17,7 +17,7 @@ Range = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class EngineSettings:
     """How engines are built and run.
 
     Attributes
@@ -50,7 +50,7 @@ class Settings:
     onnx_folder: str | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Settings:
+    def of(cls, options: Mapping[str, Any]) -> EngineSettings:
         """Settings from the options of the code generator.
 
         Raises

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from annotated_region.op_info.loops.trees import Tree
 
-__all__ = ["Affine", "affine", "factors"]
+__all__ = ["AffineIndex", "affine", "factors"]
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
+class AffineIndex:
     """``offset + sum of factor * iteration variable``."""
 
     offset: int
@@ -24,12 +24,12 @@ class Affine:
         return next(iter(self.factors))
 
 
-def affine(index: Tree) -> Affine | None:
+def affine(index: Tree) -> AffineIndex | None:
     """The index as an affine form; None if it is none."""
     _, constant, terms = index
     if any(atom[0] != "iter" for atom, _ in terms):
         return None
-    return Affine(constant, {atom[1]: factor for atom, factor in terms})
+    return AffineIndex(constant, {atom[1]: factor for atom, factor in terms})
 
 
 def factors(index: Tree) -> dict[int, int]:

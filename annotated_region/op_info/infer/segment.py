@@ -11,7 +11,7 @@ from functools import cached_property
 import tvm
 from tvm import relax
 
-from annotated_region.op_info.loops import Block, NotNormalError, Program, Tensor, read_program
+from annotated_region.op_info.loops import Block, LoopTensor, NotNormalError, Program, read_program
 from annotated_region.op_info.loops.trees import Extent, Tree
 from annotated_region.tvm_adapter.nodes import BufferType, PrimExpr
 
@@ -57,12 +57,12 @@ class Segment:
         return self.program.blocks
 
     @property
-    def inputs(self) -> list[Tensor]:
+    def inputs(self) -> list[LoopTensor]:
         """Shape and dtype of what comes in."""
         return [self.program.tensors[buffer] for buffer in self.program.inputs]
 
     @property
-    def outputs(self) -> list[Tensor]:
+    def outputs(self) -> list[LoopTensor]:
         """Shape and dtype of what goes out."""
         return [self.program.tensors[buffer] for buffer in self.program.outputs]
 
@@ -71,7 +71,7 @@ class Segment:
         """Whether all shapes are known."""
         return all(tensor.is_static for tensor in (*self.inputs, *self.outputs))
 
-    def tensor(self, variable: relax.Var) -> Tensor:
+    def tensor(self, variable: relax.Var) -> LoopTensor:
         """Shape and dtype of what a variable stands for."""
         return self.program.tensors[self.buffer(variable)]
 

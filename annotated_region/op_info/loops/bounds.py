@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from annotated_region.op_info.loops.program import Block, Tensor
+from annotated_region.op_info.loops.program import Block, LoopTensor
 from annotated_region.op_info.loops.trees import Extent, Tree, linear
 
 __all__ = ["reads_in_bounds"]
@@ -12,7 +12,7 @@ __all__ = ["reads_in_bounds"]
 Interval = tuple[int, int]
 
 
-def reads_in_bounds(block: Block, tensors: Mapping[int, Tensor]) -> bool:
+def reads_in_bounds(block: Block, tensors: Mapping[int, LoopTensor]) -> bool:
     """Whether no load leaves its buffer, as far as the ranges of indices show.
 
     Loads behind a guard are not looked at, nor are indices that are loaded themselves.

@@ -12,11 +12,11 @@ from typing import Any
 
 from annotated_region.op_info.loops.trees import Extent, Tree, loads_in, renamed, subtrees
 
-__all__ = ["Block", "Program", "Store", "Tensor"]
+__all__ = ["Block", "Program", "Store", "LoopTensor"]
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class LoopTensor:
     """Shape and dtype of a buffer."""
 
     shape: tuple[Extent, ...]
@@ -107,7 +107,7 @@ class Program:
         The buffers that come in and that nothing reads.
     """
 
-    tensors: Mapping[int, Tensor]
+    tensors: Mapping[int, LoopTensor]
     inputs: tuple[int, ...]
     blocks: tuple[Block, ...]
     outputs: tuple[int, ...]

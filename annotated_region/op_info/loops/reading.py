@@ -14,7 +14,7 @@ from tvm import tirx
 
 from annotated_region.op_info.loops.bounds import reads_in_bounds
 from annotated_region.op_info.loops.expressions import Converter, NotNormalError
-from annotated_region.op_info.loops.program import Block, Program, Store, Tensor
+from annotated_region.op_info.loops.program import Block, LoopTensor, Program, Store
 from annotated_region.op_info.loops.trees import Extent, Tree, loads_in
 from annotated_region.tvm_adapter.nodes import BufferType, PrimExpr, SBlock, SBlockRealize
 
@@ -43,7 +43,7 @@ def read_program(func: tirx.PrimFunc, sizes: Mapping[tirx.Var, Tree] | None = No
     sizes = _sizes(func) if sizes is None else sizes
     converter = Converter({}, {}, sizes)
     numbers: dict[tirx.Var, int] = {}
-    tensors: dict[int, Tensor] = {}
+    tensors: dict[int, LoopTensor] = {}
     for buffer in (*func.params, *root.block.alloc_buffers):
         tensors[len(numbers)] = _tensor(buffer, converter)
         numbers[buffer] = len(numbers)
@@ -51,7 +51,7 @@ def read_program(func: tirx.PrimFunc, sizes: Mapping[tirx.Var, Tree] | None = No
     return _checked(tensors, len(func.params), blocks)
 
 
-def _checked(tensors: dict[int, Tensor], params: int, blocks: tuple[Block, ...]) -> Program:
+def _checked(tensors: dict[int, LoopTensor], params: int, blocks: tuple[Block, ...]) -> Program:
     """The program, once it is clear that each buffer is written by one block, before it is read."""
     written: set[int] = set()
     read: set[int] = set()
@@ -79,9 +79,9 @@ def _sizes(func: tirx.PrimFunc) -> dict[tirx.Var, Tree]:
     return {var: ("size", number) for number, var in enumerate(dict.fromkeys(extents))}
 
 
-def _tensor(buffer: tirx.Var, converter: Converter) -> Tensor:
+def _tensor(buffer: tirx.Var, converter: Converter) -> LoopTensor:
     _require(not buffer.strides, "a buffer has strides")
-    return Tensor(tuple(map(converter.extent, buffer.shape)), str(buffer.dtype))
+    return LoopTensor(tuple(map(converter.extent, buffer.shape)), str(buffer.dtype))
 
 
 def _sequence(statement: tirx.Stmt) -> Iterator[tirx.Stmt]:

@@ -13,11 +13,11 @@ from annotated_region.passes.preparation.editor import Editor
 from annotated_region.passes.preparation.tensors import FLOATS, dtype_of, static_shape
 from annotated_region.targets.op_view import OpView
 
-__all__ = ["ARITHMETIC", "Affine", "chain_of", "step_of"]
+__all__ = ["ARITHMETIC", "ScaleAndShift", "chain_of", "step_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
+class ScaleAndShift:
     """``source * scale + shift``, elementwise, one number for all elements or one for each index of one axis.
 
     Attributes
@@ -39,14 +39,16 @@ class Affine:
     steps: tuple[str, ...]
     divides: bool = False
 
-    def after(self, inner: Affine) -> Affine | None:
+    def after(self, inner: ScaleAndShift) -> ScaleAndShift | None:
         """This, applied to the result of `inner`; None if the two vary along different axes."""
         arrays = (self.scale, self.shift, inner.scale, inner.shift)
         if len({axis for array in arrays for axis, extent in enumerate(array.shape) if extent != 1}) > 1:
             return None
         with np.errstate(all="ignore"):
             scale, shift = inner.scale * self.scale, inner.shift * self.scale + self.shift
-        return Affine(inner.source, scale, shift, self.steps + inner.steps, self.divides or inner.divides)
+        return ScaleAndShift(
+            inner.source, scale, shift, self.steps + inner.steps, self.divides or inner.divides
+        )
 
 
 _Numbers = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -59,7 +61,7 @@ ARITHMETIC: dict[str, _Numbers] = {
 }
 
 
-def step_of(view: OpView, editor: Editor) -> Affine | None:
+def step_of(view: OpView, editor: Editor) -> ScaleAndShift | None:
     """The call as one step: arithmetic of floats with a constant on the right that varies along one axis."""
     if view.name not in ARITHMETIC or dtype_of(view.out_type) not in FLOATS:
         return None
@@ -69,7 +71,7 @@ def step_of(view: OpView, editor: Editor) -> Affine | None:
         return None
     with np.errstate(all="ignore"):  # whoever uses the step looks at what is not finite
         divides = view.name == "relax.divide" and bool((np.abs(np.frexp(numbers)[0]) != 0.5).any())
-        return Affine(source, *ARITHMETIC[view.name](numbers), (view.name,), divides)
+        return ScaleAndShift(source, *ARITHMETIC[view.name](numbers), (view.name,), divides)
 
 
 def _operand(expr: relax.Expr, rank: int, editor: Editor) -> np.ndarray | None:
@@ -82,7 +84,7 @@ def _operand(expr: relax.Expr, rank: int, editor: Editor) -> np.ndarray | None:
     return constant.astype(np.float64).reshape((1,) * (rank - len(shape)) + shape)
 
 
-def chain_of(step: Affine, editor: Editor, *, divisions: bool = True) -> Affine:
+def chain_of(step: ScaleAndShift, editor: Editor, *, divisions: bool = True) -> ScaleAndShift:
     """`step` with all the steps before it, as far back as nothing else reads what lies between.
 
     Parameters
@@ -99,7 +101,7 @@ def chain_of(step: Affine, editor: Editor, *, divisions: bool = True) -> Affine:
     return step
 
 
-def _joined(step: Affine, editor: Editor) -> Affine | None:
+def _joined(step: ScaleAndShift, editor: Editor) -> ScaleAndShift | None:
     view = editor.view_of(step.source) if editor.is_read_once(step.source) else None
     inner = step_of(view, editor) if view is not None else None
     return step.after(inner) if inner is not None else None

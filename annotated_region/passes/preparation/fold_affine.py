@@ -25,7 +25,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
-from annotated_region.passes.preparation.affine import ARITHMETIC, Affine, chain_of, step_of
+from annotated_region.passes.preparation.affine import ARITHMETIC, ScaleAndShift, chain_of, step_of
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.linear import LINEAR_OPS, Linear, linear_of
 from annotated_region.passes.preparation.tensors import constant_of, dtype_of, static_shape
@@ -46,11 +46,11 @@ def fold_arithmetic(view: OpView, editor: Editor) -> relax.Expr | None:
     return None
 
 
-def _is_bias(view: OpView, chain: Affine, linear: Linear) -> bool:
+def _is_bias(view: OpView, chain: ScaleAndShift, linear: Linear) -> bool:
     return chain.steps == ("relax.add",) and static_shape(view.arg_types[1]) == linear.bias_shape
 
 
-def collapsed(step: Affine, editor: Editor) -> relax.Expr | None:
+def collapsed(step: ScaleAndShift, editor: Editor) -> relax.Expr | None:
     """The cheapest expression for the chain that ends in `step`.
 
     None if nothing is cheaper than the ops that compute it now.
@@ -63,12 +63,12 @@ def collapsed(step: Affine, editor: Editor) -> relax.Expr | None:
     return None if step.divides else _as_arithmetic(chain_of(step, editor, divisions=False), editor)
 
 
-def _linear_source(chain: Affine, editor: Editor) -> Linear | None:
+def _linear_source(chain: ScaleAndShift, editor: Editor) -> Linear | None:
     view = editor.view_of(chain.source) if editor.is_read_once(chain.source) else None
     return linear_of(view, editor) if view is not None else None
 
 
-def _into_weight(chain: Affine, linear: Linear, editor: Editor) -> relax.Expr | None:
+def _into_weight(chain: ScaleAndShift, linear: Linear, editor: Editor) -> relax.Expr | None:
     scale, shift = linear.per_channel(chain.scale), linear.per_channel(chain.shift)
     if scale is None or shift is None:
         return None
@@ -82,7 +82,7 @@ def _into_weight(chain: Affine, linear: Linear, editor: Editor) -> relax.Expr | 
     return relax.op.add(result, constant_of(bias.reshape(linear.bias_shape)))
 
 
-def _as_arithmetic(chain: Affine, editor: Editor) -> relax.Expr | None:
+def _as_arithmetic(chain: ScaleAndShift, editor: Editor) -> relax.Expr | None:
     dtype = dtype_of(chain.source.ty)
     scale, shift = _rounded(chain.scale, dtype), _rounded(chain.shift, dtype)
     if scale is None or shift is None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
-from annotated_region.passes.preparation.affine import Affine
+from annotated_region.passes.preparation.affine import ScaleAndShift
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.fold_affine import collapsed
 from annotated_region.passes.preparation.tensors import FLOATS, dtype_of
@@ -39,7 +39,7 @@ def fold_batch_norm(view: OpView, editor: Editor) -> relax.Expr | None:
     return relax.Tuple([normalized, *view.args[3:5]])
 
 
-def _step_of(view: OpView, editor: Editor) -> Affine | None:
+def _step_of(view: OpView, editor: Editor) -> ScaleAndShift | None:
     source, *parameters = view.args
     constants = [editor.constant(parameter) for parameter in parameters]
     if dtype_of(source.ty) not in FLOATS or any(constant is None for constant in constants):
@@ -51,7 +51,7 @@ def _step_of(view: OpView, editor: Editor) -> Affine | None:
     shift = (beta if view.attrs["center"] else 0) - mean * scale
     shape = [1] * source.ty.ndim
     shape[view.attrs["axis"]] = -1
-    return Affine(source, scale.reshape(shape), shift.reshape(shape), (view.name,))
+    return ScaleAndShift(source, scale.reshape(shape), shift.reshape(shape), (view.name,))
 
 
 REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [(("relax.nn.batch_norm",), fold_batch_norm)]

@@ -22,7 +22,7 @@ from tvm.relax import op
 import annotated_region as ar
 from annotated_region.backends.onnx_emitter.entry import Description
 from annotated_region.backends.onnxruntime import installation, runtime
-from annotated_region.backends.onnxruntime.session import Settings
+from annotated_region.backends.onnxruntime.session import SessionSettings
 from annotated_region.errors import BackendUnavailableError, CodegenError
 from annotated_region.testing.light_models import input_of, light_model, light_module
 
@@ -280,7 +280,7 @@ def test_settings_reach_the_session(monkeypatch):
     monkeypatch.setattr(runtime, "make_session", recorded(made, runtime.make_session))
     call(built(two_results(), threads=2, spinning=True, optimization="basic"), array(4, 32))
     ((_model, _weights, settings),) = made
-    assert settings == Settings(("CPUExecutionProvider",), 2, True, "basic")
+    assert settings == SessionSettings(("CPUExecutionProvider",), 2, True, "basic")
 
 
 @pytest.mark.parametrize(

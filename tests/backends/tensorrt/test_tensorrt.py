@@ -17,7 +17,7 @@ from tvm.relax.frontend.onnx import from_onnx
 import annotated_region as ar
 from annotated_region.backends.onnx_emitter import emit_all, trial
 from annotated_region.backends.onnx_emitter.assembly import array_of
-from annotated_region.backends.onnxruntime.session import Settings, make_session
+from annotated_region.backends.onnxruntime.session import SessionSettings, make_session
 from annotated_region.backends.tensorrt import codegen, cuda, fallback, installation, rules, runtime
 from annotated_region.errors import BackendUnavailableError, BuildError, CacheWarning, CodegenError
 from annotated_region.targets.op_view import OpView
@@ -77,7 +77,7 @@ def test_a_light_model_is_one_region_whose_artefact_computes_the_same(name):
     del model
     # As it runs from a library: without its weights, which stay where they lie.
     weights = {name: array_of(emitted.graph.weights[name]) for name in emitted.weights}
-    session = make_session(emitted.skeleton().SerializeToString(), weights, Settings())
+    session = make_session(emitted.skeleton().SerializeToString(), weights, SessionSettings())
     found = session.run(None, dict(zip((port.name for port in emitted.inputs), inputs.values(), strict=True)))
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-3, atol=1e-5)
 
