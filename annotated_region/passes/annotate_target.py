@@ -12,7 +12,7 @@ allows, and ResolveConflicts gives every node to one target. What a target decli
 the report.
 
 A call of a lowered function counts as the op, or the ops, that it is known to compute. Those calls that
-somebody claims are raised, so that regions hold ops; the others stay as they are:
+a target claims are raised, so that regions hold ops; the others stay as they are:
 
     lv = R.call_tir(cls.conv2d, (x, w))      ->     lv = R.nn.conv2d(x, w, ...)             claimed
     lv1 = R.call_tir(cls.my_kernel, (lv,))          lv1 = R.call_tir(cls.my_kernel, (lv,))
@@ -61,7 +61,7 @@ _PATIENCE, _PATIENCE_PER_NODE = 10.0, 0.02
 class AnnotateTarget(RegionPass):
     """Annotate everything that the given targets claim.
 
-    Takes any well-formed module. Nodes that are annotated already are the user's word: nobody claims
+    Takes any well-formed module. Nodes that are annotated already are the user's word: no target claims
     them, and annotating twice changes nothing.
 
     Parameters

@@ -57,7 +57,7 @@ def build(
         A target of the module cannot be built for on this machine, or the environment asks TVM for more
         threads than any machine has; the message says what to do.
     UnknownTargetError
-        An external function, or an entry of `options`, is for a target that nobody registered.
+        An external function, or an entry of `options`, is for a target that is not registered.
     InvalidModuleError
         The module is not well formed.
     CodegenError

@@ -6,7 +6,7 @@ attached by `LegalizeWithOpInfo` or inferred, are composed first and attached to
     fused_conv2d_add_relu:  call_tir(conv2d), call_tir(add), call_tir(relu)
         ->  one PrimFunc whose attribute op_info lists conv2d, add, relu
 
-A function with a part that nobody understands is fused all the same and gets no attribute.
+A function with a part that is not understood is fused as well, and gets no attribute.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ __all__ = ["InlinePartitions"]
 class InlinePartitions(ModulePass):
     """Inline the external functions of the given targets, whoever made them.
 
-    External functions that nobody calls any more are removed. One that is not straight code (it
+    External functions without callers are removed. One that is not straight code (it
     holds an `If` or defines a function that is no composite) is left alone.
 
     Parameters
@@ -44,7 +44,7 @@ class InlinePartitions(ModulePass):
     Raises
     ------
     UnknownTargetError
-        A target has no external function in the module, and nobody registered it.
+        A target is not registered, and has no external function in the module.
     InvalidModuleError
         The module is not well formed.
 

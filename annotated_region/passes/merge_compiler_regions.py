@@ -60,7 +60,7 @@ class MergeCompilerRegions(RegionPass):
     RegionCycleError
         The regions need each other's results already before anything is joined.
     UnknownTargetError
-        A region is annotated for a target that nobody registered.
+        A region is annotated for a target that is not registered.
 
     Notes
     -----

@@ -11,7 +11,7 @@ It runs last, on disjoint regions whose quotient graph is acyclic:
 The form is TVM's own, so that any ``relax.ext.<target>`` takes it: attributes ``Codegen`` and
 ``global_symbol``, composites as local functions with the attribute ``Composite``, single tensors in,
 a tensor or a flat tuple of distinct tensors out. Tuples are taken apart before the call and put
-together behind it; outputs that nobody uses are not made. Bindings keep their order where that is
+together behind it; unused outputs are not made. Bindings keep their order where that is
 possible: a region's call stands as soon as all that it needs is there.
 """
 
@@ -59,7 +59,7 @@ class PartitionGraph(SessionPass):
     MalformedAnnotationError
         The annotations do not describe regions.
     UnknownTargetError
-        A region is annotated for a target that nobody registered.
+        A region is annotated for a target that is not registered.
 
     Notes
     -----

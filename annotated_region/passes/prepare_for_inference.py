@@ -28,9 +28,10 @@ are written for, the *normal form*:
     apart again, no dead code.
 *   Zero padding is an attribute of the convolution.
 
-What it leaves alone: functions with a ``Codegen`` or ``Primitive`` attribute (somebody else's already),
-local functions, batch norms in training mode or with running statistics that are read, integers where
-only floats may be reordered, and whatever else has a shape or dtype that a rewrite does not know.
+What it leaves alone: functions with a ``Codegen`` or ``Primitive`` attribute, which a code generator
+or a kernel owns; local functions; batch norms in training mode or with running statistics that are
+read; integers where only floats may be reordered; whatever else has a shape or dtype that a rewrite
+does not know.
 
 The numbers change as they do with every inference compiler: weights are multiplied before and not after
 the sum of products. Nothing else is reordered.

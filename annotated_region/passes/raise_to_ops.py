@@ -6,8 +6,8 @@ It runs on a module that was lowered too early, before annotation:
                                                             lv = R.nn.relu(lv_conv2d)
 
 1.  A PrimFunc with op info, attached or inferred: one op call for each op inside.
-2.  A PrimFunc that nobody understands, or whose ops would give another type: stays ``call_tir``.
-3.  A PrimFunc that nothing calls any more and nobody outside can name is removed.
+2.  A PrimFunc that is not understood, or whose ops would have another type: stays ``call_tir``.
+3.  A private PrimFunc without callers is removed.
 
 Attached op info is believed; what is inferred is proved (see `annotated_region.op_info.infer`).
 `AnnotateTarget` does the same to those calls alone that a target claims; this pass takes all of them.

@@ -73,7 +73,7 @@ class ResolveConflicts(RegionPass):
     PinError
         A pin names nothing, or asks for a target that declines the op.
     UnknownTargetError
-        A region is annotated for a target that nobody registered.
+        A region is annotated for a target that is not registered.
     """
 
     policy: Policy

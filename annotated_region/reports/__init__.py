@@ -1,1 +1,1 @@
-"""What the passes noted while they ran, and what people read of it."""
+"""Reports: the notes of a run as text, JSON and differences."""

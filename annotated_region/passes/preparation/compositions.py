@@ -36,7 +36,7 @@ def uniform(array: np.ndarray | None) -> float | None:
 class Parts:
     """The operations of a composition, as they are found, from its result to what it is applied to.
 
-    What is found here belongs to the composition alone: nobody else reads it, so it is gone once the
+    What is found here belongs to the composition alone: nothing else reads it, so it is gone once the
     composition is another op. Otherwise the work would be done twice.
 
     Attributes

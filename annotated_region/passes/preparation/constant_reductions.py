@@ -1,7 +1,7 @@
 """Reductions, running sums and products of constants.
 
 Integers are added up as compiled code does, modulo the size of their type. Floats are added up in double
-precision and rounded once: in which order compiled code adds them nobody says.
+precision and rounded once: the order in which compiled code adds is not specified.
 """
 
 from __future__ import annotations

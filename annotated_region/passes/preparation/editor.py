@@ -30,7 +30,7 @@ class Editor:
     claimants
         The targets that the function is prepared for.
     when_bound
-        Called with each variable and its value, where somebody wants to know.
+        Called with each variable and its value, if given.
     """
 
     target: relax.Var

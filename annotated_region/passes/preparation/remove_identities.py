@@ -121,7 +121,7 @@ def pad_by_nothing(view: OpView, _editor: Editor) -> relax.Expr | None:
 
 
 def drop_nothing(view: OpView, editor: Editor) -> relax.Expr:
-    """Case 5: TVM's own lowering of dropout, in the graph; the mask goes when nobody reads it."""
+    """Case 5: TVM's own lowering of dropout, in the graph; an unread mask goes."""
     return relax.Tuple([view.args[0], editor.emit(relax.op.ones_like(view.args[0]), "mask")])
 
 
