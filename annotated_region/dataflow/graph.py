@@ -18,6 +18,8 @@ from typing import Final, NamedTuple
 
 from tvm import relax
 
+from annotated_region.collector import paused_collector
+from annotated_region.graphs import Dag
 from annotated_region.regions.annotations import Annotation, Key
 
 __all__ = ["DEAD", "RESULT", "Chains", "DataflowGraph", "Edge", "Node", "NodeKind", "Scope"]
@@ -175,12 +177,20 @@ class DataflowGraph:
         return bool(self.annotation_values)
 
     @cached_property
-    def order_successors(self) -> dict[int, list[int]]:
-        """For each node that has any, the nodes that `order_edges` put behind it."""
-        behind: dict[int, list[int]] = {}
+    @paused_collector()
+    def dag(self) -> Dag:
+        """The nodes and what must come before what, as plain numbers: values and `order_edges`.
+
+        O(nodes + edges) at the first call; not before the graph is complete.
+        """
+        successors: list[list[int]] = [[] for _ in self.nodes]
+        for consumer, edges in enumerate(self.into):
+            for edge in edges:
+                if edge.producer >= 0:
+                    successors[edge.producer].append(consumer)
         for before, after in self.order_edges:
-            behind.setdefault(before, []).append(after)
-        return behind
+            successors[before].append(after)
+        return Dag(successors)
 
     def number_of(self, var: relax.Expr) -> int | None:
         """The number of the node that binds `var`; None if no node does. O(1)."""

@@ -6,18 +6,20 @@ stay before it, what reads it afterwards must stay behind it, and the same holds
 its memory: tuples, fields, other names, and the results of everything but ops. Printing and asserting
 only look.
 
-Values that share memory are kept as classes in a union-find forest (Tarjan, 1975); each class lists
+Values that share memory are kept as disjoint sets; each set lists
 its readers since it was last overwritten, and the smaller list is moved when two classes become one.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import tvm
 
 from annotated_region.dataflow.graph import DataflowGraph, Node, NodeKind
+from annotated_region.graphs import DisjointSets
 
 __all__ = ["order_around_overwriting"]
 
@@ -62,8 +64,10 @@ class _Class:
 class _Memory:
     def __init__(self, graph: DataflowGraph) -> None:
         self.graph = graph
-        self.parent: dict[int, int] = {}
-        self.classes: dict[int, _Class] = {}
+        # Producers are numbered from minus the number of externals on.
+        self.externals = len(graph.externals)
+        self.sets = DisjointSets(self.externals + len(graph.nodes))
+        self.classes: defaultdict[int, _Class] = defaultdict(_Class)
 
     def pairs(self, overwriting: set[int]) -> Iterator[tuple[int, int]]:
         for number, node in enumerate(self.graph.nodes):
@@ -89,13 +93,7 @@ class _Memory:
                 memory.readers.append(number)
 
     def root(self, producer: int) -> int:
-        if producer not in self.parent:
-            self.parent[producer] = producer
-            self.classes[producer] = _Class()
-        while self.parent[producer] != producer:
-            self.parent[producer] = self.parent[self.parent[producer]]
-            producer = self.parent[producer]
-        return producer
+        return self.sets.find(producer + self.externals)
 
     def unite(self, left: int, right: int) -> None:
         large, small = self.root(left), self.root(right)
@@ -103,7 +101,7 @@ class _Memory:
             return
         if len(self.classes[large].readers) < len(self.classes[small].readers):
             large, small = small, large
-        self.parent[small] = large
+        self.sets.unite(large, small)
         self.classes[large].take(self.classes.pop(small))
 
 

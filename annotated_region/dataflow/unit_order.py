@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import RegionCycleError
+from annotated_region.graphs import CycleError, program_order
 
 __all__ = ["in_order"]
 
@@ -16,8 +16,8 @@ Nodes = tuple[int, ...]
 def in_order(graph: DataflowGraph, units: Iterable[Nodes]) -> list[Nodes]:
     """Disjoint units in an order along the edges between them.
 
-    Of those that could come next, the one with the lowest first number does (Kahn 1962, with a heap),
-    so the program's order is kept wherever that is possible.
+    Of those that could come next, the one with the lowest first number does, so the program's order is kept
+    wherever that is possible (`annotated_region.graphs.program_order`).
 
     Raises
     ------
@@ -28,41 +28,19 @@ def in_order(graph: DataflowGraph, units: Iterable[Nodes]) -> list[Nodes]:
     -----
     O(n log n + edges) for n units.
     """
-    listed = list(units)
-    followers = _followers(graph, listed)
-    waiting = [0] * len(listed)
-    for each in followers:
-        for follower in each:
-            waiting[follower] += 1
-    ready = [(unit[0], index) for index, unit in enumerate(listed) if not waiting[index]]
-    heapq.heapify(ready)
-    ordered = []
-    while ready:
-        _first, index = heapq.heappop(ready)
-        ordered.append(listed[index])
-        for follower in followers[index]:
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                heapq.heappush(ready, (listed[follower][0], follower))
-    if len(ordered) < len(listed):
-        stuck = next(unit for unit, count in zip(listed, waiting, strict=True) if count and len(unit) > 1)
-        names = ", ".join(repr(graph.nodes[node].var.name) for node in stuck)
+    listed = sorted(units)
+    if all(len(unit) == 1 for unit in listed):
+        return listed  # nodes are numbered along the edges
+    nodes = [node for unit in listed for node in unit]
+    local = {node: index for index, node in enumerate(nodes)}
+    inside = graph.dag.induced(nodes)
+    try:
+        order = program_order(inside, [[local[node] for node in unit] for unit in listed])
+    except CycleError as error:
+        stuck = next(block for block in error.cycle if len(block) > 1)  # nodes are in program order
+        names = ", ".join(repr(graph.nodes[nodes[vertex]].var.name) for vertex in stuck)
         raise RegionCycleError(
             f"{graph.name}: {names} cannot run as a whole, because something else needs a part of them and "
             "another part needs that; split them, or run ResolveConflicts, which drops such composites"
-        )
-    return ordered
-
-
-def _followers(graph: DataflowGraph, units: Sequence[Nodes]) -> list[dict[int, None]]:
-    """For each unit, the units that need it."""
-    unit_of = {node: index for index, unit in enumerate(units) for node in unit}
-    followers: list[dict[int, None]] = [{} for _ in units]
-    for index, unit in enumerate(units):
-        for node in unit:
-            consumers = [edge.consumer for edge in graph.out_of[node]]
-            for consumer in (*consumers, *graph.order_successors.get(node, ())):
-                follower = unit_of.get(consumer, index)
-                if follower != index:
-                    followers[index][follower] = None
-    return followers
+        ) from error
+    return [tuple(nodes[vertex] for vertex in block) for block in order]

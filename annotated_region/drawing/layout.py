@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from annotated_region.drawing.quotient import PARAMETERS, RESULT, Picture
 from annotated_region.errors import DrawingError
+from annotated_region.graphs import Dag
 
 __all__ = ["Placed", "PlacedPicture", "layout_of"]
 
@@ -77,20 +78,13 @@ def layout_of(picture: Picture) -> PlacedPicture:
 
 def _layers(picture: Picture) -> list[int]:
     """The layer of each box: below everything that it reads. O(boxes + lines)."""
-    inputs: list[list[int]] = [[] for _box in picture.boxes]
     outputs: list[list[int]] = [[] for _box in picture.boxes]
     for line in picture.lines:
-        inputs[line.target].append(line.source)
         outputs[line.source].append(line.target)
     layers = [0] * len(picture.boxes)
-    waiting = [len(sources) for sources in inputs]
-    ready = [index for index, count in enumerate(waiting) if not count]
-    for index in ready:  # grows while it is walked
+    for index in Dag(outputs).topological():
         for target in outputs[index]:
             layers[target] = max(layers[target], layers[index] + 1)
-            waiting[target] -= 1
-            if not waiting[target]:
-                ready.append(target)
     return _ends_outside(picture, layers)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 
+from annotated_region.graphs import Dag
 from annotated_region.grouping.bounds import levels
-from annotated_region.grouping.dag import Dag
 from annotated_region.grouping.problem import Problem
 from annotated_region.grouping.waves import Positions
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from annotated_region.grouping.dag import Dag
-from annotated_region.grouping.quotient import DynamicQuotient
+from annotated_region.graphs import Dag, DynamicQuotient
 
 __all__ = ["Blockers", "blocker"]
 

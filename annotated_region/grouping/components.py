@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from annotated_region.grouping.dag import Dag
+from annotated_region.graphs import Dag, DisjointSets, connected_parts
 from annotated_region.grouping.problem import Partition, Problem
 from annotated_region.grouping.waves import Positions
 
@@ -25,45 +25,23 @@ def components(dag: Dag, vertices: Iterable[int], key: Sequence[int]) -> Partiti
 
     Notes
     -----
-    Union-find (Tarjan, 1975): O(n + m) times the inverse Ackermann function.
+    O((n + m) log n) at most; see `DisjointSets`.
     """
-    parent = list(range(len(dag)))
-
-    def root(vertex: int) -> int:
-        while parent[vertex] != vertex:
-            parent[vertex] = parent[parent[vertex]]
-            vertex = parent[vertex]
-        return vertex
-
+    sets = DisjointSets(len(dag))
     vertices = list(vertices)
     for vertex in vertices:
         for target in dag.successors[vertex]:
             if key[target] == key[vertex]:
-                parent[root(target)] = root(vertex)
+                sets.unite(vertex, target)
     parts: dict[int, list[int]] = {}
     for vertex in vertices:
-        parts.setdefault(root(vertex), []).append(vertex)
+        parts.setdefault(sets.find(vertex), []).append(vertex)
     return list(parts.values())
 
 
 def parts(dag: Dag, group: Sequence[int]) -> Partition:
     """The weakly connected parts of one group, in time linear in the edges at its vertices."""
-    left = dict.fromkeys(group)
-    rank = {vertex: index for index, vertex in enumerate(group)}
-    found: Partition = []
-    while left:
-        stack = [next(iter(left))]
-        del left[stack[0]]
-        part = []
-        while stack:
-            vertex = stack.pop()
-            part.append(vertex)
-            for near in (*dag.successors[vertex], *dag.predecessors[vertex]):
-                if near in left:
-                    del left[near]
-                    stack.append(near)
-        found.append(sorted(part, key=rank.__getitem__))
-    return found
+    return list(connected_parts(group, lambda vertex: (*dag.successors[vertex], *dag.predecessors[vertex])))
 
 
 def cut_runs(problem: Problem, positions: Positions) -> Partition:

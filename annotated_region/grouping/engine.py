@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from annotated_region.graphs import Dag
 from annotated_region.grouping.beam import beam
 from annotated_region.grouping.bounds import lower_bound
 from annotated_region.grouping.components import cut_runs
-from annotated_region.grouping.dag import Dag
 from annotated_region.grouping.exact import improve
 from annotated_region.grouping.joining import join
 from annotated_region.grouping.problem import ColourLimits, Grouping, Partition, Problem

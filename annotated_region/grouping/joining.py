@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from annotated_region.graphs import DynamicQuotient
 from annotated_region.grouping.problem import Partition, Problem
-from annotated_region.grouping.quotient import DynamicQuotient
 
 __all__ = ["join"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from annotated_region.grouping.dag import CycleError, Dag, contract
+from annotated_region.graphs import CycleError, Dag, contract
 
 __all__ = ["ColourLimits", "Grouping", "Partition", "Problem"]
 
@@ -125,7 +125,7 @@ class Problem:
         try:
             topological = quotient.topological()
         except CycleError as error:
-            raise CycleError([blocks[vertex] for (vertex,) in error.cycle]) from None
+            raise error.expanded(blocks) from None
         known = dict.fromkeys(colour for colour in colours if colour is not None)
         return cls(
             quotient,

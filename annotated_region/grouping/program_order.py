@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from annotated_region.grouping.dag import CycleError, Dag, contract
+from annotated_region.graphs import CycleError, Dag, DisjointSets, contract
 from annotated_region.grouping.problem import Partition, Problem
 
 __all__ = ["greedy"]
@@ -51,26 +51,20 @@ def greedy(problem: Problem) -> Partition | None:
 class _State:
     """Groups as a union-find forest, with their members and what they need as bit sets."""
 
-    __slots__ = ("_dag", "members", "needs", "parent")
+    __slots__ = ("_dag", "_groups", "members", "needs", "root")
 
     def __init__(self, dag: Dag) -> None:
         self._dag = dag
-        self.parent = list(range(len(dag)))
-        self.members = [1 << vertex for vertex in self.parent]
+        self._groups = DisjointSets(len(dag))
+        self.root = self._groups.find
+        self.members = [1 << vertex for vertex in range(len(dag))]
         self.needs = [0] * len(dag)
-
-    def root(self, vertex: int) -> int:
-        """The vertex that stands for a group."""
-        while self.parent[vertex] != vertex:
-            self.parent[vertex] = self.parent[self.parent[vertex]]
-            vertex = self.parent[vertex]
-        return vertex
 
     def merge(self, left: int, right: int) -> None:
         """Make one group of two; it is named by the first."""
         kept, gone = self.root(left), self.root(right)
         if kept != gone:
-            self.parent[gone] = kept
+            self._groups.unite(kept, gone)
             self.members[kept] |= self.members[gone]
             self.needs[kept] |= self.needs[gone]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from random import Random
 
-from annotated_region.grouping.dag import Dag, contract
+from annotated_region.graphs import Dag, DynamicQuotient, contract
 from annotated_region.grouping.problem import Partition, Problem
-from annotated_region.grouping.quotient import DynamicQuotient
 
 __all__ = ["refine"]
 

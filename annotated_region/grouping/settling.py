@@ -8,7 +8,7 @@ its value crosses to the tenth, where its only consumer is; it may as well sit t
 
 from __future__ import annotations
 
-from annotated_region.grouping.dag import Dag
+from annotated_region.graphs import Dag
 from annotated_region.grouping.problem import Problem
 from annotated_region.grouping.waves import Positions, turned
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from annotated_region.grouping.dag import Dag
+from annotated_region.graphs import Dag
 from annotated_region.grouping.problem import Problem
 
 __all__ = ["POLICIES", "Positions", "tails", "turned", "waves"]

@@ -17,9 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import networkx as nx
-from networkx.algorithms.flow import dinitz
-
+from annotated_region.graphs import FlowNetwork
 from annotated_region.layout_plan.problem import Choice, LayoutProblem, evaluate
 
 __all__ = ["Fusion", "fuse"]
@@ -49,7 +47,7 @@ def fuse(problem: LayoutProblem, stay: Choice, move: Choice) -> Fusion:
 
     Notes
     -----
-    A maximum flow (Dinic 1970) over a vertex for each node that differs, and one or two for each storage.
+    A maximum flow over a vertex for each node that has a choice, and one or two for each storage.
     """
     nodes = [node for node in problem.free if stay[node] != move[node]]
     if not nodes:
@@ -76,53 +74,31 @@ class _MoveNetwork:
     """The flow network of the module's picture. A node on the sink's side moves."""
 
     def __init__(self, problem: LayoutProblem, stay: Choice, move: Choice) -> None:
-        self.graph = nx.DiGraph()
-        self.graph.add_nodes_from(("source", "sink"))
-        self.is_exact = True
         self.problem = problem
-        for node in problem.free:
+        self.vertex = {node: index for index, node in enumerate(problem.free)}
+        self.flow = FlowNetwork(len(self.vertex))
+        self.is_exact = True
+        for node, vertex in self.vertex.items():
             options = problem.nodes[node]
-            self.join(("node", node), "sink", options[stay[node]].cost)
-            self.join("source", ("node", node), options[move[node]].cost)
+            self.flow.join(vertex, self.flow.sink, options[stay[node]].cost)
+            self.flow.join(self.flow.source, vertex, options[move[node]].cost)
         for (value, storage), sides in _sides(problem, stay, move).items():
-            self.add_storage((value, storage), sides)
+            if not sides.both and storage not in problem.anchors[value]:
+                self.add_storage(problem.weights[value], sides)
 
-    def add_storage(self, use: tuple[int, int], sides: _Sides) -> None:
-        """Count a storage, unless it is in use either way."""
-        value, storage = use
-        if sides.both or storage in self.problem.anchors[value]:
-            return
-        weight = self.problem.weights[value]
+    def add_storage(self, weight: int, sides: _Sides) -> None:
+        """Count a storage that is not in use either way."""
         self.is_exact &= not (sides.stay and sides.move)
         if sides.stay:
-            self.join(("left", *use), "sink", weight)
-        for node in sides.stay:
-            self.join(("node", node), ("left", *use), None)
+            self.flow.fan_in([self.vertex[node] for node in sides.stay], self.flow.sink, weight)
         if sides.move:
-            self.join("source", ("entered", *use), weight)
-        for node in sides.move:
-            self.join(("entered", *use), ("node", node), None)
-
-    def join(self, tail: object, head: object, capacity: int | None) -> None:
-        """Add an edge; None is infinite."""
-        if capacity is None:
-            self.graph.add_edge(tail, head)
-        elif capacity:
-            self.graph.add_edge(tail, head, capacity=capacity)
+            self.flow.fan_out(self.flow.source, [self.vertex[node] for node in sides.move], weight)
 
     def moving_side(self) -> set[int]:
         """The nodes on the sink's side of a minimum cut; those that cost the same either way stay."""
-        residual = dinitz(self.graph, "source", "sink")
-        reaching: set[object] = {"sink"}
-        stack: list[object] = ["sink"]
-        while stack:
-            vertex = stack.pop()
-            for before in residual.predecessors(vertex):
-                edge = residual[before][vertex]
-                if before not in reaching and edge["flow"] < edge["capacity"]:
-                    reaching.add(before)
-                    stack.append(before)
-        return {node for node in self.problem.free if ("node", node) in reaching}
+        self.flow.saturate()
+        moves = self.flow.reaching_sink()
+        return {node for node, vertex in self.vertex.items() if moves[vertex]}
 
 
 def _sides(problem: LayoutProblem, stay: Choice, move: Choice) -> dict[tuple[int, int], _Sides]:

@@ -23,7 +23,8 @@ import tvm
 
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import RuleError
-from annotated_region.grouping import Blockers, ColourLimits, Dag, Grouping
+from annotated_region.graphs import Dag
+from annotated_region.grouping import Blockers, ColourLimits, Grouping
 from annotated_region.notes import ApartNote, DissolveNote, DissolveReason, Neighbours, Note
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes

@@ -15,8 +15,8 @@ bound: every placement that uses the target pays at least the cut and one launch
 from __future__ import annotations
 
 import math
-from collections import deque
 
+from annotated_region.graphs import FlowNetwork
 from annotated_region.placement.problem import Problem
 
 __all__ = ["minimum_cut"]
@@ -37,7 +37,7 @@ def minimum_cut(problem: Problem) -> tuple[float, list[int]] | None:
 
     Notes
     -----
-    Dinic 1970: O(vertices squared x edges) at worst, in practice a few passes over the edges.
+    As `annotated_region.graphs.FlowNetwork` says, over a vertex for each node and two for each value.
     """
     if problem.host != 1 or any(len(unit.nodes) > 1 for unit in problem.units):
         return None
@@ -67,9 +67,9 @@ def _node_costs(problem: Problem) -> list[tuple[float, float]]:
     return costs
 
 
-def _network(problem: Problem, costs: list[tuple[float, float]]) -> _Network:
+def _network(problem: Problem, costs: list[tuple[float, float]]) -> FlowNetwork:
     """The flow network of the module's picture; the vertices of nodes come first."""
-    network = _Network(problem.nodes)
+    network = FlowNetwork(problem.nodes)
     for node, (target, host) in enumerate(costs):
         network.join(network.source, node, host)
         network.join(node, network.sink, target)
@@ -83,100 +83,3 @@ def _network(problem: Problem, costs: list[tuple[float, float]]) -> _Network:
         if up > 0 and value.consumers:
             network.fan_in(value.consumers, origin, up)
     return network
-
-
-class _Network:
-    """A flow network with residual capacities, edges in pairs."""
-
-    def __init__(self, nodes: int) -> None:
-        self.source, self.sink = nodes, nodes + 1
-        self._edges_of: list[list[int]] = [[] for _ in range(nodes + 2)]
-        self._head: list[int] = []
-        self._room: list[float] = []
-
-    def join(self, tail: int, head: int, room: float) -> None:
-        """Add an edge."""
-        for end, other, capacity in ((tail, head, room), (head, tail, 0.0)):
-            self._edges_of[end].append(len(self._head))
-            self._head.append(other)
-            self._room.append(capacity)
-
-    def fan_out(self, tail: int, heads: tuple[int, ...], room: float) -> None:
-        """Pay `room` once if `tail` is cut from any of `heads`."""
-        middle = self._middle(heads)
-        self.join(tail, middle, room)
-        if len(heads) > 1:
-            for head in heads:
-                self.join(middle, head, math.inf)
-
-    def fan_in(self, tails: tuple[int, ...], head: int, room: float) -> None:
-        """Pay `room` once if any of `tails` is cut from `head`."""
-        middle = self._middle(tails)
-        self.join(middle, head, room)
-        if len(tails) > 1:
-            for tail in tails:
-                self.join(tail, middle, math.inf)
-
-    def _middle(self, ends: tuple[int, ...]) -> int:
-        """A new vertex, or the only end itself."""
-        if len(ends) == 1:
-            return ends[0]
-        self._edges_of.append([])
-        return len(self._edges_of) - 1
-
-    def saturate(self) -> float:
-        """Push as much flow as fits, and say how much; infinite if nothing bounds it."""
-        total = 0.0
-        while True:
-            level = self._levels()
-            if level[self.sink] < 0:
-                return total
-            cursor = [0] * len(level)
-            while path := self._augmenting_path(level, cursor):
-                pushed = min(self._room[edge] for edge in path)
-                if math.isinf(pushed):
-                    return math.inf
-                total += pushed
-                for edge in path:
-                    self._room[edge] -= pushed
-                    self._room[edge ^ 1] += pushed
-
-    def reached_from_source(self) -> list[bool]:
-        """For each vertex, whether it is on the source's side of the cut."""
-        return [level >= 0 for level in self._levels()]
-
-    def _levels(self) -> list[int]:
-        """Distance from the source over edges with room; -1 for what is not reached."""
-        level = [-1] * len(self._edges_of)
-        level[self.source] = 0
-        queue = deque([self.source])
-        while queue:
-            vertex = queue.popleft()
-            for edge in self._edges_of[vertex]:
-                head = self._head[edge]
-                if level[head] < 0 and self._room[edge] > 0:
-                    level[head] = level[vertex] + 1
-                    queue.append(head)
-        return level
-
-    def _augmenting_path(self, level: list[int], cursor: list[int]) -> list[int]:
-        """The edges of a path to the sink that climbs one level an edge; empty if none is left."""
-        path: list[int] = []
-        vertex = self.source
-        while vertex != self.sink:
-            edges = self._edges_of[vertex]
-            while cursor[vertex] < len(edges):
-                edge = edges[cursor[vertex]]
-                head = self._head[edge]
-                if self._room[edge] > 0 and level[head] == level[vertex] + 1:
-                    break
-                cursor[vertex] += 1
-            if cursor[vertex] < len(edges):
-                path.append(edge)
-                vertex = head
-            elif path:
-                vertex = self._head[path.pop() ^ 1]
-                cursor[vertex] += 1
-            else:
-                return []
-        return path

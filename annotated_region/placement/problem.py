@@ -7,9 +7,11 @@ Nothing here knows TVM. Nodes are ``0 .. nodes-1`` in program order, which is to
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+
+from annotated_region.graphs import Dag, connected_parts
 
 __all__ = ["Placement", "Problem", "Region", "Unit", "Value"]
 
@@ -136,6 +138,11 @@ class Problem:
         )
 
     @cached_property
+    def dag(self) -> Dag:
+        """The nodes and who reads whom, for the algorithms of `annotated_region.graphs`."""
+        return Dag(self.successors)
+
+    @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:
         """For each node, the distinct nodes whose values it reads, ascending."""
         found: list[list[int]] = [[] for _ in range(self.nodes)]
@@ -212,19 +219,13 @@ class Placement:
 def _components(problem: Problem, units: Sequence[int]) -> list[list[int]]:
     """The units of one region, by weakly connected component."""
     owner = {node: unit for unit in units for node in problem.units[unit].nodes}
-    left = dict.fromkeys(units)
-    groups = []
-    while left:
-        group = [next(iter(left))]
-        del left[group[0]]
-        for unit in group:  # grows while it is walked
-            for node in problem.units[unit].nodes:
-                for other in (*problem.successors[node], *problem.predecessors[node]):
-                    if owner.get(other) in left:
-                        group.append(owner[other])
-                        del left[owner[other]]
-        groups.append(group)
-    return groups
+
+    def neighbours(unit: int) -> Iterator[int]:
+        for node in problem.units[unit].nodes:
+            for other in (*problem.successors[node], *problem.predecessors[node]):
+                yield owner.get(other, unit)
+
+    return list(connected_parts(units, neighbours))
 
 
 def _check_costs(problem: Problem) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 
+from annotated_region.graphs import contract, cyclic_core
 from annotated_region.placement.problem import Placement, Problem
 from annotated_region.placement.waves import wave_placement
 
@@ -91,28 +92,7 @@ def _preference(problem: Problem, unit: int, rank: dict[int, int]) -> tuple[int,
 
 def _tangled(problem: Problem, units: Iterable[int]) -> set[int]:
     """The composites that stand in a cycle of units, or between cycles."""
-    chosen = sorted(units)
-    owner = {node: unit for unit in chosen for node in problem.units[unit].nodes}
-    before = {unit: set[int]() for unit in chosen}
-    after = {unit: set[int]() for unit in chosen}
-    for node, readers in enumerate(problem.successors):
-        for reader in readers:
-            if owner[node] != owner[reader]:
-                after[owner[node]].add(owner[reader])
-                before[owner[reader]].add(owner[node])
-    left = _peel(_peel(dict.fromkeys(chosen), before, after), after, before)
-    return {unit for unit in left if len(problem.units[unit].nodes) > 1}
-
-
-def _peel(left: dict[int, None], before: dict[int, set[int]], after: dict[int, set[int]]) -> dict[int, None]:
-    """`left` without the units that Kahn's algorithm can take away from the `before` side."""
-    waiting = {unit: sum(other in left for other in before[unit]) for unit in left}
-    free = [unit for unit, count in waiting.items() if count == 0]
-    for unit in free:
-        for other in sorted(after[unit]):
-            if other in waiting:
-                waiting[other] -= 1
-                if waiting[other] == 0:
-                    free.append(other)
-    gone = set(free)
-    return {unit: None for unit in left if unit not in gone}
+    composites = {problem.units[unit].nodes: unit for unit in units if len(problem.units[unit].nodes) > 1}
+    quotient, blocks, _ = contract(problem.dag, composites)
+    core = (blocks[block] for block in cyclic_core(quotient.successors))
+    return {composites[block] for block in core if block in composites}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from annotated_region.graphs import contract
 from annotated_region.placement.problem import Placement, Problem
 
 __all__ = ["wave_placement"]
@@ -49,20 +50,13 @@ class _UnitGraph:
     """The chosen units and the edges between them."""
 
     def __init__(self, problem: Problem, units: Sequence[int]) -> None:
-        self._units = list(units)
-        self._places = [problem.units[unit].place for unit in units]
+        quotient, blocks, _ = contract(problem.dag, [problem.units[unit].nodes for unit in units])
+        unit_of = {problem.units[unit].nodes[0]: unit for unit in units}
+        self._units = [unit_of[block[0]] for block in blocks]
+        self._places = [problem.units[unit].place for unit in self._units]
         self._count = problem.host + 1
-        owner = {node: rank for rank, unit in enumerate(units) for node in problem.units[unit].nodes}
-        self._after: list[list[int]] = []
-        self._waiting = [0] * len(units)
-        for rank, unit in enumerate(units):
-            readers = {
-                owner[reader] for node in problem.units[unit].nodes for reader in problem.successors[node]
-            }
-            readers.discard(rank)
-            self._after.append(sorted(readers))
-            for reader in self._after[rank]:
-                self._waiting[reader] += 1
+        self._after = quotient.successors
+        self._waiting = [len(sources) for sources in quotient.predecessors]
 
     def waves(self, first: int) -> list[list[int]] | None:
         """The units in waves; the place of the first wave is `first`, then those with most ready units."""

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.dataflow.pieces import pieces
+from annotated_region.graphs import is_acyclic
 from annotated_region.grouping import ColourLimits
 from annotated_region.regions.claims import follow_the_data, units_of
 from annotated_region.regions.members import Members, Unit
-from annotated_region.regions.quotient import contract, topological_order
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.regions.regrouping import Regrouped, regroup
 
@@ -80,8 +80,7 @@ class Priority:
         while True:
             winners = _Winners(graph, members, dropped)
             parts = list(winners.parts())
-            quotient = contract(graph, [part.nodes for part in parts])
-            if topological_order(quotient) is not None:
+            if is_acyclic(graph.dag, [part.nodes for part in parts]):
                 return Resolution(parts)
             anew = winners.grouped_anew()
             if not anew.left_out:

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from annotated_region.dataflow.graph import DataflowGraph
+from annotated_region.graphs import CycleError, program_order
 from annotated_region.regions.members import Members
-from annotated_region.regions.quotient import contract, find_cycle, topological_order
 
-__all__ = ["FamilyCycleError", "family_of", "orders"]
+__all__ = ["FamilyCycleError", "family_of", "order_of", "orders"]
 
 Order = list[int]
 """Vertices of a quotient graph: the first node of each region, and each node of no region."""
@@ -57,7 +57,7 @@ def orders(graph: DataflowGraph, members: Mapping[int, Members]) -> Iterator[tup
     on one node; more only where regions that overlap others of their target have no common order.
     """
     if not _crowded(members, by_target=False):
-        yield list(members), _order(graph, members, list(members))
+        yield list(members), order_of(graph, members, list(members))
         return
     crowded = _crowded(members, by_target=True)
     families: dict[str, list[int]] = {}
@@ -65,17 +65,18 @@ def orders(graph: DataflowGraph, members: Mapping[int, Members]) -> Iterator[tup
         if index not in crowded:
             families.setdefault(member.target, []).append(index)
     for family in families.values():
-        yield family, _order(graph, members, family)
+        yield family, order_of(graph, members, family)
     for layer in _layers(members, list(crowded)):
         yield from _orders_of_layer(graph, members, layer)
 
 
-def _order(graph: DataflowGraph, members: Mapping[int, Members], family: Sequence[int]) -> Order:
-    quotient = contract(graph, [members[index].nodes for index in family])
-    order = topological_order(quotient)
-    if order is None:
-        raise FamilyCycleError(family, find_cycle(quotient))
-    return order
+def order_of(graph: DataflowGraph, members: Mapping[int, Members], family: Sequence[int]) -> Order:
+    """An order of one family; raises `FamilyCycleError` if there is none. O((V + E) log V)."""
+    try:
+        blocks = program_order(graph.dag, [members[index].nodes for index in family])
+    except CycleError as error:
+        raise FamilyCycleError(family, [block[0] for block in error.cycle]) from error
+    return [block[0] for block in blocks]
 
 
 def _orders_of_layer(
@@ -83,7 +84,7 @@ def _orders_of_layer(
 ) -> Iterator[tuple[list[int], Order]]:
     """An order of the whole layer; where there is none, orders of its halves."""
     try:
-        yield layer, _order(graph, members, layer)
+        yield layer, order_of(graph, members, layer)
     except FamilyCycleError:
         if len(layer) == 1:
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import networkx
 from tvm import relax
@@ -15,11 +15,10 @@ from annotated_region.dataflow.walk import read_dataflow
 from annotated_region.errors import InvalidClaimError, OverlappingRegionsError, RegionCycleError
 from annotated_region.regions.annotations import BEGIN, END
 from annotated_region.regions.certificate import Certificate
-from annotated_region.regions.families import FamilyCycleError, family_of, orders
+from annotated_region.regions.families import FamilyCycleError, family_of, order_of, orders
 from annotated_region.regions.members import Claim, Members, members_from_claims
 from annotated_region.regions.networks import quotient_network, scope_network
 from annotated_region.regions.normal_form import in_canonical_order, members_from_reading, normalized
-from annotated_region.regions.quotient import contract, find_cycle
 from annotated_region.regions.reading import read_regions
 from annotated_region.regions.region import AnnotatedRegion, Composite
 from annotated_region.regions.writing import strip_annotations, write_annotations
@@ -259,9 +258,15 @@ class AnnotatedRegionSet:
 
     def _require_joinable(self, left: int, right: int, members: dict[int, Members]) -> None:
         family = family_of(members, left)
-        cycle = find_cycle(contract(self._graph, [members[region].nodes for region in family]))
-        if not cycle:
-            return
+        try:
+            order_of(self._graph, members, family)
+        except FamilyCycleError as error:
+            self._refuse(left, right, members, error)
+
+    def _refuse(
+        self, left: int, right: int, members: dict[int, Members], error: FamilyCycleError
+    ) -> NoReturn:
+        family, cycle = error.family, error.cycle
         joined = members[left].nodes[0]
         where = f"{self._graph.name}: joining {self[left]} and {self[right]}"
         if joined in cycle:
@@ -269,11 +274,11 @@ class AnnotatedRegionSet:
             raise RegionCycleError(
                 f"{where} would put {between} both before and after them; keep them apart, or let "
                 "ResolveConflicts give some of these nodes to another target"
-            )
+            ) from error
         names = " -> ".join(self._vertex_names([*cycle, cycle[0]], family))
         raise RegionCycleError(
             f"{where} would leave regions that need each other's results: {names}; split one of these first"
-        )
+        ) from error
 
     # -- writing and proving ----------------------------------------------------------------------
 

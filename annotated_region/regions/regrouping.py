@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import RegionCycleError
-from annotated_region.grouping import ColourLimits, CycleError, Dag, Grouping, group
+from annotated_region.graphs import CycleError, Dag
+from annotated_region.grouping import ColourLimits, Grouping, group
 from annotated_region.regions.members import Members, Unit
 
-__all__ = ["Regrouped", "regroup", "scope_dag"]
+__all__ = ["Regrouped", "regroup"]
 
 
 @dataclass(slots=True)
@@ -40,20 +41,6 @@ class Regrouped:
     left_out: list[Members] = field(default_factory=list)
     given_back: list[tuple[Members, str | None]] = field(default_factory=list)
     groupings: list[tuple[list[int], Dag, Grouping]] = field(default_factory=list)
-
-
-def scope_dag(graph: DataflowGraph, nodes: Sequence[int]) -> Dag:
-    """The graph of one scope, its nodes numbered in program order. O(edges of the scope)."""
-    local = {node: index for index, node in enumerate(nodes)}
-    successors: list[list[int]] = [[] for _ in nodes]
-    for index, node in enumerate(nodes):
-        for edge in graph.into[node]:
-            if edge.producer in local:
-                successors[local[edge.producer]].append(index)
-    for before, after in graph.order_edges:
-        if before in local and after in local:
-            successors[local[before]].append(local[after])
-    return Dag(successors)
 
 
 def regroup(
@@ -103,7 +90,7 @@ class _Scope:
         self.local = {node: index for index, node in enumerate(nodes)}
         self.members = members
         self.colours = colours
-        self.dag = scope_dag(graph, nodes)
+        self.dag = graph.dag.induced(nodes)
 
     def solve(self, limits: Mapping[int, ColourLimits], result: Regrouped) -> None:
         taking_part = dict.fromkeys(range(len(self.members)))

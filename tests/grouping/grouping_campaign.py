@@ -13,7 +13,8 @@ from statistics import mean
 from grouping_graphs import Graph, layered, random_graph
 from grouping_oracle import fewest_groups, is_valid, kahn_waves, tvm_style
 
-from annotated_region.grouping import ColourLimits, Dag, Grouping, group
+from annotated_region.graphs import Dag
+from annotated_region.grouping import ColourLimits, Grouping, group
 
 SHAPES = ((4, 6), (8, 8), (8, 16), (16, 16))
 

@@ -6,7 +6,8 @@ from grouping_graphs import Graph, graphs, six_op_orders, six_ops
 from grouping_oracle import is_valid, quotient_graph
 from hypothesis import given
 
-from annotated_region.grouping import Blockers, ColourLimits, CycleError, Dag, blocker, group
+from annotated_region.graphs import CycleError, Dag
+from annotated_region.grouping import Blockers, ColourLimits, blocker, group
 
 CONNECTED = {0: ColourLimits(connected=True), 1: ColourLimits(connected=True)}
 

@@ -9,7 +9,8 @@ from grouping_oracle import fewest_groups, is_connected, is_valid, tvm_style
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotated_region.grouping import ColourLimits, Dag
+from annotated_region.graphs import Dag
+from annotated_region.grouping import ColourLimits
 from annotated_region.grouping.components import parts
 from annotated_region.grouping.exact import improve
 from annotated_region.grouping.joining import join

@@ -7,7 +7,8 @@ from grouping_graphs import Graph, graphs, layered
 from grouping_oracle import fewest_groups, is_valid
 from hypothesis import given
 
-from annotated_region.grouping import ColourLimits, Dag
+from annotated_region.graphs import Dag
+from annotated_region.grouping import ColourLimits
 from annotated_region.grouping.beam import beam
 from annotated_region.grouping.bounds import levels, lower_bound
 from annotated_region.grouping.components import cut_runs

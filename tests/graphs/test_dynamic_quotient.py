@@ -8,7 +8,7 @@ from grouping_oracle import is_valid, quotient_graph
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from annotated_region.grouping import CycleError, Dag, DynamicQuotient
+from annotated_region.graphs import CycleError, Dag, DynamicQuotient
 
 
 def merged(groups: list[tuple[int, ...]], left: int, right: int) -> list[tuple[int, ...]]:

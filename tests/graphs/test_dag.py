@@ -7,7 +7,7 @@ from grouping_oracle import is_valid, quotient_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotated_region.grouping import CycleError, Dag, contract, order
+from annotated_region.graphs import CycleError, Dag, contract, program_order
 
 
 def test_parallel_edges_count_once_and_predecessors_are_derived() -> None:
@@ -77,14 +77,14 @@ def test_contract_refuses_a_vertex_that_is_not_there(vertex: int) -> None:
 
 
 def test_order_stays_as_close_to_the_program_as_the_groups_allow() -> None:
-    assert order(Dag([[2], [3], [3], [], []]), [(0, 2)]) == [(0, 2), (1,), (3,), (4,)]
-    assert order(Dag([[2], [3], [3], [], []]), []) == [(0,), (1,), (2,), (3,), (4,)]
-    assert order(Dag([[1], [], [1]]), []) == [(0,), (2,), (1,)]
+    assert program_order(Dag([[2], [3], [3], [], []]), [(0, 2)]) == [(0, 2), (1,), (3,), (4,)]
+    assert program_order(Dag([[2], [3], [3], [], []]), []) == [(0,), (1,), (2,), (3,), (4,)]
+    assert program_order(Dag([[1], [], [1]]), []) == [(0,), (2,), (1,)]
 
 
 def test_order_names_the_groups_that_need_each_other() -> None:
     with pytest.raises(CycleError, match=r"\{0, 3\} -> \{1, 2\}") as caught:
-        order(Dag([[1], [], [3], []]), [(0, 3), (1, 2)])
+        program_order(Dag([[1], [], [3], []]), [(0, 3), (1, 2)])
     assert caught.value.cycle == ((0, 3), (1, 2))
 
 
@@ -96,7 +96,7 @@ def test_order_is_a_certificate_or_a_cycle(graph: Graph, data: st.DataObject) ->
     groups = [group for group in groups if group]
     quotient = quotient_graph(graph[0], groups)
     try:
-        blocks = order(Dag(graph[0]), groups)
+        blocks = program_order(Dag(graph[0]), groups)
     except CycleError as error:
         assert not is_valid(graph[0], groups)
         names = [block[0] for block in error.cycle]

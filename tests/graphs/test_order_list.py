@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotated_region.grouping.order_list import OrderList
+from annotated_region.graphs.order_list import OrderList
 
 
 def assert_same(order: OrderList, model: list[int]) -> None:

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from annotated_region.grouping.dag import CycleError, Dag, contract
-from annotated_region.grouping.order_list import OrderList
+from annotated_region.graphs.contraction import contract
+from annotated_region.graphs.cycles import CycleError
+from annotated_region.graphs.dag import Dag
+from annotated_region.graphs.disjoint_sets import DisjointSets
+from annotated_region.graphs.order_list import OrderList
 
 __all__ = ["DynamicQuotient"]
 
@@ -67,7 +70,7 @@ class DynamicQuotient:
     ([], (2, 3))
     """
 
-    __slots__ = ("_block_of", "_members", "_order", "_parent", "_predecessors", "_successors", "steps")
+    __slots__ = ("_block_of", "_members", "_order", "_predecessors", "_sets", "_successors", "steps")
 
     def __init__(self, dag: Dag, groups: Iterable[Sequence[int]] = ()) -> None:
         """Contract the initial groups, in O(n log n + m)."""
@@ -75,8 +78,8 @@ class DynamicQuotient:
         try:
             self._order = OrderList(quotient.topological())
         except CycleError as error:
-            raise CycleError([blocks[block] for (block,) in error.cycle]) from None
-        self._parent = list(range(len(blocks)))
+            raise error.expanded(blocks) from None
+        self._sets = DisjointSets(len(blocks))
         self._members = [list(block) for block in blocks]
         self._successors = [dict.fromkeys(targets) for targets in quotient.successors]
         self._predecessors = [dict.fromkeys(sources) for sources in quotient.predecessors]
@@ -155,13 +158,8 @@ class DynamicQuotient:
         return side is not None
 
     def _root(self, vertex: int) -> int:
-        """The block that stands for the group of `vertex` (union-find, halving its paths)."""
-        parent = self._parent
-        block = self._block_of[vertex]
-        while parent[block] != block:
-            parent[block] = parent[parent[block]]
-            block = parent[block]
-        return block
+        """The block that stands for the group of `vertex`."""
+        return self._sets.find(self._block_of[vertex])
 
     def _in_order(self, left: int, right: int) -> tuple[int, int]:
         """The roots of two vertices, the one that comes first in the order first."""
@@ -200,7 +198,7 @@ class DynamicQuotient:
         else:
             self._order.move_before(first, [*moved, kept] if kept != first else moved)
         self._order.remove(gone)
-        self._parent[gone] = kept
+        self._sets.unite(kept, gone)
         self._members[kept].extend(self._members[gone])
         self._members[gone] = []
         self._redirect(gone, kept)
