@@ -12,10 +12,13 @@ TEST_TYPING = --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls
   --disable-error-code var-annotated --disable-error-code has-type --disable-error-code call-overload \
   --no-warn-unused-ignores
 # Tests import the helpers beside them.
-TEST_HELPERS = tests:tests/zoo:tests/fuzz:tests/hunt:tests/regions:tests/command_line:tests/extraction:tests/placement:tests/grouping:tests/layouts:tests/backends/dnnl:tests/passes:tests/passes/preparation:tests/backends/onnx_emitter:tests/backends/tensorrt
+TEST_HELPERS = tests:tests/zoo:tests/fuzz:tests/hunt:tests/regions:tests/command_line:tests/extraction:tests/placement:tests/grouping:tests/layouts:tests/backends/dnnl:tests/passes:tests/passes/preparation:tests/backends/onnx_emitter:tests/backends/tensorrt:tests/sanitizers
 
 SANITIZED = $(CURDIR)/build/sanitized
 SANITIZING = $(CURDIR)/tests/sanitizers/g++
+IN_SANITIZED_PYTHON = XDG_CACHE_HOME=$(SANITIZED) CXX=$(SANITIZING) \
+  ASAN_OPTIONS=detect_leaks=0:log_path=$(SANITIZED)/report \
+  LD_PRELOAD="$(foreach name,asan ubsan stdc++,$$(g++ -print-file-name=lib$(name).so))" $(BIN)/python
 
 .PHONY: help venv demo test test-torch lint format campaign hunt sanitize bench docs clean
 
@@ -55,11 +58,10 @@ hunt: $(STAMP)  ## dense small graphs on every target, against float64 on the ho
 	done
 
 # The program of the deployment example looks for leaks as well; a Python process would find its own.
-sanitize: $(STAMP)  ## the C++ that the dnnl backend emits, under AddressSanitizer and UndefinedBehaviorSanitizer
+sanitize: $(STAMP)  ## the C++ of the dnnl backend under AddressSanitizer and UndefinedBehaviorSanitizer, also on dense graphs
 	XDG_CACHE_HOME=$(SANITIZED) CXX=$(SANITIZING) $(BIN)/python -m pytest tests/examples/test_deploy_cpp.py
-	XDG_CACHE_HOME=$(SANITIZED) CXX=$(SANITIZING) ASAN_OPTIONS=detect_leaks=0:log_path=$(SANITIZED)/report \
-	  LD_PRELOAD="$(foreach name,asan ubsan stdc++,$$(g++ -print-file-name=lib$(name).so))" \
-	  $(BIN)/python -m pytest tests/backends/dnnl
+	$(IN_SANITIZED_PYTHON) -m pytest tests/backends/dnnl
+	PYTHONPATH=tests/hunt $(IN_SANITIZED_PYTHON) tests/sanitizers/sanitized_graphs.py --graphs 2000
 
 bench: $(STAMP)  ## the side-by-side measurements
 	$(BIN)/python benchmarks/inference.py

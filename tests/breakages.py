@@ -172,7 +172,18 @@ def noticed(breakage: Breakage, tree: Path) -> str:
     whole = path.read_text(encoding="utf-8")
     assert whole.count(breakage.old) == 1, f"{breakage.file} has changed: {breakage.old!r}"
     path.write_text(whole.replace(breakage.old, breakage.new), encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *breakage.tests]
+    # What runs on without its guard may run for long.
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--tb=no",
+        "--maxfail=3",
+        *breakage.tests,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     try:
         finished = subprocess.run(

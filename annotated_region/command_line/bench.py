@@ -19,10 +19,9 @@ import tvm
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from rich.text import Text
 from tvm import relax
 
-from annotated_region.command_line.command import Command, console
+from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.models import read_model
 from annotated_region.command_line.options import (
     add_placement_arguments,
@@ -196,12 +195,12 @@ def _table(outcomes: Mapping[str, Outcome]) -> Table:
     first: float | None = None
     for name, outcome in outcomes.items():
         if isinstance(outcome, Refused):
-            table.add_row(Text(f"{name}: {outcome.reason}"))
+            table.add_row(plain(f"{name}: {outcome.reason}"))
             continue
         median = statistics.median(outcome)
         first = median if first is None else first
         numbers = (f"{median:.2f}", f"{min(outcome):.2f}", f"{max(outcome):.2f}", f"{median / first:.2f}")
-        table.add_row(Text(name), *numbers)
+        table.add_row(plain(name), *numbers)
     return table
 
 
