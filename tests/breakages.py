@@ -19,6 +19,8 @@ from pathlib import Path
 
 __all__ = ["BREAKAGES", "Breakage"]
 
+SECONDS = 150
+"""After this tests hang, which counts as a failure."""
 ROOT = Path(__file__).parents[1]
 PACKAGE = "annotated_region"
 
@@ -157,8 +159,7 @@ BREAKAGES = (
              "(resource.RLIMIT_AS, _address_space() + self.memory)", "(resource.RLIMIT_AS, 2**62)",
              (APART, "-k", "bombs")),
     Breakage(14, "a child may take any time", f"{PACKAGE}/importing/isolation.py",
-             "            problem = _receive(pipe, answered, end, limits)\n",
-             "            problem = _receive(pipe, answered, end + 60, limits)\n",
+             "        end = time.monotonic() + limits.time\n", "        end = time.monotonic() + 3600\n",
              (APART, "-k", "never_ends")),
     Breakage(14, "weights may change after the child has ended", f"{PACKAGE}/importing/shared_memory.py",
              "    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)\n", "",
@@ -187,7 +188,7 @@ def noticed(breakage: Breakage, tree: Path) -> str:
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     try:
         finished = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=300, check=False
+            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         return "hangs"
