@@ -26,8 +26,8 @@ class OpChange:
         Where it is, the variable that it is bound to, and what it computes.
     before, after
         The target that got it, or "host"; None in the report that does not have it.
-    claims
-        The targets that claim it now and did not (``"+dnnl"``), or the other way round (``"-dnnl"``).
+    gained, dropped
+        The targets that claim it now and did not, and those that did and do not.
     """
 
     function: str
@@ -35,7 +35,13 @@ class OpChange:
     op: str
     before: str | None
     after: str | None
-    claims: tuple[str, ...]
+    gained: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """Both as JSON has them: ``"+dnnl"`` for a target in `gained`, ``"-dnnl"`` for one in `dropped`."""
+        return (*(f"+{target}" for target in self.gained), *(f"-{target}" for target in self.dropped))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +72,14 @@ class ReportDiff:
                 moves.setdefault((change.function, change.before, change.after), []).append(change.name)
         for (function, before, after), names in moves.items():
             yield f"{function}: {_ops(len(names))} {_movement(before, after)}: {_shortened(names)}"
-        claims = Counter((change.function, claim) for change in self.changes for claim in change.claims)
-        for (function, claim), count in claims.items():
-            verb = "newly claims" if claim.startswith("+") else "no longer claims"
-            yield f"{function}: {claim[1:]} {verb} {_ops(count)}"
+        claims = Counter(
+            (change.function, target, verb)
+            for change in self.changes
+            for targets, verb in ((change.gained, "newly claims"), (change.dropped, "no longer claims"))
+            for target in targets
+        )
+        for (function, target, verb), count in claims.items():
+            yield f"{function}: {target} {verb} {_ops(count)}"
         for function, (before_count, after_count) in self.regions.items():
             yield f"{function}: {before_count} regions became {after_count}"
 
@@ -128,12 +138,13 @@ def _ops_of_function(function: FunctionReport) -> Iterator[tuple[_Key, OpReport]
 
 def _change(key: _Key, before: OpReport | None, after: OpReport | None) -> OpChange | None:
     function, name, op, _number = key
-    claims: tuple[str, ...] = ()
-    if before is not None and after is not None:
-        gained = [f"+{target}" for target in after.claims if target not in before.claims]
-        claims = (*gained, *(f"-{target}" for target in before.claims if target not in after.claims))
-    places = (before.placed if before else None, after.placed if after else None)
-    return OpChange(function, name, op, *places, claims) if claims or places[0] != places[1] else None
+    old, new = (each.placed if each else None for each in (before, after))
+    if before is None or after is None:
+        return OpChange(function, name, op, old, new)
+    gained = tuple(target for target in after.claims if target not in before.claims)
+    dropped = tuple(target for target in before.claims if target not in after.claims)
+    changed = gained or dropped or old != new
+    return OpChange(function, name, op, old, new, gained, dropped) if changed else None
 
 
 def _ops(count: int) -> str:
