@@ -33,7 +33,7 @@ from annotated_region.errors import (
     RegionRejectedError,
 )
 from annotated_region.functions.external import computing_nodes, external_function
-from annotated_region.regions.members import Members, largest_composites
+from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.targets.backend import backend_of
 from annotated_region.tvm_adapter.nodes import Constant
 
@@ -126,7 +126,7 @@ class MeasuredCost:
         per_byte = max(large - small, 0.0) / (_COPY_SIZES[1] - _COPY_SIZES[0])
         return max(small - per_byte * _COPY_SIZES[0], 0.0) + per_byte * size
 
-    def time_regions(self, graph: DataflowGraph, members: Sequence[Members]) -> list[float]:
+    def time_regions(self, graph: DataflowGraph, members: Sequence[NodeRegion]) -> list[float]:
         """See `ConfirmingCostModel`: the regions are built and timed as wholes, all in the same rounds."""
         regions = [_region(graph, member) for member in members]
         self._measure([region for region in regions if region is not None], _CARE * self.rounds)
@@ -230,7 +230,7 @@ def _timed(target: str, unit: CostUnit) -> Timed | None:
     return None if func is None else Timed(target, func)
 
 
-def _region(graph: DataflowGraph, member: Members) -> Timed | None:
+def _region(graph: DataflowGraph, member: NodeRegion) -> Timed | None:
     """The external function of a region; None if it computes nothing."""
     composites = [(unit.name, unit.nodes) for unit in largest_composites(member)]
     nodes = computing_nodes(graph, member.nodes)

@@ -10,7 +10,7 @@ from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.functions.external import external_function
-from annotated_region.regions.members import Members
+from annotated_region.regions.node_region import NodeRegion
 from annotated_region.targets.op_view import OpView
 
 __all__ = ["HOST", "ConfirmingCostModel", "CostModel", "CostUnit", "MeasuringCostModel"]
@@ -79,7 +79,7 @@ class MeasuringCostModel(CostModel, Protocol):
 class ConfirmingCostModel(CostModel, Protocol):
     """A cost model that can also tell what a whole region takes, entering and leaving included."""
 
-    def time_regions(self, graph: DataflowGraph, members: Sequence[Members]) -> list[float]:
+    def time_regions(self, graph: DataflowGraph, members: Sequence[NodeRegion]) -> list[float]:
         """Seconds of each of some regions of a function without annotations, to be compared with one another.
 
         Infinity stands for a region that its target refuses.

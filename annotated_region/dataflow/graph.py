@@ -22,7 +22,7 @@ from annotated_region.collector import paused_collector
 from annotated_region.graphs import Dag
 from annotated_region.regions.annotations import Annotation, Key
 
-__all__ = ["DEAD", "RESULT", "Chains", "DataflowGraph", "Edge", "Node", "NodeKind", "Scope"]
+__all__ = ["DEAD", "RESULT", "Chains", "DataflowGraph", "Edge", "DataflowNode", "NodeKind", "Scope"]
 
 RESULT: Final = -1
 """The consumer number that stands for the result of the function."""
@@ -71,7 +71,7 @@ class Scope:
         return isinstance(self.block, relax.DataflowBlock)
 
 
-class Node(NamedTuple):
+class DataflowNode(NamedTuple):
     """One binding of the function without annotations."""
 
     var: relax.Var
@@ -158,7 +158,7 @@ class DataflowGraph:
         self.begin, self.end = begin, end
         self.chains = Chains()
         self.scopes: list[Scope] = []
-        self.nodes: list[Node] = []
+        self.nodes: list[DataflowNode] = []
         self.externals: list[relax.Var] = []
         self.bare_externals: set[int] = set()
         self.into: list[list[Edge]] = []

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import tvm
 
-from annotated_region.dataflow.graph import DataflowGraph, Node, NodeKind
+from annotated_region.dataflow.graph import DataflowGraph, DataflowNode, NodeKind
 from annotated_region.graphs import DisjointSets
 
 __all__ = ["order_around_overwriting"]
@@ -105,7 +105,7 @@ class _Memory:
         self.classes[large].take(self.classes.pop(small))
 
 
-def _may_share(node: Node) -> bool:
+def _may_share(node: DataflowNode) -> bool:
     """Whether the result may be the memory of an operand: only ops promise that theirs is new."""
     if node.kind is not NodeKind.OPERATION:
         return True

@@ -24,7 +24,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.collector import paused_collector
-from annotated_region.dataflow.graph import DEAD, RESULT, DataflowGraph, Edge, Node, NodeKind, Scope
+from annotated_region.dataflow.graph import DEAD, RESULT, DataflowGraph, DataflowNode, Edge, NodeKind, Scope
 from annotated_region.dataflow.memory_order import order_around_overwriting
 from annotated_region.errors import InvalidModuleError, MalformedAnnotationError
 from annotated_region.regions.annotations import BEGIN, END, Annotation, annotation_of
@@ -265,7 +265,7 @@ class _Walker:
         graph = self.graph
         number = len(graph.nodes)
         var = binding.var
-        graph.nodes.append(Node(var, binding, value, kind, scope.index))
+        graph.nodes.append(DataflowNode(var, binding, value, kind, scope.index))
         graph.into.append([])
         graph.out_of.append([])
         graph.bind_number(var, number)

@@ -8,13 +8,13 @@ from functools import reduce
 
 from annotated_region.graphs import Dag
 from annotated_region.grouping.bounds import levels
-from annotated_region.grouping.problem import Problem
+from annotated_region.grouping.problem import GroupingProblem
 from annotated_region.grouping.waves import Positions
 
 __all__ = ["beam"]
 
 
-def beam(problem: Problem, width: int) -> Positions:
+def beam(problem: GroupingProblem, width: int) -> Positions:
     """Positions with few runs; see `annotated_region.grouping.waves` for what they mean.
 
     Parameters
@@ -39,23 +39,23 @@ def beam(problem: Problem, width: int) -> Positions:
     board = _Board.of(problem)
     states = [board.start()]
     while states[0].done != board.everything:
-        found: dict[int, _State] = {}
+        found: dict[int, _BeamState] = {}
         for state in states:
             for following in board.steps(state):
                 found.setdefault(following.done, following)
-        states = sorted(found.values(), key=_State.merit)[:width]
+        states = sorted(found.values(), key=_BeamState.merit)[:width]
     return board.positions(states[0])
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _BeamState:
     """What has run, what could run next, the bound of each colour, and how it came to be."""
 
     done: int
     ready: tuple[int, ...]
     left: tuple[int, ...]
     run: tuple[int, ...] = ()
-    before: _State | None = None
+    before: _BeamState | None = None
 
     def merit(self) -> tuple[int, int]:
         """Smaller is better."""
@@ -73,24 +73,24 @@ class _Board:
     everything: int
 
     @classmethod
-    def of(cls, problem: Problem) -> _Board:
+    def of(cls, problem: GroupingProblem) -> _Board:
         """Turn the problem into bit sets."""
         backwards = problem.reversed()
         needs = [_mask(sources) for sources in problem.dag.predecessors]
         deeper = [_nested(levels(backwards, colour)) for colour in problem.limits]
         return cls(problem.dag, problem.colours, needs, deeper, (1 << len(problem.dag)) - 1)
 
-    def start(self) -> _State:
+    def start(self) -> _BeamState:
         """The state in which only hosts have run."""
         sources = [vertex for vertex, needs in enumerate(self.needs) if not needs]
-        return self.after(_State(0, (), tuple(len(masks) - 1 for masks in self.deeper)), 0, (), sources)
+        return self.after(_BeamState(0, (), tuple(len(masks) - 1 for masks in self.deeper)), 0, (), sources)
 
-    def steps(self, state: _State) -> list[_State]:
+    def steps(self, state: _BeamState) -> list[_BeamState]:
         """One state for each colour that could run."""
         kinds = dict.fromkeys(self.colours[vertex] for vertex in state.ready)
         return [self.step(state, colour) for colour in kinds]
 
-    def step(self, state: _State, colour: int | None) -> _State:
+    def step(self, state: _BeamState, colour: int | None) -> _BeamState:
         """The state after running everything of one colour that is ready or becomes so."""
         queue = [vertex for vertex in state.ready if self.colours[vertex] == colour]
         freed = [vertex for vertex in state.ready if self.colours[vertex] != colour]
@@ -101,7 +101,7 @@ class _Board:
                 (queue if self.colours[target] == colour else freed).append(target)
         return self.after(state, done, tuple(queue), freed)
 
-    def after(self, state: _State, done: int, run: tuple[int, ...], freed: list[int]) -> _State:
+    def after(self, state: _BeamState, done: int, run: tuple[int, ...], freed: list[int]) -> _BeamState:
         """Run the hosts among `freed` and those that they free; what is left of it is ready."""
         ready = []
         for vertex in freed:  # grows
@@ -113,17 +113,17 @@ class _Board:
         left = []
         for masks, most in zip(self.deeper, state.left, strict=True):
             left.append(next(count for count in range(most, -1, -1) if not count or masks[count] & ~done))
-        return _State(done, tuple(ready), tuple(left), run, state)
+        return _BeamState(done, tuple(ready), tuple(left), run, state)
 
     def freed_by(self, vertex: int, done: int) -> list[int]:
         """The successors of `vertex` that wait for nothing any more."""
         missing = ~done
         return [target for target in self.dag.successors[vertex] if not self.needs[target] & missing]
 
-    def positions(self, state: _State) -> Positions:
+    def positions(self, state: _BeamState) -> Positions:
         """The runs that led to a state, numbered."""
         runs = []
-        link: _State | None = state
+        link: _BeamState | None = state
         while link is not None:
             if link.run:
                 runs.append(link.run)

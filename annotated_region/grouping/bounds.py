@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from annotated_region.grouping.components import components
-from annotated_region.grouping.problem import Partition, Problem
+from annotated_region.grouping.problem import GroupingProblem, Partition
 
 __all__ = ["levels", "lower_bound", "part_levels"]
 
@@ -11,7 +11,7 @@ _HANDED_ON = 8
 """The levels of how many parts one vertex tells its successors."""
 
 
-def lower_bound(problem: Problem) -> int:
+def lower_bound(problem: GroupingProblem) -> int:
     """A number of groups that no valid grouping of all coloured vertices can go below.
 
     Each colour needs groups of its own, so the bounds of the colours add up. One colour needs as many groups
@@ -25,7 +25,7 @@ def lower_bound(problem: Problem) -> int:
     return sum(_bound_of(problem, colour) for colour in problem.limits)
 
 
-def _bound_of(problem: Problem, colour: int) -> int:
+def _bound_of(problem: GroupingProblem, colour: int) -> int:
     """The bound of one colour."""
     limits = problem.limits[colour]
     own = [vertex for vertex in problem.topological if problem.colours[vertex] == colour]
@@ -37,7 +37,7 @@ def _bound_of(problem: Problem, colour: int) -> int:
     return max(bound, _filled(problem, own, limits.max_weight))
 
 
-def _filled(problem: Problem, vertices: list[int], most: int | None) -> int:
+def _filled(problem: GroupingProblem, vertices: list[int], most: int | None) -> int:
     """The number of groups that some vertices fill by their weight alone."""
     if most is None:
         return 0
@@ -46,7 +46,7 @@ def _filled(problem: Problem, vertices: list[int], most: int | None) -> int:
     return alone - sum(weight for weight in weights if weight < most) // -most
 
 
-def levels(problem: Problem, colour: int) -> list[int]:
+def levels(problem: GroupingProblem, colour: int) -> list[int]:
     """For each vertex the most groups of one colour that a path up to it has to touch.
 
     A path touches a new group each time that it comes back to the colour from a vertex of another kind.
@@ -62,7 +62,7 @@ def levels(problem: Problem, colour: int) -> list[int]:
     return level
 
 
-def part_levels(problem: Problem, parts: Partition) -> list[int]:
+def part_levels(problem: GroupingProblem, parts: Partition) -> list[int]:
     """For each weakly connected part of a colour the most groups that a path has to touch inside it.
 
     Parameters

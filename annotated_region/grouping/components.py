@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from annotated_region.graphs import Dag, DisjointSets, connected_parts
-from annotated_region.grouping.problem import Partition, Problem
+from annotated_region.grouping.problem import GroupingProblem, Partition
 from annotated_region.grouping.waves import Positions
 
 __all__ = ["components", "cut_runs", "parts"]
@@ -44,7 +44,7 @@ def parts(dag: Dag, group: Sequence[int]) -> Partition:
     return list(connected_parts(group, lambda vertex: (*dag.successors[vertex], *dag.predecessors[vertex])))
 
 
-def cut_runs(problem: Problem, positions: Positions) -> Partition:
+def cut_runs(problem: GroupingProblem, positions: Positions) -> Partition:
     """The runs as groups: whole, or their weakly connected parts where the colour asks for that.
 
     The parts of a run stay valid: no path leaves the run and comes back, so ordering the parts among

@@ -11,7 +11,7 @@ from annotated_region.grouping.bounds import lower_bound
 from annotated_region.grouping.components import cut_runs
 from annotated_region.grouping.exact import improve
 from annotated_region.grouping.joining import join
-from annotated_region.grouping.problem import ColourLimits, Grouping, Partition, Problem
+from annotated_region.grouping.problem import ColourLimits, Grouping, GroupingProblem, Partition
 from annotated_region.grouping.program_order import greedy
 from annotated_region.grouping.refining import refine
 from annotated_region.grouping.settling import crossings, settle
@@ -72,7 +72,7 @@ def group(
     >>> group(Dag([[1, 2], [2], []]), [0, None, 0]).groups
     ((0,), (2,))
     """
-    problem = Problem.of(dag, colours, weights, limits, fixed)
+    problem = GroupingProblem.of(dag, colours, weights, limits, fixed)
     bound = lower_bound(problem)
     found = list(_constructed(problem, bound))
     best = min(found, key=lambda partition: _cost(problem, partition)) if len(found) > 1 else found[0]
@@ -86,7 +86,7 @@ def group(
     return _answer(problem, best, bound)
 
 
-def _constructed(problem: Problem, bound: int) -> Iterator[Partition]:
+def _constructed(problem: GroupingProblem, bound: int) -> Iterator[Partition]:
     """A partition from each strategy that suits the problem; a large graph is content with a few."""
     size = len(problem.dag) + sum(map(len, problem.dag.successors))
     for positions in _positions(problem, size):
@@ -104,7 +104,7 @@ def _constructed(problem: Problem, bound: int) -> Iterator[Partition]:
             yield join(problem, split(problem, merged))
 
 
-def _positions(problem: Problem, size: int) -> Iterator[Positions]:
+def _positions(problem: GroupingProblem, size: int) -> Iterator[Positions]:
     """Runs from the sinks back and from the sources on, for several colours by more than one policy.
 
     From the sinks comes first: of the two it leaves fewer groups where groups have to be connected.
@@ -119,7 +119,7 @@ def _positions(problem: Problem, size: int) -> Iterator[Positions]:
         yield from found if side is problem else map(turned, found)
 
 
-def _as_positions(problem: Problem, partition: Partition) -> Positions:
+def _as_positions(problem: GroupingProblem, partition: Partition) -> Positions:
     """A partition in topological order as positions: joins and searches leave values to be settled again."""
     positions = [-1] * len(problem.dag)
     for run, members in enumerate(partition):
@@ -128,12 +128,12 @@ def _as_positions(problem: Problem, partition: Partition) -> Positions:
     return positions
 
 
-def _cost(problem: Problem, partition: Partition) -> tuple[int, int]:
+def _cost(problem: GroupingProblem, partition: Partition) -> tuple[int, int]:
     """Groups first, values that cross second."""
     return len(partition), crossings(problem, _as_positions(problem, partition))
 
 
-def _answer(problem: Problem, partition: Partition, bound: int) -> Grouping:
+def _answer(problem: GroupingProblem, partition: Partition, bound: int) -> Grouping:
     """The partition in the caller's vertices, without what is left over."""
     left_over: dict[int, str | None] = {
         part[0]: problem.refusal(part) for part in partition if len(part) == 1 and problem.refusal(part)
@@ -155,7 +155,7 @@ def _answer(problem: Problem, partition: Partition, bound: int) -> Grouping:
     return Grouping(tuple(groups), tuple(group_of), dict(sorted(reasons.items())), bound)
 
 
-def _surplus(problem: Problem, partition: Partition, colour: int, most: int | None) -> Partition:
+def _surplus(problem: GroupingProblem, partition: Partition, colour: int, most: int | None) -> Partition:
     """The lightest groups of a colour, beyond the number that is allowed."""
     own = [part for part in partition if problem.colours[part[0]] == colour]
     if most is None or len(own) <= most:
@@ -166,6 +166,6 @@ def _surplus(problem: Problem, partition: Partition, colour: int, most: int | No
     return heavy[most:]
 
 
-def _expanded(problem: Problem, part: Sequence[int]) -> tuple[int, ...]:
+def _expanded(problem: GroupingProblem, part: Sequence[int]) -> tuple[int, ...]:
     """A group in the caller's vertices, ascending."""
     return tuple(sorted(vertex for block in part for vertex in problem.blocks[block]))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from annotated_region.grouping.bounds import levels
-from annotated_region.grouping.problem import Partition, Problem
+from annotated_region.grouping.problem import GroupingProblem, Partition
 
 __all__ = ["improve"]
 
@@ -17,7 +17,7 @@ _MOST_COLOURED = 16
 _MOST_MOVES = 6000
 
 
-def improve(problem: Problem, partition: Partition) -> tuple[Partition, bool]:
+def improve(problem: GroupingProblem, partition: Partition) -> tuple[Partition, bool]:
     """A grouping with the fewest groups, if the search can finish within its budget.
 
     Parameters
@@ -47,7 +47,7 @@ def improve(problem: Problem, partition: Partition) -> tuple[Partition, bool]:
     subsets = problem.connected or problem.bounded
     if not coloured or len(problem.dag) > _MOST_VERTICES or (subsets and coloured > _MOST_COLOURED):
         return partition, False
-    search = _Search.of(problem, len(partition))
+    search = _ExactSearch.of(problem, len(partition))
     search.run(search.settled(0), ())
     found = [_bits(group) for group in search.best] if search.best is not None else partition
     return found, search.moves <= _MOST_MOVES and not problem.exhausted
@@ -64,10 +64,10 @@ def _bits(mask: int) -> list[int]:
 
 
 @dataclass(slots=True)
-class _Search:
+class _ExactSearch:
     """The state of one search; sets of vertices are bits of an int."""
 
-    problem: Problem
+    problem: GroupingProblem
     needs: list[int]
     feeds: list[int]
     hosts: int
@@ -80,7 +80,7 @@ class _Search:
     moves: int
 
     @classmethod
-    def of(cls, problem: Problem, bound: int) -> _Search:
+    def of(cls, problem: GroupingProblem, bound: int) -> _ExactSearch:
         """Turn the problem into bit sets."""
         dag = problem.dag
         colours = problem.colours

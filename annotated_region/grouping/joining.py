@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from annotated_region.graphs import DynamicQuotient
-from annotated_region.grouping.problem import Partition, Problem
+from annotated_region.grouping.problem import GroupingProblem, Partition
 
 __all__ = ["join"]
 
@@ -16,7 +16,7 @@ _REACH = 4
 """An unconnected group is offered to this many later groups of its colour."""
 
 
-def join(problem: Problem, partition: Partition) -> Partition:
+def join(problem: GroupingProblem, partition: Partition) -> Partition:
     """The partition after joining groups, edge by edge and then sibling by sibling.
 
     Parameters
@@ -55,7 +55,7 @@ class _Joining:
 
     __slots__ = ("_budget", "_problem", "_weight", "quotient")
 
-    def __init__(self, problem: Problem, partition: Partition) -> None:
+    def __init__(self, problem: GroupingProblem, partition: Partition) -> None:
         self._problem = problem
         self._budget = _EFFORT * (len(problem.dag) + sum(map(len, problem.dag.successors)))
         self.quotient = DynamicQuotient(problem.dag, partition)
@@ -84,7 +84,7 @@ class _Joining:
         return self._problem.accepts([*self.quotient.members(left), *self.quotient.members(right)])
 
 
-def _edges(problem: Problem, partition: Partition) -> list[tuple[int, int]]:
+def _edges(problem: GroupingProblem, partition: Partition) -> list[tuple[int, int]]:
     """An edge for every two groups of one colour that any edge joins, in topological order."""
     place = [-1] * len(problem.dag)
     for index, group in enumerate(partition):
@@ -99,7 +99,7 @@ def _edges(problem: Problem, partition: Partition) -> list[tuple[int, int]]:
     return list(found.values())
 
 
-def _siblings(problem: Problem, partition: Partition) -> Iterator[tuple[int, int]]:
+def _siblings(problem: GroupingProblem, partition: Partition) -> Iterator[tuple[int, int]]:
     """Pairs of groups that need no edge between them, each with the next few of its colour.
 
     With one colour and no limits waves are as few as can be, so there is nothing to gain.

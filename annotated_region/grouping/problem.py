@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from annotated_region.graphs import CycleError, Dag, contract
 
-__all__ = ["ColourLimits", "Grouping", "Partition", "Problem"]
+__all__ = ["ColourLimits", "Grouping", "Partition", "GroupingProblem"]
 
 Partition = list[list[int]]
 """Groups under construction: each a list of vertices of one colour."""
@@ -78,7 +78,7 @@ class Grouping:
 
 
 @dataclass(slots=True)
-class Problem:
+class GroupingProblem:
     """A grouping problem in the form that the strategies work on: fixed groups are single vertices.
 
     Attributes
@@ -110,7 +110,7 @@ class Problem:
         weights: Sequence[int] | None,
         limits: Mapping[int, ColourLimits],
         fixed: Sequence[Sequence[int]],
-    ) -> Problem:
+    ) -> GroupingProblem:
         """Contract the fixed groups and check the arguments, in O(n log n + m)."""
         if len(colours) != len(dag) or (weights is not None and len(weights) != len(dag)):
             raise ValueError(f"{len(dag)} vertices need as many colours and weights")
@@ -156,7 +156,7 @@ class Problem:
         assert colour is not None
         return self.limits[colour]
 
-    def reversed(self) -> Problem:
+    def reversed(self) -> GroupingProblem:
         """The same problem on the reversed graph; answers of predicates are shared."""
         return replace(self, dag=self.dag.reversed(), topological=self.topological[::-1])
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from annotated_region.graphs import CycleError, Dag, DisjointSets, contract
-from annotated_region.grouping.problem import Partition, Problem
+from annotated_region.grouping.problem import GroupingProblem, Partition
 
 __all__ = ["greedy"]
 
 
-def greedy(problem: Problem) -> Partition | None:
+def greedy(problem: GroupingProblem) -> Partition | None:
     """The answer of TVM's ``MergeCompositeFunctions``, where that is valid.
 
     Having it among the candidates means never to answer with more groups. It is the one strategy that follows
@@ -30,7 +30,7 @@ def greedy(problem: Problem) -> Partition | None:
     rank = {vertex: index for index, vertex in enumerate(program)}
     if any(rank[target] < rank[v] for v in program for target in problem.dag.successors[v]):
         return None
-    state = _State(problem.dag)
+    state = _GroupForest(problem.dag)
     for vertex in program:
         colour = problem.colours[vertex]
         operands = dict.fromkeys(state.root(source) for source in problem.dag.predecessors[vertex])
@@ -48,7 +48,7 @@ def greedy(problem: Problem) -> Partition | None:
     return _in_order(problem, list(groups.values()))
 
 
-class _State:
+class _GroupForest:
     """Groups as a union-find forest, with their members and what they need as bit sets."""
 
     __slots__ = ("_dag", "_groups", "members", "needs", "root")
@@ -77,7 +77,7 @@ class _State:
                 self.needs[own] |= self.members[other] | self.needs[other]
 
 
-def _in_order(problem: Problem, partition: Partition) -> Partition | None:
+def _in_order(problem: GroupingProblem, partition: Partition) -> Partition | None:
     """The groups, and the vertices of each, in topological order, unless they close a cycle."""
     quotient, blocks, _ = contract(problem.dag, partition)
     try:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from annotated_region.graphs import Dag, DynamicQuotient, contract
-from annotated_region.grouping.problem import Partition, Problem
+from annotated_region.grouping.problem import GroupingProblem, Partition
 
 __all__ = ["refine"]
 
@@ -27,7 +27,7 @@ _EFFORT_AT_MOST = 100_000
 """The work of one call is a fixed multiple of the size of the graph, and bounded: large graphs get less."""
 
 
-def refine(problem: Problem, partition: Partition) -> Partition:
+def refine(problem: GroupingProblem, partition: Partition) -> Partition:
     """The partition after taking groups apart and joining their vertices again, where that saves groups.
 
     Parameters
@@ -68,7 +68,7 @@ def refine(problem: Problem, partition: Partition) -> Partition:
 class _Arrangement:
     """All blocks in a topological order, with room for the order to be changed piecewise."""
 
-    def __init__(self, problem: Problem, partition: Partition) -> None:
+    def __init__(self, problem: GroupingProblem, partition: Partition) -> None:
         quotient, blocks, _ = contract(problem.dag, partition)
         self.problem = problem
         self.dag = problem.dag

@@ -9,7 +9,7 @@ its value crosses to the tenth, where its only consumer is; it may as well sit t
 from __future__ import annotations
 
 from annotated_region.graphs import Dag
-from annotated_region.grouping.problem import Problem
+from annotated_region.grouping.problem import GroupingProblem
 from annotated_region.grouping.waves import Positions, turned
 
 __all__ = ["crossings", "settle"]
@@ -18,7 +18,7 @@ _CANDIDATES = 8
 """How many runs are tried for one vertex; a bound that keeps hubs linear."""
 
 
-def settle(problem: Problem, positions: Positions) -> Positions:
+def settle(problem: GroupingProblem, positions: Positions) -> Positions:
     """Positions with the same runs, or fewer, and no more values that cross between runs.
 
     Notes
@@ -35,7 +35,7 @@ def settle(problem: Problem, positions: Positions) -> Positions:
     return _compact(turned(_pull(problem.reversed(), turned(later))))
 
 
-def crossings(problem: Problem, positions: Positions) -> int:
+def crossings(problem: GroupingProblem, positions: Positions) -> int:
     """The number of distinct (value, destination) pairs that cross between runs, and to and from the host.
 
     Each vertex makes one value; all of the host is one destination, and values inside it do not cross.
@@ -46,7 +46,7 @@ def crossings(problem: Problem, positions: Positions) -> int:
     return total
 
 
-def _pull(problem: Problem, positions: Positions) -> Positions:
+def _pull(problem: GroupingProblem, positions: Positions) -> Positions:
     """Move vertices to later runs, consumers first."""
     dag, colours = problem.dag, problem.colours
     books = _Books(dag, list(positions))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from annotated_region.grouping.components import parts
-from annotated_region.grouping.problem import Partition, Problem
+from annotated_region.grouping.problem import GroupingProblem, Partition
 
 __all__ = ["split"]
 
 
-def split(problem: Problem, partition: Partition) -> Partition:
+def split(problem: GroupingProblem, partition: Partition) -> Partition:
     """The partition with every refused group cut into pieces that are accepted, or single vertices.
 
     Parameters
@@ -40,7 +40,7 @@ def split(problem: Problem, partition: Partition) -> Partition:
     return done
 
 
-def _pieces(problem: Problem, group: list[int]) -> Partition:
+def _pieces(problem: GroupingProblem, group: list[int]) -> Partition:
     """A refused group in two pieces or more, each accepted or in need of another cut."""
     connected = problem.limits_of(group[0]).connected
     layout = _layout(problem, group)
@@ -54,7 +54,7 @@ def _pieces(problem: Problem, group: list[int]) -> Partition:
     return pieces
 
 
-def _layout(problem: Problem, group: Sequence[int]) -> list[int]:
+def _layout(problem: GroupingProblem, group: Sequence[int]) -> list[int]:
     """A topological order of the group in which a vertex follows closely on what it needs.
 
     Depth-first from the shallowest last vertex on: each brings with it what is still missing before it, so
@@ -82,7 +82,7 @@ def _layout(problem: Problem, group: Sequence[int]) -> list[int]:
     return list(layout)
 
 
-def _stretch(problem: Problem, layout: Sequence[int], start: int) -> int:
+def _stretch(problem: GroupingProblem, layout: Sequence[int], start: int) -> int:
     """The length of a long accepted stretch from `start` on, shorter than the whole layout."""
     low, high = 1, 2
     most = min(len(layout) - start, len(layout) - 1)

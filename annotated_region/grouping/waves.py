@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from annotated_region.graphs import Dag
-from annotated_region.grouping.problem import Problem
+from annotated_region.grouping.problem import GroupingProblem
 
 __all__ = ["POLICIES", "Positions", "tails", "turned", "waves"]
 
@@ -27,7 +27,7 @@ POLICIES: tuple[Policy, ...] = (
 )
 
 
-def waves(problem: Problem, tail: list[int], policy: Policy) -> Positions:
+def waves(problem: GroupingProblem, tail: list[int], policy: Policy) -> Positions:
     """Positions from running the colour of most merit, as far as it goes, until nothing is left.
 
     Parameters
@@ -57,7 +57,7 @@ def waves(problem: Problem, tail: list[int], policy: Policy) -> Positions:
     """
     dag, colours = problem.dag, problem.colours
     missing = [len(sources) for sources in dag.predecessors]
-    ready = {colour: _Ready() for colour in problem.limits}
+    ready = {colour: _ReadyVertices() for colour in problem.limits}
     positions = [-1] * len(dag)
     freed = [vertex for vertex, count in enumerate(missing) if not count]
     run = 0
@@ -72,7 +72,7 @@ def waves(problem: Problem, tail: list[int], policy: Policy) -> Positions:
         if chosen is None or not ready[chosen].vertices:
             return positions
         queue, freed = ready[chosen].vertices, []
-        ready[chosen] = _Ready()
+        ready[chosen] = _ReadyVertices()
         for vertex in queue:  # grows: what the run itself makes ready joins it
             positions[vertex] = run
             for target in _finish(dag, vertex, missing):
@@ -80,7 +80,7 @@ def waves(problem: Problem, tail: list[int], policy: Policy) -> Positions:
         run += 1
 
 
-class _Ready:
+class _ReadyVertices:
     """The vertices of one colour that could run now, and the measures that policies judge by."""
 
     __slots__ = ("_longest", "_total", "vertices")
@@ -111,7 +111,7 @@ def _finish(dag: Dag, vertex: int, missing: list[int]) -> list[int]:
     return freed
 
 
-def tails(problem: Problem) -> list[int]:
+def tails(problem: GroupingProblem) -> list[int]:
     """For each vertex the most runs on a path from it, its own included: a bound on what is still to come.
 
     Notes

@@ -39,8 +39,8 @@ from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
 from annotated_region.passes.region_session import RegionSession
-from annotated_region.regions.members import Members, Unit
 from annotated_region.regions.networks import op_name_of
+from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.regions.raised_regions import with_calls_lowered, with_calls_raised
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.asking import refusal_by_rule
@@ -108,7 +108,7 @@ class AnnotateTarget(RegionPass):
         claimant = _Claimant(offered)
         claims = [claim for target in self.targets for claim in claimant.all_claims(target)]
         notes: list[Note] = [*claimant.claimed, *claimant.declined]
-        claimed = offered.replaced_by([*offered.members.values(), *claims]) if claims else offered
+        claimed = offered.replaced_by([*offered.node_regions.values(), *claims]) if claims else offered
         if not lowered.bindings:
             return RegionsAndNotes(claimed if claims else regions, notes)
         chosen = _held(claimed, lowered)
@@ -121,7 +121,7 @@ class AnnotateTarget(RegionPass):
 def _held(regions: AnnotatedRegionSet, calls: LoweredCalls) -> dict[relax.Var, None]:
     """The calls of which some op lies in a region."""
     nodes = regions.dataflow.nodes
-    inside = {nodes[node].var for member in regions.members.values() for node in member.nodes}
+    inside = {nodes[node].var for member in regions.node_regions.values() for node in member.nodes}
     held = (var for var, ops in calls.bindings.items() if any(op.var in inside for op in ops))
     return dict.fromkeys(held)
 
@@ -131,12 +131,12 @@ class _Claimant:
 
     def __init__(self, regions: AnnotatedRegionSet) -> None:
         self.graph = regions.dataflow
-        self.taken = {node for member in regions.members.values() for node in member.nodes}
+        self.taken = {node for member in regions.node_regions.values() for node in member.nodes}
         self.claimed: list[ClaimNote] = []
         self.declined: list[DeclineNote] = []
         self.matcher = Matcher(self.graph)
 
-    def all_claims(self, target: str) -> list[Members]:
+    def all_claims(self, target: str) -> list[NodeRegion]:
         """The claims of one target, with a warning that names it if they take unreasonably long."""
         start = time.monotonic()
         claims = list(self.claims(target))
@@ -151,7 +151,7 @@ class _Claimant:
             )
         return claims
 
-    def claims(self, target: str) -> Iterator[Members]:
+    def claims(self, target: str) -> Iterator[NodeRegion]:
         """The claims of one target: single ops in program order, then composites."""
         covered: set[int] = set()
         declined: dict[int, Refusal] = {}
@@ -164,7 +164,7 @@ class _Claimant:
                 continue
             covered.add(number)
             self.claimed.append(ClaimNote(node.var, target, op_name_of(node.value)))
-            yield Members(target, self.with_structure((number,)))
+            yield NodeRegion(target, self.with_structure((number,)))
         yield from self.composites(target, covered, declined)
         self.declined += [
             DeclineNote(self.graph.nodes[number].var, target, refusal)
@@ -172,7 +172,9 @@ class _Claimant:
             if number not in covered
         ]
 
-    def composites(self, target: str, covered: set[int], declined: dict[int, Refusal]) -> Iterator[Members]:
+    def composites(
+        self, target: str, covered: set[int], declined: dict[int, Refusal]
+    ) -> Iterator[NodeRegion]:
         """The matches of the patterns of `target`; adds their nodes to `covered`, and why to `declined`."""
         for match in self.matcher.matches(patterns_of(target)):
             if not self.taken.isdisjoint(match.nodes):
@@ -183,7 +185,9 @@ class _Claimant:
             covered.update(match.nodes)
             variables = (self.graph.nodes[number].var for number in match.nodes)
             self.claimed += [ClaimNote(var, target, match.pattern.name) for var in variables]
-            yield Members(target, self.with_structure(match.nodes), (Unit(match.nodes, match.pattern.name),))
+            yield NodeRegion(
+                target, self.with_structure(match.nodes), (ClaimedUnit(match.nodes, match.pattern.name),)
+            )
 
     def ask_rule(self, target: str, number: int) -> Refusal | None:
         """Why `target` declines a node; None if it claims it."""

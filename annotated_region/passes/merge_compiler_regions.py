@@ -28,7 +28,7 @@ from annotated_region.grouping import Blockers, ColourLimits, Grouping
 from annotated_region.notes import ApartNote, DissolveNote, DissolveReason, Neighbours, Note
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
-from annotated_region.regions.members import Members
+from annotated_region.regions.node_region import NodeRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.regions.regrouping import Regrouped, regroup
 from annotated_region.targets.backend import Backend, backend_of
@@ -79,7 +79,7 @@ class MergeCompilerRegions(RegionPass):
             return RegionsAndNotes(regions)
         targets = {target: colour for colour, target in enumerate(regions.targets)}
         limits = {colour: self._limits(regions, target) for target, colour in targets.items()}
-        members = list(regions.members.values())
+        members = list(regions.node_regions.values())
         families = (
             [members]
             if regions.is_disjoint()
@@ -151,7 +151,7 @@ def _predicate(regions: AnnotatedRegionSet, backend: Backend) -> Callable[[list[
 
     def ask(nodes: list[int]) -> bool | str:
         try:
-            return accepts(regions.shown(Members(backend.name, tuple(sorted(nodes)))))
+            return accepts(regions.shown(NodeRegion(backend.name, tuple(sorted(nodes)))))
         except Exception as error:
             raise RuleError(
                 f"what {backend.name!r} says of regions (accepts_region) failed in {regions.dataflow.name}: "

@@ -34,7 +34,7 @@ from annotated_region.functions.function_library import FunctionLibrary
 from annotated_region.functions.rewriting import FunctionRewriter, rebind
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_session import RegionSession, RegionSets, SessionPass
-from annotated_region.regions.members import Members, largest_composites
+from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.backend import backend_of
 
@@ -104,10 +104,10 @@ class _Partitioner:
         self.callee_of: dict[Nodes, tvm.ir.GlobalVar] = {}
         self.external_of: dict[Nodes, External] = {}
         # In the order of their first nodes, so that names do not depend on how calls are ordered.
-        for member in sorted(regions.members.values(), key=lambda member: member.sort_key):
+        for member in sorted(regions.node_regions.values(), key=lambda member: member.sort_key):
             self.make(member)
 
-    def make(self, member: Members) -> None:
+    def make(self, member: NodeRegion) -> None:
         """Make the external function of a region, unless it has nothing to compute."""
         backend = backend_of(member.target)
         composites = chosen_composites(self.graph, member)
@@ -157,7 +157,7 @@ class _Partitioner:
                 yield rebind(node.binding, rewriter.nested(node.value))
 
 
-def chosen_composites(graph: DataflowGraph, member: Members) -> list[tuple[str, Nodes]]:
+def chosen_composites(graph: DataflowGraph, member: NodeRegion) -> list[tuple[str, Nodes]]:
     """The composites of a region, disjoint: of candidates that share nodes the largest wins.
 
     Raises
@@ -168,7 +168,7 @@ def chosen_composites(graph: DataflowGraph, member: Members) -> list[tuple[str, 
     chosen = largest_composites(member)
     taken = {node for unit in chosen for node in unit.nodes}
     lost = {node for unit in member.composites for node in unit.nodes}
-    alone = {node for unit in member.units if not unit.name for node in unit.nodes}
+    alone = {node for unit in member.units if not unit.is_composite for node in unit.nodes}
     orphans = sorted(lost - taken - alone)
     if orphans:
         orphan = graph.nodes[orphans[0]].var.name

@@ -34,8 +34,8 @@ from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
 from annotated_region.policies.pins import Pins
 from annotated_region.policies.policy import Policy, Resolution
 from annotated_region.regions.claims import without
-from annotated_region.regions.members import Members
 from annotated_region.regions.networks import op_name_of
+from annotated_region.regions.node_region import NodeRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.backend import backend_of, unavailability
 
@@ -100,10 +100,12 @@ class ResolveConflicts(RegionPass):
         noted: list[Note] = [*unavailable, *dissolved, PolicyNote(dict(resolution.details))]
         return RegionsAndNotes(resolved, chain(noted, prices))
 
-    def _runnable(self, regions: AnnotatedRegionSet, unavailable: Iterable[UnavailableNote]) -> list[Members]:
+    def _runnable(
+        self, regions: AnnotatedRegionSet, unavailable: Iterable[UnavailableNote]
+    ) -> list[NodeRegion]:
         """The regions of the targets that can win."""
         absent = set() if self.cross_compile else {note.target for note in unavailable}
-        return [member for member in regions.members.values() if member.target not in absent]
+        return [member for member in regions.node_regions.values() if member.target not in absent]
 
     def _resolve_above_minimum(
         self, offered: AnnotatedRegionSet, pinned: set[int]
@@ -124,17 +126,17 @@ class ResolveConflicts(RegionPass):
             ]
             if not small:
                 return resolution, dissolved
-            offered = offered.replaced_by(_taken_back(offered.members.values(), small))
+            offered = offered.replaced_by(_taken_back(offered.node_regions.values(), small))
             dissolved += [self._dissolved(graph, region) for region in small]
 
-    def _dissolved(self, graph: DataflowGraph, region: Members) -> DissolveNote:
+    def _dissolved(self, graph: DataflowGraph, region: NodeRegion) -> DissolveNote:
         nodes = tuple(graph.nodes[node].var for node in region.nodes)
         return DissolveNote(region.target, nodes, DissolveReason.LITTLE_WORK, self._minimum(region.target))
 
     def _minimum(self, target: str) -> float:
         return (self.min_work or {}).get(target, backend_of(target).min_work)
 
-    def _is_small(self, graph: DataflowGraph, region: Members, whole: int) -> bool:
+    def _is_small(self, graph: DataflowGraph, region: NodeRegion, whole: int) -> bool:
         """Whether a region has too little work; not if it holds all `whole` operations of the function."""
         minimum = self._minimum(region.target)
         if minimum <= 0:
@@ -155,7 +157,7 @@ def _prices(regions: AnnotatedRegionSet, model: CostModel) -> Iterator[PriceNote
     """What each op in a region costs by itself, on the host and on the targets that claim it alone."""
     graph = regions.dataflow
     claimants: dict[int, dict[str, None]] = {}
-    for member in regions.members.values():
+    for member in regions.node_regions.values():
         alone = set(member.alone)
         for node in member.nodes:
             targets = claimants.setdefault(node, {})
@@ -177,7 +179,7 @@ def _work(graph: DataflowGraph, node: int) -> float:
     return 10.0 if any(word in name for word in _HEAVY) else 1.0
 
 
-def _taken_back(offered: Iterable[Members], small: Sequence[Members]) -> list[Members]:
+def _taken_back(offered: Iterable[NodeRegion], small: Sequence[NodeRegion]) -> list[NodeRegion]:
     """The offers without those nodes of each small region that its target claimed."""
     lost: dict[str, set[int]] = {}
     for region in small:

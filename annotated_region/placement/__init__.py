@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from annotated_region.placement.evaluation import InvalidPlacementError, evaluate
-from annotated_region.placement.problem import Placement, Problem, Region, Unit, Value
+from annotated_region.placement.problem import (
+    PlacedRegion,
+    Placement,
+    PlacementProblem,
+    PlacementUnit,
+    PlacementValue,
+)
 from annotated_region.placement.solver import DEFAULT_BUDGET, Solution, solve
 from annotated_region.placement.starts import priority_placement
 
@@ -11,11 +17,11 @@ __all__ = [
     "DEFAULT_BUDGET",
     "InvalidPlacementError",
     "Placement",
-    "Problem",
-    "Region",
+    "PlacementProblem",
+    "PlacedRegion",
     "Solution",
-    "Unit",
-    "Value",
+    "PlacementUnit",
+    "PlacementValue",
     "evaluate",
     "priority_placement",
     "solve",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from annotated_region.placement.problem import Problem
+from annotated_region.placement.problem import PlacementProblem
 
 __all__ = ["Cluster", "clusters_of"]
 
@@ -30,7 +30,7 @@ class Cluster:
         The nodes, in the order of the sweeps.
     """
 
-    def __init__(self, problem: Problem, nodes: Sequence[int]) -> None:
+    def __init__(self, problem: PlacementProblem, nodes: Sequence[int]) -> None:
         self.nodes = tuple(nodes)
         position = {node: index for index, node in enumerate(nodes)}
         found = dict.fromkeys(unit for node in nodes for unit in problem.units_of[node])
@@ -99,7 +99,7 @@ class Cluster:
         return own - min(costs.values(), default=math.inf)
 
 
-def clusters_of(problem: Problem, order: Sequence[int]) -> list[Cluster]:
+def clusters_of(problem: PlacementProblem, order: Sequence[int]) -> list[Cluster]:
     """The connected components of the nodes under "some composite holds both", by first node of `order`."""
     neighbours: dict[int, list[int]] = {}
     for unit in problem.units:

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from itertools import combinations
 
-from annotated_region.placement.problem import Problem
+from annotated_region.placement.problem import PlacementProblem
 
 __all__ = ["Step", "frontier_sizes", "narrow_order", "steps_of"]
 
@@ -61,7 +61,7 @@ class Step:
     detached_places: int
 
 
-def narrow_order(problem: Problem) -> tuple[int, ...]:
+def narrow_order(problem: PlacementProblem) -> tuple[int, ...]:
     """The narrowest of three topological orders: as given, depth first, and greedily narrow.
 
     Notes
@@ -72,7 +72,7 @@ def narrow_order(problem: Problem) -> tuple[int, ...]:
     return min(orders, key=lambda order: _burden(problem, order))
 
 
-def frontier_sizes(problem: Problem, order: tuple[int, ...]) -> list[int]:
+def frontier_sizes(problem: PlacementProblem, order: tuple[int, ...]) -> list[int]:
     """How many values are live after each step of `order`."""
     left = [len(value.consumers) for value in problem.values]
     begun = [False] * len(problem.values)
@@ -90,7 +90,7 @@ def frontier_sizes(problem: Problem, order: tuple[int, ...]) -> list[int]:
     return sizes
 
 
-def steps_of(problem: Problem, order: tuple[int, ...]) -> tuple[Step, ...]:
+def steps_of(problem: PlacementProblem, order: tuple[int, ...]) -> tuple[Step, ...]:
     """The steps of `order`.
 
     Parameters
@@ -107,7 +107,7 @@ def steps_of(problem: Problem, order: tuple[int, ...]) -> tuple[Step, ...]:
     left = [len(value.consumers) for value in problem.values]
     first = _first_visits(problem, order)
     places = _LaterPlaces(problem, order, first)
-    ready = _Ready(problem, order, first)
+    ready = _ReadyNodes(problem, order, first)
     live: list[int] = []
     steps = []
     for index, node in enumerate(order):
@@ -127,7 +127,7 @@ def steps_of(problem: Problem, order: tuple[int, ...]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _first_visits(problem: Problem, order: tuple[int, ...]) -> list[int]:
+def _first_visits(problem: PlacementProblem, order: tuple[int, ...]) -> list[int]:
     """For each node, the earliest step among its own and those of all that it depends on."""
     first = [0] * problem.nodes
     for index, node in enumerate(order):
@@ -135,10 +135,10 @@ def _first_visits(problem: Problem, order: tuple[int, ...]) -> list[int]:
     return first
 
 
-class _Ready:
+class _ReadyNodes:
     """The nodes that read something visited, and nothing that in turn depends on something visited."""
 
-    def __init__(self, problem: Problem, order: tuple[int, ...], first: list[int]) -> None:
+    def __init__(self, problem: PlacementProblem, order: tuple[int, ...], first: list[int]) -> None:
         self._problem = problem
         self._order = order
         self._visited = [False] * problem.nodes
@@ -188,7 +188,7 @@ def _has_part_in(values: frozenset[int], sets: set[frozenset[int]]) -> bool:
 class _LaterPlaces:
     """The places that the nodes after each step can have, by how they hang on what came before."""
 
-    def __init__(self, problem: Problem, order: tuple[int, ...], first: list[int]) -> None:
+    def __init__(self, problem: PlacementProblem, order: tuple[int, ...], first: list[int]) -> None:
         everything, sources, detached = ([0] * (len(order) + 1) for _ in range(3))
         for index, node in enumerate(order):
             places = 0
@@ -215,12 +215,12 @@ def _suffix_unions(column: list[int]) -> list[int]:
     return unions
 
 
-def _burden(problem: Problem, order: tuple[int, ...]) -> float:
+def _burden(problem: PlacementProblem, order: tuple[int, ...]) -> float:
     """A stand-in for the states of the dynamic program: exponential in the frontier."""
     return math.fsum(3.0 ** min(size, 300) for size in frontier_sizes(problem, order))
 
 
-def _depth_first(problem: Problem) -> tuple[int, ...]:
+def _depth_first(problem: PlacementProblem) -> tuple[int, ...]:
     """Producers on demand: each sink pulls what it needs, the longest chain first (Sethi and Ullman 1970)."""
     depth = [0] * problem.nodes
     for node, before in enumerate(problem.predecessors):
@@ -242,7 +242,7 @@ def _depth_first(problem: Problem) -> tuple[int, ...]:
     return tuple(order)
 
 
-def _greedy(problem: Problem) -> tuple[int, ...]:
+def _greedy(problem: PlacementProblem) -> tuple[int, ...]:
     """Among the ready nodes, the one that leaves the fewest values live; the newest of equals."""
     left = [len(value.consumers) for value in problem.values]
     begun = [value.producer is not None for value in problem.values]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from annotated_region.placement.problem import Placement, Problem
+from annotated_region.placement.problem import Placement, PlacementProblem
 
 __all__ = ["InvalidPlacementError", "evaluate"]
 
@@ -17,7 +17,7 @@ class InvalidPlacementError(ValueError):
     """A placement leaves a node out, holds one twice, mixes places, or has regions in a cycle."""
 
 
-def evaluate(problem: Problem, placement: Placement) -> float:
+def evaluate(problem: PlacementProblem, placement: Placement) -> float:
     """The seconds that `placement` takes: launches, computing and transfers.
 
     Parameters
@@ -61,7 +61,7 @@ def evaluate(problem: Problem, placement: Placement) -> float:
     return math.fsum(parts)
 
 
-def _vertices(problem: Problem, placement: Placement) -> tuple[list[int], list[int]]:
+def _vertices(problem: PlacementProblem, placement: Placement) -> tuple[list[int], list[int]]:
     """For each node its vertex of the quotient graph, and its place."""
     groups = [(region.place, region.units) for region in placement.regions]
     groups += [(problem.host, (unit,)) for unit in placement.host_units]
@@ -83,7 +83,7 @@ def _vertices(problem: Problem, placement: Placement) -> tuple[list[int], list[i
     return vertex_of, place_of
 
 
-def _check_acyclic(problem: Problem, vertex_of: list[int]) -> None:
+def _check_acyclic(problem: PlacementProblem, vertex_of: list[int]) -> None:
     """Kahn's algorithm on the quotient graph."""
     arrows: dict[int, set[int]] = {vertex: set() for vertex in vertex_of}
     waiting = dict.fromkeys(vertex_of, 0)
@@ -103,7 +103,7 @@ def _check_acyclic(problem: Problem, vertex_of: list[int]) -> None:
         raise InvalidPlacementError("the regions need each other: the quotient graph has a cycle")
 
 
-def _check_connected(problem: Problem, nodes: list[int]) -> None:
+def _check_connected(problem: PlacementProblem, nodes: list[int]) -> None:
     """Walk the edges inside the region, either way."""
     inside = set(nodes)
     seen = {nodes[0]}

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 
 from annotated_region.placement.dominance import Profile, beats, profile
-from annotated_region.placement.problem import Placement, Problem
+from annotated_region.placement.problem import Placement, PlacementProblem
 from annotated_region.placement.shapes import EMPTY, HOST, Shape
 from annotated_region.placement.transitions import Transitions
 
@@ -320,7 +320,7 @@ class FrontierSearch:
         return Placement.of(self.transitions.problem, [list(group) for group in groups])
 
 
-def _needs(problem: Problem, node: int, visits: dict[int, int], index: int) -> dict[int, None]:
+def _needs(problem: PlacementProblem, node: int, visits: dict[int, int], index: int) -> dict[int, None]:
     """The values that `node` and its producers to come, visited after step `index`, read."""
     needs: dict[int, None] = {}
     stack, seen = [node], {node}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from annotated_region.placement.problem import Problem, Table
+from annotated_region.placement.problem import PlacementProblem, Table
 
 __all__ = ["grid_step", "snapped", "snapped_problem"]
 
@@ -29,14 +29,14 @@ def snapped(cost: float, step: float) -> float:
     return cost if abs(steps) >= 2.0**53 else round(steps) * step
 
 
-def snapped_problem(problem: Problem, step: float) -> Problem:
+def snapped_problem(problem: PlacementProblem, step: float) -> PlacementProblem:
     """The same problem with every cost on the grid; each cost moves by half a step at most."""
     tables: dict[int, Table] = {}
     for value in problem.values:
         if id(value.transfer) not in tables:
             rows = (tuple(snapped(cost, step) for cost in row) for row in value.transfer)
             tables[id(value.transfer)] = tuple(rows)
-    return Problem(
+    return PlacementProblem(
         problem.nodes,
         tuple(snapped(cost, step) for cost in problem.launch),
         tuple(replace(value, transfer=tables[id(value.transfer)]) for value in problem.values),

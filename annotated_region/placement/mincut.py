@@ -17,12 +17,12 @@ from __future__ import annotations
 import math
 
 from annotated_region.graphs import FlowNetwork
-from annotated_region.placement.problem import Problem
+from annotated_region.placement.problem import PlacementProblem
 
 __all__ = ["minimum_cut"]
 
 
-def minimum_cut(problem: Problem) -> tuple[float, list[int]] | None:
+def minimum_cut(problem: PlacementProblem) -> tuple[float, list[int]] | None:
     """The least cost without launches, and the units that reach it.
 
     Parameters
@@ -55,7 +55,7 @@ def minimum_cut(problem: Problem) -> tuple[float, list[int]] | None:
     return flow, units
 
 
-def _node_costs(problem: Problem) -> list[tuple[float, float]]:
+def _node_costs(problem: PlacementProblem) -> list[tuple[float, float]]:
     """For each node, the least cost on the target and on the host; infinite where it cannot run."""
     costs = []
     for units in problem.units_of:
@@ -67,7 +67,7 @@ def _node_costs(problem: Problem) -> list[tuple[float, float]]:
     return costs
 
 
-def _network(problem: Problem, costs: list[tuple[float, float]]) -> FlowNetwork:
+def _network(problem: PlacementProblem, costs: list[tuple[float, float]]) -> FlowNetwork:
     """The flow network of the module's picture; the vertices of nodes come first."""
     network = FlowNetwork(problem.nodes)
     for node, (target, host) in enumerate(costs):

@@ -19,13 +19,13 @@ from collections.abc import Sequence
 
 from annotated_region.placement.clusters import Cluster, clusters_of
 from annotated_region.placement.grid import snapped
-from annotated_region.placement.problem import Problem
+from annotated_region.placement.problem import PlacementProblem
 from annotated_region.placement.stars import Star
 
 __all__ = ["Potential", "Prices", "spine_of"]
 
 
-def spine_of(problem: Problem, order: Sequence[int]) -> tuple[int, ...]:
+def spine_of(problem: PlacementProblem, order: Sequence[int]) -> tuple[int, ...]:
     """A longest path of the graph, counting the nodes that some target can run. O(nodes + edges)."""
     length = [0] * problem.nodes
     following: list[int | None] = [None] * problem.nodes
@@ -60,7 +60,7 @@ class Prices:
         For each node of the spine but the last, the value through which the next one hangs on it.
     """
 
-    def __init__(self, problem: Problem, order: Sequence[int]) -> None:
+    def __init__(self, problem: PlacementProblem, order: Sequence[int]) -> None:
         self._problem = problem
         self._order = tuple(order)
         self.spine = spine_of(problem, order)
@@ -179,7 +179,7 @@ class Potential:
         As in `Prices`.
     """
 
-    def __init__(self, problem: Problem, prices: Prices, step: float) -> None:
+    def __init__(self, problem: PlacementProblem, prices: Prices, step: float) -> None:
         prices.snap(step)
         self._stars = prices.stars
         self._costs = [prices.unit_costs(node) for node in range(problem.nodes)]

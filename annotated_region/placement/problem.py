@@ -13,14 +13,14 @@ from functools import cached_property
 
 from annotated_region.graphs import Dag, connected_parts
 
-__all__ = ["Placement", "Problem", "Region", "Unit", "Value"]
+__all__ = ["Placement", "PlacementProblem", "PlacedRegion", "PlacementUnit", "PlacementValue"]
 
 Table = tuple[tuple[float, ...], ...]
 """Seconds to move one value, by source place and destination place; the host is last."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class PlacementUnit:
     """What one place can run as a whole: one node, or the nodes of a composite.
 
     Attributes
@@ -39,7 +39,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class PlacementValue:
     """Something that nodes exchange: the result of a node, or a parameter.
 
     Attributes
@@ -62,7 +62,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Problem:
+class PlacementProblem:
     """Who may run what, at which cost.
 
     Attributes
@@ -81,8 +81,8 @@ class Problem:
 
     nodes: int
     launch: tuple[float, ...]
-    values: tuple[Value, ...]
-    units: tuple[Unit, ...]
+    values: tuple[PlacementValue, ...]
+    units: tuple[PlacementUnit, ...]
     connected: frozenset[int] = field(default_factory=frozenset)
 
     def __post_init__(self) -> None:
@@ -153,7 +153,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class PlacedRegion:
     """The units that one target runs in one go, by index, ascending."""
 
     place: int
@@ -172,7 +172,7 @@ class Placement:
         The units of the host, ascending.
     """
 
-    regions: tuple[Region, ...]
+    regions: tuple[PlacedRegion, ...]
     host_units: tuple[int, ...]
 
     @property
@@ -181,7 +181,7 @@ class Placement:
         return tuple(sorted([*self.host_units, *(unit for region in self.regions for unit in region.units)]))
 
     @staticmethod
-    def of(problem: Problem, groups: Sequence[Sequence[int]]) -> Placement:
+    def of(problem: PlacementProblem, groups: Sequence[Sequence[int]]) -> Placement:
         """The placement whose regions are `groups` of units; units of the host are taken out of them.
 
         Parameters
@@ -191,18 +191,18 @@ class Placement:
         groups
             Units by index; the units of a group share a place.
         """
-        regions: list[Region] = []
+        regions: list[PlacedRegion] = []
         host: list[int] = []
         for group in groups:
             place = problem.units[group[0]].place
             if place == problem.host:
                 host.extend(group)
             else:
-                regions.append(Region(place, tuple(sorted(group))))
+                regions.append(PlacedRegion(place, tuple(sorted(group))))
         regions.sort(key=lambda region: min(problem.units[unit].nodes[0] for unit in region.units))
         return Placement(tuple(regions), tuple(sorted(host)))
 
-    def split(self, problem: Problem) -> Placement:
+    def split(self, problem: PlacementProblem) -> Placement:
         """The same choice of units, with the regions of connected targets cut into their components.
 
         Cutting a region into parts that no value joins closes no cycle and moves no value: it costs launches.
@@ -216,7 +216,7 @@ class Placement:
         return Placement.of(problem, groups)
 
 
-def _components(problem: Problem, units: Sequence[int]) -> list[list[int]]:
+def _components(problem: PlacementProblem, units: Sequence[int]) -> list[list[int]]:
     """The units of one region, by weakly connected component."""
     owner = {node: unit for unit in units for node in problem.units[unit].nodes}
 
@@ -228,7 +228,7 @@ def _components(problem: Problem, units: Sequence[int]) -> list[list[int]]:
     return list(connected_parts(units, neighbours))
 
 
-def _check_costs(problem: Problem) -> None:
+def _check_costs(problem: PlacementProblem) -> None:
     """Refuse negative and undefined costs, and transfer tables of the wrong size."""
     places = problem.host + 1
     if any(not 0 <= cost < math.inf for cost in problem.launch):
@@ -246,7 +246,7 @@ def _check_costs(problem: Problem) -> None:
             raise ValueError("a transfer takes a finite time that is not negative")
 
 
-def _check_values(problem: Problem) -> None:
+def _check_values(problem: PlacementProblem) -> None:
     """Refuse unknown nodes and edges against program order."""
     for value in problem.values:
         first = -1 if value.producer is None else value.producer
@@ -257,7 +257,7 @@ def _check_values(problem: Problem) -> None:
             raise ValueError(f"{value} is read before it is made: nodes must come in program order")
 
 
-def _check_units(problem: Problem) -> None:
+def _check_units(problem: PlacementProblem) -> None:
     """Refuse units of unknown places or nodes, and composites on the host."""
     for unit in problem.units:
         known = 0 <= unit.place <= problem.host and all(0 <= node < problem.nodes for node in unit.nodes)

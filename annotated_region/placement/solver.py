@@ -24,7 +24,7 @@ from annotated_region.placement.grid import grid_step, snapped_problem
 from annotated_region.placement.lookahead import look_ahead
 from annotated_region.placement.mincut import minimum_cut
 from annotated_region.placement.prices import Potential, Prices
-from annotated_region.placement.problem import Placement, Problem
+from annotated_region.placement.problem import Placement, PlacementProblem
 from annotated_region.placement.starts import starting_placements
 from annotated_region.placement.transitions import Transitions
 from annotated_region.placement.waves import wave_placement
@@ -78,7 +78,9 @@ class Solution:
         return 0.0 if self.cost <= 0 else (self.cost - self.lower_bound) / self.cost
 
 
-def solve(problem: Problem, budget: int = DEFAULT_BUDGET, starts: Iterable[Placement] = ()) -> Solution:
+def solve(
+    problem: PlacementProblem, budget: int = DEFAULT_BUDGET, starts: Iterable[Placement] = ()
+) -> Solution:
     """Find the cheapest placement.
 
     Parameters
@@ -118,7 +120,7 @@ def solve(problem: Problem, budget: int = DEFAULT_BUDGET, starts: Iterable[Place
 class _Best:
     """The best placement known, and the best bound, on the grid and off it."""
 
-    def __init__(self, problem: Problem, candidates: Iterable[Placement]) -> None:
+    def __init__(self, problem: PlacementProblem, candidates: Iterable[Placement]) -> None:
         self._original = problem
         self._placement: Placement | None = None
         self.cost = math.inf

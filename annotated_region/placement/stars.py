@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from annotated_region.placement.problem import Problem
+from annotated_region.placement.problem import PlacementProblem
 
 __all__ = ["Star", "subsets"]
 
@@ -54,7 +54,11 @@ class Star:
     """
 
     def __init__(
-        self, problem: Problem, value: int, places_of: Sequence[tuple[int, ...]], follower: int | None = None
+        self,
+        problem: PlacementProblem,
+        value: int,
+        places_of: Sequence[tuple[int, ...]],
+        follower: int | None = None,
     ) -> None:
         described = problem.values[value]
         host = problem.host

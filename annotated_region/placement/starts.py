@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import permutations
 
 from annotated_region.graphs import contract, cyclic_core
-from annotated_region.placement.problem import Placement, Problem
+from annotated_region.placement.problem import Placement, PlacementProblem
 from annotated_region.placement.waves import wave_placement
 
 __all__ = ["orders_to_try", "priority_placement", "starting_placements"]
@@ -18,7 +18,7 @@ ALL_ORDERS_UP_TO = 4
 """With at most this many targets, every order of them is tried."""
 
 
-def priority_placement(problem: Problem, order: Sequence[int]) -> Placement | None:
+def priority_placement(problem: PlacementProblem, order: Sequence[int]) -> Placement | None:
     """First target that claims wins, as in ONNX Runtime and TVM; what nobody takes is the host's.
 
     Parameters
@@ -59,7 +59,7 @@ def orders_to_try(targets: int) -> list[tuple[int, ...]]:
     return list(dict.fromkeys([*turned, *(order[::-1] for order in turned)]))
 
 
-def starting_placements(problem: Problem) -> list[Placement]:
+def starting_placements(problem: PlacementProblem) -> list[Placement]:
     """All-host, each target alone, and the priority placements; those that exist, each once."""
     orders: list[tuple[int, ...]] = [(), *((target,) for target in range(problem.host))]
     orders += orders_to_try(problem.host)
@@ -67,7 +67,7 @@ def starting_placements(problem: Problem) -> list[Placement]:
     return list(dict.fromkeys(placement for placement in found if placement is not None))
 
 
-def _cover(problem: Problem, order: Sequence[int], banned: set[int]) -> list[int] | None:
+def _cover(problem: PlacementProblem, order: Sequence[int], banned: set[int]) -> list[int] | None:
     """Units that cover each node once, first come first served; None if a node stays uncovered."""
     rank = {place: position for position, place in enumerate([*order, problem.host])}
     offered = sorted({unit for units in problem.units_of for unit in units} - banned)
@@ -84,13 +84,15 @@ def _cover(problem: Problem, order: Sequence[int], banned: set[int]) -> list[int
     return sorted(chosen) if all(taken) else None
 
 
-def _preference(problem: Problem, unit: int, rank: dict[int, int]) -> tuple[int, int, int, float, int]:
+def _preference(
+    problem: PlacementProblem, unit: int, rank: dict[int, int]
+) -> tuple[int, int, int, float, int]:
     """Earlier place, then larger, then earlier in the program, then cheaper, then as given."""
     described = problem.units[unit]
     return rank[described.place], -len(described.nodes), described.nodes[0], described.cost, unit
 
 
-def _tangled(problem: Problem, units: Iterable[int]) -> set[int]:
+def _tangled(problem: PlacementProblem, units: Iterable[int]) -> set[int]:
     """The composites that stand in a cycle of units, or between cycles."""
     composites = {problem.units[unit].nodes: unit for unit in units if len(problem.units[unit].nodes) > 1}
     quotient, blocks, _ = contract(problem.dag, composites)

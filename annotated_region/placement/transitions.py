@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from annotated_region.placement.elimination import Step
 from annotated_region.placement.prices import Potential
-from annotated_region.placement.problem import Problem
+from annotated_region.placement.problem import PlacementProblem
 from annotated_region.placement.shapes import HOST, Pending, Shape, advance, open_regions, source_place
 
 __all__ = ["Choice", "Move", "Transitions"]
@@ -56,7 +56,7 @@ class _StepFacts:
 class Transitions:
     """The steps of one problem in one order, priced by one potential."""
 
-    def __init__(self, problem: Problem, steps: Sequence[Step], potential: Potential) -> None:
+    def __init__(self, problem: PlacementProblem, steps: Sequence[Step], potential: Potential) -> None:
         self.problem = problem
         self.steps = steps
         self.potential = potential

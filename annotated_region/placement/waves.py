@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from annotated_region.graphs import contract
-from annotated_region.placement.problem import Placement, Problem
+from annotated_region.placement.problem import Placement, PlacementProblem
 
 __all__ = ["wave_placement"]
 
 
-def wave_placement(problem: Problem, units: Sequence[int]) -> Placement | None:
+def wave_placement(problem: PlacementProblem, units: Sequence[int]) -> Placement | None:
     """The cheapest, in launches, of the waves that start with each place in turn.
 
     Parameters
@@ -49,7 +49,7 @@ def wave_placement(problem: Problem, units: Sequence[int]) -> Placement | None:
 class _UnitGraph:
     """The chosen units and the edges between them."""
 
-    def __init__(self, problem: Problem, units: Sequence[int]) -> None:
+    def __init__(self, problem: PlacementProblem, units: Sequence[int]) -> None:
         quotient, blocks, _ = contract(problem.dag, [problem.units[unit].nodes for unit in units])
         unit_of = {problem.units[unit].nodes[0]: unit for unit in units}
         self._units = [unit_of[block[0]] for block in blocks]

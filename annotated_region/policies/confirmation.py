@@ -14,7 +14,7 @@ from dataclasses import replace
 from annotated_region.costs.model import HOST, ConfirmingCostModel, CostUnit
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.policies.policy import Priority, Resolution
-from annotated_region.regions.members import Members
+from annotated_region.regions.node_region import NodeRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
 
 __all__ = ["confirmed"]
@@ -59,12 +59,12 @@ def _obvious(regions: AnnotatedRegionSet, pinned: Collection[int]) -> Iterator[t
     for target in regions.targets:
         yield f"{target} first", Priority([target]).resolve(regions, pinned)
         if not pinned and len(regions.targets) > 1:
-            own = [member for member in regions.members.values() if member.target == target]
+            own = [member for member in regions.node_regions.values() if member.target == target]
             yield f"{target} alone", Priority([target]).resolve(regions.replaced_by(own), pinned)
 
 
 def _seconds(
-    regions: AnnotatedRegionSet, placements: Mapping[str, Collection[Members]], model: ConfirmingCostModel
+    regions: AnnotatedRegionSet, placements: Mapping[str, Collection[NodeRegion]], model: ConfirmingCostModel
 ) -> dict[str, float]:
     """What each placement takes: its regions as wholes, and the ops that stay on the host one by one."""
     graph = regions.dataflow
@@ -79,7 +79,7 @@ def _seconds(
 
 
 def _host_seconds(
-    graph: DataflowGraph, placed: Collection[Members], model: ConfirmingCostModel
+    graph: DataflowGraph, placed: Collection[NodeRegion], model: ConfirmingCostModel
 ) -> Iterator[float]:
     held = {node for member in placed for node in member.nodes}
     for number, node in enumerate(graph.nodes):

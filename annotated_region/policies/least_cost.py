@@ -12,12 +12,18 @@ from annotated_region.costs.model import HOST, ConfirmingCostModel, CostModel, C
 from annotated_region.costs.work import size_of
 from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind, Scope
 from annotated_region.dataflow.leaves import Leaf, flatten, leaves_of
-from annotated_region.placement import DEFAULT_BUDGET, Problem, Solution, Unit, Value, solve
+from annotated_region.placement import (
+    DEFAULT_BUDGET,
+    PlacementProblem,
+    PlacementUnit,
+    PlacementValue,
+    Solution,
+    solve,
+)
 from annotated_region.policies.confirmation import confirmed
 from annotated_region.policies.policy import Resolution
 from annotated_region.regions.claims import follow_the_data, units_of
-from annotated_region.regions.members import Members
-from annotated_region.regions.members import Unit as MemberUnit
+from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.tvm_adapter.nodes import Constant
 
@@ -55,14 +61,14 @@ class LeastCost:
             The pins leave a node without a place.
         """
         graph = regions.dataflow
-        by_scope: dict[int, list[Members]] = {}
-        for member in regions.members.values():
+        by_scope: dict[int, list[NodeRegion]] = {}
+        for member in regions.node_regions.values():
             by_scope.setdefault(graph.nodes[member.nodes[0]].scope, []).append(member)
         readers = _readers(graph)
         offers = [_Offers(graph, graph.scopes[scope], members) for scope, members in sorted(by_scope.items())]
         if hasattr(self.model, "prepare"):
             self.model.prepare([question for offer in offers for question in offer.questions()])
-        chosen: list[Members] = []
+        chosen: list[NodeRegion] = []
         solutions = []
         for offer in offers:
             solution = solve(_problem(offer, pinned, readers, self.model), self.budget)
@@ -109,7 +115,7 @@ def _readers(graph: DataflowGraph) -> dict[Leaf, list[int]]:
 class _Offers:
     """What may run where in one scope, numbered for the placement engine, and the way back."""
 
-    def __init__(self, graph: DataflowGraph, scope: Scope, members: Sequence[Members]) -> None:
+    def __init__(self, graph: DataflowGraph, scope: Scope, members: Sequence[NodeRegion]) -> None:
         self.graph = graph
         self.members = members
         self.targets = tuple(dict.fromkeys(member.target for member in members))
@@ -118,11 +124,11 @@ class _Offers:
         self.local = {node: index for index, node in enumerate(self.nodes)}
         self.units = [*self._host_units(), *self._target_units()]
 
-    def _host_units(self) -> Iterator[tuple[str, MemberUnit, CostUnit]]:
+    def _host_units(self) -> Iterator[tuple[str, ClaimedUnit, CostUnit]]:
         for node in self.nodes:
-            yield HOST, MemberUnit((node,), ""), CostUnit.of(self.graph, (node,))
+            yield HOST, ClaimedUnit((node,), ""), CostUnit.of(self.graph, (node,))
 
-    def _target_units(self) -> Iterator[tuple[str, MemberUnit, CostUnit]]:
+    def _target_units(self) -> Iterator[tuple[str, ClaimedUnit, CostUnit]]:
         seen = set()
         for member in self.members:
             for unit in units_of(member):
@@ -131,7 +137,7 @@ class _Offers:
                     seen.add((member.target, ops, unit.name))
                     yield member.target, unit, CostUnit.of(self.graph, ops, unit.name or None)
 
-    def ops(self, unit: MemberUnit) -> tuple[int, ...]:
+    def ops(self, unit: ClaimedUnit) -> tuple[int, ...]:
         """The nodes of a unit that the problem knows: those that compute."""
         return tuple(node for node in unit.nodes if node in self.local)
 
@@ -141,31 +147,31 @@ class _Offers:
             if self.graph.nodes[unit.nodes[0]].kind is NodeKind.OPERATION:
                 yield target, cost_unit
 
-    def regions(self, solution: Solution) -> list[Members]:
+    def regions(self, solution: Solution) -> list[NodeRegion]:
         """The regions that a solution chose, with what moves no data put where its data is."""
         owner: dict[int, int] = {}
-        composites: dict[int, list[MemberUnit]] = {}
+        composites: dict[int, list[ClaimedUnit]] = {}
         targets: dict[int, str] = {}
         for index, region in enumerate(solution.placement.regions):
             targets[index] = self.targets[region.place]
             for chosen in region.units:
                 unit = self.units[chosen][1]
                 owner.update(dict.fromkeys(unit.nodes, index))
-                if unit.name:
+                if unit.is_composite:
                     composites.setdefault(index, []).append(unit)
         follow_the_data(self.graph, self.members, owner, targets)
         held: dict[int, list[int]] = {}
         for node, index in sorted(owner.items()):
             held.setdefault(index, []).append(node)
         return [
-            Members(targets[index], tuple(nodes), tuple(sorted(composites.get(index, ()))))
+            NodeRegion(targets[index], tuple(nodes), tuple(sorted(composites.get(index, ()))))
             for index, nodes in held.items()
         ]
 
 
 def _problem(
     offers: _Offers, pinned: Collection[int], readers: Mapping[Leaf, Sequence[int]], model: CostModel
-) -> Problem:
+) -> PlacementProblem:
     """The offers with what they cost."""
     places = (*offers.targets, HOST)
     units = []
@@ -177,11 +183,11 @@ def _problem(
             cost = 0.0
         else:
             cost = model.compute(target, cost_unit)
-        units.append(Unit(places.index(target), nodes, cost))
+        units.append(PlacementUnit(places.index(target), nodes, cost))
     tables = _Tables(model, places)
     values = [*_values(offers, readers, tables), *_orders(offers, tables)]
     launch = tuple(model.launch(target) for target in offers.targets)
-    return Problem(len(offers.nodes), launch, tuple(values), tuple(units))
+    return PlacementProblem(len(offers.nodes), launch, tuple(values), tuple(units))
 
 
 class _Tables:
@@ -206,7 +212,9 @@ class _Tables:
         return 0.0 if source == destination == HOST else self.model.transfer(size, source, destination)
 
 
-def _values(offers: _Offers, readers: Mapping[Leaf, Sequence[int]], tables: _Tables) -> Iterator[Value]:
+def _values(
+    offers: _Offers, readers: Mapping[Leaf, Sequence[int]], tables: _Tables
+) -> Iterator[PlacementValue]:
     local = offers.local
     for leaf, consumers in readers.items():
         producer = offers.graph.number_of(leaf.root)
@@ -216,12 +224,12 @@ def _values(offers: _Offers, readers: Mapping[Leaf, Sequence[int]], tables: _Tab
             continue
         elsewhere = any(node == RESULT or node not in local for node in consumers)
         read_by_host = made_here is not None and elsewhere
-        yield Value(made_here, tuple(inside), tables.of(size_of(leaf.ty)), host_reads=read_by_host)
+        yield PlacementValue(made_here, tuple(inside), tables.of(size_of(leaf.ty)), host_reads=read_by_host)
 
 
-def _orders(offers: _Offers, tables: _Tables) -> Iterator[Value]:
+def _orders(offers: _Offers, tables: _Tables) -> Iterator[PlacementValue]:
     """Edges that carry no value still order what they join."""
     local = offers.local
     for before, after in offers.graph.order_edges:
         if before in local and after in local:
-            yield Value(local[before], (local[after],), tables.nothing)
+            yield PlacementValue(local[before], (local[after],), tables.nothing)

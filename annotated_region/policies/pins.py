@@ -9,8 +9,8 @@ from annotated_region.costs.model import HOST
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.errors import PinError
 from annotated_region.regions.claims import without
-from annotated_region.regions.members import Members
 from annotated_region.regions.networks import op_name_of
+from annotated_region.regions.node_region import NodeRegion
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import rule_of
 
@@ -33,7 +33,7 @@ class Pins:
     pins: Mapping[str, str] = field(default_factory=dict)
     bans: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def apply(self, graph: DataflowGraph, members: Sequence[Members]) -> tuple[list[Members], set[int]]:
+    def apply(self, graph: DataflowGraph, members: Sequence[NodeRegion]) -> tuple[list[NodeRegion], set[int]]:
         """The regions without the claims that are ruled out, and the nodes that the host may not have.
 
         Raises
@@ -79,7 +79,7 @@ class Pins:
         _require_known(graph, "ban", set(self.bans) - found)
 
     def _require_offers(
-        self, graph: DataflowGraph, places: Mapping[int, str], members: Iterable[Members]
+        self, graph: DataflowGraph, places: Mapping[int, str], members: Iterable[NodeRegion]
     ) -> None:
         offered: dict[int, set[str]] = {}
         for member in members:

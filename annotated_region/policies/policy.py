@@ -11,7 +11,7 @@ from annotated_region.dataflow.pieces import pieces
 from annotated_region.graphs import is_acyclic
 from annotated_region.grouping import ColourLimits
 from annotated_region.regions.claims import follow_the_data, units_of
-from annotated_region.regions.members import Members, Unit
+from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.regions.regrouping import Regrouped, regroup
 
@@ -30,7 +30,7 @@ class Resolution:
         For the report, such as the cost, the lower bound and the gap.
     """
 
-    regions: Sequence[Members]
+    regions: Sequence[NodeRegion]
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -75,8 +75,10 @@ class Priority:
         """See `Policy`. O(n log n) in the nodes and edges, for each composite that has to be dropped."""
         graph = regions.dataflow
         rank = {target: place for place, target in enumerate(dict.fromkeys((*self.order, *regions.targets)))}
-        members = sorted(regions.members.values(), key=lambda member: (rank[member.target], member.sort_key))
-        dropped: set[tuple[str, Unit]] = set()
+        members = sorted(
+            regions.node_regions.values(), key=lambda member: (rank[member.target], member.sort_key)
+        )
+        dropped: set[tuple[str, ClaimedUnit]] = set()
         while True:
             winners = _Winners(graph, members, dropped)
             parts = list(winners.parts())
@@ -92,23 +94,26 @@ class _Winners:
     """Which region's claim wins each node, and which composites are taken."""
 
     def __init__(
-        self, graph: DataflowGraph, members: Sequence[Members], dropped: Collection[tuple[str, Unit]]
+        self,
+        graph: DataflowGraph,
+        members: Sequence[NodeRegion],
+        dropped: Collection[tuple[str, ClaimedUnit]],
     ) -> None:
         self.graph = graph
         self.members = members
         self.owner: dict[int, int] = {}
-        self.composites: dict[int, list[Unit]] = {}
+        self.composites: dict[int, list[ClaimedUnit]] = {}
         for index, member in enumerate(members):
             for unit in units_of(member):
                 if (member.target, unit) not in dropped and self.owner.keys().isdisjoint(unit.nodes):
                     self.owner.update(dict.fromkeys(unit.nodes, index))
-                    if unit.name:
+                    if unit.is_composite:
                         self.composites.setdefault(index, []).append(unit)
         _drop_orphans(graph, members, self.owner)
         targets = {index: member.target for index, member in enumerate(members)}
         follow_the_data(graph, members, self.owner, targets)
 
-    def parts(self) -> Iterator[Members]:
+    def parts(self) -> Iterator[NodeRegion]:
         """What is left of each region: the region itself, or its connected parts."""
         held: dict[int, list[int]] = {}
         for node, index in sorted(self.owner.items()):
@@ -117,27 +122,27 @@ class _Winners:
             member = self.members[index]
             composites = self.composites.get(index, [])
             if tuple(nodes) == member.nodes:
-                yield Members(member.target, member.nodes, tuple(sorted(composites)), member.label)
+                yield NodeRegion(member.target, member.nodes, tuple(sorted(composites)), member.label)
                 continue
             for part in pieces(self.graph, nodes):
                 inside = set(part)
                 units = tuple(sorted(unit for unit in composites if unit.nodes[0] in inside))
-                yield Members(member.target, tuple(sorted(part)), units)
+                yield NodeRegion(member.target, tuple(sorted(part)), units)
 
     def grouped_anew(self) -> Regrouped:
         """The winning units of all regions, grouped by target as if no region had been there before."""
         units = [(index, unit) for index, chosen in self.composites.items() for unit in chosen]
         covered = {node for _index, unit in units for node in unit.nodes}
-        atoms = [Members(self.members[index].target, unit.nodes, (unit,)) for index, unit in units]
+        atoms = [NodeRegion(self.members[index].target, unit.nodes, (unit,)) for index, unit in units]
         for node, index in sorted(self.owner.items()):
             if node not in covered:
-                atoms.append(Members(self.members[index].target, (node,)))
+                atoms.append(NodeRegion(self.members[index].target, (node,)))
         colour_of = {target: colour for colour, target in enumerate(dict.fromkeys(a.target for a in atoms))}
         colours = [colour_of[atom.target] for atom in atoms]
         return regroup(self.graph, atoms, colours, dict.fromkeys(colours, ColourLimits()))
 
 
-def _drop_orphans(graph: DataflowGraph, members: Sequence[Members], owner: dict[int, int]) -> None:
+def _drop_orphans(graph: DataflowGraph, members: Sequence[NodeRegion], owner: dict[int, int]) -> None:
     """Take what moves no data out of regions that lost all that it stood beside."""
     inside = [set(member.nodes) for member in members]
     for node, index in list(owner.items()):

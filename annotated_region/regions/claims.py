@@ -7,28 +7,23 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
-from annotated_region.regions.members import Members, Unit
+from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 
 __all__ = ["follow_the_data", "units_of", "without"]
 
 
-def units_of(member: Members) -> Iterator[Unit]:
+def units_of(member: NodeRegion) -> Iterator[ClaimedUnit]:
     """What the target of a region can run as one unit: its composites, largest first, then single nodes.
 
     A node inside a composite is a unit of its own only if its target claims it alone as well.
     """
-    composites = [unit for unit in member.units if unit.name]
-    yield from sorted(composites, key=lambda unit: (-len(unit.nodes), unit.nodes, unit.name))
-    yield from (Unit((node,), "") for node in _alone(member))
+    yield from sorted(member.composites, key=lambda unit: (-len(unit.nodes), unit.nodes, unit.name))
+    yield from (ClaimedUnit((node,), "") for node in member.alone)
 
 
-def _alone(member: Members) -> list[int]:
-    covered = {node for unit in member.units if unit.name for node in unit.nodes}
-    marked = {node for unit in member.units if not unit.name for node in unit.nodes}
-    return [node for node in member.nodes if node not in covered or node in marked]
-
-
-def without(member: Members, nodes: Collection[int], composites: Collection[Unit] = ()) -> Members | None:
+def without(
+    member: NodeRegion, nodes: Collection[int], composites: Collection[ClaimedUnit] = ()
+) -> NodeRegion | None:
     """The region without some nodes and some composites; None if nothing is left.
 
     A composite goes as a whole when one of its nodes does; those of its other nodes that are not
@@ -37,17 +32,17 @@ def without(member: Members, nodes: Collection[int], composites: Collection[Unit
     kept = [
         unit
         for unit in member.units
-        if unit.name and unit not in composites and not any(node in nodes for node in unit.nodes)
+        if unit.is_composite and unit not in composites and not any(node in nodes for node in unit.nodes)
     ]
-    alone = [node for node in _alone(member) if node not in nodes]
+    alone = [node for node in member.alone if node not in nodes]
     covered = {node for unit in kept for node in unit.nodes}
-    marks = [Unit((node,), "") for node in alone if node in covered]
+    marks = [ClaimedUnit((node,), "") for node in alone if node in covered]
     left = tuple(sorted({*alone, *covered}))
-    return Members(member.target, left, tuple(sorted([*kept, *marks])), member.label) if left else None
+    return NodeRegion(member.target, left, tuple(sorted([*kept, *marks])), member.label) if left else None
 
 
 def follow_the_data(
-    graph: DataflowGraph, members: Sequence[Members], owner: dict[int, int], targets: Mapping[int, str]
+    graph: DataflowGraph, members: Sequence[NodeRegion], owner: dict[int, int], targets: Mapping[int, str]
 ) -> None:
     """Let what moves no data go where its data goes: a field or name to its maker, a tuple to its users.
 
@@ -64,7 +59,7 @@ def follow_the_data(
     """
     offers: dict[int, set[str]] = {}
     for member in members:
-        inside_composites = {node for unit in member.units if unit.name for node in unit.nodes}
+        inside_composites = {node for unit in member.composites for node in unit.nodes}
         for node in member.nodes:
             if graph.nodes[node].kind is NodeKind.STRUCTURE and node not in inside_composites:
                 offers.setdefault(node, set()).add(member.target)

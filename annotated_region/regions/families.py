@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.graphs import CycleError, program_order
-from annotated_region.regions.members import Members
+from annotated_region.regions.node_region import NodeRegion
 
 __all__ = ["FamilyCycleError", "family_of", "order_of", "orders"]
 
@@ -32,7 +32,7 @@ class FamilyCycleError(Exception):
         self.family, self.cycle = family, cycle
 
 
-def family_of(members: Mapping[int, Members], region: int) -> list[int]:
+def family_of(members: Mapping[int, NodeRegion], region: int) -> list[int]:
     """The regions that must have a common order with `region`, itself included. O(nodes of all regions)."""
     if not _crowded(members, by_target=False):
         return list(members)
@@ -43,7 +43,7 @@ def family_of(members: Mapping[int, Members], region: int) -> list[int]:
     return [index for index, member in members.items() if member.target == target and index not in crowded]
 
 
-def orders(graph: DataflowGraph, members: Mapping[int, Members]) -> Iterator[tuple[list[int], Order]]:
+def orders(graph: DataflowGraph, members: Mapping[int, NodeRegion]) -> Iterator[tuple[list[int], Order]]:
     """Families of regions that hold each region at least once, each with an order.
 
     Raises
@@ -70,7 +70,7 @@ def orders(graph: DataflowGraph, members: Mapping[int, Members]) -> Iterator[tup
         yield from _orders_of_layer(graph, members, layer)
 
 
-def order_of(graph: DataflowGraph, members: Mapping[int, Members], family: Sequence[int]) -> Order:
+def order_of(graph: DataflowGraph, members: Mapping[int, NodeRegion], family: Sequence[int]) -> Order:
     """An order of one family; raises `FamilyCycleError` if there is none. O((V + E) log V)."""
     try:
         blocks = program_order(graph.dag, [members[index].nodes for index in family])
@@ -80,7 +80,7 @@ def order_of(graph: DataflowGraph, members: Mapping[int, Members], family: Seque
 
 
 def _orders_of_layer(
-    graph: DataflowGraph, members: Mapping[int, Members], layer: list[int]
+    graph: DataflowGraph, members: Mapping[int, NodeRegion], layer: list[int]
 ) -> Iterator[tuple[list[int], Order]]:
     """An order of the whole layer; where there is none, orders of its halves."""
     try:
@@ -93,7 +93,7 @@ def _orders_of_layer(
         yield from _orders_of_layer(graph, members, layer[middle:])
 
 
-def _layers(members: Mapping[int, Members], regions: Sequence[int]) -> list[list[int]]:
+def _layers(members: Mapping[int, NodeRegion], regions: Sequence[int]) -> list[list[int]]:
     """The regions in as few disjoint layers as first fit finds."""
     layers: list[list[int]] = []
     taken: dict[int, set[int]] = {}
@@ -109,7 +109,7 @@ def _layers(members: Mapping[int, Members], regions: Sequence[int]) -> list[list
     return layers
 
 
-def _crowded(members: Mapping[int, Members], by_target: bool) -> dict[int, None]:
+def _crowded(members: Mapping[int, NodeRegion], by_target: bool) -> dict[int, None]:
     """The regions that share a node with another one (of their target)."""
     first: dict[tuple[str, int], int] = {}
     crowded: dict[int, None] = {}

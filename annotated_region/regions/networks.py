@@ -9,7 +9,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph
-from annotated_region.regions.members import Members
+from annotated_region.regions.node_region import NodeRegion
 
 __all__ = ["bytes_of", "op_name_of", "quotient_network", "scope_network"]
 
@@ -44,7 +44,7 @@ def op_name_of(value: relax.Expr) -> str:
 
 
 def scope_network(
-    graph: DataflowGraph, holders: Mapping[int, Sequence[int]], regions: Mapping[int, Members]
+    graph: DataflowGraph, holders: Mapping[int, Sequence[int]], regions: Mapping[int, NodeRegion]
 ) -> networkx.DiGraph:
     """The graph of the nodes; vertices are variables. O(nodes + edges).
 
@@ -72,7 +72,7 @@ def scope_network(
 
 
 def quotient_network(
-    graph: DataflowGraph, holders: Mapping[int, Sequence[int]], regions: Mapping[int, Members]
+    graph: DataflowGraph, holders: Mapping[int, Sequence[int]], regions: Mapping[int, NodeRegion]
 ) -> networkx.DiGraph:
     """The quotient graph; vertices are region ids, and variables for what no region holds. O(nodes + edges).
 

@@ -16,19 +16,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from annotated_region.regions.annotations import Key
-from annotated_region.regions.members import Members, Nodes, Unit
+from annotated_region.regions.node_region import ClaimedUnit, NodeRegion, Nodes
 
-__all__ = ["in_canonical_order", "members_from_reading", "normalized"]
+__all__ = ["in_canonical_order", "regions_from_reading", "normalized"]
 
 TargetNode = tuple[str, int]
 
 
-def in_canonical_order(members: Iterable[Members]) -> list[Members]:
+def in_canonical_order(members: Iterable[NodeRegion]) -> list[NodeRegion]:
     """Sorted, so that ids do not depend on where the regions came from."""
     return sorted(members, key=lambda member: member.sort_key)
 
 
-def normalized(members: Mapping[int, Members]) -> dict[int, Members]:
+def normalized(members: Mapping[int, NodeRegion]) -> dict[int, NodeRegion]:
     """The normal form of the regions, each with the id that it had.
 
     O(nodes of all regions and composites, times the regions of one target that share a node).
@@ -41,12 +41,12 @@ def normalized(members: Mapping[int, Members]) -> dict[int, Members]:
     return {index: members[index] for index in distinct.values()}
 
 
-def _with_composites_in_place(members: Mapping[int, Members]) -> Iterator[tuple[int, Members]]:
+def _with_composites_in_place(members: Mapping[int, NodeRegion]) -> Iterator[tuple[int, NodeRegion]]:
     """Cases 1 and 2."""
     plain = {index: member for index, member in members.items() if not member.is_composite}
     held_by = _holders(plain)
     alone = {(member.target, node) for member in plain.values() for node in member.alone}
-    inside: dict[int, dict[Unit, None]] = {index: {} for index in plain}
+    inside: dict[int, dict[ClaimedUnit, None]] = {index: {} for index in plain}
     bare = {}
     for index, member in members.items():
         for unit in member.composites:
@@ -62,46 +62,50 @@ def _with_composites_in_place(members: Mapping[int, Members]) -> Iterator[tuple[
             yield index, replace(member, units=_with_marks(member.target, inside[index], alone))
 
 
-def _with_marks(target: str, composites: Iterable[Unit], alone: set[TargetNode]) -> tuple[Unit, ...]:
+def _with_marks(
+    target: str, composites: Iterable[ClaimedUnit], alone: set[TargetNode]
+) -> tuple[ClaimedUnit, ...]:
     covered = {node for unit in composites for node in unit.nodes}
-    return tuple(sorted([*composites, *(Unit((node,), "") for node in covered if (target, node) in alone)]))
+    return tuple(
+        sorted([*composites, *(ClaimedUnit((node,), "") for node in covered if (target, node) in alone)])
+    )
 
 
-def members_from_reading(found: Iterable[tuple[Key, Nodes]]) -> dict[int, Members]:
+def regions_from_reading(found: Iterable[tuple[Key, Nodes]]) -> dict[int, NodeRegion]:
     """The regions that reading found, with the composites and marks that stand inside them, in normal form.
 
     O(nodes of all regions and composites, times the regions of one target that share a node).
     """
-    plain: list[Members] = []
-    units: list[tuple[str, Unit]] = []
+    plain: list[NodeRegion] = []
+    units: list[tuple[str, ClaimedUnit]] = []
     for key, nodes in found:
         name, mark, count = key.label.rpartition("#")
         if mark and count.isdecimal():
-            units.append((key.target, Unit(nodes, name)))
+            units.append((key.target, ClaimedUnit(nodes, name)))
         else:
-            plain.append(Members(key.target, nodes, (), key.label))
+            plain.append(NodeRegion(key.target, nodes, (), key.label))
     regions = dict(enumerate(_filled(plain, units)))
     return dict(enumerate(in_canonical_order(normalized(regions).values())))
 
 
-def _filled(plain: list[Members], units: list[tuple[str, Unit]]) -> Iterator[Members]:
+def _filled(plain: list[NodeRegion], units: list[tuple[str, ClaimedUnit]]) -> Iterator[NodeRegion]:
     """The plain regions with the units that stand inside them, and the units that stand in none."""
     held_by = _holders(dict(enumerate(plain)) if units else {})
-    inside: list[list[Unit]] = [[] for _ in plain]
+    inside: list[list[ClaimedUnit]] = [[] for _ in plain]
     for target, unit in units:
         homes = _homes(held_by, target, unit)
         for home in homes:
             inside[home].append(unit)
         if not homes:
             # A mark that stands by itself is a plain claim of its node.
-            yield Members(target, unit.nodes, (unit,) if unit.name else ())
+            yield NodeRegion(target, unit.nodes, (unit,) if unit.is_composite else ())
     for member, held in zip(plain, inside, strict=True):
-        covered = {node for unit in held if unit.name for node in unit.nodes}
-        kept = {unit for unit in held if unit.name or not covered.isdisjoint(unit.nodes)}
+        covered = {node for unit in held if unit.is_composite for node in unit.nodes}
+        kept = {unit for unit in held if unit.is_composite or not covered.isdisjoint(unit.nodes)}
         yield replace(member, units=tuple(sorted(kept)))
 
 
-def _holders(regions: Mapping[int, Members]) -> dict[TargetNode, list[int]]:
+def _holders(regions: Mapping[int, NodeRegion]) -> dict[TargetNode, list[int]]:
     """For each target and node, the regions of that target that hold the node."""
     holders: dict[TargetNode, list[int]] = {}
     for index, member in regions.items():
@@ -110,7 +114,7 @@ def _holders(regions: Mapping[int, Members]) -> dict[TargetNode, list[int]]:
     return holders
 
 
-def _homes(held_by: Mapping[TargetNode, list[int]], target: str, unit: Unit) -> list[int]:
+def _homes(held_by: Mapping[TargetNode, list[int]], target: str, unit: ClaimedUnit) -> list[int]:
     """The regions that hold all nodes of a unit."""
     first, *rest = (held_by.get((target, node), []) for node in unit.nodes)
     return [index for index in first if all(index in others for others in rest)]

@@ -24,7 +24,7 @@ def with_calls_raised(regions: AnnotatedRegionSet, calls: LoweredCalls) -> Annot
         return [number for each in vars_ if (number := raised.dataflow.number_of(each)) is not None]
 
     new_places = [places(node.var) for node in regions.dataflow.nodes]
-    return raised.replaced_by(member.expanded(new_places) for member in regions.members.values())
+    return raised.replaced_by(member.expanded(new_places) for member in regions.node_regions.values())
 
 
 def with_calls_lowered(
@@ -36,7 +36,7 @@ def with_calls_lowered(
     """
     lowered = _without_regions(regions, calls.raised(raised))
     numbers = [lowered.dataflow.number_of(node.var) for node in regions.dataflow.nodes]
-    return lowered.replaced_by(member.renumbered(numbers) for member in regions.members.values())
+    return lowered.replaced_by(member.renumbered(numbers) for member in regions.node_regions.values())
 
 
 def _without_regions(regions: AnnotatedRegionSet, func: relax.Function) -> AnnotatedRegionSet:

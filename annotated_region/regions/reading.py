@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from tvm import relax
 
-from annotated_region.dataflow.graph import DEAD, RESULT, DataflowGraph, Edge, Node, NodeKind
+from annotated_region.dataflow.graph import DEAD, RESULT, DataflowGraph, DataflowNode, Edge, NodeKind
 from annotated_region.errors import MalformedAnnotationError
 from annotated_region.regions.annotations import Annotation, Key
 
@@ -68,7 +68,7 @@ def read_regions(graph: DataflowGraph) -> list[tuple[Key, tuple[int, ...]]]:
             chains_with.setdefault(key, set()).add(chain)
     found: list[tuple[Key, tuple[int, ...]]] = []
     for key, crossings in _crossings_by_key(graph).items():
-        found += _Search(graph, key, crossings, chains_with[key]).regions()
+        found += _RegionSearch(graph, key, crossings, chains_with[key]).regions()
     return found
 
 
@@ -102,7 +102,7 @@ def _sides(tokens: tuple[Annotation, ...]) -> list[tuple[Key, bool, bool]] | Ann
     return [(key, ends, begins) for key, (ends, begins) in state.items()]
 
 
-class _Search:
+class _RegionSearch:
     """The search for the regions of one key."""
 
     def __init__(self, graph: DataflowGraph, key: Key, crossings: list[Crossing], chains: set[int]) -> None:
@@ -250,7 +250,7 @@ class _Search:
         _malformed(self.graph, self.key, edge, why)
 
 
-def _boundary(node: Node) -> str:
+def _boundary(node: DataflowNode) -> str:
     """What a node is that no region may hold."""
     if isinstance(node.binding, relax.MatchCast):
         return "a MatchCast"

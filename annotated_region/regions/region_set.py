@@ -16,9 +16,9 @@ from annotated_region.errors import InvalidClaimError, OverlappingRegionsError, 
 from annotated_region.regions.annotations import BEGIN, END
 from annotated_region.regions.certificate import Certificate
 from annotated_region.regions.families import FamilyCycleError, family_of, order_of, orders
-from annotated_region.regions.members import Claim, Members, members_from_claims
 from annotated_region.regions.networks import quotient_network, scope_network
-from annotated_region.regions.normal_form import in_canonical_order, members_from_reading, normalized
+from annotated_region.regions.node_region import Claim, NodeRegion, regions_from_claims
+from annotated_region.regions.normal_form import in_canonical_order, normalized, regions_from_reading
 from annotated_region.regions.reading import read_regions
 from annotated_region.regions.region import AnnotatedRegion, Composite
 from annotated_region.regions.writing import strip_annotations, write_annotations
@@ -56,7 +56,7 @@ class AnnotatedRegionSet:
     ) -> None:
         self._graph = read_dataflow(func, name, begin, end)
         found = read_regions(self._graph) if self._graph.is_annotated else []
-        self._hold(members_from_reading(found))
+        self._hold(regions_from_reading(found))
         self._written: relax.Function | None = func
 
     @classmethod
@@ -90,12 +90,12 @@ class AnnotatedRegionSet:
             The annotations that `func` has already do not describe regions.
         """
         read = cls(func, name, begin=begin, end=end)
-        return read._changed_to([*read._members.values(), *members_from_claims(read._graph, claims)])
+        return read._changed_to([*read._node_regions.values(), *regions_from_claims(read._graph, claims)])
 
     # -- reading ----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._node_regions)
 
     def __iter__(self) -> Iterator[AnnotatedRegion]:
         with paused_collector():
@@ -110,11 +110,11 @@ class AnnotatedRegionSet:
             The set has no region with this id.
         """
         if region not in self._shown:
-            if region not in self._members:
+            if region not in self._node_regions:
                 raise InvalidClaimError(
-                    f"{self._graph.name} has no region {region}; its ids are {sorted(self._members)}"
+                    f"{self._graph.name} has no region {region}; its ids are {sorted(self._node_regions)}"
                 )
-            self._shown[region] = self.shown(self._members[region], region)
+            self._shown[region] = self.shown(self._node_regions[region], region)
         return self._shown[region]
 
     def __eq__(self, other: object) -> bool:
@@ -143,12 +143,12 @@ class AnnotatedRegionSet:
     @property
     def targets(self) -> tuple[str, ...]:
         """The targets that have a region, in order of their first region."""
-        return tuple(dict.fromkeys(self._members[region].target for region in self._ids_in_order()))
+        return tuple(dict.fromkeys(self._node_regions[region].target for region in self._ids_in_order()))
 
     @property
-    def members(self) -> Mapping[int, Members]:
-        """The regions by number of node, by id: what passes work on."""
-        return self._members
+    def node_regions(self) -> Mapping[int, NodeRegion]:
+        """The regions by node numbers, by id: what passes work on."""
+        return self._node_regions
 
     def regions_of(self, var: relax.Var) -> tuple[AnnotatedRegion, ...]:
         """Every region that holds `var`: none, one or more, by id. O(1), and what `__getitem__` takes."""
@@ -180,7 +180,7 @@ class AnnotatedRegionSet:
         (None for symbolic shapes). Edges of 0 bytes carry no value: they order effects, put a cast before
         the users of its shape variables, and what an `If` uses inside before the `If`.
         """
-        return scope_network(self._graph, self._holders, self._members)
+        return scope_network(self._graph, self._holders, self._node_regions)
 
     @paused_collector()
     def quotient(self) -> networkx.DiGraph:
@@ -196,7 +196,7 @@ class AnnotatedRegionSet:
             Two regions share a node, so that it has no one vertex.
         """
         self.require_disjoint()
-        return quotient_network(self._graph, self._holders, self._members)
+        return quotient_network(self._graph, self._holders, self._node_regions)
 
     def require_disjoint(self) -> None:
         """Raise `OverlappingRegionsError`, naming a conflict, unless the regions are disjoint."""
@@ -225,7 +225,7 @@ class AnnotatedRegionSet:
         """
         left, right = sorted((self._id_of(a), self._id_of(b)))
         first, second = self._require_pair(left, right)
-        others = {region: held for region, held in self._members.items() if region not in (left, right)}
+        others = {region: held for region, held in self._node_regions.items() if region not in (left, right)}
         members = dict(sorted(normalized({left: first.joined(second), **others}).items()))
         self._require_joinable(left, right, members)
         self._hold(members)
@@ -235,15 +235,15 @@ class AnnotatedRegionSet:
     def _id_of(self, region: AnnotatedRegion | int) -> int:
         if isinstance(region, int):
             return self[region].id
-        if region.id not in self._members or self[region.id] != region:
+        if region.id not in self._node_regions or self[region.id] != region:
             raise InvalidClaimError(
                 f"{self._graph.name}: {region} is no region of this set, or no more; ask the set for its "
                 "regions"
             )
         return region.id
 
-    def _require_pair(self, left: int, right: int) -> tuple[Members, Members]:
-        first, second = self._members[left], self._members[right]
+    def _require_pair(self, left: int, right: int) -> tuple[NodeRegion, NodeRegion]:
+        first, second = self._node_regions[left], self._node_regions[right]
         nodes = self._graph.nodes
         if left == right or first.target != second.target:
             raise InvalidClaimError(
@@ -256,7 +256,7 @@ class AnnotatedRegionSet:
             )
         return first, second
 
-    def _require_joinable(self, left: int, right: int, members: dict[int, Members]) -> None:
+    def _require_joinable(self, left: int, right: int, members: dict[int, NodeRegion]) -> None:
         family = family_of(members, left)
         try:
             order_of(self._graph, members, family)
@@ -264,7 +264,7 @@ class AnnotatedRegionSet:
             self._refuse(left, right, members, error)
 
     def _refuse(
-        self, left: int, right: int, members: dict[int, Members], error: FamilyCycleError
+        self, left: int, right: int, members: dict[int, NodeRegion], error: FamilyCycleError
     ) -> NoReturn:
         family, cycle = error.family, error.cycle
         joined = members[left].nodes[0]
@@ -290,7 +290,7 @@ class AnnotatedRegionSet:
         """
         if self._written is None:
             plain = self.plain()
-            self._written = write_annotations(plain._graph, in_canonical_order(plain._members.values()))
+            self._written = write_annotations(plain._graph, in_canonical_order(plain._node_regions.values()))
         return self._written
 
     @paused_collector()
@@ -308,8 +308,8 @@ class AnnotatedRegionSet:
         """
         certified = []
         try:
-            for family, order in orders(self._graph, self._members):
-                region_at = {self._members[region].nodes[0]: region for region in family}
+            for family, order in orders(self._graph, self._node_regions):
+                region_at = {self._node_regions[region].nodes[0]: region for region in family}
                 certified.append(
                     tuple(region_at.get(vertex, self._graph.nodes[vertex].var) for vertex in order)
                 )
@@ -323,7 +323,9 @@ class AnnotatedRegionSet:
 
     def _vertex_names(self, vertices: Iterable[int], family: Iterable[int]) -> list[str]:
         """Vertices of the quotient graph of a family in words."""
-        region_at = {self._members[region].nodes[0]: region for region in family if region in self._members}
+        region_at = {
+            self._node_regions[region].nodes[0]: region for region in family if region in self._node_regions
+        }
         return [
             str(self[region_at[vertex]]) if vertex in region_at else repr(self._graph.nodes[vertex].var.name)
             for vertex in vertices
@@ -339,26 +341,26 @@ class AnnotatedRegionSet:
         other = AnnotatedRegionSet.__new__(AnnotatedRegionSet)
         other._graph = read_dataflow(self.func, old.name, old.begin, old.end)
         renumbered = [other._graph.number_of(node.var) for node in old.nodes]
-        other._hold({region: held.renumbered(renumbered) for region, held in self._members.items()})
+        other._hold({region: held.renumbered(renumbered) for region, held in self._node_regions.items()})
         other._written = self._written
         return other
 
-    def replaced_by(self, members: Iterable[Members]) -> AnnotatedRegionSet:
+    def replaced_by(self, members: Iterable[NodeRegion]) -> AnnotatedRegionSet:
         """A set of other regions over the same function: how passes make their result."""
         return self._changed_to(members)
 
     @paused_collector()
-    def _changed_to(self, members: Iterable[Members]) -> AnnotatedRegionSet:
+    def _changed_to(self, members: Iterable[NodeRegion]) -> AnnotatedRegionSet:
         other = AnnotatedRegionSet.__new__(AnnotatedRegionSet)
         other._graph = self._graph
         kept = normalized(dict(enumerate(members)))
         other._hold(dict(enumerate(in_canonical_order(kept.values()))))
-        unchanged = list(other._members.values()) == list(self._members.values())
+        unchanged = list(other._node_regions.values()) == list(self._node_regions.values())
         other._written = self._written if unchanged else None
         return other
 
-    def _hold(self, members: dict[int, Members]) -> None:
-        self._members = members
+    def _hold(self, members: dict[int, NodeRegion]) -> None:
+        self._node_regions = members
         self._shown: dict[int, AnnotatedRegion] = {}
         self._holders: dict[int, list[int]] = {}
         for region, held in members.items():
@@ -367,9 +369,9 @@ class AnnotatedRegionSet:
         self._shared = sorted(node for node, held in self._holders.items() if len(held) > 1)
 
     def _ids_in_order(self) -> list[int]:
-        return sorted(self._members, key=lambda region: (self._members[region].sort_key, region))
+        return sorted(self._node_regions, key=lambda region: (self._node_regions[region].sort_key, region))
 
-    def shown(self, members: Members, region: int = -1) -> AnnotatedRegion:
+    def shown(self, members: NodeRegion, region: int = -1) -> AnnotatedRegion:
         """A region by numbers as a value, whether the set holds it or not. O(its edges)."""
         graph = self._graph
         inside = set(members.nodes)
@@ -390,7 +392,7 @@ class AnnotatedRegionSet:
             self._vars(members.nodes),
             tuple(graph.producer_var(producer) for producer in inputs),
             self._vars(outputs),
-            tuple(Composite(unit.name, self._vars(unit.nodes)) for unit in members.units if unit.name),
+            tuple(Composite(unit.name, self._vars(unit.nodes)) for unit in members.composites),
             members.label,
         )
 

@@ -15,7 +15,7 @@ from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import RegionCycleError
 from annotated_region.graphs import CycleError, Dag
 from annotated_region.grouping import ColourLimits, Grouping, group
-from annotated_region.regions.members import Members, Unit
+from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 
 __all__ = ["Regrouped", "regroup"]
 
@@ -37,15 +37,15 @@ class Regrouped:
         For each scope that has regions: its nodes, its graph and its groups, in local numbers.
     """
 
-    regions: list[Members] = field(default_factory=list)
-    left_out: list[Members] = field(default_factory=list)
-    given_back: list[tuple[Members, str | None]] = field(default_factory=list)
+    regions: list[NodeRegion] = field(default_factory=list)
+    left_out: list[NodeRegion] = field(default_factory=list)
+    given_back: list[tuple[NodeRegion, str | None]] = field(default_factory=list)
     groupings: list[tuple[list[int], Dag, Grouping]] = field(default_factory=list)
 
 
 def regroup(
     graph: DataflowGraph,
-    members: Sequence[Members],
+    members: Sequence[NodeRegion],
     colours: Sequence[int],
     limits: Mapping[int, ColourLimits],
 ) -> Regrouped:
@@ -83,7 +83,7 @@ class _Scope:
     """The grouping problem of one scope."""
 
     def __init__(
-        self, graph: DataflowGraph, nodes: Sequence[int], members: list[Members], colours: list[int]
+        self, graph: DataflowGraph, nodes: Sequence[int], members: list[NodeRegion], colours: list[int]
     ) -> None:
         self.graph = graph
         self.nodes = list(nodes)
@@ -165,7 +165,7 @@ class _Scope:
         del taking_part[max(candidates, key=lambda index: (len(self.members[index].nodes), index))]
 
     def collect(self, grouping: Grouping, taking_part: Mapping[int, None], result: Regrouped) -> None:
-        gathered: dict[int, list[Members]] = {}
+        gathered: dict[int, list[NodeRegion]] = {}
         for index, member in enumerate(self.members):
             if index not in taking_part:
                 result.left_out.append(member)
@@ -180,12 +180,14 @@ class _Scope:
         result.groupings.append((self.nodes, self.dag, grouping))
 
 
-def _joined(parts: Sequence[Members]) -> Members:
+def _joined(parts: Sequence[NodeRegion]) -> NodeRegion:
     """One region of all parts; ops that are claimed alone next to a composite are marked as such."""
     if len(parts) == 1:
         return parts[0]
     composites = {unit for part in parts for unit in part.units}
     covered = {node for unit in composites for node in unit.nodes}
-    alone = {Unit(part.nodes, "") for part in parts if not part.units and not covered.isdisjoint(part.nodes)}
+    alone = {
+        ClaimedUnit(part.nodes, "") for part in parts if not part.units and not covered.isdisjoint(part.nodes)
+    }
     nodes = tuple(sorted({node for part in parts for node in part.nodes}))
-    return Members(parts[0].target, nodes, tuple(sorted(composites | alone)), parts[0].label)
+    return NodeRegion(parts[0].target, nodes, tuple(sorted(composites | alone)), parts[0].label)

@@ -19,7 +19,7 @@ from annotated_region.dataflow.graph import RESULT, DataflowGraph, Edge
 from annotated_region.dataflow.pieces import pieces
 from annotated_region.functions.rewriting import FunctionRewriter, rebind, replace_operands
 from annotated_region.regions.annotations import Key
-from annotated_region.regions.members import Members, Unit
+from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["strip_annotations", "write_annotations"]
@@ -56,7 +56,7 @@ def strip_annotations(graph: DataflowGraph) -> relax.Function:
 
 
 @paused_collector()
-def write_annotations(graph: DataflowGraph, regions: Sequence[Members]) -> relax.Function:
+def write_annotations(graph: DataflowGraph, regions: Sequence[NodeRegion]) -> relax.Function:
     """The function with `regions` written into it.
 
     Parameters
@@ -81,7 +81,7 @@ class _Mark:
     nodes: Nodes
 
 
-def _marks_of(graph: DataflowGraph, regions: Sequence[Members]) -> list[_Mark]:
+def _marks_of(graph: DataflowGraph, regions: Sequence[NodeRegion]) -> list[_Mark]:
     """A mark for each region, then one for each composite inside one; labels where they are needed."""
     labels = _Labels(regions)
     overlapping = _overlapping_plain_regions(regions)
@@ -106,7 +106,7 @@ def _marks_of(graph: DataflowGraph, regions: Sequence[Members]) -> list[_Mark]:
 class _Labels:
     """Hands out labels that no region of the same target has."""
 
-    def __init__(self, regions: Iterable[Members]) -> None:
+    def __init__(self, regions: Iterable[NodeRegion]) -> None:
         self.taken = {(region.target, region.label) for region in regions if not region.is_composite}
         self.handed_out: set[tuple[str, str]] = set()
         self.counts: dict[tuple[str, str], int] = {}
@@ -121,7 +121,7 @@ class _Labels:
     def fresh(self, target: str) -> str:
         return self._next(target, "r")
 
-    def of_unit(self, target: str, unit: Unit) -> str:
+    def of_unit(self, target: str, unit: ClaimedUnit) -> str:
         return self._next(target, f"{unit.name}#")
 
     def _next(self, target: str, prefix: str) -> str:
@@ -132,7 +132,7 @@ class _Labels:
                 return f"{prefix}{count}"
 
 
-def _overlapping_plain_regions(regions: Sequence[Members]) -> set[int]:
+def _overlapping_plain_regions(regions: Sequence[NodeRegion]) -> set[int]:
     """The plain regions without a label that share a node with another one of their target."""
     holder: dict[tuple[str, int], int] = {}
     overlapping = set()

@@ -9,7 +9,7 @@ from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.dataflow.walk import read_dataflow
-from annotated_region.regions.members import Claim
+from annotated_region.regions.node_region import Claim
 from annotated_region.regions.region import Composite
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.testing.function_strategies import Ingredients, functions

@@ -196,8 +196,8 @@ def test_regions_are_timed_as_wholes_and_together(timed, tmp_path):
     claims = {"near": [both], "far": [first, both]}
     regions = ar.AnnotatedRegionSet.from_claims(graph.func, claims)
     model = ar.MeasuredCost(tmp_path / "costs", progress=False)
-    seconds = model.time_regions(graph, list(regions.members.values()))
-    assert sorted(seconds) == sorted(float(len(member.nodes)) for member in regions.members.values())
+    seconds = model.time_regions(graph, list(regions.node_regions.values()))
+    assert sorted(seconds) == sorted(float(len(member.nodes)) for member in regions.node_regions.values())
     assert [len(batch) for batch in timed] == [3]
 
 

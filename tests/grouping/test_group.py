@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from annotated_region.graphs import CycleError, Dag, program_order
 from annotated_region.grouping import ColourLimits, Grouping, engine, group
-from annotated_region.grouping.problem import Problem
+from annotated_region.grouping.problem import GroupingProblem
 from annotated_region.grouping.refining import _Arrangement
 
 EXAMPLES = int(os.environ.get("AR_CAMPAIGN_EXAMPLES", "100"))
@@ -320,7 +320,7 @@ def test_work_grows_linearly(
 def test_refining_stops_at_a_fixed_amount_of_work() -> None:
     def calls(size: int) -> int:
         graph = FAMILIES["layered"](size)
-        problem = Problem.of(Dag(graph[0]), graph[1], None, CONNECTED, ())
+        problem = GroupingProblem.of(Dag(graph[0]), graph[1], None, CONNECTED, ())
         arrangement = _Arrangement(problem, [[vertex] for vertex in problem.coloured()])
         arrangement.sweep(2000)
         return arrangement.work

@@ -14,21 +14,21 @@ from annotated_region.grouping import ColourLimits
 from annotated_region.grouping.components import parts
 from annotated_region.grouping.exact import improve
 from annotated_region.grouping.joining import join
-from annotated_region.grouping.problem import Partition, Problem
+from annotated_region.grouping.problem import GroupingProblem, Partition
 from annotated_region.grouping.program_order import greedy
 from annotated_region.grouping.refining import refine
 from annotated_region.grouping.splitting import split
 
 
-def problem_of(graph: Graph, limits: ColourLimits) -> Problem:
-    return Problem.of(Dag(graph[0]), graph[1], None, dict.fromkeys(range(3), limits), ())
+def problem_of(graph: Graph, limits: ColourLimits) -> GroupingProblem:
+    return GroupingProblem.of(Dag(graph[0]), graph[1], None, dict.fromkeys(range(3), limits), ())
 
 
-def alone(problem: Problem) -> Partition:
+def alone(problem: GroupingProblem) -> Partition:
     return [[vertex] for vertex in problem.coloured()]
 
 
-def assert_grouping(problem: Problem, partition: Partition) -> None:
+def assert_grouping(problem: GroupingProblem, partition: Partition) -> None:
     """Every coloured vertex once, groups valid, accepted, connected where that is asked for."""
     successors = [list(targets) for targets in problem.dag.successors]
     assert sorted(v for members in partition for v in members) == sorted(problem.coloured())

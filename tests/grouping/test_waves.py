@@ -12,14 +12,14 @@ from annotated_region.grouping import ColourLimits
 from annotated_region.grouping.beam import beam
 from annotated_region.grouping.bounds import levels, lower_bound
 from annotated_region.grouping.components import cut_runs
-from annotated_region.grouping.problem import Problem
+from annotated_region.grouping.problem import GroupingProblem
 from annotated_region.grouping.settling import crossings, settle
 from annotated_region.grouping.waves import POLICIES, Positions, tails, turned, waves
 
 
-def problem_of(graph: Graph, connected: bool = False) -> Problem:
+def problem_of(graph: Graph, connected: bool = False) -> GroupingProblem:
     limits = {colour: ColourLimits(connected) for colour in range(3)}
-    return Problem.of(Dag(graph[0]), graph[1], None, limits, ())
+    return GroupingProblem.of(Dag(graph[0]), graph[1], None, limits, ())
 
 
 def assert_positions(graph: Graph, positions: Positions) -> None:

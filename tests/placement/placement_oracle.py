@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import math
 
-from annotated_region.placement import Problem
+from annotated_region.placement import PlacementProblem
 
 
-def brute_force(problem: Problem) -> float:
+def brute_force(problem: PlacementProblem) -> float:
     """The least cost over all placements, infinite if there is none; dearer branches are cut."""
     return _Search(problem).best
 
 
 class _Search:
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PlacementProblem) -> None:
         self.problem = problem
         self.host = len(problem.launch)
         self.best = math.inf

@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Iterable, Sequence
 
-from annotated_region.placement import Problem, Unit, Value
+from annotated_region.placement import PlacementProblem, PlacementUnit, PlacementValue
 
 Table = tuple[tuple[float, ...], ...]
 
@@ -24,20 +24,26 @@ def of_edges(
     launch: Sequence[float],
     compute: Sequence[Sequence[float]],
     table: Table,
-    composites: Iterable[Unit] = (),
+    composites: Iterable[PlacementUnit] = (),
     inputs: Iterable[Sequence[int]] = (),
-) -> Problem:
+) -> PlacementProblem:
     """One value a node; what nobody reads is a result. `compute[node]` is one cost a place, host last."""
     readers: list[list[int]] = [[] for _ in range(nodes)]
     for source, reader in sorted(set(edges)):
         readers[source].append(reader)
-    values = [Value(None, tuple(read), table) for read in inputs]
-    values += [Value(node, tuple(read), table, host_reads=not read) for node, read in enumerate(readers)]
-    units = [Unit(place, (node,), cost) for node in range(nodes) for place, cost in enumerate(compute[node])]
-    return Problem(nodes, tuple(launch), tuple(values), (*units, *composites))
+    values = [PlacementValue(None, tuple(read), table) for read in inputs]
+    values += [
+        PlacementValue(node, tuple(read), table, host_reads=not read) for node, read in enumerate(readers)
+    ]
+    units = [
+        PlacementUnit(place, (node,), cost)
+        for node in range(nodes)
+        for place, cost in enumerate(compute[node])
+    ]
+    return PlacementProblem(nodes, tuple(launch), tuple(values), (*units, *composites))
 
 
-def random_problem(seed: int, most_nodes: int = 8, most_targets: int = 3) -> Problem:
+def random_problem(seed: int, most_nodes: int = 8, most_targets: int = 3) -> PlacementProblem:
     """A small problem with zero, equal and random costs, composites, parameters and missing units."""
     rng = random.Random(seed)
     nodes = rng.randint(1, most_nodes)
@@ -53,14 +59,14 @@ def random_problem(seed: int, most_nodes: int = 8, most_targets: int = 3) -> Pro
     values = []
     for _ in range(rng.randint(0, 2)):
         parameter = tuple(node for node in range(nodes) if rng.random() < 0.3)
-        values.append(Value(None, parameter, _table(rng, draw, targets)))
+        values.append(PlacementValue(None, parameter, _table(rng, draw, targets)))
     for node, read in enumerate(readers):
         host_reads = not read or rng.random() < 0.15
-        values.append(Value(node, tuple(read), _table(rng, draw, targets), host_reads))
+        values.append(PlacementValue(node, tuple(read), _table(rng, draw, targets), host_reads))
         if rng.random() < 0.1 and read:
-            values.append(Value(node, tuple(read[:1]), _table(rng, draw, targets)))
+            values.append(PlacementValue(node, tuple(read[:1]), _table(rng, draw, targets)))
     launch = tuple(draw() for _ in range(targets))
-    return Problem(nodes, launch, tuple(values), _units(rng, draw, nodes, targets))
+    return PlacementProblem(nodes, launch, tuple(values), _units(rng, draw, nodes, targets))
 
 
 def _drawer(rng: random.Random):
@@ -80,19 +86,19 @@ def _table(rng: random.Random, draw, targets: int) -> Table:
     return tuple(tuple(draw() for _ in range(targets + 1)) for _ in range(targets + 1))
 
 
-def _units(rng: random.Random, draw, nodes: int, targets: int) -> tuple[Unit, ...]:
+def _units(rng: random.Random, draw, nodes: int, targets: int) -> tuple[PlacementUnit, ...]:
     units = []
     support = rng.choice([0.5, 0.8, 1.0])
     for node in range(nodes):
         if rng.random() < 0.95:
             host = math.inf if rng.random() < 0.05 else draw() + rng.choice([0.0, 1.0, 2.0])
-            units.append(Unit(targets, (node,), host))
+            units.append(PlacementUnit(targets, (node,), host))
         for target in range(targets):
             if rng.random() < support:
-                units.append(Unit(target, (node,), draw()))
+                units.append(PlacementUnit(target, (node,), draw()))
     for _ in range(rng.randint(0, 3) if nodes > 1 else 0):
         size = rng.randint(2, min(4, nodes))
         start = rng.randrange(nodes - size + 1)
         members = range(start, start + size) if rng.random() < 0.6 else rng.sample(range(nodes), size)
-        units.append(Unit(rng.randrange(targets), tuple(sorted(members)), draw()))
+        units.append(PlacementUnit(rng.randrange(targets), tuple(sorted(members)), draw()))
     return tuple(units)

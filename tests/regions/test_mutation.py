@@ -42,7 +42,7 @@ def what_holds_of(func: relax.Function) -> str:
     regions = ar.AnnotatedRegionSet(func)
     assert told(regions) == expected
     plain = regions.plain()
-    written = write_annotations(plain.dataflow, list(plain.members.values()))
+    written = write_annotations(plain.dataflow, list(plain.node_regions.values()))
     assert ar.AnnotatedRegionSet(written) == regions
     return "well formed"
 

@@ -9,27 +9,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotated_region.regions.annotations import Key
-from annotated_region.regions.members import Members, Unit
-from annotated_region.regions.normal_form import in_canonical_order, members_from_reading, normalized
+from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
+from annotated_region.regions.normal_form import in_canonical_order, normalized, regions_from_reading
 
 
-def plain(*nodes: int, units: tuple[Unit, ...] = (), target: str = "t") -> Members:
-    return Members(target, nodes, units)
+def plain(*nodes: int, units: tuple[ClaimedUnit, ...] = (), target: str = "t") -> NodeRegion:
+    return NodeRegion(target, nodes, units)
 
 
-def composite(name: str, *nodes: int, target: str = "t") -> Members:
-    return Members(target, nodes, (Unit(nodes, name),))
+def composite(name: str, *nodes: int, target: str = "t") -> NodeRegion:
+    return NodeRegion(target, nodes, (ClaimedUnit(nodes, name),))
 
 
-def mark(node: int) -> Unit:
-    return Unit((node,), "")
+def mark(node: int) -> ClaimedUnit:
+    return ClaimedUnit((node,), "")
 
 
-def form(*members: Members) -> list[Members]:
+def form(*members: NodeRegion) -> list[NodeRegion]:
     return in_canonical_order(normalized(dict(enumerate(members))).values())
 
 
-PAIR = Unit((1, 2), "pair")
+PAIR = ClaimedUnit((1, 2), "pair")
 
 # For each case: regions, and their normal form.
 CASES = {
@@ -68,8 +68,8 @@ CASES = {
     ),
     "a mark that says nothing": ([plain(0, 1, units=(mark(1),))], [plain(0, 1)]),
     "two composites in one region of their nodes": (
-        [plain(1, 2, units=(Unit((1,), "one"), PAIR))],
-        [plain(1, 2, units=(Unit((1,), "one"), PAIR))],
+        [plain(1, 2, units=(ClaimedUnit((1,), "one"), PAIR))],
+        [plain(1, 2, units=(ClaimedUnit((1,), "one"), PAIR))],
     ),
     "equal regions": (
         [plain(0, 1), plain(0, 1), composite("pair", 3, 4), composite("pair", 3, 4)],
@@ -88,10 +88,10 @@ def test_literal_cases(case: str) -> None:
     assert form(*members) == expected
 
 
-def members_of(target: str) -> st.SearchStrategy[Members]:
+def members_of(target: str) -> st.SearchStrategy[NodeRegion]:
     nodes = st.sets(st.integers(0, 4), min_size=1, max_size=4).map(lambda found: tuple(sorted(found)))
     return st.one_of(
-        nodes.map(lambda found: Members(target, found)),
+        nodes.map(lambda found: NodeRegion(target, found)),
         st.builds(
             lambda found, name: composite(name, *found, target=target), nodes, st.sampled_from(["p", "q"])
         ),
@@ -103,7 +103,7 @@ some_members = st.lists(st.one_of(members_of("t"), members_of("u")), max_size=8)
 
 @pytest.mark.campaign
 @given(some_members, st.integers(0, 1000))
-def test_the_form_depends_on_no_order_and_stays(members: list[Members], seed: int) -> None:
+def test_the_form_depends_on_no_order_and_stays(members: list[NodeRegion], seed: int) -> None:
     once = form(*members)
     shuffled = list(members)
     random.Random(seed).shuffle(shuffled)
@@ -113,17 +113,17 @@ def test_the_form_depends_on_no_order_and_stays(members: list[Members], seed: in
 
 @pytest.mark.campaign
 @given(some_members, some_members)
-def test_the_form_may_be_taken_in_steps(first: list[Members], second: list[Members]) -> None:
+def test_the_form_may_be_taken_in_steps(first: list[NodeRegion], second: list[NodeRegion]) -> None:
     assert form(*form(*first), *second) == form(*first, *second)
 
 
 @pytest.mark.campaign
 @given(some_members)
-def test_nothing_that_is_claimed_is_lost_or_made_up(members: list[Members]) -> None:
-    def alone(regions: list[Members]) -> set[tuple[str, int]]:
+def test_nothing_that_is_claimed_is_lost_or_made_up(members: list[NodeRegion]) -> None:
+    def alone(regions: list[NodeRegion]) -> set[tuple[str, int]]:
         return {(region.target, node) for region in regions for node in region.alone}
 
-    def composites(regions: list[Members]) -> set[tuple[str, Unit]]:
+    def composites(regions: list[NodeRegion]) -> set[tuple[str, ClaimedUnit]]:
         return {(region.target, unit) for region in regions for unit in region.composites}
 
     formed = form(*members)
@@ -136,7 +136,7 @@ def test_nothing_that_is_claimed_is_lost_or_made_up(members: list[Members]) -> N
 
 @pytest.mark.campaign
 @given(some_members)
-def test_joining_loses_nothing(members: list[Members]) -> None:
+def test_joining_loses_nothing(members: list[NodeRegion]) -> None:
     same_target = [member for member in form(*members) if member.target == "t"]
     if len(same_target) < 2:
         return
@@ -150,8 +150,8 @@ def test_joining_loses_nothing(members: list[Members]) -> None:
 
 def test_ids_stay_and_the_first_of_equal_regions_keeps_its_label() -> None:
     members = {
-        3: Members("t", (0, 1), label="first"),
-        5: Members("t", (0, 1), label="second"),
+        3: NodeRegion("t", (0, 1), label="first"),
+        5: NodeRegion("t", (0, 1), label="second"),
         7: composite("pair", 0, 1),
     }
     placed = normalized(members)
@@ -164,7 +164,7 @@ READINGS = {
     "a plain region": ([("", (0, 1))], [plain(0, 1)]),
     "a composite": ([("pair#0", (1, 2))], [composite("pair", 1, 2)]),
     "a composite with a sharp in its name": ([("a#b#12", (1, 2))], [composite("a#b", 1, 2)]),
-    "a label that is none of a composite": ([("pair#x", (1, 2))], [Members("t", (1, 2), label="pair#x")]),
+    "a label that is none of a composite": ([("pair#x", (1, 2))], [NodeRegion("t", (1, 2), label="pair#x")]),
     "inside a plain region, claimed in the composite only": (
         [("", (0, 1, 2)), ("pair#0", (1, 2))],
         [plain(0, 1, 2, units=(PAIR,))],
@@ -179,17 +179,17 @@ READINGS = {
     ),
     "the same, inside a larger region": (
         [("r0", (1, 2)), ("pair#0", (1, 2)), ("r1", (1, 2, 3))],
-        [Members("t", (1, 2, 3), (PAIR,), "r1")],
+        [NodeRegion("t", (1, 2, 3), (PAIR,), "r1")],
     ),
     "a mark by itself is a plain region": ([("#3", (4,))], [plain(4)]),
     "a mark where no composite covers the node": ([("", (0, 1)), ("#0", (1,))], [plain(0, 1)]),
-    "two labels on the same nodes": ([("a", (0,)), ("b", (0,))], [Members("t", (0,), label="a")]),
+    "two labels on the same nodes": ([("a", (0,)), ("b", (0,))], [NodeRegion("t", (0,), label="a")]),
 }
 
 
 @pytest.mark.parametrize("case", READINGS)
 def test_what_reading_finds(case: str) -> None:
     found, expected = READINGS[case]
-    regions = members_from_reading([(Key("t", label), nodes) for label, nodes in found])
+    regions = regions_from_reading([(Key("t", label), nodes) for label, nodes in found])
     assert list(regions.values()) == expected
     assert list(regions) == list(range(len(expected)))

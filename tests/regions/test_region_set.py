@@ -15,7 +15,7 @@ from region_tables import function_of
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.regions.members import Claim
+from annotated_region.regions.node_region import Claim
 from annotated_region.testing import Ingredients, claims, functions, region_sets
 
 DIAMOND = """
@@ -302,7 +302,7 @@ def after_merging(
 
 
 def is_bare(regions: ar.AnnotatedRegionSet, region: ar.AnnotatedRegion) -> bool:
-    return regions.members[region.id].is_composite
+    return regions.node_regions[region.id].is_composite
 
 
 def test_merging_a_diamond(diamond: relax.Function) -> None:

@@ -13,7 +13,7 @@ from region_tables import function_of
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.regions.members import Members
+from annotated_region.regions.node_region import NodeRegion
 from annotated_region.regions.writing import write_annotations
 from annotated_region.testing import Ingredients, annotated_functions, region_sets
 
@@ -24,7 +24,7 @@ PARSED = 60 if settings.get_current_profile_name() == "campaign" else 8
 def rewritten(regions: ar.AnnotatedRegionSet) -> relax.Function:
     """The annotations written anew, whatever the set remembers of the text that it was read from."""
     plain = regions.plain()
-    order = sorted(plain.members.values(), key=lambda member: member.sort_key)
+    order = sorted(plain.node_regions.values(), key=lambda member: member.sort_key)
     return write_annotations(plain.dataflow, order)
 
 
@@ -280,7 +280,7 @@ def test_a_label_that_a_user_wrote_stays_and_is_not_given_to_another_region() ->
 def test_two_parts_of_a_labelled_region_get_two_labels() -> None:
     func = function_of("a = R.nn.relu(x)\nb = R.tanh(y)\nk = R.add(a, b)\nreturn k")
     regions = ar.AnnotatedRegionSet(func)
-    parts = regions.replaced_by([Members("t", (0,), label="mine"), Members("t", (1,), label="mine")])
+    parts = regions.replaced_by([NodeRegion("t", (0,), label="mine"), NodeRegion("t", (1,), label="mine")])
     read = ar.AnnotatedRegionSet(parts.annotate())
     assert read == parts
     assert [region.label for region in read] == ["mine", "r0"]

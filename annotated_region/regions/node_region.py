@@ -1,4 +1,4 @@
-"""The members of a region set as numbers: what is read or claimed, in canonical order.
+"""Regions by node numbers, as passes work on them: what is read or claimed, in canonical order.
 
 A label ``"<name>#<k>"``, `k` being a number, marks a composite of the pattern `name`; one without a
 name, ``"#<k>"``, marks a node that its target also claims alone, next to the composites that hold it.
@@ -17,75 +17,100 @@ from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.errors import InvalidClaimError
 from annotated_region.regions.region import Composite
 
-__all__ = ["Claim", "Members", "Unit", "largest_composites", "members_from_claims"]
+__all__ = ["Claim", "ClaimedUnit", "NodeRegion", "largest_composites", "regions_from_claims"]
 
 Nodes = tuple[int, ...]
 Claim: TypeAlias = relax.Var | Sequence[relax.Var] | Composite
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Unit:
-    """A composite by number of its nodes; an empty name is the mark "also claimed alone"."""
+class ClaimedUnit:
+    """What a target runs as a whole: a composite, or a node that it claims alone.
+
+    Attributes
+    ----------
+    nodes
+        The numbers of the nodes, in program order.
+    name
+        The name of the composite's pattern; empty for a node alone.
+    """
 
     nodes: Nodes
     name: str
 
+    @property
+    def is_composite(self) -> bool:
+        """Whether it is a composite, which may have one node as well."""
+        return self.name != ""
+
 
 @dataclass(frozen=True, slots=True)
-class Members:
-    """One region by numbers: target, nodes in program order, composites inside, label if it has one."""
+class NodeRegion:
+    """A region by node numbers.
+
+    Attributes
+    ----------
+    target
+        Whose region it is.
+    nodes
+        Its nodes, in program order.
+    units
+        The composites inside, and of the nodes in composites those that the target also claims alone; sorted.
+    label
+        The label of its annotations; empty if they have none.
+    """
 
     target: str
     nodes: Nodes
-    units: tuple[Unit, ...] = ()
+    units: tuple[ClaimedUnit, ...] = ()
     label: str = ""
 
     @property
     def is_composite(self) -> bool:
         """Whether the region is nothing but one composite."""
-        return len(self.units) == 1 and self.units[0].nodes == self.nodes and bool(self.units[0].name)
+        return len(self.units) == 1 and self.units[0].nodes == self.nodes and self.units[0].is_composite
 
     @property
-    def composites(self) -> list[Unit]:
+    def composites(self) -> list[ClaimedUnit]:
         """The composites inside."""
-        return [unit for unit in self.units if unit.name]
+        return [unit for unit in self.units if unit.is_composite]
 
     @property
     def alone(self) -> list[int]:
-        """The nodes that the target claims without a composite, too or only."""
+        """The nodes that the target claims alone, whether a composite holds them as well or not."""
         covered = {node for unit in self.composites for node in unit.nodes}
-        marked = {node for unit in self.units if not unit.name for node in unit.nodes}
+        marked = {node for unit in self.units if not unit.is_composite for node in unit.nodes}
         return [node for node in self.nodes if node not in covered or node in marked]
 
     @property
-    def sort_key(self) -> tuple[Nodes, str, tuple[Unit, ...]]:
+    def sort_key(self) -> tuple[Nodes, str, tuple[ClaimedUnit, ...]]:
         """The canonical order: by nodes, then target, then composites."""
         return (self.nodes, self.target, self.units)
 
-    def renumbered(self, numbers: Sequence[int | None]) -> Members:
+    def renumbered(self, numbers: Sequence[int | None]) -> NodeRegion:
         """The same region where node `i` has the number ``numbers[i]``."""
 
         def moved(nodes: Nodes) -> Nodes:
             return tuple(number for node in nodes if (number := numbers[node]) is not None)
 
-        units = tuple(Unit(moved(unit.nodes), unit.name) for unit in self.units)
-        return Members(self.target, moved(self.nodes), units, self.label)
+        units = tuple(ClaimedUnit(moved(unit.nodes), unit.name) for unit in self.units)
+        return NodeRegion(self.target, moved(self.nodes), units, self.label)
 
-    def expanded(self, places: Sequence[Sequence[int]]) -> Members:
+    def expanded(self, places: Sequence[Sequence[int]]) -> NodeRegion:
         """The same region of a function in which node `i` has become the nodes ``places[i]``."""
 
         def moved(nodes: Nodes) -> Nodes:
             return tuple(sorted(number for node in nodes for number in places[node]))
 
-        units = tuple(sorted(Unit(moved(unit.nodes), unit.name) for unit in self.units))
-        return Members(self.target, moved(self.nodes), units, self.label)
+        units = tuple(sorted(ClaimedUnit(moved(unit.nodes), unit.name) for unit in self.units))
+        return NodeRegion(self.target, moved(self.nodes), units, self.label)
 
-    def joined(self, other: Members) -> Members:
+    def joined(self, other: NodeRegion) -> NodeRegion:
         """Both regions as one; what is claimed alone in one of them stays so."""
         composites = {*self.composites, *other.composites}
         covered = {node for unit in composites for node in unit.nodes}
-        marks = {Unit((node,), "") for node in (*self.alone, *other.alone) if node in covered}
-        return Members(
+        marks = {ClaimedUnit((node,), "") for node in (*self.alone, *other.alone) if node in covered}
+        return NodeRegion(
             self.target,
             tuple(sorted({*self.nodes, *other.nodes})),
             tuple(sorted(composites | marks)),
@@ -93,9 +118,9 @@ class Members:
         )
 
 
-def largest_composites(member: Members) -> list[Unit]:
+def largest_composites(member: NodeRegion) -> list[ClaimedUnit]:
     """The composites of a region, disjoint: of those that share nodes the largest wins, then the first."""
-    chosen: list[Unit] = []
+    chosen: list[ClaimedUnit] = []
     taken: set[int] = set()
     for unit in sorted(member.composites, key=lambda unit: (-len(unit.nodes), unit)):
         if taken.isdisjoint(unit.nodes):
@@ -104,7 +129,7 @@ def largest_composites(member: Members) -> list[Unit]:
     return chosen
 
 
-def members_from_claims(graph: DataflowGraph, claims: Mapping[str, Iterable[Claim]]) -> list[Members]:
+def regions_from_claims(graph: DataflowGraph, claims: Mapping[str, Iterable[Claim]]) -> list[NodeRegion]:
     """One region a claim.
 
     Raises
@@ -128,17 +153,17 @@ def _claims_of(graph: DataflowGraph, target: str, offered: Iterable[Claim]) -> l
     return list(offered)
 
 
-def _member(graph: DataflowGraph, target: str, claim: Claim) -> Members:
+def _member(graph: DataflowGraph, target: str, claim: Claim) -> NodeRegion:
     if not isinstance(claim, Composite):
         variables = [claim] if isinstance(claim, relax.Var) else list(claim)
-        return Members(target, _claimed_nodes(graph, target, variables))
+        return NodeRegion(target, _claimed_nodes(graph, target, variables))
     if not claim.name:
         raise InvalidClaimError(
             f"{graph.name}: a composite of target {target!r} has no name; give it one, or claim its nodes "
             "as a tuple"
         )
     nodes = _claimed_nodes(graph, target, claim.nodes)
-    return Members(target, nodes, (Unit(nodes, claim.name),))
+    return NodeRegion(target, nodes, (ClaimedUnit(nodes, claim.name),))
 
 
 def _claimed_nodes(graph: DataflowGraph, target: str, variables: Iterable[relax.Var]) -> Nodes:
