@@ -23,7 +23,13 @@ from command_line_kit import small_model
 __all__ = ["interrupted_run", "wait_until_mapped"]
 
 LOADING = "libtvm"  # what is mapped into the process while the package loads, and before it has loaded
-KINDS = (("-o", "x.so"), ("-o", "x.py"))
+KINDS = (
+    ("partition", "-o", "x.so"),
+    ("partition", "-o", "x.py"),
+    ("draw", "-o", "x.html"),
+    ("bench", "--rounds", "100"),
+    ("explain", "--policy", "least-cost", "--cost", "measured"),
+)
 
 
 def interrupted_run(
@@ -33,13 +39,14 @@ def interrupted_run(
     kind: tuple[str, ...] = KINDS[0],
     wholly: bool = False,
 ) -> str:
-    """``interrupted`` or ``done``: how a partition ends that is interrupted `moment` seconds after its start.
+    """``interrupted`` or ``done``: how a command ends that is interrupted `moment` seconds after its start.
 
     Anything else, be it another status, a message, or a file half written, fails an assertion. The signal
     goes to the program, or `wholly` to all its processes at once, as a terminal sends it.
     """
     folder.mkdir()
-    command = [sys.executable, "-m", "annotated_region", "partition", str(model), "--targets", "dnnl", *kind]
+    program = [sys.executable, "-m", "annotated_region"]
+    command = [*program, kind[0], str(model), "--targets", "dnnl", *kind[1:]]
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
     with subprocess.Popen(
         command,
@@ -56,9 +63,10 @@ def interrupted_run(
         _, errors = process.communicate(timeout=300)
     assert process.returncode in (0, 130), (process.returncode, errors)
     assert errors == "", errors
-    expected = [kind[1]] if process.returncode == 0 else []
+    whole = [kind[2]] if kind[1] == "-o" else []
     left = sorted(path.name for path in folder.iterdir() if path.name != "cache")
-    assert left == expected or left == [kind[1]], left  # it may be interrupted behind the last write
+    # It may be interrupted behind the last write.
+    assert left == whole or (left == [] and process.returncode == 130), left
     return "interrupted" if process.returncode else "done"
 
 
