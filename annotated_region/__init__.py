@@ -1,6 +1,9 @@
 """The facade: everything a user needs, as ``import annotated_region as ar``."""
 
 from annotated_region import _loading as _loading  # before all else, because loading takes its time
+from annotated_region import tvm_adapter as tvm_adapter  # before the rooms, because it checks TVM's version
+
+# isort: split
 from annotated_region import backends, passes
 from annotated_region._version import __version__
 from annotated_region.compilation.executable import LinkedExecutable
@@ -28,6 +31,7 @@ from annotated_region.errors import (
     RuleError,
     SlowBackendWarning,
     UnknownTargetError,
+    VersionError,
 )
 from annotated_region.extraction import (
     FusedFunction,
@@ -93,6 +97,7 @@ __all__ = [
     "SlowBackendWarning",
     "UnitCost",
     "UnknownTargetError",
+    "VersionError",
     "__version__",
     "backends",
     "build",

@@ -30,6 +30,7 @@ __all__ = [
     "RuleError",
     "SlowBackendWarning",
     "UnknownTargetError",
+    "VersionError",
 ]
 
 
@@ -67,6 +68,10 @@ class OpInfoError(AnnotatedRegionError):
 
 class UnknownTargetError(AnnotatedRegionError):
     """No rule, pattern or backend is registered under this target name."""
+
+
+class VersionError(AnnotatedRegionError, ImportError):
+    """The installed versions of TVM and its FFI do not work together, or not with this package."""
 
 
 class RuleError(AnnotatedRegionError):

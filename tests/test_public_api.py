@@ -66,6 +66,7 @@ NAMES = [
     "RuleError",
     "SlowBackendWarning",
     "UnknownTargetError",
+    "VersionError",
 ]
 
 PASSES = [

@@ -47,10 +47,6 @@ def to_tuning_tasks(what: Tunable, target: str | tvm.target.Target) -> list[Extr
     InvalidModuleError
         What was handed in is none of these, or a module is not well formed.
 
-    Notes
-    -----
-    Where apache-tvm-ffi is 0.1.15, TVM 0.27 crashes when it starts to tune anything, because it copies
-    functions by serializing them; ``pip install apache-tvm-ffi==0.1.14`` helps.
     """
     machine = tvm.target.Target(target)
     return [_task(name, func, machine, weight) for name, func, weight in _functions(what, machine)]

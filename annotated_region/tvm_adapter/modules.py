@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm.support import cc
 
-__all__ = ["compiler_triple", "cpp_module"]
+import annotated_region_tvm
+
+__all__ = ["compiler_triple", "cpp_module", "register_generator"]
 
 
 def cpp_module(text: str, symbols: Sequence[str], constants: Sequence[str] = ()) -> tvm.runtime.Module:
@@ -30,3 +34,19 @@ def compiler_triple() -> str | None:
     """The machine that the C++ compiler makes code for; None if it does not say."""
     triple: str | None = cc.create_shared.get_target_triple()
     return triple
+
+
+def register_generator(target: str, generate: Callable[..., Any]) -> bool:
+    """Register a code generator as ``relax.ext.<target>``, unless TVM was built with one of its own.
+
+    Returns
+    -------
+    Whether regions of the target go to this package: to `generate`, or to what the plugin for TVM registered,
+    which calls `generate`.
+    """
+    if target in annotated_region_tvm.REGISTERED:
+        return True
+    if tvm.get_global_func(f"relax.ext.{target}", allow_missing=True) is not None:
+        return False
+    tvm_ffi.register_global_func(f"relax.ext.{target}", generate)
+    return True

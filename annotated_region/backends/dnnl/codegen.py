@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import relax
 
 from annotated_region.backends.dnnl.conversions import CONVERTERS
@@ -18,11 +17,10 @@ from annotated_region.backends.dnnl.installation import wait_briefly
 from annotated_region.backends.dnnl.rewriting.pipeline import FUSION, INT8, JOINS, NORMALIZATION, rewrite
 from annotated_region.errors import CodegenError
 from annotated_region.targets.options import known_options
-from annotated_region.tvm_adapter.modules import cpp_module
+from annotated_region.tvm_adapter.modules import cpp_module, register_generator
 
 __all__ = ["generate", "register_codegen", "region_graph"]
 
-GLOBAL_NAME = "relax.ext.dnnl"
 PRECISIONS = ("fp32", "bf16", "bf16_if_faster")
 
 
@@ -117,5 +115,4 @@ def _precision(options: Mapping[str, Any] | None) -> str:
 
 def register_codegen() -> None:
     """Register the code generator, unless this TVM was built with one of its own."""
-    if tvm.get_global_func(GLOBAL_NAME, allow_missing=True) is None:
-        tvm_ffi.register_global_func(GLOBAL_NAME, generate)
+    register_generator("dnnl", generate)

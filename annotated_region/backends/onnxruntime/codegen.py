@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import relax
 
 from annotated_region.backends.onnx_emitter import emit_all
@@ -14,10 +13,9 @@ from annotated_region.backends.onnx_emitter.entry import entry_modules, register
 from annotated_region.backends.onnxruntime.rules import DIALECT, TARGET
 from annotated_region.backends.onnxruntime.runtime import open_region
 from annotated_region.backends.onnxruntime.session import SessionSettings
+from annotated_region.tvm_adapter.modules import register_generator
 
 __all__ = ["generate", "register_codegen"]
-
-GLOBAL_NAME = f"relax.ext.{TARGET}"
 
 
 def generate(
@@ -46,6 +44,5 @@ def generate(
 
 def register_codegen() -> None:
     """Register the code generator, unless this TVM was built with one of its own, and the runtime."""
-    if tvm.get_global_func(GLOBAL_NAME, allow_missing=True) is None:
-        tvm_ffi.register_global_func(GLOBAL_NAME, generate)
+    register_generator(TARGET, generate)
     register_runtime(TARGET, open_region)

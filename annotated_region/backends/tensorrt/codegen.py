@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import relax
 
 from annotated_region.backends.onnx_emitter import emit_all
@@ -15,10 +14,9 @@ from annotated_region.backends.onnx_emitter.entry import entry_modules, register
 from annotated_region.backends.tensorrt.rules import DIALECT, TARGET, register_patterns, register_rules
 from annotated_region.backends.tensorrt.runtime import open_region
 from annotated_region.backends.tensorrt.settings import EngineSettings
+from annotated_region.tvm_adapter.modules import register_generator
 
 __all__ = ["generate", "register_codegen"]
-
-GLOBAL_NAME = f"relax.ext.{TARGET}"
 
 
 def generate(
@@ -52,9 +50,8 @@ def generate(
 
 def register_codegen() -> None:
     """Register code generator, rules and runtime; or TVM's patterns where TVM has its own generator."""
-    if tvm.get_global_func(GLOBAL_NAME, allow_missing=True) is not None:
+    if not register_generator(TARGET, generate):
         register_patterns()
         return
-    tvm_ffi.register_global_func(GLOBAL_NAME, generate)
     register_rules()
     register_runtime(TARGET, open_region)
