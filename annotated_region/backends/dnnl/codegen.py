@@ -13,7 +13,6 @@ from annotated_region.backends.dnnl.embedding import embed
 from annotated_region.backends.dnnl.emission import Embedded, constants_of, emit_module
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.importer import import_function
-from annotated_region.backends.dnnl.installation import wait_briefly
 from annotated_region.backends.dnnl.rewriting.pipeline import FUSION, INT8, JOINS, NORMALIZATION, rewrite
 from annotated_region.errors import CodegenError
 from annotated_region.targets.options import known_options
@@ -70,7 +69,6 @@ def generate(
     CodegenError
         A function cannot be translated, or an option or its value is unknown.
     """
-    wait_briefly()
     names = dict(constant_names.items())
     values = {name: constant.value for constant, name in names.items()}
     made = [_with_constants(function, names, values) for function in functions]

@@ -19,6 +19,9 @@ INTERFACE_FILES = ("tables.h", "entry.h")
 """The part of the runtime that every generated unit needs."""
 
 RUNTIME_FILES = (
+    "processors.h",
+    "workers.h",
+    "openmp.h",
     "storage.h",
     "layouts.h",
     "memory_plan.h",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import MutableMapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from annotated_region.backends.dnnl.prebuilt import runtime_source
 from annotated_region.errors import BackendUnavailableError
 from annotated_region.targets.backend import BuildOptions
 
-__all__ = ["REMEDY", "build_options", "onednn", "unavailable", "wait_briefly"]
+__all__ = ["REMEDY", "build_options", "onednn", "unavailable"]
 
 RUNTIME_WHEEL = "onednn-cpu-gomp"
 HEADER_WHEEL = "onednn-devel-cpu-gomp"
@@ -45,19 +43,6 @@ def onednn() -> Path | None:
 
 def _header() -> Path | None:
     return _find(HEADER_WHEEL, "oneapi/dnnl/dnnl.hpp")
-
-
-def wait_briefly(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Let oneDNN's idle threads sleep soon, unless the user has decided how they wait.
-
-    By default GNU OpenMP spins for many milliseconds at the end of each parallel loop. While another process
-    wants the processor too, that takes it from the very thread that is waited for: ResNet-50 takes two to
-    four times as long. Half a millisecond is enough to bridge the gap between two primitives, and mostly the
-    wait for the thread that has the slower half of one. The setting counts only if it is made before the
-    OpenMP library is loaded, that is, before the first run.
-    """
-    if "OMP_WAIT_POLICY" not in environment:
-        environment.setdefault("GOMP_SPINCOUNT", "10000")
 
 
 def unavailable() -> str | None:

@@ -199,15 +199,5 @@ def test_missing_library_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatc
         installation.build_options()
 
 
-def test_threads_wait_briefly_unless_the_user_says_how() -> None:
-    environment: dict[str, str] = {}
-    installation.wait_briefly(environment)
-    assert environment == {"GOMP_SPINCOUNT": "10000"}
-    for own in ({"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": "7"}):
-        kept = dict(own)
-        installation.wait_briefly(kept)
-        assert kept == own
-
-
 def test_tvm_knows_the_code_generator() -> None:
     assert tvm.get_global_func("relax.ext.dnnl", allow_missing=True) is not None

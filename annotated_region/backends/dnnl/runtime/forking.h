@@ -1,18 +1,14 @@
-// What a fork leaves to the child: plans in a state to be used, and no team of threads that died.
+// What a fork leaves to the child: plans in a state to be used, and no threads that died.
 #include <new>
 #include <shared_mutex>
 
-#include <omp.h>
 #include <pthread.h>
 
 namespace annotated_region_dnnl {
 
 // A fork copies the calling thread alone. Two things of the others would stop the child for ever:
 //
-// 1. GNU OpenMP keeps, with each thread that ran a parallel loop, the team that ran it. In the child the
-//    team is still noted but its threads are gone, so the next loop would wait at its barrier for ever.
-//    The forking thread therefore dismisses its team before it forks; parent and child both make a new one
-//    at their next loop. Threads that are started in the child never had a team.
+// 1. Workers are gone in the child, though they are noted there. It forgets them, and starts its own.
 // 2. A mutex that another thread holds at that moment is never released in the child. Plans are therefore
 //    looked up, made and given back under a gate that many threads may pass at once, and that a fork closes:
 //    it waits for plans that are being made, and copies none that is half made. Running a plan needs no gate.
@@ -38,13 +34,14 @@ class ForkGate {
     return only;
   }
 
-  static void before() {
-    gate().lock();
-    omp_pause_resource_all(omp_pause_soft);
-  }
+  static void before() { gate().lock(); }
   static void in_parent() { gate().unlock(); }
   // The child has another thread id than the owner of the lock, so it cannot unlock; nobody else holds it.
-  static void in_child() { new (&gate()) std::shared_mutex; }
+  static void in_child() {
+    new (&gate()) std::shared_mutex;
+    Workers::all().forget();
+    Call::forget();
+  }
 };
 
 }  // namespace annotated_region_dnnl

@@ -29,17 +29,14 @@ struct GroupNorm {
     const float* scale = is_affine ? floats(pointers[1]) : nullptr;
     const float* shift = is_affine ? floats(pointers[2]) : nullptr;
     float* to = floats(pointers[pointers.size() - 2]);
-#pragma omp parallel
-    {
-#pragma omp for
-      for (int64_t item = 0; item < images * parts; ++item) {
-        measure(data, item, sums + item * 2 * channels, partial + item * 2 * channels);
-      }
-#pragma omp for
-      for (int64_t item = 0; item < images * groups; ++item) settle(data, item, sums, lines, scale);
-#pragma omp for
-      for (int64_t item = 0; item < images * parts; ++item) finish(data, to, item, lines, shift);
+#pragma omp parallel for
+    for (int64_t item = 0; item < images * parts; ++item) {
+      measure(data, item, sums + item * 2 * channels, partial + item * 2 * channels);
     }
+#pragma omp parallel for
+    for (int64_t item = 0; item < images * groups; ++item) settle(data, item, sums, lines, scale);
+#pragma omp parallel for
+    for (int64_t item = 0; item < images * parts; ++item) finish(data, to, item, lines, shift);
   }
 
  private:

@@ -1,4 +1,6 @@
 // A region made ready for one set of input shapes: primitives in order, and the memory they work on.
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -22,12 +24,33 @@ struct Argument {
 
 using Kernel = std::function<void(const std::vector<char*>&)>;
 
+// How long a step takes with workers and without, as measured in the runs so far: small ones may be faster without.
+class Pace {
+ public:
+  bool is_faster_with_help() const { return with_help_.load(kRelaxed) <= alone_.load(kRelaxed); }
+  int64_t alone() const { return static_cast<int64_t>(alone_.load(kRelaxed)); }
+
+  // The least times count, because other processes make a run longer and none makes it shorter. Where no run comes
+  // near the least any more, it rises by and by.
+  void note(bool with_help, int64_t time) {
+    std::atomic<float>& least = with_help ? with_help_ : alone_;
+    const float before = least.load(kRelaxed), taken = static_cast<float>(time);
+    const bool is_new = before == 0 || taken < before;
+    least.store(is_new ? taken : before + (std::min(taken, 2 * before) - before) / 64, kRelaxed);
+  }
+
+ private:
+  static constexpr std::memory_order kRelaxed = std::memory_order_relaxed;  // calls at the same time may miss a time
+  std::atomic<float> alone_{0}, with_help_{0};  // nanoseconds; zero if not known
+};
+
 struct Step {
   dnnl::primitive primitive;
   Kernel kernel;  // instead of a primitive, for the few things that oneDNN has no primitive for
   std::vector<Argument> arguments;
   size_t scratchpad = 0;
   std::string label;
+  std::unique_ptr<Pace> pace = std::make_unique<Pace>();
 };
 
 struct Plan {
@@ -36,6 +59,9 @@ struct Plan {
   Buffers buffers;
   size_t arena_bytes = 0;
   size_t scratchpad_bytes = 0;
+
+  std::atomic<int64_t> runs{0};
+  std::atomic<bool> is_small{false};  // no step is faster with help
 
   // What is kept for the next call; each concurrent call needs one of its own.
   std::mutex mutex;
@@ -51,7 +77,7 @@ struct Plan {
 // The memory of one call at a time: an arena, and oneDNN's memory objects that point into it.
 class Instance {
  public:
-  explicit Instance(const Plan& plan)
+  explicit Instance(Plan& plan)
       : plan_(plan), arena_(plan.arena_bytes + plan.scratchpad_bytes), stream_(cpu()) {
     if (kGuarded) plan.buffers.guard(arena_.data(), plan.arena_bytes);
     executions_.reserve(plan.steps.size());
@@ -66,21 +92,25 @@ class Instance {
       char* base = (external.home == Home::input ? inputs : outputs)[external.index];
       attach(external, base + external.offset);
     }
+    const int64_t number = plan_.runs++;
+    const bool is_rousing = !plan_.is_small.load(std::memory_order_relaxed) || number % kSeldom == 0;
+    if (is_rousing && helpers() > 0) Workers::all().rouse();
+    bool is_small = true;
     for (size_t index = 0; index < executions_.size(); ++index) {
-      const Execution& execution = executions_[index];
-      const Step& step = plan_.steps[index];
-      if (step.kernel) {
-        step.kernel(execution.pointers);
-        continue;
-      }
-      const dnnl_status_t status = dnnl_primitive_execute(
-          step.primitive.get(), stream_.get(), static_cast<int>(execution.arguments.size()),
-          execution.arguments.data());
-      if (status != dnnl_success) throw dnnl::error(status, ("oneDNN could not execute " + step.label).c_str());
+      Pace& pace = *plan_.steps[index].pace;
+      const bool with_help = helpers() > 0 && is_with_help(index, number);
+      help_is_worth() = with_help ? std::max<int64_t>(pace.alone(), 1) : 0;
+      const int64_t began = nanoseconds();
+      execute(plan_.steps[index], executions_[index]);
+      if (number > 0) pace.note(with_help, nanoseconds() - began);
+      is_small = is_small && !pace.is_faster_with_help();
     }
+    plan_.is_small.store(is_small, std::memory_order_relaxed);
   }
 
  private:
+  static constexpr int64_t kSeldom = 32;  // runs until a step runs the other way again
+
   struct Execution {
     std::vector<dnnl::memory> memories;
     std::vector<dnnl_exec_arg_t> arguments;
@@ -95,6 +125,23 @@ class Instance {
     size_t step;
     size_t argument;
   };
+
+  // Both ways in turn at first, then the faster one. Now and then the other way is tried: all at once with help, which
+  // costs little, and without it one step at a time.
+  bool is_with_help(size_t index, int64_t number) const {
+    constexpr int64_t kFirst = 6;
+    if (number < kFirst) return number % 2 == 0;
+    if (!plan_.steps[index].pace->is_faster_with_help()) return number % kSeldom == 0;
+    return number % kSeldom != 1 || number / kSeldom % executions_.size() != index;
+  }
+
+  void execute(const Step& step, const Execution& execution) const {
+    if (step.kernel) return step.kernel(execution.pointers);
+    const dnnl_status_t status = dnnl_primitive_execute(step.primitive.get(), stream_.get(),
+                                                        static_cast<int>(execution.arguments.size()),
+                                                        execution.arguments.data());
+    if (status != dnnl_success) throw dnnl::error(status, ("oneDNN could not execute " + step.label).c_str());
+  }
 
   Execution bind(const Step& step) {
     Execution execution;
@@ -129,7 +176,7 @@ class Instance {
     execution.pointers[external.argument] = data;
   }
 
-  const Plan& plan_;
+  Plan& plan_;
   Storage arena_;
   dnnl::stream stream_;
   std::vector<Execution> executions_;

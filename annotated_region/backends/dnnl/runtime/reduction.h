@@ -27,28 +27,25 @@ struct Reduction {
 
   void run(const float* from, float* to, double* partial) const {
     const int64_t columns = std::min(inner, kColumns), blocks = (inner + columns - 1) / columns;
-#pragma omp parallel
-    {
-#pragma omp for
-      for (int64_t item = 0; item < outer * blocks * parts; ++item) {
-        const int64_t part = item % parts, column = item / parts % blocks * columns, row = item / parts / blocks;
-        const int64_t first = size * part / parts, last = size * (part + 1) / parts;
-        const float* data = from + (row * size + first) * inner + column;
-        double* result = partial + part * results() + row * inner + column;
-        if (inner == 1) {
-          *result = merged_run(data, last - first, merge);
-        } else {
-          merge_rows(data, last - first, inner, std::min(columns, inner - column), result, merge);
-        }
+#pragma omp parallel for
+    for (int64_t item = 0; item < outer * blocks * parts; ++item) {
+      const int64_t part = item % parts, column = item / parts % blocks * columns, row = item / parts / blocks;
+      const int64_t first = size * part / parts, last = size * (part + 1) / parts;
+      const float* data = from + (row * size + first) * inner + column;
+      double* result = partial + part * results() + row * inner + column;
+      if (inner == 1) {
+        *result = merged_run(data, last - first, merge);
+      } else {
+        merge_rows(data, last - first, inner, std::min(columns, inner - column), result, merge);
       }
-#pragma omp for
-      for (int64_t item = 0; item < results(); ++item) {
-        double result = partial[item];
-        for (int64_t part = 1; part < parts; ++part) {
-          result = merged(result, partial[part * results() + item], merge);
-        }
-        to[item] = static_cast<float>(result * factor);
+    }
+#pragma omp parallel for
+    for (int64_t item = 0; item < results(); ++item) {
+      double result = partial[item];
+      for (int64_t part = 1; part < parts; ++part) {
+        result = merged(result, partial[part * results() + item], merge);
       }
+      to[item] = static_cast<float>(result * factor);
     }
   }
 };

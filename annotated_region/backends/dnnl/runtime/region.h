@@ -1,5 +1,4 @@
 // What a generated function does when it is called: check the tensors, find or build the plan, run it.
-#include <cstdlib>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -8,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <omp.h>
 #include <oneapi/dnnl/dnnl_debug.h>
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/shape.h>
@@ -20,25 +18,6 @@ namespace annotated_region_dnnl {
 
 constexpr size_t kPlansKept = 16;     // input shapes whose primitives are kept
 constexpr size_t kInstancesKept = 4;  // arenas kept for concurrent calls of one shape
-
-// Runs oneDNN with as many threads as TVM was told to use, for as long as the object lives.
-class ThreadScope {
- public:
-  ThreadScope() : before_(omp_get_max_threads()) {
-    static const char* const setting = std::getenv("TVM_NUM_THREADS");
-    static const int wanted = setting == nullptr ? 0 : std::atoi(setting);
-    count_ = wanted > 0 ? wanted : before_;
-    if (count_ != before_) omp_set_num_threads(count_);
-  }
-  ~ThreadScope() {
-    if (count_ != before_) omp_set_num_threads(before_);
-  }
-  int count() const { return count_; }
-
- private:
-  int before_;
-  int count_;
-};
 
 inline std::string text_of(const int64_t* extents, int rank) {
   std::ostringstream text;
@@ -76,6 +55,7 @@ inline const GraphTable& suited(const GraphTable& graph) {
 class Region {
  public:
   explicit Region(const GraphTable& whole) : graph_(suited(whole)) {
+    bind_onednn();
     ForkGate::watch();
     const GraphTable& graph = graph_;
     if (graph.embedded.data == nullptr) return;
@@ -131,7 +111,7 @@ class Region {
   }
 
  private:
-  using Key = std::vector<int64_t>;  // the symbolic extents, and the number of threads
+  using Key = std::vector<int64_t>;  // the symbolic extents, and the number of shares
 
   void run(const TVMFFIAny* arguments, int count) {
     const int given = graph_.inputs.size + graph_.shapes;  // the first output
@@ -144,11 +124,11 @@ class Region {
       const bool is_shape = position >= graph_.inputs.size && position < given;
       if (!is_shape) tensors.push_back(tensor_at(arguments, position));
     }
-    const ThreadScope threads;
+    const Call in_progress;
     Key key = bind_variables(tensors, arguments);
     std::vector<int64_t> expressions(graph_.expressions + 1);
     graph_.evaluate(key.data(), expressions.data());
-    key.push_back(threads.count());
+    key.push_back(shares());
     const std::vector<char*> inputs = pointers(tensors, 0, graph_.inputs, "input", expressions);
     const std::vector<char*> outputs = pointers(tensors, graph_.inputs.size, graph_.outputs, "output", expressions);
     if (is_void(tensors)) return;

@@ -1,0 +1,269 @@
+// Threads that help with parallel sections: each takes shares of a section if it comes in time, and is not waited for.
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <cstdint>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace annotated_region_dnnl {
+
+// Modules of one process share what is in here; the number changes with its layout.
+inline namespace threads_1 {
+
+// A thread that waits spins for a while, because waking one that sleeps takes some microseconds. Where other
+// threads want the processors, spinning takes them from those that work, so then it sleeps at once.
+constexpr int64_t kSpin = 1'000'000;     // nanoseconds for which a worker looks for the next section
+constexpr int64_t kShortSpin = 3'000;    // the same while processors are contended for
+constexpr int64_t kShortHold = 10'000'000, kLongHold = 160'000'000;  // for how long they are taken to be
+constexpr int64_t kMissed = 50'000;  // a thread that spins and misses so much time had lost its processor
+constexpr int64_t kWorthWaking = 20'000;  // a section that takes less is done before a worker is awake
+constexpr int64_t kPatience = 5'000;  // how long a caller waits before it asks whether the worker runs at all
+constexpr int64_t kStandstill = 500;  // a thread that used less in that time does not run
+
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Sleeps while `word` is 1, until woken.
+inline void sleep_on(std::atomic<uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0); }
+// Wakes whoever sleeps on `word`, if somebody may.
+inline void wake(std::atomic<uint32_t>& word) {
+  if (word.load() != 0 && word.exchange(0) != 0) syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// Whether threads of this process have lost processors to others of late. That is taken to last for a while: twice
+// as long where it is met again soon after.
+class Contention {
+ public:
+  static bool is_on(int64_t now) { return now < only().until.load(kRelaxed); }
+
+  static void note(int64_t now) {
+    const int64_t since = now - only().until.load(kRelaxed), held = only().held.load(kRelaxed);
+    if (since < 0) return;
+    const int64_t hold = since < held ? std::min(2 * held, kLongHold) : kShortHold;
+    only().held.store(hold, kRelaxed);
+    only().until.store(now + hold, kRelaxed);
+  }
+
+ private:
+  static constexpr std::memory_order kRelaxed = std::memory_order_relaxed;
+
+  static Contention& only() {
+    static Contention contention;
+    return contention;
+  }
+
+  std::atomic<int64_t> until{0}, held{kShortHold};
+};
+
+// Work in shares that any thread may take, each once. The caller begins with the first.
+struct Section {
+  void (*body)(void*);
+  void* data;
+  int shares;
+  std::atomic<int> next{1};
+  std::atomic<int> arrived{0};  // at the barrier
+  std::atomic<int> barriers{0};
+  std::vector<class Worker*> asked{};
+  std::vector<std::thread> more{};
+
+  // Runs shares from `first` on, until none is left.
+  void run(int first);
+  // Starts a thread for each share that is left.
+  void call_more();
+};
+
+// Which share of which section the thread runs.
+struct Post {
+  Section* section = nullptr;
+  int share = 0;
+
+  static Post& mine() {
+    thread_local Post post;
+    return post;
+  }
+};
+
+inline void Section::run(int first) {
+  Post& post = Post::mine();
+  const Post before = post;
+  for (int share = first; share < shares; share = next.fetch_add(1)) {
+    post = {this, share};
+    body(data);
+  }
+  post = before;
+}
+
+inline void Section::call_more() {
+  for (int share = next.fetch_add(1); share < shares; share = next.fetch_add(1)) {
+    more.emplace_back([this, share] {
+      Post::mine() = {this, share};
+      body(data);
+    });
+  }
+}
+
+// A thread that helps. One caller at a time may ask it; the section is the caller's again once it is done.
+class Worker {
+ public:
+  Worker() {
+    std::thread thread([this] { loop(); });
+    pthread_getcpuclockid(thread.native_handle(), &clock_);
+    thread.detach();  // it lives as long as the process
+  }
+
+  // Whether the worker was idle, and will look at the section.
+  bool ask(Section& section, bool is_worth_waking) {
+    uintptr_t idle = 0;
+    if (state_.load(std::memory_order_relaxed) != 0 || (asleep_.load() != 0 && !is_worth_waking)) return false;
+    if (!state_.compare_exchange_strong(idle, address(section))) return false;
+    wake(asleep_);
+    return true;
+  }
+
+  // Has the worker look for sections, if it sleeps.
+  void rouse() { wake(asleep_); }
+
+  // Takes the section back; waits if the worker has begun.
+  void take_back(Section& section) {
+    uintptr_t state = address(section);
+    if (!state_.compare_exchange_strong(state, 0) && state == begun(section)) wait_for(section);
+  }
+
+ private:
+  static uintptr_t address(const Section& section) { return reinterpret_cast<uintptr_t>(&section); }
+  static uintptr_t begun(const Section& section) { return address(section) | 1; }
+
+  void loop() {
+    thread_.store(static_cast<pid_t>(syscall(SYS_gettid)));
+    while (true) {
+      uintptr_t state = next_section();
+      if (!state_.compare_exchange_strong(state, state | 1)) continue;  // it was taken back
+      Section& section = *reinterpret_cast<Section*>(state);
+      section.run(section.next.fetch_add(1));
+      if (is_called_.exchange(false)) sched_setaffinity(0, sizeof home_, &home_);
+      state_.store(0);
+      wake(waiting_);
+    }
+  }
+
+  // Spins, then sleeps, until somebody asks.
+  uintptr_t next_section() {
+    for (int64_t began = nanoseconds(), now = began;;) {
+      for (int spin = 0; spin < 16; ++spin, pause()) {
+        if (const uintptr_t state = state_.load()) return state;
+      }
+      const int64_t before = now;
+      now = nanoseconds();
+      if (now - before > kMissed) Contention::note(now);
+      if (now - began < (Contention::is_on(now) ? kShortSpin : kSpin)) continue;
+      asleep_.store(1);
+      if (state_.load() == 0) sleep_on(asleep_);
+      asleep_.store(0);
+      began = now = nanoseconds();
+    }
+  }
+
+  // Spins while the worker runs. Where it has lost its processor, lends it the caller's, which sleeps.
+  void wait_for(const Section& section) {
+    int64_t began = nanoseconds(), used = -1;
+    while (true) {
+      for (int spin = 0; spin < 64; ++spin, pause()) {
+        if (state_.load() != begun(section)) return;
+      }
+      const int64_t now = nanoseconds();
+      if (now - began < kPatience) continue;
+      const int64_t used_before = used;
+      began = now;
+      used = processor_time();
+      if (used_before < 0 || used - used_before > kStandstill) continue;
+      Contention::note(now);
+      call_here();
+      waiting_.store(1);
+      if (state_.load() == begun(section)) sleep_on(waiting_);
+      used = -1;
+    }
+  }
+
+  // Moves the worker to the caller's processor, until it is done.
+  void call_here() {
+    const pid_t thread = thread_.load();
+    if (is_called_.load() || sched_getaffinity(thread, sizeof home_, &home_) != 0) return;
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET(sched_getcpu(), &here);
+    is_called_.store(true);
+    sched_setaffinity(thread, sizeof here, &here);
+  }
+
+  int64_t processor_time() const {
+    timespec time{};
+    clock_gettime(clock_, &time);
+    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+  }
+
+  alignas(64) std::atomic<uintptr_t> state_{0};  // a section's address; odd once the worker has begun
+  alignas(64) std::atomic<uint32_t> asleep_{0};
+  std::atomic<uint32_t> waiting_{0};
+  std::atomic<bool> is_called_{false};
+  std::atomic<pid_t> thread_{0};
+  cpu_set_t home_{};
+  clockid_t clock_{};
+};
+
+// The workers of the process, shared by all modules and callers: one fewer than shares, however many call.
+class Workers {
+ public:
+  static Workers& all() {
+    static Workers& only = *new Workers;  // never destroyed: the threads outlive everything
+    return only;
+  }
+
+  // Asks up to some idle workers; those that sleep only if that is worth it.
+  void ask(Section& section, int most, bool is_worth_waking) {
+    const std::vector<std::unique_ptr<Worker>>& workers = started();
+    for (size_t index = 0; index < workers.size() && static_cast<int>(section.asked.size()) < most; ++index) {
+      if (workers[index]->ask(section, is_worth_waking)) section.asked.push_back(workers[index].get());
+    }
+  }
+
+  // Has sleeping workers look for sections, which are about to come; not while processors are contended for.
+  void rouse() {
+    if (Contention::is_on(nanoseconds())) return;
+    for (const std::unique_ptr<Worker>& worker : started()) worker->rouse();
+  }
+
+  // In a forked child no worker has survived; new ones start with the next section.
+  void forget() { new (this) Workers; }
+
+ private:
+  const std::vector<std::unique_ptr<Worker>>& started() {
+    std::call_once(start_, [this] {
+      try {
+        for (int index = 1; index < shares(); ++index) workers_.push_back(std::make_unique<Worker>());
+      } catch (const std::system_error&) {  // the process may start no more threads: the callers work alone
+      }
+    });
+    return workers_;
+  }
+
+  std::once_flag start_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace threads_1
+}  // namespace annotated_region_dnnl
