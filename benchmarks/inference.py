@@ -2,8 +2,8 @@
 
     python benchmarks/inference.py --models resnet50 bert --rounds 20 --tvm --bf16 --json result.json
 
-The models are the nine light ones and those of `annotated_region.testing.family_models` at their usual size;
-by name also those of `annotated_region.testing.diffusion_models` (``vae_decoder``, ``unet_block``).
+The models are the nine light ones and those of `kits.family_models` at their usual size;
+by name also those of `kits.diffusion_models` (``vae_decoder``, ``unet_block``).
 All engines get the same weights, the same inputs and the same number of threads. The rounds are interleaved,
 so a busy machine slows all of them alike; read the ratios to ONNX Runtime, and to the better of it and
 OpenVINO (``pip install annotated-region[bench]``), not the milliseconds. In each round an engine first runs

@@ -30,10 +30,12 @@ from typing import Any
 import numpy as np
 import onnx
 
+_HERE = Path(__file__).parent
 RUNS = 3
 PROCESSES = 3
 NAMES = """
-from annotated_region.testing import family_models, light_models
+from annotated_region.testing import light_models
+from kits import family_models
 print(*light_models.LIGHT_MODELS, *family_models.FAMILIES)
 """
 Inputs = Mapping[str, np.ndarray]
@@ -64,23 +66,26 @@ def main() -> int:
 
 def _all_models() -> list[str]:
     """Asked of another process: a child counts what its parent has in memory as its own peak."""
-    done = subprocess.run([sys.executable, "-c", NAMES], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", NAMES], check=True, capture_output=True, text=True, cwd=_HERE
+    )
     return done.stdout.split()
 
 
 def _write(name: str, folder: Path) -> None:
     """The model, its inputs and its library, made in a process of their own."""
     code = "import memory, pathlib, sys; memory.prepare(sys.argv[1], pathlib.Path(sys.argv[2]))"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {**os.environ, "PYTHONPATH": str(_HERE)}
     subprocess.run([sys.executable, "-c", code, name, str(folder)], check=True, env=environment)
 
 
 def prepare(name: str, folder: Path) -> None:
     """Write ``model.onnx``, ``inputs.npz`` and a library for each precision into a folder."""
+    from kits import family_models  # noqa: PLC0415
     from tvm.relax.frontend.onnx import from_onnx  # noqa: PLC0415
 
     import annotated_region as ar  # noqa: PLC0415  (TVM must not be loaded where others are measured)
-    from annotated_region.testing import family_models, light_models  # noqa: PLC0415
+    from annotated_region.testing import light_models  # noqa: PLC0415
 
     if name in light_models.LIGHT_MODELS:
         model = light_models.light_model(name)

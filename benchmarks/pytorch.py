@@ -4,7 +4,7 @@
 
 Needs the extra ``torch``. Both get the same inputs and as many threads; the rounds are interleaved,
 each begins with untimed runs, and the ratio is the median over rounds. The models are those of
-`annotated_region.testing.torch_models` at their usual size; their answers are compared.
+`kits.torch_models` at their usual size; their answers are compared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> int:
     # These are read when the libraries are loaded, so they come before anything imports them.
     for variable in ("TVM_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ[variable] = str(options.threads)
-    families = importlib.import_module("annotated_region.testing.family_sizes").FAMILIES
+    families = importlib.import_module("kits.family_sizes").FAMILIES
     print(f"{'model':<13} {'ours ms':>9} {'torch ms':>9} {'ratio':>6}  largest difference")
     agreed = [compared(name, options.rounds, options.threads) for name in options.models or families]
     return 0 if all(agreed) else 1
@@ -48,7 +48,7 @@ def compared(name: str, rounds: int, threads: int) -> bool:
     """Print the figures of one model; whether the answers agree."""
     torch = importlib.import_module("torch")
     torch.set_num_threads(threads)
-    models = importlib.import_module("annotated_region.testing.torch_models")
+    models = importlib.import_module("kits.torch_models")
     model, inputs = models.torch_model(name), models.example_inputs(name)
     run = offloaded(models.imported(model, inputs), [value.numpy() for value in inputs])
     with torch.inference_mode():

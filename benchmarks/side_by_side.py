@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import onnx
 from engines import BF16_ENGINES, FAST_ENGINES, OURS_IN_BF16, Engine, Setting, tvm_alone
+from kits.diffusion_models import DIFFUSION_MODELS, diffusion_model
+from kits.family_models import FAMILIES, family_model, inputs_of
+from kits.quantized_models import IMAGE_OPS, TEXT_OPS, quantized_model
 
-from annotated_region.testing.diffusion_models import DIFFUSION_MODELS, diffusion_model
-from annotated_region.testing.family_models import FAMILIES, family_model, inputs_of
 from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model
-from annotated_region.testing.quantized_models import IMAGE_OPS, TEXT_OPS, quantized_model
 
 __all__ = ["MODELS", "all_well", "environment", "measured", "setting_of", "table"]
 

@@ -48,9 +48,9 @@ def tally() -> Counter[str]:
 
 @pytest.fixture
 def torch_models() -> ModuleType:
-    """`annotated_region.testing.torch_models`, for the tests that need PyTorch."""
+    """`kits.torch_models`, for the tests that need PyTorch."""
     pytest.importorskip("torch", reason="PyTorch is not installed (extra `torch`)")
-    return importlib.import_module("annotated_region.testing.torch_models")
+    return importlib.import_module("kits.torch_models")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -13,9 +13,9 @@ from types import ModuleType
 import numpy as np
 import onnxruntime
 import pytest
+from kits.family_models import family_model, inputs_of
 
 from annotated_region.backends.dnnl import installation
-from annotated_region.testing.family_models import family_model, inputs_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "deploy_cpp"
 

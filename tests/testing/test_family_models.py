@@ -4,9 +4,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from kits.family_models import FAMILIES, family_model, inputs_of
 
 from annotated_region.errors import ModelError
-from annotated_region.testing.family_models import FAMILIES, family_model, inputs_of
 
 
 def answer(model: onnx.ModelProto, seed: int) -> np.ndarray:

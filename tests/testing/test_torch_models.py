@@ -3,9 +3,9 @@
 from types import ModuleType
 
 import pytest
+from kits.family_sizes import FAMILIES
 
 from annotated_region.errors import ModelError
-from annotated_region.testing.family_sizes import FAMILIES
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -6,10 +6,10 @@ import importlib
 from types import ModuleType
 
 import pytest
+from kits.zoo.registry import TORCH_NETWORKS, torch_network
 from zoo_kit import ran
 
 from annotated_region.backends.dnnl import installation
-from annotated_region.testing.zoo.registry import TORCH_NETWORKS, torch_network
 
 NAMES = [name for names in TORCH_NETWORKS.values() for name in names]
 

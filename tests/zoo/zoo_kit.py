@@ -13,12 +13,12 @@ from types import FrameType
 import numpy as np
 import onnxruntime
 import tvm
+from kits.zoo.onnx_model import OnnxModel
+from kits.zoo.signature import Form, arrays
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
-from annotated_region.testing.zoo.onnx_model import OnnxModel
-from annotated_region.testing.zoo.signature import Form, arrays
 
 __all__ = ["Case", "Ran", "ran", "onnx_case", "watched"]
 

@@ -7,10 +7,10 @@ import importlib
 import warnings
 from collections.abc import Iterator
 
+from kits.zoo.registry import ONNX_NETWORKS, TORCH_NETWORKS, onnx_network, torch_network
 from zoo_kit import Case, onnx_case, ran
 
 from annotated_region.errors import AnnotatedRegionError
-from annotated_region.testing.zoo.registry import ONNX_NETWORKS, TORCH_NETWORKS, onnx_network, torch_network
 
 
 def _onnx_cases(names: list[str]) -> Iterator[tuple[str, str, Case]]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from kits.zoo.signature import Form, arrays
+from kits.zoo.torch_model import TorchModel
 from zoo_kit import Case
-
-from annotated_region.testing.zoo.signature import Form, arrays
-from annotated_region.testing.zoo.torch_model import TorchModel
 
 __all__ = ["torch_case"]
 

@@ -7,13 +7,13 @@ import onnxruntime
 import pytest
 import tvm
 from dnnl_harness import Offloaded, external_functions, needs_onednn, offload, run, single
+from kits.diffusion_models import DIFFUSION_MODELS, diffusion_model
+from kits.family_models import inputs_of
 from tvm import relax
 from tvm.relax import op
 from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
-from annotated_region.testing.diffusion_models import DIFFUSION_MODELS, diffusion_model
-from annotated_region.testing.family_models import inputs_of
 
 
 @needs_onednn

@@ -9,12 +9,12 @@ import onnxruntime
 import pytest
 import tvm
 from dnnl_harness import external_functions, needs_onednn, ops_on_host, run
+from kits.family_models import FAMILIES, family_model, inputs_of
 from tvm import relax
 from tvm.relax.frontend import nn
 from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
-from annotated_region.testing.family_models import FAMILIES, family_model, inputs_of
 
 HOST = {"take", "less", "add", "where", "expand_dims", "astype"}
 """What prepares whole numbers: looking up words, and a mask of integers."""

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tvm
 from dnnl_harness import external_functions, needs_onednn, ops_on_host, run, tvm_alone
+from kits.family_sizes import FAMILIES
+from kits.relax_models import relax_inputs, relax_model
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region.errors import ModelError
-from annotated_region.testing.family_sizes import FAMILIES
-from annotated_region.testing.relax_models import relax_inputs, relax_model
 
 WORDS = {"reshape", "take", "equal"}
 """What prepares whole numbers: looking up words, and which of them are seen."""

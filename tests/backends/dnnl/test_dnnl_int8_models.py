@@ -15,14 +15,14 @@ import onnxruntime
 import pytest
 import tvm
 from dnnl_harness import Offloaded, needs_onednn
+from kits.family_models import family_model, inputs_of
+from kits.quantized_models import IMAGE_OPS, TEXT_OPS, quantized_model
 from onnx import numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
-from annotated_region.testing.family_models import family_model, inputs_of
 from annotated_region.testing.light_models import input_of, light_model
-from annotated_region.testing.quantized_models import IMAGE_OPS, TEXT_OPS, quantized_model
 
 QUANTA = 3
 """How far an answer may be off. Sums of integers are exact; where a scaled sum lies between two elements, it

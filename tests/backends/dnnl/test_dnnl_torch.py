@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import tvm
 from dnnl_harness import ConstantNames, external_functions, needs_onednn, ops_on_host, run, tvm_alone
+from kits.family_sizes import FAMILIES, TRANSFORMERS
 from torch_idioms import IDIOMS, Idiom
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region.backends.dnnl.codegen import region_graph
-from annotated_region.testing.family_sizes import FAMILIES, TRANSFORMERS
 
 WORDS = {"astype", "reshape", "take", "equal"}
 """What prepares whole numbers: looking up words, and which of them are seen."""

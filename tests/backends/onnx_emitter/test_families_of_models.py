@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from kits.family_models import FAMILIES, family_model
+from kits.family_models import inputs_of as family_inputs
 from onnx import numpy_helper
 from tvm.relax.frontend.onnx import from_onnx
 
@@ -16,8 +18,6 @@ import annotated_region as ar
 from annotated_region.backends.onnx_emitter import emit
 from annotated_region.backends.onnxruntime.rules import DIALECT as FOR_ONNX_RUNTIME
 from annotated_region.backends.tensorrt.rules import DIALECT as FOR_TENSORRT
-from annotated_region.testing.family_models import FAMILIES, family_model
-from annotated_region.testing.family_models import inputs_of as family_inputs
 
 DIALECTS = [FOR_ONNX_RUNTIME, FOR_TENSORRT]
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
