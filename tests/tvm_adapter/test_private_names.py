@@ -68,7 +68,7 @@ def made_by_name(tree):
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant):
             continue
-        called, name = ast.unparse(node.func), node.args[0].value
+        called, name = ast.unparse(node.func), str(node.args[0].value)
         looked_up = called.endswith("get_global_func") and not name.startswith("relax.ext.")
         if looked_up or (called.endswith("ir.make_node") and name.startswith(REFLECTION)):
             yield name
