@@ -31,12 +31,12 @@ FILES = ("model.onnx", "inputs.npz", "library.so")
 def prepare(name: str, folder: Path) -> None:
     """Write the files of a model."""
     import onnx  # noqa: PLC0415 - the engines that are timed load none of these
+    from kits.family_models import inputs_of  # noqa: PLC0415
     from side_by_side import setting_of  # noqa: PLC0415
     from small_models import SMALL_MODELS, small_model  # noqa: PLC0415
     from tvm.relax.frontend.onnx import from_onnx  # noqa: PLC0415
 
     import annotated_region as ar  # noqa: PLC0415
-    from annotated_region.testing.family_models import inputs_of  # noqa: PLC0415
 
     if name in SMALL_MODELS:
         model = small_model(name)

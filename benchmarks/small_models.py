@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
-
-from annotated_region.testing.family_models import FAMILIES, family_model
-from annotated_region.testing.onnx_network import Network
+from kits.family_models import FAMILIES, family_model
+from kits.onnx_network import Network
 
 __all__ = ["SMALL_MODELS", "small_model"]
 
