@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 from engines import Build, Engine, LeftOutError
-
-from annotated_region.testing.dense_graphs.comparison import Expectation, expectations
-from annotated_region.testing.dense_graphs.recipe import Recipe
-from annotated_region.testing.dense_graphs.reference import UnknownOpError
-from annotated_region.testing.dense_graphs.relax_graph import InvalidRecipeError, module_of
-from annotated_region.testing.dense_graphs.values import UnfitValuesError
+from kits.dense_graphs.comparison import Expectation, expectations
+from kits.dense_graphs.recipe import Recipe
+from kits.dense_graphs.reference import UnknownOpError
+from kits.dense_graphs.relax_graph import InvalidRecipeError, module_of
+from kits.dense_graphs.values import UnfitValuesError
 
 __all__ = ["BUILD_SECONDS", "Kind", "Outcome", "checked", "reseeded"]
 

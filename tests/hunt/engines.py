@@ -8,9 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 import tvm
-
-from annotated_region.testing.dense_graphs.generation import generated
-from annotated_region.testing.dense_graphs.recipe import Recipe
+from kits.dense_graphs.generation import generated
+from kits.dense_graphs.recipe import Recipe
 
 __all__ = ["TARGETS", "Build", "Engine", "LeftOutError", "build_of", "recipe_of"]
 

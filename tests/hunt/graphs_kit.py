@@ -10,8 +10,7 @@ from pathlib import Path
 
 from checking import Kind, reseeded
 from engines import Build, build_of, recipe_of
-
-from annotated_region.testing.dense_graphs.recipe import Recipe
+from kits.dense_graphs.recipe import Recipe
 
 __all__ = ["PINNED", "failures", "ready"]
 

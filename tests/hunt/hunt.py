@@ -26,8 +26,7 @@ from typing import Any, BinaryIO
 
 from checking import Kind
 from engines import TARGETS
-
-from annotated_region.testing.dense_graphs.recipe import Recipe
+from kits.dense_graphs.recipe import Recipe
 
 CHUNK = 2000
 SILENCE = 180

@@ -14,9 +14,8 @@ from collections.abc import Callable
 
 from checking import Kind, checked, reseeded
 from engines import Build, build_of, recipe_of
-
-from annotated_region.testing.dense_graphs.recipe import Recipe
-from annotated_region.testing.dense_graphs.shrinking import shrunk
+from kits.dense_graphs.recipe import Recipe
+from kits.dense_graphs.shrinking import shrunk
 
 __all__ = ["smallest"]
 

@@ -20,9 +20,8 @@ from pathlib import Path
 
 from checking import Kind, checked
 from engines import Build, build_of
+from kits.dense_graphs.recipe import Recipe
 from table_interpreter import runtime_folder
-
-from annotated_region.testing.dense_graphs.recipe import Recipe
 
 __all__ = ["MUTATIONS", "Mutation", "broken_runtime"]
 

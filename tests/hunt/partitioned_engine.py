@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import tvm
+from kits.dense_graphs.reference import Evaluation, bind_extents, extent_value
+from kits.dense_graphs.values import Noise, Value, source
 from tvm import relax
 
 from annotated_region.compilation.code_generation import _named_constants, external_functions
-from annotated_region.testing.dense_graphs.reference import Evaluation, bind_extents, extent_value
-from annotated_region.testing.dense_graphs.values import Noise, Value, source
 
 __all__ = ["MakeRegion", "PartitionedEngine", "Region", "Result", "rounded"]
 

@@ -7,8 +7,7 @@ import sys
 from checking import checked, reseeded
 from engines import build_of, recipe_of
 from hunting_worker import smallest
-
-from annotated_region.testing.dense_graphs.relax_graph import module_of
+from kits.dense_graphs.relax_graph import module_of
 
 
 def main(target: str, seeds: list[int]) -> None:

@@ -20,19 +20,19 @@ from checking import Kind, checked, reseeded
 from engines import TARGETS, recipe_of
 from graphs_kit import PINNED, failures, ready
 from hunting_worker import smallest
+from kits.dense_graphs.comparison import expectations
+from kits.dense_graphs.generation import generated
+from kits.dense_graphs.recipe import Node, Recipe
+from kits.dense_graphs.reference import OPS
+from kits.dense_graphs.relax_graph import InvalidRecipeError, module_of
+from kits.dense_graphs.shrinking import shrunk
+from kits.dense_graphs.values import UnfitValuesError
 from mutations import MUTATIONS, broken_runtime
 from passes_engine import compiled
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region.targets.rules import rules_of
-from annotated_region.testing.dense_graphs.comparison import expectations
-from annotated_region.testing.dense_graphs.generation import generated
-from annotated_region.testing.dense_graphs.recipe import Node, Recipe
-from annotated_region.testing.dense_graphs.reference import OPS
-from annotated_region.testing.dense_graphs.relax_graph import InvalidRecipeError, module_of
-from annotated_region.testing.dense_graphs.shrinking import shrunk
-from annotated_region.testing.dense_graphs.values import UnfitValuesError
 
 GRAPHS = {"dnnl": 200, "onnxruntime": 120, "tensorrt": 80, "passes": 120}
 SUM = Recipe(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import permutations
 
-from annotated_region.testing.dense_graphs.bench import HIGHEST_RANK, LARGEST, Bench, times, volume
-from annotated_region.testing.dense_graphs.recipe import Dim
+from kits.dense_graphs.bench import HIGHEST_RANK, LARGEST, Bench, times, volume
+from kits.dense_graphs.recipe import Dim
 
 __all__ = ["VIEWS", "permuted", "reshaped", "viewed"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from annotated_region.testing.dense_graphs.bench import Bench
-from annotated_region.testing.dense_graphs.idioms import Idiom, narrowed
-from annotated_region.testing.dense_graphs.views import viewed
+from kits.dense_graphs.bench import Bench
+from kits.dense_graphs.idioms import Idiom, narrowed
+from kits.dense_graphs.views import viewed
 
 __all__ = ["EXTRAS"]
 

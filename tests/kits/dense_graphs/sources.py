@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from annotated_region.testing.dense_graphs.recipe import Recipe, extent_of
+from kits.dense_graphs.recipe import Recipe, extent_of
 
 __all__ = ["KINDS", "constant_value", "input_values"]
 

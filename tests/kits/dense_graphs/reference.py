@@ -10,12 +10,12 @@ import tvm
 from tvm import relax, tirx
 
 from annotated_region.targets.attributes import attributes_of
-from annotated_region.testing.dense_graphs.elementwise import ELEMENTWISE
-from annotated_region.testing.dense_graphs.movement import MOVEMENT
-from annotated_region.testing.dense_graphs.products import PRODUCTS
-from annotated_region.testing.dense_graphs.reductions import REDUCTIONS
-from annotated_region.testing.dense_graphs.values import Noise, Value, source
 from annotated_region.tvm_adapter.nodes import Constant
+from kits.dense_graphs.elementwise import ELEMENTWISE
+from kits.dense_graphs.movement import MOVEMENT
+from kits.dense_graphs.products import PRODUCTS
+from kits.dense_graphs.reductions import REDUCTIONS
+from kits.dense_graphs.values import Noise, Value, source
 
 __all__ = ["OPS", "Evaluation", "UnknownOpError", "bind_extents", "evaluate", "extent_value"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from annotated_region.testing.dense_graphs.bench import LARGEST, Bench, volume
-from annotated_region.testing.dense_graphs.idioms import Idiom, positive
-from annotated_region.testing.dense_graphs.recipe import Dim
-from annotated_region.testing.dense_graphs.views import reshaped, viewed
+from kits.dense_graphs.bench import LARGEST, Bench, volume
+from kits.dense_graphs.idioms import Idiom, positive
+from kits.dense_graphs.recipe import Dim
+from kits.dense_graphs.views import reshaped, viewed
 
 __all__ = ["COMPOSITIONS"]
 

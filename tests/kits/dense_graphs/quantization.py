@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from annotated_region.testing.dense_graphs.bench import Bench
-from annotated_region.testing.dense_graphs.idioms import Idiom
-from annotated_region.testing.dense_graphs.recipe import Dim
-from annotated_region.testing.dense_graphs.views import viewed
+from kits.dense_graphs.bench import Bench
+from kits.dense_graphs.idioms import Idiom
+from kits.dense_graphs.recipe import Dim
+from kits.dense_graphs.views import viewed
 
 __all__ = ["QUANTIZATION", "dequantized", "round_trip"]
 

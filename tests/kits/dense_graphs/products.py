@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from annotated_region.testing.dense_graphs.reductions import softmax
-from annotated_region.testing.dense_graphs.values import UNIT, Noise, Value, disturbed, moved, planes_of
+from kits.dense_graphs.reductions import softmax
+from kits.dense_graphs.values import UNIT, Noise, Value, disturbed, moved, planes_of
 
 __all__ = ["PRODUCTS"]
 

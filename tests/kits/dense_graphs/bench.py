@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from annotated_region.testing.dense_graphs.recipe import TUPLES, Dim, Node, Recipe
+from kits.dense_graphs.recipe import TUPLES, Dim, Node, Recipe
 
 __all__ = ["Bench", "added", "times", "volume"]
 

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from annotated_region.testing.dense_graphs.bench import Bench, added, times
-from annotated_region.testing.dense_graphs.idioms import Idiom
-from annotated_region.testing.dense_graphs.recipe import Dim
-from annotated_region.testing.dense_graphs.views import permuted, reshaped, viewed
+from kits.dense_graphs.bench import Bench, added, times
+from kits.dense_graphs.idioms import Idiom
+from kits.dense_graphs.recipe import Dim
+from kits.dense_graphs.views import permuted, reshaped, viewed
 
 __all__ = ["ATTENTIONS"]
 

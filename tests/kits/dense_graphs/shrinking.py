@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from annotated_region.testing.dense_graphs.recipe import TUPLES, Dim, Node, Recipe, extent_of
+from kits.dense_graphs.recipe import TUPLES, Dim, Node, Recipe, extent_of
 
 __all__ = ["shrunk"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from annotated_region.testing.dense_graphs.attentions import ATTENTIONS
-from annotated_region.testing.dense_graphs.bench import Bench
-from annotated_region.testing.dense_graphs.compositions import COMPOSITIONS
-from annotated_region.testing.dense_graphs.extras import EXTRAS
-from annotated_region.testing.dense_graphs.idioms import IDIOMS, Idiom
-from annotated_region.testing.dense_graphs.quantization import QUANTIZATION
-from annotated_region.testing.dense_graphs.recipe import TUPLES, Recipe
-from annotated_region.testing.dense_graphs.windows import WINDOWS
+from kits.dense_graphs.attentions import ATTENTIONS
+from kits.dense_graphs.bench import Bench
+from kits.dense_graphs.compositions import COMPOSITIONS
+from kits.dense_graphs.extras import EXTRAS
+from kits.dense_graphs.idioms import IDIOMS, Idiom
+from kits.dense_graphs.quantization import QUANTIZATION
+from kits.dense_graphs.recipe import TUPLES, Recipe
+from kits.dense_graphs.windows import WINDOWS
 
 __all__ = ["generated"]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import tvm
 
-from annotated_region.testing.dense_graphs.recipe import Recipe
-from annotated_region.testing.dense_graphs.reference import evaluate
-from annotated_region.testing.dense_graphs.sources import input_values
-from annotated_region.testing.dense_graphs.values import Value
+from kits.dense_graphs.recipe import Recipe
+from kits.dense_graphs.reference import evaluate
+from kits.dense_graphs.sources import input_values
+from kits.dense_graphs.values import Value
 
 __all__ = ["Difference", "Expectation", "expectations"]
 

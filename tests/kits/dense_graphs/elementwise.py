@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from annotated_region.testing.dense_graphs.values import (
+from kits.dense_graphs.values import (
     UNIT,
     Noise,
     Value,

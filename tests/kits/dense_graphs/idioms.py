@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from annotated_region.testing.dense_graphs.bench import HIGHEST_RANK, LARGEST, Bench, added, volume
-from annotated_region.testing.dense_graphs.recipe import Dim
-from annotated_region.testing.dense_graphs.views import fitting, permuted, viewed
+from kits.dense_graphs.bench import HIGHEST_RANK, LARGEST, Bench, added, volume
+from kits.dense_graphs.recipe import Dim
+from kits.dense_graphs.views import fitting, permuted, viewed
 
 __all__ = ["IDIOMS", "Idiom", "other_operand", "positive"]
 

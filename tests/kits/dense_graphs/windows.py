@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from annotated_region.testing.dense_graphs.bench import LARGEST, Bench, volume
-from annotated_region.testing.dense_graphs.idioms import Idiom, narrowed, other_operand
-from annotated_region.testing.dense_graphs.quantization import dequantized, round_trip
-from annotated_region.testing.dense_graphs.recipe import Dim
-from annotated_region.testing.dense_graphs.views import viewed
+from kits.dense_graphs.bench import LARGEST, Bench, volume
+from kits.dense_graphs.idioms import Idiom, narrowed, other_operand
+from kits.dense_graphs.quantization import dequantized, round_trip
+from kits.dense_graphs.recipe import Dim
+from kits.dense_graphs.views import viewed
 
 __all__ = ["WINDOWS", "behind"]
 

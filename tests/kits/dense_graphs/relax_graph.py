@@ -9,8 +9,8 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
-from annotated_region.testing.dense_graphs.recipe import Dim, Node, Recipe, resolved
-from annotated_region.testing.dense_graphs.sources import constant_value
+from kits.dense_graphs.recipe import Dim, Node, Recipe, resolved
+from kits.dense_graphs.sources import constant_value
 
 __all__ = ["InvalidRecipeError", "module_of"]
 
