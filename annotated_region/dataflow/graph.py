@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from tvm import relax
 
 from annotated_region.collector import paused_collector
+from annotated_region.expr_map import ExprMap
 from annotated_region.graphs import Dag
 from annotated_region.regions.annotations import Annotation, Key
 
@@ -148,7 +149,7 @@ class DataflowGraph:
     unused_begins
         The edges that end in a ``compiler_begin`` that nobody uses; their consumer is `DEAD`.
     annotation_values
-        For each annotation variable (by hash), the expression that it annotates: another annotation
+        For each annotation variable, the expression that it annotates: another annotation
         variable, where annotations stand one behind the other.
     """
 
@@ -168,8 +169,8 @@ class DataflowGraph:
         self.order_edges: list[tuple[int, int]] = []
         self.unused_begins: list[Edge] = []
         self.has_shape_vars = False
-        self.annotation_values: dict[int, relax.Expr] = {}
-        self._number: dict[int, int] = {}
+        self.annotation_values: ExprMap[relax.Expr] = ExprMap()
+        self._number: ExprMap[int] = ExprMap()
 
     @property
     def is_annotated(self) -> bool:
@@ -194,11 +195,11 @@ class DataflowGraph:
 
     def number_of(self, var: relax.Expr) -> int | None:
         """The number of the node that binds `var`; None if no node does. O(1)."""
-        return self._number.get(hash(var))
+        return self._number.get(var)
 
     def bind_number(self, var: relax.Var, number: int) -> None:
         """Note that the node `number` binds `var`."""
-        self._number[hash(var)] = number
+        self._number[var] = number
 
     def producer_var(self, producer: int) -> relax.Var:
         """The variable of a producer: a node's, or an external one."""

@@ -27,6 +27,7 @@ from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import DEAD, RESULT, DataflowGraph, DataflowNode, Edge, NodeKind, Scope
 from annotated_region.dataflow.memory_order import order_around_overwriting
 from annotated_region.errors import InvalidModuleError, MalformedAnnotationError
+from annotated_region.expr_map import ExprMap, ExprSet
 from annotated_region.regions.annotations import BEGIN, END, Annotation, annotation_of
 from annotated_region.tvm_adapter.types import shape_vars_of
 
@@ -149,20 +150,18 @@ def read_dataflow(
 
 
 class _Walker:
-    # Variables are looked up by hash, which is their address: equality of TVM variables is identity,
-    # and a dict keyed by the variables themselves would call back into Python for each look-up.
     # Arrays of TVM's are copied by slicing, which asks for their size once and not for each element.
 
     def __init__(self, graph: DataflowGraph) -> None:
         self.graph = graph
-        self.origin: dict[int, Origin] = {}
-        self.annotation_ops = {hash(tvm.ir.Op.get(name)) for name in (graph.begin, graph.end)}
-        self.natures: dict[int, _Nature] = {}
-        self.unused: dict[int, Origin] = {}
-        self.tokens: dict[tuple[int, int, int], Annotation] = {}
+        self.origin: ExprMap[Origin] = ExprMap()
+        self.annotation_ops = ExprSet(tvm.ir.Op.get(name) for name in (graph.begin, graph.end))
+        self.natures: ExprMap[_Nature] = ExprMap()
+        self.unused: ExprMap[Origin] = ExprMap()
+        self.tokens: ExprMap[ExprMap[Annotation]] = ExprMap()
         self.frames: list[_Frame] = []
-        self.shape_vars = {hash(var) for param in graph.func.params for var in _shape_vars(param.ty)}
-        self.shape_makers: dict[int, int] = {}
+        self.shape_vars = ExprSet(var for param in graph.func.params for var in _shape_vars(param.ty))
+        self.shape_makers: ExprMap[int] = ExprMap()
         self.last_effect: dict[int, int] = {}
         self.overwriting: list[int] = []
 
@@ -171,7 +170,7 @@ class _Walker:
         self.graph.externals.append(var)
         self.graph.external_out.append([])
         origin = (-len(self.graph.externals), 0)
-        self.origin[hash(var)] = origin
+        self.origin[var] = origin
         return origin
 
     def body(self, body: relax.Expr, path: str) -> list[Origin]:
@@ -192,7 +191,7 @@ class _Walker:
             self.match_cast(binding, value, scope)
         elif form is _Form.CALL:
             op = value.op
-            if hash(op) in self.annotation_ops:
+            if op in self.annotation_ops:
                 self.annotation(binding.var, value, scope)
             else:
                 self.call(binding, value, op, scope)
@@ -219,9 +218,8 @@ class _Walker:
         if scope.is_dataflow and self.carries_out(var, producer):
             name = relax.VarBinding(var, self.graph.nodes[producer].var)
             producer = self.node(name, name.value, NodeKind.STRUCTURE, scope, [(producer, 0)])
-        number = hash(var)
-        self.origin[number] = self.unused[number] = (producer, self.graph.chains.extend(chain, token))
-        self.graph.annotation_values[number] = argument
+        self.origin[var] = self.unused[var] = (producer, self.graph.chains.extend(chain, token))
+        self.graph.annotation_values[var] = argument
 
     def carries_out(self, var: relax.Var, producer: int) -> bool:
         """Whether the annotation `var` of the value of `producer` is seen where that value is not."""
@@ -234,16 +232,16 @@ class _Walker:
     def token_of(self, var: relax.Var, call: relax.Call, values: int) -> Annotation:
         # Annotations written by this package share one attribute object a key, so that reading
         # them costs one look-up instead of one conversion each. Begin and end differ by the op.
-        identity = (hash(call.op), hash(call.attrs), values)
-        token = self.tokens.get(identity)
-        if token is not None:
+        tokens = self.tokens.setdefault(call.op, ExprMap())
+        token = tokens.get(call.attrs)
+        if token is not None and values == 1:
             return token
         try:
             token = annotation_of(call, self.graph.begin, self.graph.end)
         except MalformedAnnotationError as error:
             raise MalformedAnnotationError(f"{self.graph.name}: binding {var.name!r}: {error}") from error
         assert token is not None, "only annotation calls come here"
-        self.tokens[identity] = token
+        tokens[call.attrs] = token
         return token
 
     def refuse_tuple(self, var: relax.Var, argument: relax.Expr) -> None:
@@ -273,7 +271,7 @@ class _Walker:
         graph.into[number] = self.edges_to(number, operands)
         if self.shape_makers:
             self.order_behind_shape_makers(number, value, var.ty)
-        self.origin[hash(var)] = (number, 0)
+        self.origin[var] = (number, 0)
         return number
 
     def call(self, binding: relax.Binding, value: relax.Call, op: relax.Expr, scope: Scope) -> None:
@@ -314,7 +312,7 @@ class _Walker:
     def match_cast(self, binding: relax.MatchCast, value: relax.Expr, scope: Scope) -> None:
         """Case 5."""
         if isinstance(value, relax.Call):
-            if hash(value.op) in self.annotation_ops:
+            if value.op in self.annotation_ops:
                 raise MalformedAnnotationError(
                     f"{self.graph.name}: binding {binding.var.name!r}: an annotation stands inside a "
                     "MatchCast; bind it to a variable of its own first"
@@ -324,13 +322,13 @@ class _Walker:
             operands = self.leaves([value])
         number = self.node(binding, value, NodeKind.BOUNDARY, scope, operands)
         for var in _shape_vars(binding.ty):
-            if hash(var) not in self.shape_vars:
-                self.shape_vars.add(hash(var))
-                self.shape_makers[hash(var)] = number
+            if var not in self.shape_vars:
+                self.shape_vars.add(var)
+                self.shape_makers[var] = number
 
     def order_behind_shape_makers(self, number: int, value: relax.Expr, ty: tvm.ir.Type) -> None:
         used = [*_shape_vars(ty), *_shape_vars_of_operands(value)]
-        makers = dict.fromkeys(self.shape_makers.get(hash(var), number) for var in used)
+        makers = dict.fromkeys(self.shape_makers.get(var, number) for var in used)
         self.graph.order_edges += [(maker, number) for maker in makers if maker != number]
 
     def open_frame(self) -> _Frame:
@@ -345,9 +343,9 @@ class _Walker:
         self.graph.order_edges += [(effect, number) for effect in effects]
 
     def nature_of_call(self, op: relax.Expr) -> _Nature:
-        nature = self.natures.get(hash(op))
+        nature = self.natures.get(op)
         if nature is None:
-            nature = self.natures[hash(op)] = _nature_of(op)
+            nature = self.natures[op] = _nature_of(op)
         return nature
 
     def call_leaves(self, call: relax.Call, op: relax.Expr) -> list[Origin]:
@@ -369,13 +367,12 @@ class _Walker:
 
     def origins_of(self, var: relax.Var) -> tuple[Origin, ...]:
         """The origin of a variable; none for a shape variable."""
-        number = hash(var)
-        origin = self.origin.get(number)
+        origin = self.origin.get(var)
         if origin is None:
             # A shape variable stands for a number that parameters and casts define; it is no value.
             return () if isinstance(var.ty, tvm.ir.PrimType) else (self.external(var),)
         if origin[1]:
-            self.unused.pop(number, None)
+            self.unused.discard(var)
         return (origin,)
 
     def inner_leaves(self, expr: relax.Expr, form: _Form) -> list[Origin]:

@@ -18,6 +18,7 @@ from tvm.relax.utils import copy_with_new_vars
 
 from annotated_region.dataflow.graph import DEAD, DataflowGraph, NodeKind
 from annotated_region.dataflow.leaves import LeafTable
+from annotated_region.expr_map import ExprMap
 from annotated_region.functions.rewriting import replace_operands, typed
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import shape_vars_of
@@ -71,7 +72,7 @@ class FunctionBody(ABC):
         self.nodes = nodes
         self.inside = frozenset(nodes)
         self.bind_constants = bind_constants
-        self.renamed: dict[int, relax.Var] = {}
+        self.renamed: ExprMap[relax.Var] = ExprMap()
         self.entering: list[relax.Binding] = []
         self.bindings: list[relax.Binding] = []
         self.params: list[relax.Var] = []
@@ -89,7 +90,7 @@ class FunctionBody(ABC):
 
     def here(self, node: int) -> relax.Var:
         """The variable of this function that stands for a node."""
-        return self.renamed[hash(self.var_of(node))]
+        return self.renamed[self.var_of(node)]
 
     def used_outside(self) -> list[int]:
         """The nodes that something outside uses, in program order."""
@@ -106,7 +107,7 @@ class FunctionBody(ABC):
         for node in self.nodes:
             var = self.var_of(node)
             kind = relax.Var if node in leaving else relax.DataflowVar
-            self.renamed[hash(var)] = kind(var.name, var.ty)
+            self.renamed[var] = kind(var.name, var.ty)
 
     def bind_node(self, node: int) -> None:
         """Bind one node as it was bound in the other function."""
@@ -115,7 +116,7 @@ class FunctionBody(ABC):
 
     def operand(self, expr: relax.Expr) -> relax.Expr:
         """What stands here for a variable or a constant of the other function."""
-        here = self.renamed.get(hash(expr))
+        here = self.renamed.get(expr)
         if here is not None:
             return here
         if isinstance(expr, Constant):
@@ -182,11 +183,11 @@ def _in_order_of_appearance(found: Sequence[relax.Var], bindings: Sequence[relax
     """The variables that TVM found, which come in the order of their addresses, in a stable order."""
     if len(found) < 2:
         return list(found)
-    rank: dict[int, int] = {}
+    rank: ExprMap[int] = ExprMap()
     for binding in bindings:
         for var in shape_vars_of(binding.var.ty):
-            rank.setdefault(hash(var), len(rank))
-    return sorted(found, key=lambda var: (rank.get(hash(var), len(rank)), var.name))
+            rank.setdefault(var, len(rank))
+    return sorted(found, key=lambda var: (rank.get(var, len(rank)), var.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,5 +235,5 @@ class _CompositeBody(FunctionBody):
 
     def imported(self, expr: relax.Expr) -> relax.Expr:
         self.taken.append(expr)
-        self.renamed[hash(expr)] = self.new_param(getattr(expr, "name", "constant"), expr.ty)
-        return self.renamed[hash(expr)]
+        self.renamed[expr] = self.new_param(getattr(expr, "name", "constant"), expr.ty)
+        return self.renamed[expr]

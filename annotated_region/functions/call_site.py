@@ -8,6 +8,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.dataflow.leaves import Leaf, Leaves
+from annotated_region.expr_map import ExprSet
 from annotated_region.functions.external import External
 
 __all__ = ["CallSites"]
@@ -31,11 +32,11 @@ class CallSites:
         self.owners: dict[Leaf, relax.Var] = {}
         self.made: list[relax.Binding] = []
         self.value_of: dict[Leaf, relax.Expr] = {}
-        self.bound: set[int] = set()
+        self.bound = ExprSet()
 
     def bind_host(self, var: relax.Var, leaves: Leaves) -> bool:
         """Whether a name or tuple of the program is still to be bound; if so it can be read from now on."""
-        if hash(var) in self.bound:
+        if var in self.bound:
             return False
         if isinstance(leaves, Leaf) and leaves.path:
             self.value_of.setdefault(leaves, var)
@@ -71,7 +72,7 @@ class CallSites:
             owner = self.bind(name, value)
         else:
             self.made.append(relax.VarBinding(owner, value))
-            self.bound.add(hash(owner))
+            self.bound.add(owner)
         return self.value_of.setdefault(leaf, owner)
 
     def value(self, leaves: Leaves) -> relax.Expr:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from tvm import relax
 
+from annotated_region.expr_map import ExprMap, ExprSet
 from annotated_region.functions.rewriting import FunctionRewriter, rebind
 
 __all__ = ["without_dead"]
 
 
-def without_dead(func: relax.Function, candidates: Mapping[int, relax.Var]) -> relax.Function:
+def without_dead(func: relax.Function, candidates: ExprSet) -> relax.Function:
     """The function without the bindings of candidates that are tuples or fields and are never used.
 
     Parameters
@@ -20,7 +20,7 @@ def without_dead(func: relax.Function, candidates: Mapping[int, relax.Var]) -> r
     func
         The function.
     candidates
-        Variables, by hash; no others are dropped.
+        Variables; no others are dropped.
 
     Notes
     -----
@@ -28,40 +28,42 @@ def without_dead(func: relax.Function, candidates: Mapping[int, relax.Var]) -> r
     """
     if not candidates:
         return func
-    values: dict[int, relax.Expr] = {}
-    uses = Counter(_uses(func.body, values))
-    dead: set[int] = set()
-    waiting = [key for key in candidates if not uses[key]]
+    values: ExprMap[relax.Expr] = ExprMap()
+    uses: ExprMap[int] = ExprMap()
+    for used in _uses(func.body, values):
+        uses[used] = uses.get(used, 0) + 1
+    dead = ExprSet()
+    waiting = [var for var in candidates if var not in uses]
     while waiting:
-        key = waiting.pop()
-        value = values.get(key)
+        var = waiting.pop()
+        value = values.get(var)
         if not isinstance(value, relax.Tuple | relax.TupleGetItem):
             continue
-        dead.add(key)
-        for used in _uses(value, {}):
+        dead.add(var)
+        for used in _uses(value, ExprMap()):
             uses[used] -= 1
             if not uses[used] and used in candidates:
                 waiting.append(used)
     return _without(func, dead) if dead else func
 
 
-def _without(func: relax.Function, dead: set[int]) -> relax.Function:
+def _without(func: relax.Function, dead: ExprSet) -> relax.Function:
     def bindings(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
         for binding in block.bindings:
-            if hash(binding.var) not in dead:
+            if binding.var not in dead:
                 yield rebind(binding, rewriter.nested(binding.value))
 
     return FunctionRewriter(bindings, lambda var: var).function(func)
 
 
-def _uses(expr: relax.Expr, values: dict[int, relax.Expr]) -> Iterator[int]:
-    """The hash of each variable in leaf position, once a use; notes what bound variables are bound to."""
+def _uses(expr: relax.Expr, values: ExprMap[relax.Expr]) -> Iterator[relax.Var]:
+    """Each variable in leaf position, once a use; notes what bound variables are bound to."""
     if isinstance(expr, relax.Var):
-        yield hash(expr)
+        yield expr
     elif isinstance(expr, relax.SeqExpr):
         for block in expr.blocks:
             for binding in block.bindings:
-                values[hash(binding.var)] = binding.value
+                values[binding.var] = binding.value
                 yield from _uses(binding.value, values)
         yield from _uses(expr.body, values)
     else:

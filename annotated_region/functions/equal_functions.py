@@ -16,6 +16,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from annotated_region.expr_map import ExprMap, ExprSet
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["EqualFunctions"]
@@ -45,8 +46,8 @@ class EqualFunctions:
 
     def __init__(self) -> None:
         self._structures: dict[int, _Structure] = {}
-        self._samples: dict[int, bytes] = {}
-        self._whole: set[int] = set()
+        self._samples: ExprMap[bytes] = ExprMap()
+        self._whole = ExprSet()
 
     def name_of(
         self, func: relax.Function, constants: Constants, otherwise: tvm.ir.GlobalVar
@@ -82,19 +83,19 @@ class EqualFunctions:
         return entry
 
     def _sample(self, constant: Constant) -> bytes:
-        known = self._samples.get(hash(constant))
+        known = self._samples.get(constant)
         if known is None:
             content = _bytes_of(constant)
             step = 1 + content.size // _SAMPLES
-            known = self._samples[hash(constant)] = content[::step].tobytes()
+            known = self._samples[constant] = content[::step].tobytes()
             if step == 1:
-                self._whole.add(hash(constant))
+                self._whole.add(constant)
         return known
 
     def _equal(self, left: _KnownFunction, right: _KnownFunction) -> bool:
         """Whether two functions, whose samples agree, are equal."""
         return bool(tvm_ffi.structural_equal(left.func, right.func, skip_tensor_content=True)) and all(
-            a.same_as(b) or hash(a) in self._whole or np.array_equal(_bytes_of(a), _bytes_of(b))
+            a.same_as(b) or a in self._whole or np.array_equal(_bytes_of(a), _bytes_of(b))
             for a, b in zip(left.constants, right.constants, strict=True)
         )
 

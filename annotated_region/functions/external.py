@@ -172,7 +172,7 @@ class _RegionBody(FunctionBody):
 
     def put_together(self, var: relax.Var, leaves: Leaves) -> relax.Var:
         """Bind what stands here for a tuple from outside."""
-        whole = self.renamed[hash(var)] = relax.Var(var.name, var.ty)
+        whole = self.renamed[var] = relax.Var(var.name, var.ty)
         self.entering.append(relax.VarBinding(whole, self.passed(leaves)))
         return whole
 
@@ -200,7 +200,7 @@ class _RegionBody(FunctionBody):
             self.bindings.append(relax.VarBinding(self.here(node), self.passed(leaves)))
 
     def comes_from_outside(self, expr: relax.Expr) -> bool:
-        return isinstance(expr, relax.Var) and hash(expr) not in self.renamed
+        return isinstance(expr, relax.Var) and expr not in self.renamed
 
     def without_lead(self, nodes: Nodes) -> Nodes:
         """The nodes of a composite without those that only take apart, or put together, what enters it."""

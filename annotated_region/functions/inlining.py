@@ -14,6 +14,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.dataflow.leaves import Leaves, leaves_of
+from annotated_region.expr_map import ExprMap, ExprSet
 from annotated_region.functions.dead_bindings import without_dead
 from annotated_region.functions.rewriting import FunctionRewriter, Substitute, rebind, replace_operands
 from annotated_region.tvm_adapter.nodes import Constant
@@ -86,21 +87,19 @@ class Inliner:
 
     def __init__(self, function_of: FunctionOf) -> None:
         self.function_of = function_of
-        self.leaves: dict[int, Leaves] = {}
-        self.outer_holders: dict[Leaves | int, relax.Var] = {}
-        self.fields: dict[int, relax.Var] = {}
+        self.leaves: ExprMap[Leaves] = ExprMap()
+        self.outer_holders = _Holders()
+        self.fields: ExprMap[relax.Var] = ExprMap()
         # The caller's variable for a fresh one; later blocks may have noted either.
-        self.renamed: dict[int, relax.Var] = {}
-        self.removable: dict[int, relax.Var] = {}
+        self.renamed: ExprMap[relax.Var] = ExprMap()
+        self.removable = ExprSet()
         self.depth = 0
-        # Variables are known by address here, so none may be forgotten and its address be used again.
-        self.alive: list[relax.Expr] = []
 
     def inlined(self, func: relax.Function) -> relax.Function:
         """The function with the calls in it inlined. Linear in the size of the result."""
         for param in func.params:
             if isinstance(param.ty, tvm.ir.TupleType):
-                self.outer_holders.setdefault(self.leaves_of(param), param)
+                self.outer_holders.tuples.setdefault(self.leaves_of(param), param)
         result = FunctionRewriter(self.bindings, lambda var: var).function(func)
         return without_dead(result, self.removable)
 
@@ -110,7 +109,15 @@ class Inliner:
 
     def leaves_of(self, expr: relax.Expr) -> Leaves:
         """The single values that an expression stands for."""
-        return leaves_of(expr, lambda var: self.leaves.get(hash(var)))
+        return leaves_of(expr, self.leaves.get)
+
+
+class _Holders:
+    """Which variable holds what: a tuple, known by its values; a constant or shape, known by itself."""
+
+    def __init__(self) -> None:
+        self.tuples: dict[Leaves, relax.Var] = {}
+        self.literals: ExprMap[relax.Var] = ExprMap()
 
 
 class _Block:
@@ -123,12 +130,11 @@ class _Block:
     unnamed
         For each value, the fresh variables that hold it and that the caller has no name for yet.
     holders
-        For the values in a tuple, and for a constant or shape (by hash), the variable of this block
-        that holds it.
+        The variables of this block that hold tuples, constants and shapes.
     read
         For the values of fields that were read for the call at hand, the fields.
     parts
-        For each variable (by hash) that was bound to a call with several results, these.
+        For each variable that was bound to a call with several results, these.
     """
 
     def __init__(self, inliner: Inliner, in_dataflow: bool, rewriter: FunctionRewriter) -> None:
@@ -137,9 +143,9 @@ class _Block:
         self.kind = relax.DataflowVar if in_dataflow else relax.Var
         self.made: list[relax.Binding] = []
         self.unnamed: dict[Leaves, list[relax.Var]] = {}
-        self.holders: dict[Leaves | int, relax.Var] = {}
+        self.holders = _Holders()
         self.read: dict[Leaves, relax.Expr] = {}
-        self.parts: dict[int, Sequence[relax.Expr]] = {}
+        self.parts: ExprMap[Sequence[relax.Expr]] = ExprMap()
 
     def bindings(self, block: relax.BindingBlock) -> Iterator[relax.Binding]:
         """The new bindings."""
@@ -151,7 +157,7 @@ class _Block:
         """A binding with the caller's names in it."""
 
         def name(expr: relax.Expr) -> relax.Expr:
-            return self.inliner.renamed.get(hash(expr), expr)
+            return self.inliner.renamed.get(expr, expr)
 
         var, value = name(binding.var), replace_operands(binding.value, name)
         if var.same_as(binding.var):
@@ -172,28 +178,28 @@ class _Block:
             self.inliner.depth += 1
             self.made.append(rebind(binding, self.rewriter.nested(value)))
             self.inliner.depth -= 1
-            self.note(hash(value), binding.var)
+            self.note_literal(value, binding.var)
             if isinstance(value, Constant):
-                self.inliner.leaves[hash(binding.var)] = self.inliner.leaves_of(value)
+                self.inliner.leaves[binding.var] = self.inliner.leaves_of(value)
             self.show(binding.var)
 
     def call(self, var: relax.Var, callee: relax.Function, args: Sequence[relax.Expr]) -> None:
         """A call that is inlined."""
         self.read = {}
         for arg in args:
-            if hash(arg) in self.inliner.fields:
-                self.inliner.removable[hash(arg)] = arg
+            if arg in self.inliner.fields:
+                self.inliner.removable.add(arg)
                 self.read[self.inliner.leaves_of(arg)] = arg
         result = self.expanded(callee, args)
         if isinstance(result, relax.Tuple):
-            self.parts[hash(var)] = list(result.fields)
-            self.inliner.removable[hash(var)] = var
+            self.parts[var] = list(result.fields)
+            self.inliner.removable.add(var)
         self.define(var, result)
 
     def structure(self, binding: relax.VarBinding) -> None:
         """A tuple, a field or another name: perhaps one that is there already, from a function."""
         value = binding.value
-        parts = self.parts.get(hash(value.tuple_value)) if isinstance(value, relax.TupleGetItem) else None
+        parts = self.parts.get(value.tuple_value) if isinstance(value, relax.TupleGetItem) else None
         if parts is not None:
             self.define(binding.var, parts[value.index])
             return
@@ -204,7 +210,7 @@ class _Block:
             return
         self.made.append(binding)
         if isinstance(value, relax.TupleGetItem):
-            self.inliner.fields[hash(binding.var)] = binding.var
+            self.inliner.fields[binding.var] = binding.var
         self.hold(binding.var, leaves)
 
     def define(self, var: relax.Var, value: relax.Expr) -> None:
@@ -215,52 +221,57 @@ class _Block:
         if mine is None:
             self.made.append(relax.VarBinding(var, value))
         else:
-            self.inliner.renamed[hash(mine)] = var
+            self.inliner.renamed[mine] = var
             self.unnamed[leaves] = [fresh for fresh in unnamed if not fresh.same_as(mine)]
-        if hash(value) in self.inliner.fields:
-            self.inliner.removable[hash(var)] = self.inliner.fields[hash(var)] = var
+        if value in self.inliner.fields:
+            self.inliner.removable.add(var)
+            self.inliner.fields[var] = var
         self.hold(var, leaves)
 
     def hold(self, var: relax.Var, leaves: Leaves) -> None:
         """Note which values a variable stands for."""
-        self.inliner.leaves[hash(var)] = leaves
+        self.inliner.leaves[var] = leaves
         self.show(var)
 
     def show(self, var: relax.Var) -> None:
         """Note that a variable holds a tuple."""
         if isinstance(var.ty, tvm.ir.TupleType):
-            self.note(self.inliner.leaves_of(var), var)
+            for holders in self.holders_for(var):
+                holders.tuples.setdefault(self.inliner.leaves_of(var), var)
 
-    def note(self, what: Leaves | int, var: relax.Var) -> None:
-        """Note what a variable holds: a tuple by its values, a constant by its address."""
-        self.holders.setdefault(what, var)
-        if not self.inliner.depth and not isinstance(var, relax.DataflowVar):
-            self.inliner.outer_holders.setdefault(what, var)
+    def note_literal(self, value: relax.Expr, var: relax.Var) -> None:
+        """Note that a variable holds this constant or shape."""
+        for holders in self.holders_for(var):
+            holders.literals.setdefault(value, var)
 
-    def holder(self, what: Leaves | int) -> relax.Var | None:
-        """A variable that can be seen here and holds this."""
-        return self.holders.get(what, self.inliner.outer_holders.get(what))
+    def holders_for(self, var: relax.Var) -> list[_Holders]:
+        """Where to note what a variable holds: for this block, and for later ones that can see it."""
+        outer = not self.inliner.depth and not isinstance(var, relax.DataflowVar)
+        return [self.holders, self.inliner.outer_holders] if outer else [self.holders]
+
+    def holder(self, leaves: Leaves) -> relax.Var | None:
+        """A variable that can be seen here and holds the tuple of these values."""
+        return self.holders.tuples.get(leaves, self.inliner.outer_holders.tuples.get(leaves))
 
     # -- bodies of functions -----------------------------------------------------------------------
 
     def expanded(self, func: relax.Function, args: Sequence[relax.Expr]) -> relax.Expr:
         """Copy the body of a function behind what is made; its result, in terms of the caller."""
         func = _with_shapes_of(func, args)
-        self.inliner.alive.append(func)
-        here = {hash(param): self.literal(arg) for param, arg in zip(func.params, args, strict=True)}
-        composites: dict[int, relax.Function] = {}
+        here = ExprMap(zip(func.params, map(self.literal, args), strict=True))
+        composites: ExprMap[relax.Function] = ExprMap()
 
         def operand(expr: relax.Expr) -> relax.Expr:
-            return here.get(hash(expr), self.literal(expr))
+            return here.get(expr, self.literal(expr))
 
         for block in func.body.blocks:
             for binding in block.bindings:
                 value = binding.value
                 if isinstance(value, relax.Function):
-                    composites[hash(binding.var)] = value
+                    composites[binding.var] = value
                     continue
                 inner = self.callee(value, composites)
-                here[hash(binding.var)] = (
+                here[binding.var] = (
                     self.copied(binding, _replaced(value, operand), _puts_together(block))
                     if inner is None
                     else self.expanded(inner, [_replaced(arg, operand) for arg in value.args])
@@ -269,13 +280,14 @@ class _Block:
 
     def literal(self, expr: relax.Expr) -> relax.Expr:
         """A constant or shape of a function; the caller's name for it, where it has one."""
-        holder = None if isinstance(expr, relax.Var) else self.holder(hash(expr))
-        return expr if holder is None else holder
+        if isinstance(expr, relax.Var):
+            return expr
+        return self.holders.literals.get(expr, self.inliner.outer_holders.literals.get(expr, expr))
 
-    def callee(self, value: relax.Expr, composites: dict[int, relax.Function]) -> relax.Function | None:
+    def callee(self, value: relax.Expr, composites: ExprMap[relax.Function]) -> relax.Function | None:
         if not isinstance(value, relax.Call):
             return None
-        composite = composites.get(hash(value.op))
+        composite = composites.get(value.op)
         return self.inliner.function_of(value.op) if composite is None else composite
 
     def copied(self, binding: relax.Binding, value: relax.Expr, puts_together: bool) -> relax.Expr:
@@ -284,7 +296,6 @@ class _Block:
         if known is not None:
             return known
         var = self.kind(binding.var.name, binding.var.ty)
-        self.inliner.alive.append(var)
         if isinstance(binding, relax.MatchCast):
             self.made.append(relax.MatchCast(var, value, binding.ty))
             return var
@@ -292,11 +303,11 @@ class _Block:
         if isinstance(value, _STRUCTURE):
             self.hold(var, self.inliner.leaves_of(value))
             # The way to a result, where the caller has the result by another one.
-            self.inliner.removable[hash(var)] = var
+            self.inliner.removable.add(var)
         else:
             self.show(var)
         if isinstance(value, relax.TupleGetItem):
-            self.inliner.fields[hash(var)] = var
+            self.inliner.fields[var] = var
         self.unnamed.setdefault(self.inliner.leaves_of(var), []).append(var)
         return var
 
@@ -308,7 +319,7 @@ class _Block:
             return new  # a result of a composite
         if isinstance(new, relax.TupleGetItem):
             return self.read.get(self.inliner.leaves_of(new))
-        return self.inliner.fields.get(hash(new))
+        return self.inliner.fields.get(new)
 
 
 def _puts_together(block: relax.BindingBlock) -> bool:

@@ -27,6 +27,7 @@ from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.dataflow.unit_order import in_order
 from annotated_region.errors import OverlappingRegionsError
+from annotated_region.expr_map import ExprMap
 from annotated_region.functions.body import Surroundings
 from annotated_region.functions.call_site import CallSites
 from annotated_region.functions.external import External, computing_nodes, external_function
@@ -99,7 +100,7 @@ class _Partitioner:
         self.graph = regions.dataflow
         self.source = Surroundings.of(self.graph)
         self.functions = library
-        self.scope_of_block = {hash(scope.block): scope for scope in self.graph.scopes}
+        self.scope_of_block = ExprMap((scope.block, scope) for scope in self.graph.scopes)
         self.region_at: dict[int, Nodes] = {}
         self.callee_of: dict[Nodes, tvm.ir.GlobalVar] = {}
         self.external_of: dict[Nodes, External] = {}
@@ -128,7 +129,7 @@ class _Partitioner:
 
     def bindings(self, block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
         """The new bindings of a block."""
-        scope = self.scope_of_block[hash(block)]
+        scope = self.scope_of_block[block]
         call_sites = CallSites(scope.is_dataflow, self.source.leaves.fields[scope.index])
         for unit in self.units(scope.nodes):
             external = self.external_of.get(unit)

@@ -17,6 +17,7 @@ from tvm import relax
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import RESULT, DataflowGraph, Edge
 from annotated_region.dataflow.pieces import pieces
+from annotated_region.expr_map import ExprMap
 from annotated_region.functions.rewriting import FunctionRewriter, rebind, replace_operands
 from annotated_region.regions.annotations import Key
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
@@ -35,20 +36,20 @@ def strip_annotations(graph: DataflowGraph) -> relax.Function:
     annotated = graph.annotation_values
     if not annotated:
         return graph.func
-    values: dict[int, relax.Expr] = {}
+    values: ExprMap[relax.Expr] = ExprMap()
 
     def original(leaf: relax.Expr) -> relax.Expr:
-        return values.get(hash(leaf), leaf)
+        return values.get(leaf, leaf)
 
     def bindings(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
         for binding in block.bindings[:]:
-            argument = annotated.get(hash(binding.var))
+            argument = annotated.get(binding.var)
             if argument is None:
                 yield rebind(binding, replace_operands(rewriter.nested(binding.value), original))
                 continue
             value = original(argument)
             if graph.number_of(binding.var) is None:
-                values[hash(binding.var)] = value
+                values[binding.var] = value
             else:  # it carries the value out of its block, so it stays, as another name
                 yield relax.VarBinding(binding.var, value, binding.span)
 
@@ -163,9 +164,9 @@ class _Writer:
         attributes = {mark.key: _attributes(mark.key) for mark in marks}
         self.attrs = [attributes[mark.key] for mark in marks]
         self.ops = (tvm.ir.Op.get(graph.end), tvm.ir.Op.get(graph.begin))
-        self.stops: dict[int, _Stop] = {}
+        self.stops: ExprMap[_Stop] = ExprMap()
         self.leaving: dict[int, dict[Path, bool]] = {}
-        self.scope_of_block = {hash(scope.block): scope.index for scope in graph.scopes}
+        self.scope_of_block = ExprMap((scope.block, scope.index) for scope in graph.scopes)
         self.consumer = RESULT
 
     def function(self) -> relax.Function:
@@ -215,7 +216,7 @@ class _Writer:
         ) or any(edge.consumer not in inside for edge in self.graph.out_of[node])
 
     def bindings(self, block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
-        scope = self.scope_of_block[hash(block)]
+        scope = self.scope_of_block[block]
         for binding in block.bindings[:]:
             number = self.graph.number_of(binding.var)
             assert number is not None, "the function has no annotations, so every binding is a node"
@@ -277,10 +278,7 @@ class _Writer:
 
     def stop(self, var: relax.Var) -> _Stop:
         """Where the way of a value starts."""
-        known = self.stops.get(hash(var))
-        if known is None:
-            known = self.stops[hash(var)] = _Stop(var, var.name)
-        return known
+        return self.stops.get(var) or self.stops.setdefault(var, _Stop(var, var.name))
 
 
 def _marks_around(graph: DataflowGraph, marks: Sequence[_Mark]) -> list[Path]:

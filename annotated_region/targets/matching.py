@@ -13,6 +13,7 @@ from tvm.relax import dpl
 
 from annotated_region.dataflow.graph import DEAD, DataflowGraph, NodeKind
 from annotated_region.errors import RuleError
+from annotated_region.expr_map import ExprMap, ExprSet
 from annotated_region.notes import DeclineReason, Refusal
 from annotated_region.targets.asking import refusal_of
 from annotated_region.targets.rules import Pattern
@@ -49,11 +50,11 @@ class Matcher:
 
     def __init__(self, graph: DataflowGraph) -> None:
         self.graph = graph
-        self.by_value = {
-            hash(node.value): number
+        self.by_value = ExprMap(
+            (node.value, number)
             for number, node in enumerate(graph.nodes)
             if node.kind in (NodeKind.OPERATION, NodeKind.STRUCTURE)
-        }
+        )
 
     @cached_property
     def values(self) -> tvm.runtime.Object:
@@ -118,7 +119,7 @@ class Matcher:
     def nodes_of(self, found: Mapping[dpl.DFPattern, relax.Expr]) -> Iterator[int]:
         for part, expr in found.items():
             if isinstance(part, dpl.CallPattern | dpl.TupleGetItemPattern | dpl.TuplePattern):
-                number = self.by_value.get(hash(expr))
+                number = self.by_value.get(expr)
                 if number is not None:
                     yield number
 
@@ -178,7 +179,7 @@ class Matcher:
 def ops_of_pattern(pattern: dpl.DFPattern) -> dict[str, None] | None:
     """The names of the ops in a pattern; None if a part of it is of an unknown kind."""
     found: dict[str, None] = {}
-    work, seen = [pattern], {hash(pattern)}
+    work, seen = [pattern], ExprSet([pattern])
     while work:
         part = work.pop()
         parts = _parts(part)
@@ -186,21 +187,22 @@ def ops_of_pattern(pattern: dpl.DFPattern) -> dict[str, None] | None:
             return None
         if isinstance(part, dpl.ExprPattern) and isinstance(part.expr, tvm.ir.Op):
             found[str(part.expr.name)] = None
-        new = [each for each in parts if hash(each) not in seen]
-        seen.update(map(hash, new))
-        work.extend(new)
+        for each in parts:
+            if each not in seen:
+                seen.add(each)
+                work.append(each)
     return found
 
 
-def _depth(pattern: dpl.DFPattern, known: dict[int, int | None] | None = None) -> int | None:
+def _depth(pattern: dpl.DFPattern, known: ExprMap[int | None] | None = None) -> int | None:
     """How many values lie one behind the other in a pattern, at most; None if nobody knows."""
-    known = {} if known is None else known
-    if hash(pattern) not in known:
+    known = ExprMap() if known is None else known
+    if pattern not in known:
         parts = _parts(pattern)
         depths = None if parts is None else [_depth(part, known) for part in parts]
         unknown = depths is None or None in depths
-        known[hash(pattern)] = None if unknown else 1 + max(filter(None, depths or ()), default=0)
-    return known[hash(pattern)]
+        known[pattern] = None if unknown else 1 + max(filter(None, depths or ()), default=0)
+    return known[pattern]
 
 
 def _parts(pattern: dpl.DFPattern) -> Sequence[dpl.DFPattern] | None:
