@@ -5,7 +5,9 @@ from annotated_region import tvm_adapter as tvm_adapter  # before the rooms, bec
 
 # isort: split
 from annotated_region import backends, passes
+from annotated_region import error_classes as error_classes  # errors may be raised while the rest is loaded
 from annotated_region._version import __version__
+from annotated_region.annotations import compiler_begin, compiler_end
 from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.costs import CostModel, CostUnit, Device, MeasuredCost, RooflineCost, UnitCost
 from annotated_region.errors import (
@@ -45,7 +47,6 @@ from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import explain, partition
 from annotated_region.policies.least_cost import LeastCost
 from annotated_region.policies.policy import Priority
-from annotated_region.regions.annotations import compiler_begin, compiler_end
 from annotated_region.regions.certificate import Certificate, check_certificate
 from annotated_region.regions.region import AnnotatedRegion, Composite
 from annotated_region.regions.region_set import AnnotatedRegionSet

@@ -5,8 +5,6 @@ Each message says what is wrong, where (function, binding, target) and what to d
 
 from __future__ import annotations
 
-import tvm_ffi
-
 __all__ = [
     "AnnotatedRegionError",
     "ArgumentError",
@@ -141,11 +139,3 @@ class DrawingError(AnnotatedRegionError):
 
 class BuildError(AnnotatedRegionError):
     """The system compiler or the linker did not accept the generated code."""
-
-
-# An error raised inside a pass crosses TVM's C++ pass manager, which keeps the class of those it knows.
-for _name in __all__:
-    tvm_ffi.register_error(_name, globals()[_name])
-# So does what interrupts Python itself: a Ctrl-C inside a pass would arrive as an empty RuntimeError.
-tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
-tvm_ffi.register_error("MemoryError", MemoryError)

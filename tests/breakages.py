@@ -110,7 +110,7 @@ BREAKAGES = (
     Breakage(10, "huge inputs are filled", f"{PACKAGE}/command_line/bench.py",
              "    if needed > _memory():\n", "    if False:\n",
              (COMMANDS, "-k", "no_machine_can_hold")),
-    Breakage(11, "interrupts become errors on their way through TVM", f"{PACKAGE}/errors.py",
+    Breakage(11, "interrupts become errors on their way through TVM", f"{PACKAGE}/error_classes.py",
              'tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)\n', "",
              (COMMANDS, "-k", "stays_one")),
     Breakage(11, "interrupts while loading print what Python prints", f"{PACKAGE}/_loading.py",

@@ -1,6 +1,8 @@
-"""The house: imports point down only, every file has a caption, the top-level links lead into the package."""
+"""The house: floors of rooms, imports that point down only, captions, top-level links, a core without TVM."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,13 +11,41 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "annotated_region"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
+FACADE = "__init__"
+FLOORS = (
+    # The ground: what every room may need.
+    ("_loading", "_version", "collector", "errors", "expr_map", "files", "graphs", "notes", "printable"),
+    ("tvm_adapter", "error_classes", "cache", "surroundings", "grouping", "placement"),
+    ("annotations",),
+    # Functions of Relax, and what is known of them.
+    ("dataflow",),
+    ("functions",),
+    ("op_info", "importing"),
+    ("regions", "targets", "layouts", "extraction"),
+    ("compilation", "layout_plan"),
+    # What decides, and what tells of it.
+    ("costs",),
+    ("policies", "findings"),
+    ("drawing",),
+    ("reports",),
+    # What users call.
+    ("passes",),
+    ("backends",),
+    (FACADE,),
+    ("testing",),
+    ("command_line",),
+    ("__main__",),
+)
+"""The rooms, floor by floor; a room imports from lower floors only. ``docs/design.md`` draws them."""
 
-def floor_of(path):
-    """0 for the core, 1 for passes, 2 for backends, 3 for what looks at all of them."""
-    parts = path.relative_to(PACKAGE).parts
-    if parts[0] in ("__init__.py", "__main__.py", "command_line", "testing"):
-        return 3
-    return {"passes": 1, "backends": 2}.get(parts[0], 0)
+FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+
+CORE = ("errors", "graphs", "grouping", "placement")
+"""The rooms that need no TVM."""
+
+
+def room_of(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def imported_modules(path):
@@ -27,19 +57,59 @@ def imported_modules(path):
             yield from (alias.name for alias in node.names)
 
 
-def module_floor(module):
-    parts = module.split(".")
-    if parts[0] != "annotated_region":
-        return 0
-    if len(parts) == 1 or parts[1] in ("command_line", "testing", "__main__"):
-        return 3 if len(parts) > 1 else 0
-    return {"passes": 1, "backends": 2}.get(parts[1], 0)
+def imported_rooms(path):
+    """The rooms that a file imports, its own left out; names of the package itself are the facade's."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "annotated_region":
+            found |= {alias.name if alias.name in FLOOR_OF else FACADE for alias in node.names}
+    for module in imported_modules(path):
+        first, *rest = module.split(".")
+        if first == "annotated_region" and rest:
+            found.add(rest[0])
+    if any(
+        alias.name == "annotated_region"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    ):
+        found.add(FACADE)
+    return found - {room_of(path)}
+
+
+def test_each_room_stands_on_one_floor():
+    rooms = {room_of(path) for path in FILES}
+    assert sorted(room for rooms_of_floor in FLOORS for room in rooms_of_floor) == sorted(rooms)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_point_down(path):
-    too_high = [module for module in imported_modules(path) if module_floor(module) > floor_of(path)]
-    assert not too_high
+    floor = FLOOR_OF[room_of(path)]
+    assert not [room for room in imported_rooms(path) if FLOOR_OF[room] >= floor]
+
+
+def test_the_core_imports_without_tvm():
+    # The facade is left out, because it is where TVM comes in.
+    code = f"""
+import importlib, importlib.abc, pkgutil, sys, types
+
+class Refusing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("tvm", "tvm_ffi"):
+            raise ModuleNotFoundError(name + " is refused")
+
+sys.meta_path.insert(0, Refusing())
+package = sys.modules["annotated_region"] = types.ModuleType("annotated_region")
+package.__path__ = [{str(PACKAGE)!r}]
+for room in {CORE!r}:
+    module = importlib.import_module("annotated_region." + room)
+    for inner in pkgutil.walk_packages(getattr(module, "__path__", ()), module.__name__ + "."):
+        importlib.import_module(inner.name)
+print(sum(name.startswith("annotated_region.") for name in sys.modules))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert int(found.stdout) > 40
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -10,8 +10,9 @@ from rich.table import Table
 from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.models import read_model
 from annotated_region.command_line.options import add_placement_arguments, policy_of
+from annotated_region.findings.function_report import FunctionReport, OpReport
 from annotated_region.passes.pipeline import explain
-from annotated_region.reports.report import FunctionReport, OpReport, Report
+from annotated_region.reports.report import Report
 
 __all__ = ["COMMAND"]
 

@@ -18,10 +18,10 @@ from typing import Final, NamedTuple
 
 from tvm import relax
 
+from annotated_region.annotations import Annotation, Key
 from annotated_region.collector import paused_collector
 from annotated_region.expr_map import ExprMap
 from annotated_region.graphs import Dag
-from annotated_region.regions.annotations import Annotation, Key
 
 __all__ = ["DEAD", "RESULT", "Chains", "DataflowGraph", "Edge", "DataflowNode", "NodeKind", "Scope"]
 

@@ -23,12 +23,12 @@ from enum import Enum, auto
 import tvm
 from tvm import relax
 
+from annotated_region.annotations import BEGIN, END, Annotation, annotation_of
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import DEAD, RESULT, DataflowGraph, DataflowNode, Edge, NodeKind, Scope
 from annotated_region.dataflow.memory_order import order_around_overwriting
 from annotated_region.errors import InvalidModuleError, MalformedAnnotationError
 from annotated_region.expr_map import ExprMap, ExprSet
-from annotated_region.regions.annotations import BEGIN, END, Annotation, annotation_of
 from annotated_region.tvm_adapter.types import shape_vars_of
 
 __all__ = ["read_dataflow"]

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from annotated_region.drawing.page import page_of
 from annotated_region.drawing.svg import svg_of
 from annotated_region.errors import DrawingError
 from annotated_region.files import write_whole
-
-if TYPE_CHECKING:
-    from annotated_region.reports.report import Report
+from annotated_region.findings.function_report import FunctionReport
 
 __all__ = ["draw"]
 
-_WRITERS = {".svg": svg_of, ".html": page_of}
+_ENDINGS = (".svg", ".html")
 
 
-def draw(report: Report, path: Path) -> Path:
-    """Draw `report` into a file that ends in ``.svg`` or ``.html``, and return its path.
+def draw(functions: Sequence[FunctionReport], summary: str, path: Path) -> Path:
+    """Draw a report into a file that ends in ``.svg`` or ``.html``, and return its path.
+
+    Parameters
+    ----------
+    functions
+        The reports of its functions.
+    summary
+        The report as text, which a page shows on top.
+    path
+        Where to.
 
     Raises
     ------
     DrawingError
         The ending is another one, or the layout engine is not installed.
     """
-    writer = _WRITERS.get(path.suffix.lower())
-    if writer is None:
-        raise DrawingError(f"{path} ends neither in {' nor in '.join(_WRITERS)}")
-    write_whole(path, writer(report))
+    ending = path.suffix.lower()
+    if ending not in _ENDINGS:
+        raise DrawingError(f"{path} ends neither in {' nor in '.join(_ENDINGS)}")
+    write_whole(path, svg_of(functions) if ending == ".svg" else page_of(functions, summary))
     return path

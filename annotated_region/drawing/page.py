@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from annotated_region.drawing.escaping import escape
 from annotated_region.drawing.quotient import Picture, every_op, quotient
 from annotated_region.drawing.svg import STYLE, drawing_of, fill_of
-
-if TYPE_CHECKING:
-    from annotated_region.reports.report import FunctionReport, OpReport, RegionReport, Report
+from annotated_region.findings.function_report import FunctionReport, OpReport, RegionReport
 
 __all__ = ["page_of"]
 
@@ -27,9 +24,9 @@ summary { cursor: pointer; padding: 4px 0; }
 """
 
 
-def page_of(report: Report) -> str:
+def page_of(functions: Sequence[FunctionReport], summary: str) -> str:
     """The report as a page that needs nothing but itself."""
-    fills = fill_of(report)
+    fills = fill_of(functions)
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en">',
@@ -37,11 +34,11 @@ def page_of(report: Report) -> str:
         f"<style>{_PAGE_STYLE}{STYLE}</style></head>",
         "<body>",
         "<h1>Who got what, and why</h1>",
-        f"<pre>{escape(str(report))}</pre>",
+        f"<pre>{escape(summary)}</pre>",
         f"<p>{_legend(fills)}</p>",
         "<p>Lines say how many bytes go over them. A dashed red border: others claim some of it, too.</p>",
     ]
-    for number, function in enumerate(report.functions):
+    for number, function in enumerate(functions):
         parts += _function(number, function, fills)
     return "\n".join([*parts, "</body>", "</html>", ""])
 

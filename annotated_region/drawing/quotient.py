@@ -14,12 +14,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import networkx
 
-if TYPE_CHECKING:
-    from annotated_region.reports.report import FunctionReport, OpReport
+from annotated_region.findings.function_report import FunctionReport, OpReport
 
 __all__ = ["Box", "Line", "Picture", "every_op", "quotient"]
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from annotated_region.drawing.escaping import escape
 from annotated_region.drawing.layout import PADDING, TEXT, WIDTH, Placed, PlacedPicture, layout_of
 from annotated_region.drawing.quotient import Box, Line, Picture, colours, quotient
-
-if TYPE_CHECKING:
-    from annotated_region.reports.report import FunctionReport, Report
+from annotated_region.findings.function_report import FunctionReport
 
 __all__ = ["STYLE", "amount", "fill_of", "drawing_of", "svg_of", "targets_of"]
 
@@ -31,11 +28,9 @@ STYLE = """\
 """
 
 
-def svg_of(report: Report) -> str:
+def svg_of(functions: Sequence[FunctionReport]) -> str:
     """The quotient graphs of all functions below each other, as one file."""
-    pictures = [
-        (function.name, drawing_of(quotient(function), fill_of(report))) for function in report.functions
-    ]
+    pictures = [(function.name, drawing_of(quotient(function), fill_of(functions))) for function in functions]
     width = max((size[0] for _name, (_text, size) in pictures), default=0.0)
     parts, top = [], 0.0
     for name, (text, (_width, height)) in pictures:
@@ -51,9 +46,9 @@ def svg_of(report: Report) -> str:
     )
 
 
-def fill_of(report: Report) -> Mapping[str, str]:
+def fill_of(functions: Sequence[FunctionReport]) -> Mapping[str, str]:
     """The fill colour of each target."""
-    named = colours([target for function in report.functions for target in targets_of(function)])
+    named = colours([target for function in functions for target in targets_of(function)])
     fills = {target: _FILLS[number % len(_FILLS)] for target, number in named.items()}
     return {**fills, "host": _HOST, "": _NOBODY}
 

@@ -10,6 +10,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.errors import OpInfoError
+from annotated_region.op_info.attributes import attributes_of
 from annotated_region.op_info.info import (
     ArgRole,
     Number,
@@ -22,7 +23,6 @@ from annotated_region.op_info.info import (
     Value,
 )
 from annotated_region.op_info.kinds import kind_of
-from annotated_region.targets.attributes import attributes_of
 from annotated_region.tvm_adapter.nodes import Constant, TextConstant
 
 __all__ = ["flat_operands", "info_of_call", "make_call"]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from annotated_region.regions.annotations import Key
+from annotated_region.annotations import Key
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion, Nodes
 
 __all__ = ["in_canonical_order", "regions_from_reading", "normalized"]

@@ -19,9 +19,9 @@ from typing import NoReturn
 
 from tvm import relax
 
+from annotated_region.annotations import Annotation, Key
 from annotated_region.dataflow.graph import DEAD, RESULT, DataflowGraph, DataflowNode, Edge, NodeKind
 from annotated_region.errors import MalformedAnnotationError
-from annotated_region.regions.annotations import Annotation, Key
 
 __all__ = ["read_regions"]
 

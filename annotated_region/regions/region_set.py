@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 import networkx
 from tvm import relax
 
+from annotated_region.annotations import BEGIN, END
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import DEAD, DataflowGraph
 from annotated_region.dataflow.walk import read_dataflow
 from annotated_region.errors import InvalidClaimError, OverlappingRegionsError, RegionCycleError
-from annotated_region.regions.annotations import BEGIN, END
 from annotated_region.regions.certificate import Certificate
 from annotated_region.regions.families import FamilyCycleError, family_of, order_of, orders
 from annotated_region.regions.networks import quotient_network, scope_network

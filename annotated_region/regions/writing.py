@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 import tvm
 from tvm import relax
 
+from annotated_region.annotations import Key
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import RESULT, DataflowGraph, Edge
 from annotated_region.dataflow.pieces import pieces
 from annotated_region.expr_map import ExprMap
 from annotated_region.functions.rewriting import FunctionRewriter, rebind, replace_operands
-from annotated_region.regions.annotations import Key
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.tvm_adapter.nodes import Constant
 

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from annotated_region.findings.function_report import FunctionReport, OpReport
+
 if TYPE_CHECKING:
-    from annotated_region.reports.report import FunctionReport, OpReport, Report
+    from annotated_region.reports.report import Report
 
 __all__ = ["OpChange", "ReportDiff", "difference"]
 

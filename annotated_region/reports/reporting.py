@@ -8,27 +8,27 @@ from tvm import relax
 
 from annotated_region.costs.model import HOST
 from annotated_region.dataflow.graph import NodeKind
-from annotated_region.notes import Note
-from annotated_region.regions.networks import op_name_of
-from annotated_region.regions.region import AnnotatedRegion
-from annotated_region.regions.region_set import AnnotatedRegionSet
-from annotated_region.reports.record import FunctionRecord
-from annotated_region.reports.report import (
+from annotated_region.findings.function_report import (
     ApartReport,
     DissolvedReport,
     FunctionReport,
     OpReport,
     RegionReport,
-    Report,
 )
-from annotated_region.reports.value_flow import values_of
-from annotated_region.reports.wording import (
+from annotated_region.findings.wording import (
     Loss,
     LossReason,
     words_for_dissolved,
     words_for_loss,
     words_for_refusal,
 )
+from annotated_region.notes import Note
+from annotated_region.regions.networks import op_name_of
+from annotated_region.regions.region import AnnotatedRegion
+from annotated_region.regions.region_set import AnnotatedRegionSet
+from annotated_region.reports.record import FunctionRecord
+from annotated_region.reports.report import Report
+from annotated_region.reports.value_flow import values_of
 
 __all__ = ["report_of"]
 

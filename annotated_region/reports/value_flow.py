@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tvm import relax
 
 from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind
 from annotated_region.dataflow.leaves import Leaf, flatten, leaves_of
+from annotated_region.findings.function_report import ValueReport
 from annotated_region.regions.networks import bytes_of
 from annotated_region.tvm_adapter.nodes import Constant
 
-__all__ = ["ValueReport", "values_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class ValueReport:
-    """One value on its way through a function.
-
-    Attributes
-    ----------
-    name
-        The variable, with the path of fields if it is a part of a tuple.
-    producer
-        The position of the op that makes it among the ops of the report; None for a parameter.
-    consumers
-        The positions of the ops that read it, in program order.
-    result
-        Whether the function returns it.
-    bytes
-        Its size; None if that is not known before the function runs.
-    """
-
-    name: str
-    producer: int | None
-    consumers: tuple[int, ...]
-    result: bool
-    bytes: int | None
+__all__ = ["values_of"]
 
 
 def values_of(graph: DataflowGraph, positions: Mapping[int, int]) -> tuple[ValueReport, ...]:

@@ -10,8 +10,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from annotated_region.op_info.attributes import attributes_of
 from annotated_region.op_info.raising import single_call
-from annotated_region.targets.attributes import attributes_of
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["OpView"]

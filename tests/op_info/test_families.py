@@ -9,9 +9,9 @@ from tvm import relax
 
 import annotated_region as ar
 from annotated_region.op_info import Parameter
+from annotated_region.op_info.attributes import attributes_of
 from annotated_region.op_info.infer import compose, elementwise
 from annotated_region.op_info.loops import NotNormalError, read_program
-from annotated_region.targets.attributes import attributes_of
 
 nn, image = relax.op.nn, relax.op.image
 N = tvm.tirx.Var("n", "int64")

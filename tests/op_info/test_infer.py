@@ -11,8 +11,8 @@ from tvm import relax
 
 import annotated_region as ar
 from annotated_region.op_info import Number, Parameter
+from annotated_region.op_info.attributes import attributes_of
 from annotated_region.op_info.calls import make_call
-from annotated_region.targets.attributes import attributes_of
 
 
 def claimed_func(info, func):

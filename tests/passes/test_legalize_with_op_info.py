@@ -9,7 +9,7 @@ from tvm import relax
 
 import annotated_region as ar
 from annotated_region.op_info import Number, Parameter
-from annotated_region.targets.attributes import attributes_of
+from annotated_region.op_info.attributes import attributes_of
 
 
 def bare(mod):

@@ -14,7 +14,7 @@ from region_tables import function_of
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.regions.annotations import BEGIN, END, Annotation, Key, annotation_of
+from annotated_region.annotations import BEGIN, END, Annotation, Key, annotation_of
 
 MATRIX = relax.TensorType([2, 4], "float32")
 X = relax.Var("x", MATRIX)
@@ -126,7 +126,7 @@ def test_the_module_can_be_loaded_again() -> None:
     # Ops live as long as the process, and registering one twice is an error of TVM's. In a process of its
     # own, for what was loaded before keeps the old classes.
     program = (
-        "import importlib, annotated_region.regions.annotations as first;"
+        "import importlib, annotated_region.annotations as first;"
         "from tvm import relax;"
         "again = importlib.reload(first);"
         "x = relax.Var('x', relax.TensorType([2], 'float32'));"

@@ -11,8 +11,8 @@ from region_tables import function_of
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.annotations import BEGIN, END
 from annotated_region.functions.rewriting import typed
-from annotated_region.regions.annotations import BEGIN, END
 
 # For each case: the body of a function named main, and what is said of it.
 CASES = {

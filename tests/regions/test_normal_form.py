@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotated_region.regions.annotations import Key
+from annotated_region.annotations import Key
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.regions.normal_form import in_canonical_order, normalized, regions_from_reading
 

@@ -4,14 +4,14 @@ import pytest
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.notes import DeclineReason, DissolveNote, DissolveReason, Refusal
-from annotated_region.reports.wording import (
+from annotated_region.findings.wording import (
     Loss,
     LossReason,
     words_for_dissolved,
     words_for_loss,
     words_for_refusal,
 )
+from annotated_region.notes import DeclineReason, DissolveNote, DissolveReason, Refusal
 from annotated_region.testing.graphs import module_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tvm import relax
 
-from annotated_region.regions.annotations import annotation_of
+from annotated_region.annotations import annotation_of
 
 __all__ = ["WHOLE", "annotated_variables", "reads_of", "without_dead_bindings"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
-from annotated_region.targets.attributes import attributes_of
+from annotated_region.op_info.attributes import attributes_of
 from annotated_region.tvm_adapter.nodes import Constant
 from kits.dense_graphs.elementwise import ELEMENTWISE
 from kits.dense_graphs.movement import MOVEMENT

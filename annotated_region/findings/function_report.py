@@ -1,0 +1,137 @@
+"""The report of one function: its ops, regions and values, who claimed what, and who got it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from annotated_region.costs.model import HOST
+from annotated_region.findings.wording import words_for_counts, words_for_host, words_for_neighbours
+
+__all__ = ["ApartReport", "DissolvedReport", "FunctionReport", "OpReport", "RegionReport", "ValueReport"]
+
+_APART_SHOWN = 8  # pairs of regions in the summary
+
+
+@dataclass(frozen=True, slots=True)
+class OpReport:
+    """What became of one op.
+
+    Attributes
+    ----------
+    name, op
+        The variable that it is bound to, and what it computes.
+    placed
+        The target that got it, or "host".
+    region
+        The id of its region; None on the host.
+    claims
+        For each target that claims it, what claims it: the rule of its op, or patterns.
+    declines
+        For each target that does not, why.
+    lost
+        For each target that claims it and did not get it, to whom it was lost, and why.
+    costs
+        What the op costs by itself, in seconds, on the host and on each target that claims it alone; empty
+        unless the policy goes by costs. The placement also counts launches, and what it takes to move values.
+    """
+
+    name: str
+    op: str
+    placed: str
+    region: int | None
+    claims: dict[str, tuple[str, ...]]
+    declines: dict[str, str]
+    lost: dict[str, str] = field(default_factory=dict)
+    costs: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionReport:
+    """One region: its target, and the names of its ops, inputs, outputs and composites."""
+
+    id: int
+    target: str
+    ops: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    composites: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApartReport:
+    """Two neighbouring regions of one target, each by an op, and the op that stands between them, if any."""
+
+    target: str
+    left: str
+    right: str
+    between: str | None
+
+
+class DissolvedReport(NamedTuple):
+    """A region that was given back: its target, its ops, and why."""
+
+    target: str
+    ops: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValueReport:
+    """One value on its way through a function.
+
+    Attributes
+    ----------
+    name
+        The variable, with the path of fields if it is a part of a tuple.
+    producer
+        The position of the op that makes it among the ops of the report; None for a parameter.
+    consumers
+        The positions of the ops that read it, in program order.
+    result
+        Whether the function returns it.
+    bytes
+        Its size; None if that is not known before the function runs.
+    """
+
+    name: str
+    producer: int | None
+    consumers: tuple[int, ...]
+    result: bool
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionReport:
+    """One function: its ops in program order, its regions, what the passes noted, and its values."""
+
+    name: str
+    ops: tuple[OpReport, ...]
+    regions: tuple[RegionReport, ...]
+    unavailable: dict[str, str]
+    apart: tuple[ApartReport, ...]
+    dissolved: tuple[DissolvedReport, ...]
+    resolution: dict[str, Any]
+    values: tuple[ValueReport, ...] = ()
+
+    def summary(self) -> Iterator[str]:
+        """One line a target, then one for the host."""
+        claimed = Counter(target for op in self.ops for target in op.claims)
+        won = Counter(op.placed for op in self.ops)
+        regions = Counter(region.target for region in self.regions)
+        for target in dict.fromkeys((*claimed, *regions, *self.unavailable)):
+            yield words_for_counts(
+                target,
+                ops=won[target],
+                total=len(self.ops),
+                regions=regions[target],
+                claimed=claimed[target],
+                unavailable=self.unavailable.get(target),
+            )
+        yield words_for_host((op.op, op.declines) for op in self.ops if op.placed == HOST)
+        for each in self.apart[:_APART_SHOWN]:
+            yield words_for_neighbours(each.target, each.left, each.right, each.between)
+        if len(self.apart) > _APART_SHOWN:
+            yield f"and {len(self.apart) - _APART_SHOWN} more pairs of regions are kept apart"
