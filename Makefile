@@ -61,7 +61,7 @@ hunt: $(STAMP)  ## dense small graphs on every target, against float64 on the ho
 sanitize: $(STAMP)  ## the C++ of the dnnl backend under AddressSanitizer and UndefinedBehaviorSanitizer, also on dense graphs
 	XDG_CACHE_HOME=$(SANITIZED) CXX=$(SANITIZING) $(BIN)/python -m pytest tests/examples/test_deploy_cpp.py
 	$(IN_SANITIZED_PYTHON) -m pytest tests/backends/dnnl
-	PYTHONPATH=tests/hunt $(IN_SANITIZED_PYTHON) tests/sanitizers/sanitized_graphs.py --graphs 2000
+	AR_HUNT_SANITIZED=1 PYTHONPATH=tests:tests/hunt $(IN_SANITIZED_PYTHON) tests/sanitizers/sanitized_graphs.py --graphs 2000
 
 bench: $(STAMP)  ## the side-by-side measurements
 	$(BIN)/python benchmarks/inference.py

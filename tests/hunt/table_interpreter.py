@@ -62,6 +62,8 @@ ANNOTATED_REGION_SYMBOL(describe)(void*, const TVMFFIAny* arguments, int32_t, TV
 
 POISON = "ANNOTATED_REGION_POISON"
 """Defined where the arena is filled with NaN before each call."""
+POISONED = "AR_HUNT_SANITIZED" not in os.environ
+"""AddressSanitizer guards the gaps of the arena, so that nothing may fill it as a whole."""
 
 
 class Interpreter:
@@ -103,10 +105,13 @@ def interpreter() -> Interpreter:
     text = _text(runtime_folder()) + SHIM
     folder = private_cache_folder("hunt")
     assert folder is not None, "the compiled interpreter is kept in the user's cache, which is not private"
-    name = hashlib.sha256("\0".join([text, compiler(), *options, *links]).encode()).hexdigest()[:24]
+    name = hashlib.sha256(
+        "\0".join([text, compiler(), str(POISONED), *options, *links]).encode()
+    ).hexdigest()[:24]
     library = folder / f"{name}.so"
     if not library.exists():
-        _compile(text, [*options, f"-D{POISON}", "-fPIC", "-shared"], links, library)
+        poison = [f"-D{POISON}"] if POISONED else []
+        _compile(text, [*options, *poison, "-fPIC", "-shared"], links, library)
     include = next(Path(o[2:]) for o in options if (Path(o[2:]) / "oneapi").exists())
     return Interpreter(library, Layout.of(runtime_folder(), include))
 
