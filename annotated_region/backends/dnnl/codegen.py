@@ -23,7 +23,13 @@ __all__ = ["generate", "register_codegen", "region_graph"]
 PRECISIONS = ("fp32", "bf16", "bf16_if_faster")
 
 
-def region_graph(function: relax.Function, constant_names: Mapping[Any, str], *, joins: bool = True) -> Graph:
+def region_graph(
+    function: relax.Function,
+    constant_names: Mapping[Any, str],
+    *,
+    joins: bool = True,
+    finite_math: bool = False,
+) -> Graph:
     """The graph of an external function after fusion: what will run, primitive by primitive.
 
     Parameters
@@ -35,11 +41,13 @@ def region_graph(function: relax.Function, constant_names: Mapping[Any, str], *,
     joins
         Whether products with one operand are joined, for which new constants have to be made. Never where
         there are products of int8: their graph in floats would want other ones.
+    finite_math
+        The option of that name.
     """
-    graph = import_function(function, CONVERTERS, constant_names)
+    graph = import_function(function, CONVERTERS, constant_names, finite_math=finite_math)
     rewrite(graph, (*NORMALIZATION, *INT8, *FUSION))
     if any(node.quantized is not None for node in graph.nodes):
-        graph.in_floats = import_function(function, CONVERTERS, constant_names)
+        graph.in_floats = import_function(function, CONVERTERS, constant_names, finite_math=finite_math)
         rewrite(graph.in_floats, (*NORMALIZATION, *FUSION))
     elif joins:
         rewrite(graph, JOINS)
@@ -61,6 +69,8 @@ def generate(
     options
         ``"precision"``: ``"fp32"`` (the default), ``"bf16"`` for products of bfloat16 where the processor has
         them, or ``"bf16_if_faster"`` for those of them that take less time than in float32.
+        ``"finite_math"``: whether clips and GELU may be oneDNN's, which make other numbers of NaN and
+        infinity than TVM's; False by default, but implied by bfloat16.
     constant_names
         TVM's names of the constants of the module.
 
@@ -71,11 +81,14 @@ def generate(
     """
     names = dict(constant_names.items())
     values = {name: constant.value for constant, name in names.items()}
-    made = [_with_constants(function, names, values) for function in functions]
+    given = known_options("dnnl", options or {}, ("precision", "finite_math"))
+    precision = _precision(given)
+    finite_math = _finite_math(given) or precision != "fp32"
+    made = [_with_constants(function, names, values, finite_math) for function in functions]
     graphs = [graph for graph, _ in made]
     parts = {graph.symbol: part for graph, part in made}
     embedded = {symbol: part[0] for symbol, part in parts.items() if part is not None}
-    text = emit_module(graphs, _precision(options), embedded)
+    text = emit_module(graphs, precision, embedded)
     texts = [text] + ["// The code of this function stands in the first unit of the module.\n"] * (
         len(graphs) - 1
     )
@@ -83,13 +96,16 @@ def generate(
 
 
 def _with_constants(
-    function: relax.Function, names: Mapping[Any, str], values: Mapping[str, tvm.runtime.Tensor]
+    function: relax.Function,
+    names: Mapping[Any, str],
+    values: Mapping[str, tvm.runtime.Tensor],
+    finite_math: bool,
 ) -> tuple[Graph, tuple[Embedded, tvm.runtime.Module] | None]:
     """The graph of a function, and the object file of its constants, which alone can hold joined ones."""
-    graph = region_graph(function, names)
+    graph = region_graph(function, names, finite_math=finite_math)
     part = embed(graph, constants_of(graph), values)
     if part is None and graph.joined:
-        graph = region_graph(function, names, joins=False)
+        graph = region_graph(function, names, joins=False, finite_math=finite_math)
     return graph, part
 
 
@@ -102,8 +118,14 @@ def _unit(text: str, graph: Graph, part: tuple[Embedded, tvm.runtime.Module] | N
     return module
 
 
-def _precision(options: Mapping[str, Any] | None) -> str:
-    given = known_options("dnnl", options or {}, ("precision",))
+def _finite_math(given: Mapping[str, Any]) -> bool:
+    value = given.get("finite_math", False)
+    if not isinstance(value, int) or value not in (False, True):
+        raise CodegenError(f"target 'dnnl' takes True or False for the option 'finite_math', not {value!r}")
+    return bool(value)
+
+
+def _precision(given: Mapping[str, Any]) -> str:
     precision = str(given.get("precision", "fp32"))
     if precision not in PRECISIONS:
         known = ", ".join(map(repr, PRECISIONS))

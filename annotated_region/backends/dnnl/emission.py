@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from types import MappingProxyType
 
@@ -133,7 +133,8 @@ class _Unit:
         tensors = [
             _tensor(index, tensor, self.constants, variables) for index, tensor in enumerate(graph.tensors)
         ]
-        nodes = [_node(index, node) for index, node in enumerate(graph.nodes)]
+        written = graph.nodes if graph.finite_math else map(_with_turned_clips, graph.nodes)
+        nodes = [_node(index, node) for index, node in enumerate(written)]
         yield from (line for table, _ in tensors for line in table)
         yield _table("TensorRow", "tensors", [row for _, row in tensors], one_a_line=True)
         yield from (line for table, _ in nodes for line in table)
@@ -262,6 +263,17 @@ def _tensor(
     shape, dtype = _list(f"shape_{index}", len(extents)), tensor.dtype.name.lower()
     row = f"{{{shape}, Source::{source}, {position}, Type::{dtype}}}"
     return [line for line in (table,) if line is not None], row
+
+
+def _with_turned_clips(node: Node) -> Node:
+    """Clips NaN to the upper bound, as TVM, where oneDNN takes the lower one: ``-clip(-x, -high, -low)``."""
+    return replace(node, post_ops=tuple(part for post in node.post_ops for part in _turned(post)))
+
+
+def _turned(post: PostOp) -> tuple[PostOp, ...]:
+    turn = PostOp("eltwise_linear", -1.0, 0.0)
+    is_clip = post.algorithm == "eltwise_clip"
+    return (turn, replace(post, alpha=-post.beta, beta=-post.alpha), turn) if is_clip else (post,)
 
 
 def _node(index: int, node: Node) -> tuple[list[str], str]:

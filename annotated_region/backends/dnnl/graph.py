@@ -81,6 +81,8 @@ class Kind(Enum):
     EXPONENTIAL = "exponential"
     LOGARITHM = "logarithm"
     GUARDED_SOFTMAX = "guarded_softmax"
+    GELU = "gelu"
+    RECIPROCAL_ROOT = "reciprocal_root"
     SINE = "sine"
     COSINE = "cosine"
     PAD = "pad"
@@ -265,6 +267,8 @@ class Graph:
     joined: dict[str, Joined] = field(default_factory=dict)
     shapes: list[tuple[Dim, ...]] = field(default_factory=list)
     """Shapes that the function takes behind its inputs, for extents that no input shows."""
+    finite_math: bool = False
+    """Whether oneDNN's own functions will do where they treat NaN and infinity as TVM does not."""
     in_floats: Graph | None = None
     """The same without products of int8, for processors where oneDNN's would saturate."""
 

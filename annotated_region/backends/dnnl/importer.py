@@ -194,7 +194,11 @@ class Importer:
 
 
 def import_function(
-    function: relax.Function, converters: Mapping[str, Convert], constant_names: Mapping[object, str]
+    function: relax.Function,
+    converters: Mapping[str, Convert],
+    constant_names: Mapping[object, str],
+    *,
+    finite_math: bool = False,
 ) -> Graph:
     """Translate an external function.
 
@@ -206,6 +210,8 @@ def import_function(
         The translation of each op, by name.
     constant_names
         TVM's names of the constants of the module.
+    finite_math
+        As in `Graph`.
 
     Raises
     ------
@@ -217,4 +223,6 @@ def import_function(
         raise CodegenError(
             f"target 'dnnl': the function name {symbol!r} is no C identifier; rename the function"
         )
-    return Importer(symbol, converters, constant_names).run(function)
+    importer = Importer(symbol, converters, constant_names)
+    importer.graph.finite_math = finite_math
+    return importer.run(function)

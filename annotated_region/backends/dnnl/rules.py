@@ -8,6 +8,8 @@ claim costs the answer.
 
 from __future__ import annotations
 
+import numpy as np
+
 from annotated_region.backends.dnnl.checks import (
     finite,
     function_problems,
@@ -45,6 +47,7 @@ def _convolution(op: OpView) -> Problems:
     yield layout_problem(op.attrs["out_layout"], layout, "the layout of the result")
     yield layout_problem(op.attrs["kernel_layout"], "OI" + layout[2:], "the layout of the kernel")
     yield symbolic_problem(op, 1, "the kernel")
+    yield _padding_problem(op)
     yield _channel_problem(op, 0, op.attrs["data_layout"])
     yield window_problem(op)
 
@@ -53,6 +56,12 @@ def _channel_problem(op: OpView, index: int, layout: str) -> str | None:
     extents = extents_of(op.arg_types[index]) or ()
     known = isinstance(extents[layout.index("C")], int)
     return None if known else "the number of channels is symbolic"
+
+
+def _padding_problem(op: OpView) -> str | None:
+    kernel = op.constant(1) if any(op.attrs["padding"]) or "transpose" in op.name else None
+    known = kernel is None or bool(np.isfinite(kernel).all())
+    return None if known else "the kernel is not finite: TVM multiplies it by the zeros of the padding, too"
 
 
 @claims("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose", "relax.nn.conv3d_transpose")
@@ -68,6 +77,7 @@ def _deconvolution(op: OpView) -> Problems:
     if op.attrs["kernel_layout"] != "IO" + layout[2:]:
         yield f"the layout of the kernel {op.attrs['kernel_layout']} is not IO{layout[2:]}"
     yield symbolic_problem(op, 1, "the kernel")
+    yield _padding_problem(op)
     yield _channel_problem(op, 0, layout)
     yield window_problem(op)
     after = op.attrs["padding"][rank:]

@@ -136,6 +136,9 @@ def _astype(op: OpView) -> Problems:
 def _prelu(op: OpView) -> Problems:
     yield from function_problems(op)
     yield tensor_problem(op.arg_types[1], "the slopes")
+    slopes = op.constant(1)
+    if slopes is not None and not np.isfinite(slopes).all():
+        yield "a slope is not finite"
     extents = extents_of(op.arg_types[0]) or ()
     if op.attrs["axis"] % len(extents) != 1:
         yield "the slopes are not along the channels"

@@ -169,6 +169,12 @@ def test_unknown_option_is_refused() -> None:
         ar.build(mod, options={"dnnl": {"precison": "bf16"}})
 
 
+@pytest.mark.parametrize("value", ["no", 1.0, None, np.array([True, False])])
+def test_finite_math_is_true_or_false(value: object) -> None:
+    with pytest.raises(ar.CodegenError, match="takes True or False for the option 'finite_math', not"):
+        codegen.generate([], {"finite_math": value}, {})
+
+
 def test_unknown_precision_is_refused() -> None:
     with pytest.raises(ar.CodegenError, match="does not know the precision 'fp8'; known: 'fp32', 'bf16'"):
         offload(dynamic_module(), precision="fp8")
@@ -208,8 +214,8 @@ def damaged(symbol: str, parameters: Parameters) -> Callable[..., Graph]:
     """What the code generator makes of functions, with other parameters in the last node of one of them."""
     original = codegen.region_graph
 
-    def region_graph(function: relax.Function, names: Mapping[Any, str]) -> Graph:
-        graph = original(function, names)
+    def region_graph(function: relax.Function, names: Mapping[Any, str], **options: bool) -> Graph:
+        graph = original(function, names, **options)
         if graph.symbol == symbol:
             graph.nodes[-1] = replace(graph.nodes[-1], parameters=parameters)
         return graph

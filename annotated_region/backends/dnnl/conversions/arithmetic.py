@@ -18,11 +18,9 @@ SIMPLE_FUNCTIONS: Mapping[str, tuple[str, float, float]] = {
     "relax.nn.relu": ("eltwise_relu", 0.0, 0.0),
     "relax.sigmoid": ("eltwise_logistic", 0.0, 0.0),
     "relax.tanh": ("eltwise_tanh", 0.0, 0.0),
-    "relax.nn.gelu": ("eltwise_gelu_erf", 0.0, 0.0),
     "relax.nn.gelu_tanh": ("eltwise_gelu_tanh", 0.0, 0.0),
     "relax.nn.silu": ("eltwise_swish", 1.0, 0.0),
     "relax.sqrt": ("eltwise_sqrt", 0.0, 0.0),
-    "relax.rsqrt": ("eltwise_pow", 1.0, -0.5),
     "relax.square": ("eltwise_square", 0.0, 0.0),
     "relax.abs": ("eltwise_abs", 0.0, 0.0),
     "relax.negative": ("eltwise_linear", -1.0, 0.0),
@@ -35,8 +33,13 @@ OWN_FUNCTIONS: Mapping[str, Kind] = {
     "relax.log": Kind.LOGARITHM,
     "relax.sin": Kind.SINE,
     "relax.cos": Kind.COSINE,
+    "relax.rsqrt": Kind.RECIPROCAL_ROOT,
+    "relax.nn.gelu": Kind.GELU,
 }
-"""Functions of one tensor that oneDNN has no primitive for, or none that is exact to the last places."""
+"""Functions of one tensor that oneDNN has no primitive for, or none that is exact."""
+
+COMMUTATIVE = ("binary_add", "binary_mul")
+"""Of two numbers, one of which is none, `binary_max` and `binary_min` give the second, as TVM does."""
 
 
 def _eltwise(graph: Graph, tensor: TensorId, algorithm: str, alpha: float, beta: float) -> TensorId:
@@ -58,6 +61,8 @@ def _clip(importer: Importer, op: OpView) -> TensorId:
 
 def _own_function(kind: Kind) -> Convert:
     def convert(importer: Importer, op: OpView) -> TensorId:
+        if kind is Kind.GELU and importer.graph.finite_math:
+            return _eltwise(importer.graph, importer.operand(op.args[0]), "eltwise_gelu_erf", 0.0, 0.0)
         return importer.graph.add(kind, (importer.operand(op.args[0]),), importer.shape(op.call))
 
     return convert
@@ -93,6 +98,8 @@ def _with_number_left(algorithm: str, number: float) -> tuple[str, float, float]
     """The element-wise form of ``number <algorithm> x``."""
     if algorithm == "binary_sub":
         return ("eltwise_linear", -1.0, number)
+    if algorithm == "binary_max":
+        return None  # relu makes zero of NaN, the second operand here
     if algorithm == "binary_div":
         return ("eltwise_pow", number, -1.0)
     return _with_number_right(algorithm, number)
@@ -126,7 +133,7 @@ def _arithmetic(
 ) -> TensorId:
     """A binary node; oneDNN repeats the second operand only, so the first must be as large as the result."""
     if not same_shape(graph.shape(left), shape):
-        if algorithm in ("binary_add", "binary_mul", "binary_max", "binary_min"):
+        if algorithm in COMMUTATIVE:
             left, right = right, left
         left = broadcast_to(graph, left, shape)
     return graph.add(Kind.BINARY, (left, right), shape, Arithmetic(algorithm))

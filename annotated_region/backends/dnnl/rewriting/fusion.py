@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from annotated_region.backends.dnnl.conversions.arithmetic import COMMUTATIVE
 from annotated_region.backends.dnnl.graph import Kind, Node, PostOp, TensorId, same_shape
 from annotated_region.backends.dnnl.parameters import Arithmetic, BatchNorm, Curve
 from annotated_region.backends.dnnl.rewriting.rewriter import LINKS, PRODUCTS, Rewrite
@@ -24,11 +25,13 @@ from annotated_region.backends.dnnl.views import reshape
 
 __all__ = ["Fuse"]
 
-LONGEST_CHAIN = 16
-"""Of post-ops; oneDNN takes 32."""
+LONGEST_CHAIN = 10
+"""Of post-ops; oneDNN takes 32, and a clip may become three."""
+
+ROOTS = (Curve("eltwise_pow", 1.0, 0.5), Curve("eltwise_pow", 1.0, -0.5))
+"""Where the runtime has exact functions."""
 
 WITH_POST_OPS = (*PRODUCTS, Kind.BINARY)
-COMMUTATIVE = ("binary_add", "binary_mul", "binary_max", "binary_min")
 COMPARISONS = tuple(f"binary_{name}" for name in ("eq", "ne", "lt", "le", "gt", "ge"))
 """oneDNN 3.2 offers primitives with these as post-ops, and fails to make them unless they read one number."""
 
@@ -65,9 +68,9 @@ class Fuse(Rewrite):
             return replace(producer, output=consumer.output, parameters=norm) if is_open else None
         if producer.kind is Kind.GROUP_NORM:
             return _group_norm_with_activation(producer, consumer)
-        if producer.kind not in WITH_POST_OPS or len(producer.post_ops) >= LONGEST_CHAIN:
-            return None
         curve = consumer.parameters
+        if producer.kind not in WITH_POST_OPS or len(producer.post_ops) >= LONGEST_CHAIN or curve in ROOTS:
+            return None
         if isinstance(curve, Curve):
             return _extended(producer, consumer, PostOp(curve.algorithm, curve.alpha, curve.beta))
         return self.with_binary(producer, consumer)

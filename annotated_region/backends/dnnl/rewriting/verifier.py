@@ -259,6 +259,8 @@ LAWS: Mapping[Kind, Law] = {
     Kind.CAST: _same,
     Kind.ERROR_FUNCTION: _same,
     Kind.EXPONENTIAL: _same,
+    Kind.GELU: _same,
+    Kind.RECIPROCAL_ROOT: _same,
     Kind.LOGARITHM: _same,
     Kind.SINE: _same,
     Kind.COSINE: _same,

@@ -33,6 +33,8 @@ inline std::shared_ptr<Plan> build_plan(const GraphTable& graph, const std::vect
       case Kind::logarithm: logarithm(builder, node); break;
       case Kind::group_norm: group_norm(builder, node); break;
       case Kind::guarded_softmax: guarded_softmax(builder, node); break;
+      case Kind::gelu: gelu(builder, node); break;
+      case Kind::reciprocal_root: reciprocal_root(builder, node); break;
       case Kind::sine: sine(builder, node); break;
       case Kind::cosine: cosine(builder, node); break;
       case Kind::pad: pad(builder, node); break;

@@ -107,8 +107,6 @@ inline void select(Builder& builder, const NodeRow& node) {
 
 constexpr int64_t kRunLength = 4096;
 
-using Function = void (*)(const float*, float*, int64_t);
-
 // A layout whose elements can be taken one after the other, and that exists for other types, too.
 inline Desc flat_layout(Builder& builder, int tensor, DataType type) {
   const Desc desc = builder.dense(tensor);
@@ -116,8 +114,9 @@ inline Desc flat_layout(Builder& builder, int tensor, DataType type) {
   return is_flat ? retyped(desc, type) : plain(builder.dims(tensor), type);
 }
 
-// A function of each number, in the order in which they lie.
-inline void apply(Builder& builder, const NodeRow& node, Function function, const char* label) {
+// A function of each number, in the order in which they lie; it takes runs: from, to, size.
+template <typename Function>
+void apply(Builder& builder, const NodeRow& node, Function function, const char* label) {
   const int src = node.inputs[0];
   const Desc desc = flat_layout(builder, src, kFloat);
   const int64_t count = volume(builder.dims(src), 0, builder.dims(src).size());
@@ -128,7 +127,8 @@ inline void apply(Builder& builder, const NodeRow& node, Function function, cons
     }
   };
   const Place from = builder.fetch(src, desc);
-  const Place to = builder.fresh(desc);
+  const bool in_place = builder.may_overwrite(src) && builder.layout(src) == desc;
+  const Place to = in_place ? from : builder.fresh(desc);
   builder.add_kernel(kernel, {{DNNL_ARG_SRC, desc, from}, {DNNL_ARG_DST, desc, to}}, label + (" " + layout_name(desc)));
   builder.define(node.output, desc, to);
 }
@@ -142,8 +142,28 @@ inline void error_function(Builder& builder, const NodeRow& node) { apply(builde
 inline void exponential(Builder& builder, const NodeRow& node) { apply(builder, node, exponential_run, "exp"); }
 inline void logarithm(Builder& builder, const NodeRow& node) { apply(builder, node, logarithm_run, "log"); }
 inline void reciprocal_root(Builder& builder, const NodeRow& node) { apply(builder, node, reciprocal_root_run, "rsqrt"); }
+inline void gelu(Builder& builder, const NodeRow& node) { apply(builder, node, gelu_run, "gelu"); }
 inline void sine(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::sin>, "sine"); }
 inline void cosine(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::cos>, "cosine"); }
+
+// inputs: data, slopes for what is not above zero, of the same rank. oneDNN's multiplies the rest by them, too.
+inline void exact_prelu(Builder& builder, const NodeRow& node) {
+  const Dims out = builder.dims(node.output), strides = repeating_strides(builder.dims(node.inputs[1]));
+  const auto kernel = [out, strides](const std::vector<char*>& pointers) {
+    const int64_t size = out.back();
+    const int64_t rows = volume(out, 0, out.size() - 1);
+#pragma omp parallel for
+    for (int64_t row = 0; row < rows; ++row) {
+      const float* from = floats(pointers[0]) + row * size;
+      const float* slopes = floats(pointers[1]) + row_offset(out, strides, row);
+      float* to = floats(pointers[2]) + row * size;
+      for (int64_t item = 0; item < size; ++item) {
+        to[item] = from[item] > 0.0f ? from[item] : from[item] * slopes[item * strides.back()];
+      }
+    }
+  };
+  add_plain_kernel(builder, node, kernel, "prelu");
+}
 
 // inputs: data, and a scale or none; floats: epsilon. Over the last axis.
 inline void rms_norm(Builder& builder, const NodeRow& node) {

@@ -196,10 +196,15 @@ void add_pointwise(Builder& builder, const NodeRow& node, const PrimitiveDesc& p
 
 // floats: alpha, beta.
 inline void eltwise(Builder& builder, const NodeRow& node) {
-  const bool is_reciprocal_root =
-      algorithm_of(node.algorithm) == dnnl::algorithm::eltwise_pow && node.floats[0] == 1.0f && node.floats[1] == -0.5f;
-  if (is_reciprocal_root) return reciprocal_root(builder, node);  // oneDNN calls the C library for each number
+  const bool is_power = algorithm_of(node.algorithm) == dnnl::algorithm::eltwise_pow && node.floats[0] == 1.0f;
+  if (is_power && node.floats[1] == 0.5f) return apply(builder, node, half_power_run, "root");
+  if (is_power && node.floats[1] == -0.5f) return apply(builder, node, inverse_half_power_run, "inverse root");
   const Desc desc = builder.dense(node.inputs[0]);
+  if (algorithm_of(node.algorithm) == dnnl::algorithm::eltwise_clip && desc.get_data_type() == kFloat) {
+    const float low = node.floats[0], high = node.floats[1];
+    const auto clip = [=](const float* from, float* to, int64_t size) { clip_run(from, to, size, low, high); };
+    return apply(builder, node, clip, "clip");
+  }
   PostOps chain(builder, node);
   const dnnl::eltwise_forward::primitive_desc pd(cpu(), kInference, algorithm_of(node.algorithm), desc, desc, node.floats[0],
                                                  node.floats[1], chain.settle(desc, /*may_accumulate=*/false));
@@ -288,6 +293,7 @@ inline void layer_norm(Builder& builder, const NodeRow& node) {
 
 // inputs: data, slopes for the negative side, of the same rank.
 inline void prelu(Builder& builder, const NodeRow& node) {
+  if (!builder.is_constant(node.inputs[1])) return exact_prelu(builder, node);
   const Desc desc = channel_layout(builder, node.inputs[0]);
   const Desc slopes = builder.plain(node.inputs[1]);
   const dnnl::prelu_forward::primitive_desc pd(cpu(), kInference, desc, slopes, desc, Builder::attributes());

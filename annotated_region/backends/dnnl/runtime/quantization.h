@@ -14,7 +14,8 @@ inline __attribute__((always_inline)) void quantize_numbers(const float* from, T
 #pragma omp simd
   for (int64_t i = 0; i < size; ++i) {
     const float x = from[i] / scale;
-    const float bounded = x < low ? low : (x > high ? high : x);
+    const float least = x < high ? x : high;  // also of what is no number
+    const float bounded = least < low ? low : least;
     const float whole = (bounded + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23: rounds to whole numbers
     to[i] = static_cast<T>(static_cast<int32_t>(whole) + zero);
   }

@@ -21,7 +21,7 @@ enum class Kind {
   convolution, deconvolution, matmul, pooling, eltwise, binary, batch_norm, layer_norm,
   softmax, lrn, reduction, concat, reshape, permute, expand, slice, cast, select, error_function, exponential,
   logarithm, guarded_softmax, sine, cosine, pad, group_norm,
-  rms_norm, prelu, resampling, attention, quantize, dequantize,
+  rms_norm, prelu, resampling, attention, quantize, dequantize, gelu, reciprocal_root,
 };
 
 // Products in bfloat16: none, all that oneDNN can do fast, or those that take less time than in float32.

@@ -1,0 +1,41 @@
+"""What is no number or has no end goes through every claimed op as through TVM, or the op is declined."""
+
+from __future__ import annotations
+
+import pytest
+from special_cases import NO_FLOATS
+from special_differences import DIFFERENCES
+from special_kit import outcome
+
+from annotated_region.backends import onnxruntime, tensorrt
+from annotated_region.backends.dnnl import installation
+from annotated_region.targets.rules import rules_of
+
+TARGETS = ("dnnl", onnxruntime.rules.TARGET, tensorrt.rules.TARGET)
+needs_onednn = pytest.mark.skipif(
+    installation.unavailable() is not None, reason=str(installation.unavailable())
+)
+
+DECLINED = {"tensorrt": {f"relax.{name}" for name in ("nn.max_pool1d", "nn.avg_pool1d")}}
+"""Ops that a target has a rule for, which declines all their cases."""
+
+
+@needs_onednn
+@pytest.mark.parametrize("target", TARGETS)
+def test_special_numbers_go_through_all_ops_as_through_tvm(target: str) -> None:
+    assert not outcome(target).failures, "\n".join(outcome(target).failures)
+
+
+@needs_onednn
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_op_with_a_rule_has_a_case(target: str) -> None:
+    ran = outcome(target).ops
+    assert set(rules_of(target)) - ran == set(NO_FLOATS).union(DECLINED.get(target, ())) & set(
+        rules_of(target)
+    )
+
+
+@needs_onednn
+def test_every_difference_that_is_explained_is_there() -> None:
+    used = set().union(*(outcome(target).used for target in TARGETS))
+    assert [each.reason for each in DIFFERENCES if each not in used] == []
