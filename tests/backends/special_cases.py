@@ -65,10 +65,6 @@ def number(value: float) -> relax.Expr:
     return relax.const(np.float32(value))
 
 
-def tensor(*values: float) -> relax.Expr:
-    return relax.const(np.array(values, "float32"))
-
-
 def ordinary(*shape: int) -> relax.Expr:
     return relax.const(np.random.default_rng(3).uniform(0.5, 2, shape).astype("float32"))
 
@@ -273,7 +269,12 @@ case("conv2d_nhwc", ((1, 5, 5, 8),), lambda x: op.nn.conv2d(x, ordinary(16, 8, 3
 case(
     "conv2d_infinite_weights",
     ((1, 3, 5, 5),),
-    lambda x: op.nn.conv2d(x, op.multiply(ones(4, 3, 1, 1), number(INF))),
+    lambda x: op.nn.conv2d(x, relax.const(np.full((4, 3, 1, 1), INF, "float32")), padding=1),
+)
+case(
+    "prelu_infinite_slopes",
+    ((5, 4),),
+    lambda x: op.nn.prelu(x, relax.const(np.array([1, INF, NAN, 0.5], "float32"))),
 )
 case(
     "conv2d_bias_relu6",

@@ -99,7 +99,7 @@ DIFFERENCES = (
     Difference(ONNX, r"clip_by_nan", "nan", "any", "ONNX Runtime ignores a bound that is NaN"),
     Difference(
         ONNX,
-        r"leakyrelu_infinite|prelu_each",
+        r"leakyrelu_infinite|prelu_each|prelu_infinite_slopes",
         "nan",
         "number",
         "TVM multiplies 0 by the infinite slope; ONNX only what is below 0",
@@ -166,6 +166,7 @@ DIFFERENCES = (
         "any",
         "ONNX Runtime normalises, then multiplies by the scale; TVM by the product of both",
     ),
+    Difference(("dnnl",), r"group_norm_silu", "zero", "nan", "and SiLU of minus infinity is NaN, as TVM's"),
     Difference(
         ALL, r"(max|min)_of_.*", "number", "nan", "TVM forgets NaN when a number follows; others do not"
     ),
