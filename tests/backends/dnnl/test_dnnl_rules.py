@@ -38,6 +38,7 @@ def answer(call: relax.Expr) -> bool | str:
 X = var(1, 8, 6, 6)
 N = tirx.Var("n", "int64")
 V = const(8)
+ENDLESS = relax.const(np.full((8, 8, 1, 1), np.inf, "float32"))
 HEADS = var(1, 4, 2, 8)
 S, Z = relax.const(0.5, "float32"), relax.const(0, "int8")
 
@@ -66,6 +67,9 @@ def norm(**attrs: object) -> relax.Expr:
             lambda: op.nn.conv2d_transpose(X, const(8, 8, 3, 3), padding=-1),
             "the padding [-1, -1, -1, -1] is below 0",
         ),
+        (lambda: op.nn.conv2d(X, ENDLESS, padding=1), "the kernel is not finite"),
+        (lambda: op.nn.conv2d_transpose(X, ENDLESS), "the kernel is not finite"),
+        (lambda: op.nn.prelu(X, relax.const(np.full(8, np.nan, "float32"))), "a slope is not finite"),
         (lambda: norm(epsilon=float("nan")), "the epsilon is not finite"),
         (
             lambda: op.nn.layer_norm(var(2, 8), V, V, axes=[-1], epsilon=float("inf")),
