@@ -1,11 +1,12 @@
 """One emitter of ONNX for all targets that read it: the converters, the walk, the model."""
 
 from annotated_region.backends.onnx_emitter import conversions
-from annotated_region.backends.onnx_emitter.dialect import Declined, Dialect, require
+from annotated_region.backends.onnx_emitter.dialect import Dialect
 from annotated_region.backends.onnx_emitter.emission import Emission, extents_of, trial
 from annotated_region.backends.onnx_emitter.model import EmittedModel, emit, emit_all, missing_onnx
 from annotated_region.backends.onnx_emitter.registry import converted_ops, converter
 from annotated_region.backends.onnx_emitter.shape_pattern import register_shape_pattern
+from annotated_region.targets.translation import Declined, require
 
 __all__ = [
     "Declined",

@@ -6,20 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-__all__ = ["Declined", "Dialect", "Restriction", "require"]
+from annotated_region.targets.translation import require
+
+__all__ = ["Dialect", "Restriction"]
 
 Restriction: TypeAlias = Callable[[Mapping[str, Any], Sequence[str]], str | None]
 """Why an engine does not take an operator with these attributes, for data of these types; None if it does."""
-
-
-class Declined(Exception):  # noqa: N818 - it is an answer to a question, not an error of the program
-    """An op cannot be said in a dialect of ONNX; the message is the reason."""
-
-
-def require(condition: bool, reason: str) -> None:
-    """Decline for `reason` unless the condition holds."""
-    if not condition:
-        raise Declined(reason)
 
 
 @dataclass(frozen=True, slots=True)

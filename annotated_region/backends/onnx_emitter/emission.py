@@ -1,19 +1,20 @@
-"""Walks an external Relax function, inner functions included, and lets the converters emit ONNX."""
+"""Emits an external Relax function, composites included, as ONNX: each op by its converter."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax, tirx
 
-from annotated_region.backends.onnx_emitter.dialect import Declined, Dialect, require
+from annotated_region.backends.onnx_emitter.dialect import Dialect
 from annotated_region.backends.onnx_emitter.graph import Graph, Port
 from annotated_region.backends.onnx_emitter.registry import converter_of
 from annotated_region.targets.op_view import OpView
+from annotated_region.targets.translation import Declined, Translation, flat, require
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["Dim", "Emission", "Result", "extents_of", "literal", "trial"]
@@ -45,7 +46,7 @@ def literal(expr: relax.Expr) -> Any:
     return value
 
 
-class Emission:
+class Emission(Translation[str]):
     """Emits one function, or one op for nobody.
 
     Attributes
@@ -64,10 +65,10 @@ class Emission:
     """
 
     def __init__(self, graph: Graph, constant_names: Mapping[Any, str], is_trial: bool = False) -> None:
+        super().__init__()
         self.graph = graph
         self._constant_names = constant_names
         self._is_trial = is_trial
-        self._scope: dict[Any, Any] = {}
         self._constants: dict[Any, str] = {}
         # Where the value of a symbolic extent is found: a value and a position in its shape, or in itself.
         self._symbols: dict[Any, tuple[str, int, bool]] = {}
@@ -126,28 +127,17 @@ class Emission:
         require(kind is not None, f"the extent {value} is no plain arithmetic")
         return self.node(str(kind), self.extent(value.a), self.extent(value.b))
 
-    def operand(self, expr: relax.Expr) -> str:
-        """The value that an argument stands for."""
-        return self._made(self._value(expr))
-
-    def operands(self, expr: relax.Expr) -> tuple[str, ...]:
-        """The values that a tuple argument stands for."""
-        value = self._value(expr)
-        return tuple(self._made(item) for item in (value if isinstance(value, tuple) else (value,)))
-
     # -- the walk ---------------------------------------------------------------------------------
 
     def run(self, function: relax.Function) -> Graph:
         """Emit a function: its parameters are the inputs, its result the outputs."""
-        self._scope = {parameter: self._input(parameter) for parameter in function.params}
-        result = self._body(function, self._scope)
+        values = flat(self.body(function, map(self._input, function.params)))
         types = function.ret_ty.fields if isinstance(function.ret_ty, tvm.ir.TupleType) else [function.ret_ty]
-        values = result if isinstance(result, tuple) else (result,)
         for position, (value, type_) in enumerate(zip(values, types, strict=True)):
-            self._output(position, self._made(value), type_)
+            self._output(position, self.made(value), type_)
         return self.graph
 
-    def convert(self, view: OpView) -> Result:
+    def converted(self, op: OpView) -> Result:
         """Emit one op.
 
         Raises
@@ -155,12 +145,12 @@ class Emission:
         Declined
             There is no converter, or it cannot say this op in this dialect.
         """
-        convert = converter_of(view.name)
+        convert = converter_of(op.name)
         if convert is None:
-            raise Declined(f"no converter for {view.name}")
-        if not isinstance(view.out_type, relax.ShapeType):
-            self._require_types(view.out_type)
-        return convert(self, view)
+            raise Declined(f"no converter for {op.name}")
+        if not isinstance(op.out_type, relax.ShapeType):
+            self._require_types(op.out_type)
+        return convert(self, op)
 
     def _require_types(self, type_: tvm.ir.Type) -> None:
         if isinstance(type_, tvm.ir.TupleType):
@@ -231,33 +221,15 @@ class Emission:
             name = self._shapes[name]
         return self.node("Gather", name, self.ints([position]), axis=0)
 
-    def _body(self, function: relax.Function, scope: dict[Any, Any]) -> Result:
-        outer, self._scope = self._scope, scope
-        for block in function.body.blocks:
-            for binding in block.bindings:
-                scope[binding.var] = self._bound(binding.value)
-        result: Result = self._value(function.body.body)
-        self._scope = outer
-        return result
+    def passed_shape(self, extents: Iterable[Dim]) -> str:
+        """A vector of extents."""
+        return self.shape(tuple(extents))
 
-    def _bound(self, value: relax.Expr) -> Any:
-        if isinstance(value, relax.Function):
-            return value
-        return self._call(value) if isinstance(value, relax.Call) else self._value(value)
-
-    def _call(self, call: relax.Call) -> Result:
-        view = OpView.of(call)
-        if view is not None:
-            return self.convert(view)
-        callee = self._scope.get(call.op, call.op) if isinstance(call.op, relax.Var) else call.op
-        require(isinstance(callee, relax.Function), f"the call {call} is of no op and no function inside")
-        scope: dict[Any, Any] = dict(zip(callee.params, map(self._argument, call.args), strict=True))
-        for parameter, argument in scope.items():
+    def entered(self, composite: relax.Function, arguments: Sequence[Any]) -> relax.Function:
+        """The composite, whose symbolic extents are found in the values that it is called with."""
+        for parameter, argument in zip(composite.params, arguments, strict=True):
             self._bind_inner(parameter.ty, argument)
-        return self._body(callee, scope)
-
-    def _argument(self, expr: relax.Expr) -> Any:
-        return self.shape(expr.values) if isinstance(expr, relax.ShapeExpr) else self._value(expr)
+        return composite
 
     def _bind_inner(self, type_: tvm.ir.Type, argument: Any) -> None:
         if isinstance(type_, relax.ShapeType):
@@ -265,22 +237,11 @@ class Emission:
         elif isinstance(type_, relax.TensorType) and isinstance(type_.shape, relax.ShapeExpr):
             self._bind_symbols(argument, extents_of(type_), is_shape=True)
 
-    def _value(self, expr: relax.Expr) -> Any:
-        if isinstance(expr, relax.Var):
-            return self._variable(expr)
-        if isinstance(expr, Constant):
-            return self._constant(expr)
-        if isinstance(expr, relax.Tuple):
-            return tuple(self._value(field) for field in expr.fields)
-        if isinstance(expr, relax.TupleGetItem):
-            value = self._value(expr.tuple_value)
-            return value[expr.index] if isinstance(value, tuple) else value
-        raise Declined(f"the expression {expr} is no tensor")
-
-    def _variable(self, var: relax.Var) -> Any:
-        if var not in self._scope and self._is_trial:
-            self._scope[var] = self._free(var.ty, str(var.name))
-        return self._scope[var]
+    def variable(self, var: relax.Var) -> Any:
+        """The value of a variable; while an op is tried alone, a new one for what nothing binds."""
+        if var not in self.scope and self._is_trial:
+            self.scope[var] = self._free(var.ty, str(var.name))
+        return self.scope[var]
 
     def _free(self, type_: tvm.ir.Type, name: str) -> Any:
         """What stands for a variable while an op is tried alone."""
@@ -291,7 +252,8 @@ class Emission:
         self._bind_symbols(value, extents_of(type_), is_shape=True)
         return value
 
-    def _constant(self, constant: Constant) -> str:
+    def constant(self, constant: Constant) -> str:
+        """The value of a constant, which is stored once."""
         if constant not in self._constants:
             require(isinstance(constant.value, tvm.runtime.Tensor), f"the constant {constant} is no tensor")
             self._require_types(constant.ty)
@@ -309,7 +271,8 @@ class Emission:
         self.graph.weights[name] = tensor
         return name
 
-    def _made(self, value: Any) -> str:
+    def made(self, value: Any) -> str:
+        """A value that is one tensor."""
         require(isinstance(value, str), "a value is used that is not computed: no tensor, or left out")
         return str(value)
 
@@ -317,7 +280,7 @@ class Emission:
 def trial(view: OpView, dialect: Dialect) -> str | None:
     """Why an op cannot be said in a dialect; None if it can. The op is emitted for nobody."""
     try:
-        Emission(Graph("trial", dialect), {}, is_trial=True).convert(view)
+        Emission(Graph("trial", dialect), {}, is_trial=True).converted(view)
     except Declined as reason:
         return str(reason)
     return None

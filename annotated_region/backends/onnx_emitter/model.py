@@ -14,10 +14,11 @@ import tvm
 from tvm import relax
 
 from annotated_region.backends.onnx_emitter.assembly import LARGEST_MESSAGE, array_of, assemble_file
-from annotated_region.backends.onnx_emitter.dialect import Declined, Dialect
+from annotated_region.backends.onnx_emitter.dialect import Dialect
 from annotated_region.backends.onnx_emitter.emission import Emission
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator, Port
 from annotated_region.errors import BackendUnavailableError, CodegenError
+from annotated_region.targets.translation import Declined
 
 __all__ = ["EXTERNAL", "EmittedModel", "emit", "missing_onnx"]
 

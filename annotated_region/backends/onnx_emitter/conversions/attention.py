@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from annotated_region.backends.onnx_emitter.dialect import Declined, require
 from annotated_region.backends.onnx_emitter.emission import Dim, Emission, extents_of
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
+from annotated_region.targets.translation import Declined, require
 
 __all__: list[str] = []
 

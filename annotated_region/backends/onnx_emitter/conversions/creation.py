@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax, tirx
 
-from annotated_region.backends.onnx_emitter.dialect import require
 from annotated_region.backends.onnx_emitter.emission import Emission, extents_of, literal
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
+from annotated_region.targets.translation import require
 
 __all__: list[str] = []
 

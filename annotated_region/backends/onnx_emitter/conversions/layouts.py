@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from annotated_region.backends.onnx_emitter.dialect import require
 from annotated_region.backends.onnx_emitter.emission import Emission
+from annotated_region.targets.translation import require
 
 __all__ = ["SPATIAL", "relayout"]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from annotated_region.backends.onnx_emitter.conversions.reduction import reduced
-from annotated_region.backends.onnx_emitter.dialect import require
 from annotated_region.backends.onnx_emitter.emission import Emission, extents_of
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
+from annotated_region.targets.translation import require
 
 __all__: list[str] = []
 

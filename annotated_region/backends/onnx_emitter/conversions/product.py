@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from annotated_region.backends.onnx_emitter.dialect import require
 from annotated_region.backends.onnx_emitter.emission import Emission
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
+from annotated_region.targets.translation import require
 
 __all__: list[str] = []
 

@@ -8,10 +8,10 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
-from annotated_region.backends.onnx_emitter.dialect import Declined, require
 from annotated_region.backends.onnx_emitter.emission import Dim, Emission, extents_of
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
+from annotated_region.targets.translation import Declined, require
 
 __all__ = ["reshaped"]
 

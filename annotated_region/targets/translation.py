@@ -1,0 +1,116 @@
+"""Translates external functions op by op: the walk over bindings and composites that backends share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from tvm import relax
+
+from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.nodes import Constant
+
+__all__ = ["Declined", "Translation", "flat", "require"]
+
+
+class Declined(Exception):  # noqa: N818 - it is an answer to a question, not an error of the program
+    """A backend has no translation of an op or expression; the message is the reason."""
+
+
+def require(condition: bool, reason: str) -> None:
+    """Decline for `reason` unless the condition holds."""
+    if not condition:
+        raise Declined(reason)
+
+
+Made = TypeVar("Made")
+
+
+class Translation(ABC, Generic[Made]):
+    """Walks a function in the order of its bindings; calls of composites are walked in their place.
+
+    What a tensor becomes is up to the subclass, whose methods give the values of ops, constants and shapes. A
+    tuple becomes a tuple of values; a composite stands for itself until it is called.
+    """
+
+    def __init__(self) -> None:
+        """Start outside of any function."""
+        self.scope: dict[relax.Var, Any] = {}
+
+    @abstractmethod
+    def converted(self, op: OpView) -> Any:
+        """The value of an op."""
+
+    @abstractmethod
+    def constant(self, constant: Constant) -> Any:
+        """The value of a constant."""
+
+    @abstractmethod
+    def passed_shape(self, extents: Iterable[relax.Expr]) -> Any:
+        """The value of a shape that is handed to a composite."""
+
+    @abstractmethod
+    def made(self, value: Any) -> Made:
+        """A value that has to be one tensor; declines what is none, or is not computed."""
+
+    def entered(self, composite: relax.Function, _arguments: Sequence[Any]) -> relax.Function:
+        """The composite to walk when `composite` is called with values; here the same."""
+        return composite
+
+    def variable(self, var: relax.Var) -> Any:
+        """The value of a variable."""
+        return self.scope[var]
+
+    def operand(self, expr: relax.Expr) -> Made:
+        """The tensor that an argument stands for."""
+        return self.made(self.value(expr))
+
+    def operands(self, expr: relax.Expr) -> tuple[Made, ...]:
+        """The tensors that a tuple argument stands for."""
+        return tuple(map(self.made, flat(self.value(expr))))
+
+    def body(self, function: relax.Function, arguments: Iterable[Any]) -> Any:
+        """The value of a function's result."""
+        outer, self.scope = self.scope, dict(zip(function.params, arguments, strict=True))
+        for block in function.body.blocks:
+            for binding in block.bindings:
+                self.scope[binding.var] = self._bound(binding.value)
+        result = self.value(function.body.body)
+        self.scope = outer
+        return result
+
+    def value(self, expr: relax.Expr) -> Any:
+        """The value of an argument."""
+        if isinstance(expr, relax.Var):
+            return self.variable(expr)
+        if isinstance(expr, Constant):
+            return self.constant(expr)
+        if isinstance(expr, relax.Tuple):
+            return tuple(map(self.value, expr.fields))
+        if isinstance(expr, relax.TupleGetItem):
+            value = self.value(expr.tuple_value)
+            return value[expr.index] if isinstance(value, tuple) else value
+        raise Declined(f"the expression {expr} is no tensor")
+
+    def _bound(self, value: relax.Expr) -> Any:
+        if isinstance(value, relax.Function):
+            return value
+        return self._called(value) if isinstance(value, relax.Call) else self.value(value)
+
+    def _called(self, call: relax.Call) -> Any:
+        view = OpView.of(call)
+        if view is not None:
+            return self.converted(view)
+        callee = self.scope.get(call.op, call.op) if isinstance(call.op, relax.Var) else call.op
+        require(isinstance(callee, relax.Function), f"the call {call} is of no op and no function inside")
+        arguments = [self._argument(argument) for argument in call.args]
+        return self.body(self.entered(callee, arguments), arguments)
+
+    def _argument(self, expr: relax.Expr) -> Any:
+        return self.passed_shape(expr.values) if isinstance(expr, relax.ShapeExpr) else self.value(expr)
+
+
+def flat(value: Any) -> tuple[Any, ...]:
+    """The values of a tuple; of one tensor that alone."""
+    return value if isinstance(value, tuple) else (value,)
