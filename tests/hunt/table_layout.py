@@ -64,7 +64,8 @@ class Layout:
         self._enums: set[str] = set()
         for name, body in re.findall(r"enum class (\w+)[^{]*\{([^}]*)\}", text):
             self._enums.add(name)
-            members = [member.strip() for member in body.split(",") if member.strip()]
+            listed = re.findall(r"X\((\w+)\)", text) if "ANNOTATED_REGION_KINDS" in body else body.split(",")
+            members = [member.strip() for member in listed if member.strip()]
             self.enumerators.update((f"{name}::{member}", index) for index, member in enumerate(members))
         self.structs: dict[str, Struct] = {}
         for name, body in re.findall(r"\nstruct (\w+) \{(.*?)\n\};", text, re.DOTALL):

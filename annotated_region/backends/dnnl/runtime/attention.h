@@ -1,11 +1,5 @@
 // Scaled dot-product attention: a block of scores at a time stays in a thread's cache, and the heads are read
 // and written where they lie, so that no transposed copy is ever made.
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <omp.h>
 
 namespace annotated_region_dnnl {
 

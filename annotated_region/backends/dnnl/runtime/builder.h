@@ -1,13 +1,5 @@
 // Builds a plan: follows each tensor's layout through the region and adds a reorder only where the
 // layout that a primitive wants is not the one that its operand has.
-#include <algorithm>
-#include <cstring>
-#include <map>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace annotated_region_dnnl {
 
@@ -124,6 +116,13 @@ class Builder {
     return {plan_->buffers.add(buffer), 0};
   }
 
+  // Memory for a result in layout `desc`: that of the first operand, which lies at `first`, where it may be written
+  // over and is in this layout.
+  Place over_or_fresh(Place first, const Desc& desc) {
+    const int operand = graph_.nodes[node_].inputs[0];
+    return may_overwrite(operand) && layout(operand) == desc ? first : fresh(desc);
+  }
+
   // Numbers that are known now, such as a scale.
   template <typename T>
   Place constant(const std::vector<T>& values) {
@@ -168,8 +167,41 @@ class Builder {
     Step step;
     step.primitive = dnnl::primitive(pd.get());
     step.scratchpad = pd.scratchpad_desc().get_size();
-    step.label = std::string(dnnl_name(pd)) + " " + pd.impl_info_str() + " " + note;
+    const char* const name = dnnl_prim_kind2str(static_cast<dnnl_primitive_kind_t>(pd.get_kind()));
+    step.label = std::string(name) + " " + pd.impl_info_str() + " " + note;
     finish(std::move(step), std::move(arguments));
+  }
+
+  // A step from the first operand in layout `from` to a result of its own.
+  template <typename PrimitiveDesc>
+  void add_unary_step(const PrimitiveDesc& pd, const Desc& from) {
+    const NodeRow& node = graph_.nodes[node_];
+    const Desc to = pd.dst_desc();
+    const Place place = fresh(to);
+    add_step(pd, {{DNNL_ARG_SRC, from, fetch(node.inputs[0], from)}, {DNNL_ARG_DST, to, place}}, layout_name(to));
+    define(node.output, to, place);
+  }
+
+  // The same with a kernel in the place of a primitive.
+  void add_unary_kernel(Kernel kernel, const Desc& from, const Desc& to, const std::string& label,
+                        size_t scratchpad = 0) {
+    const NodeRow& node = graph_.nodes[node_];
+    const Place source = fetch(node.inputs[0], from);
+    const Place place = over_or_fresh(source, to);
+    add_kernel(std::move(kernel), {{DNNL_ARG_SRC, from, source}, {DNNL_ARG_DST, to, place}}, label, scratchpad);
+    define(node.output, to, place);
+  }
+
+  // The operands of a normalisation behind the data, in the order of their roles.
+  std::vector<Argument> vectors() {
+    const int roles[] = {DNNL_ARG_SRC, DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE};
+    const List<int>& inputs = graph_.nodes[node_].inputs;
+    std::vector<Argument> arguments;
+    for (int index = 1; index < inputs.size; ++index) {
+      const Desc vector = plain(inputs[index]);
+      arguments.push_back({roles[index], vector, fetch(inputs[index], vector)});
+    }
+    return arguments;
   }
 
   // The kernel finds its scratchpad, if it asks for one, behind its arguments.
@@ -246,29 +278,6 @@ class Builder {
   }
 
   Home home(const Place& place) const { return plan_->buffers.root(place).home; }
-
-  template <typename PrimitiveDesc>
-  static const char* dnnl_name(const PrimitiveDesc& pd) {
-    switch (pd.get_kind()) {
-      case dnnl::primitive::kind::reorder: return "reorder";
-      case dnnl::primitive::kind::concat: return "concat";
-      case dnnl::primitive::kind::convolution: return "convolution";
-      case dnnl::primitive::kind::deconvolution: return "deconvolution";
-      case dnnl::primitive::kind::eltwise: return "eltwise";
-      case dnnl::primitive::kind::softmax: return "softmax";
-      case dnnl::primitive::kind::pooling: return "pooling";
-      case dnnl::primitive::kind::lrn: return "lrn";
-      case dnnl::primitive::kind::batch_normalization: return "batch_normalization";
-      case dnnl::primitive::kind::layer_normalization: return "layer_normalization";
-      case dnnl::primitive::kind::inner_product: return "inner_product";
-      case dnnl::primitive::kind::binary: return "binary";
-      case dnnl::primitive::kind::matmul: return "matmul";
-      case dnnl::primitive::kind::reduction: return "reduction";
-      case dnnl::primitive::kind::prelu: return "prelu";
-      case dnnl::primitive::kind::resampling: return "resampling";
-      default: return "primitive";
-    }
-  }
 
   void find_last_uses() {
     last_use_.assign(graph_.tensors.size, -1);

@@ -1,7 +1,4 @@
 // Concatenation: nothing is copied where the operands can be computed in their place in the result.
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace annotated_region_dnnl {
 

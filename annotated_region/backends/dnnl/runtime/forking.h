@@ -1,8 +1,4 @@
 // What a fork leaves to the child: plans in a state to be used, and no threads that died.
-#include <new>
-#include <shared_mutex>
-
-#include <pthread.h>
 
 namespace annotated_region_dnnl {
 

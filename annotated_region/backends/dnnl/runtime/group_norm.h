@@ -1,9 +1,4 @@
 // Group and instance normalisation: one pass for the moments, one for the result, with the channels first or last.
-#include <algorithm>
-#include <cmath>
-#include <vector>
-
-#include <omp.h>
 
 namespace annotated_region_dnnl {
 
@@ -125,14 +120,10 @@ inline void group_norm(Builder& builder, const NodeRow& node) {
   const bool channels_last = tag != nullptr && tag->channels_last;
   const Desc desc = channels_last ? Desc(dims, kFloat, tag->tag) : plain(dims, kFloat);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, desc, builder.fetch(src, desc)}};
-  for (int index = 1; index < node.inputs.size; ++index) {
-    const Desc vector = builder.plain(node.inputs[index]);
-    arguments.push_back({DNNL_ARG_SCALE, vector, builder.fetch(node.inputs[index], vector)});
-  }
+  for (const Argument& vector : builder.vectors()) arguments.push_back(vector);
   const GroupNorm work{dims[0], dims[1], volume(dims, 2, dims.size()), node.ints[0], channels_last, node.floats[0],
                        activation_of(node), node.inputs.size > 1, omp_get_max_threads()};
-  const bool in_place = builder.may_overwrite(src) && builder.layout(src) == desc;
-  const Place place = in_place ? arguments[0].place : builder.fresh(desc);
+  const Place place = builder.over_or_fresh(arguments[0].place, desc);
   arguments.push_back({DNNL_ARG_DST, desc, place});
   const auto kernel = [work](const std::vector<char*>& pointers) { work.run(pointers); };
   const std::string note = work.activation == Activation::none ? "" : " +eltwise";

@@ -1,9 +1,4 @@
 // What oneDNN has no primitive for, or none that is exact: repetition, choice, functions, root mean square, filling.
-#include <algorithm>
-#include <cmath>
-#include <exception>
-#include <utility>
-#include <vector>
 
 namespace annotated_region_dnnl {
 
@@ -46,6 +41,14 @@ inline int64_t row_offset(const Dims& dims, const Dims& strides, int64_t row) {
   return offset;
 }
 
+// Runs `action` for each row of a tensor, shared among threads.
+template <typename Action>
+void for_rows(const Dims& dims, Action action) {
+  const int64_t rows = volume(dims, 0, dims.size() - 1);
+#pragma omp parallel for
+  for (int64_t row = 0; row < rows; ++row) action(row);
+}
+
 inline const float* floats(const char* pointer) { return reinterpret_cast<const float*>(pointer); }
 inline float* floats(char* pointer) { return reinterpret_cast<float*>(pointer); }
 inline uint16_t* halves(char* pointer) { return reinterpret_cast<uint16_t*>(pointer); }
@@ -70,13 +73,11 @@ inline void expand(Builder& builder, const NodeRow& node) {
   const Dims strides = repeating_strides(builder.dims(node.inputs[0]));
   const auto kernel = [out, strides](const std::vector<char*>& pointers) {
     const int64_t size = out.back();
-    const int64_t rows = volume(out, 0, out.size() - 1);
-#pragma omp parallel for
-    for (int64_t row = 0; row < rows; ++row) {
+    for_rows(out, [&](int64_t row) {
       const float* from = floats(pointers[0]) + row_offset(out, strides, row);
       float* to = floats(pointers[1]) + row * size;
       for (int64_t item = 0; item < size; ++item) to[item] = from[item * strides.back()];
-    }
+    });
   };
   add_plain_kernel(builder, node, kernel, "expand");
 }
@@ -88,9 +89,7 @@ inline void select(Builder& builder, const NodeRow& node) {
   for (int tensor : node.inputs) strides.push_back(repeating_strides(builder.dims(tensor)));
   const auto kernel = [out, strides](const std::vector<char*>& pointers) {
     const int64_t size = out.back();
-    const int64_t rows = volume(out, 0, out.size() - 1);
-#pragma omp parallel for
-    for (int64_t row = 0; row < rows; ++row) {
+    for_rows(out, [&](int64_t row) {
       const float* from[3];
       for (int operand = 0; operand < 3; ++operand) {
         from[operand] = floats(pointers[operand]) + row_offset(out, strides[operand], row);
@@ -100,7 +99,7 @@ inline void select(Builder& builder, const NodeRow& node) {
         const int operand = from[0][item * strides[0].back()] != 0.0f ? 1 : 2;
         to[item] = from[operand][item * strides[operand].back()];
       }
-    }
+    });
   };
   add_plain_kernel(builder, node, kernel, "select");
 }
@@ -126,11 +125,7 @@ void apply(Builder& builder, const NodeRow& node, Function function, const char*
       function(floats(pointers[0]) + first, floats(pointers[1]) + first, std::min(kRunLength, count - first));
     }
   };
-  const Place from = builder.fetch(src, desc);
-  const bool in_place = builder.may_overwrite(src) && builder.layout(src) == desc;
-  const Place to = in_place ? from : builder.fresh(desc);
-  builder.add_kernel(kernel, {{DNNL_ARG_SRC, desc, from}, {DNNL_ARG_DST, desc, to}}, label + (" " + layout_name(desc)));
-  builder.define(node.output, desc, to);
+  builder.add_unary_kernel(kernel, desc, desc, label + (" " + layout_name(desc)));
 }
 
 template <float (*function)(float)>
@@ -151,16 +146,14 @@ inline void exact_prelu(Builder& builder, const NodeRow& node) {
   const Dims out = builder.dims(node.output), strides = repeating_strides(builder.dims(node.inputs[1]));
   const auto kernel = [out, strides](const std::vector<char*>& pointers) {
     const int64_t size = out.back();
-    const int64_t rows = volume(out, 0, out.size() - 1);
-#pragma omp parallel for
-    for (int64_t row = 0; row < rows; ++row) {
+    for_rows(out, [&](int64_t row) {
       const float* from = floats(pointers[0]) + row * size;
       const float* slopes = floats(pointers[1]) + row_offset(out, strides, row);
       float* to = floats(pointers[2]) + row * size;
       for (int64_t item = 0; item < size; ++item) {
         to[item] = from[item] > 0.0f ? from[item] : from[item] * slopes[item * strides.back()];
       }
-    }
+    });
   };
   add_plain_kernel(builder, node, kernel, "prelu");
 }
@@ -173,17 +166,15 @@ inline void rms_norm(Builder& builder, const NodeRow& node) {
   const bool rounds = builder.type(node.output) == kRounded;
   const auto kernel = [dims, epsilon, ones, rounds](const std::vector<char*>& pointers) {
     const int64_t size = dims.back();
-    const int64_t rows = volume(dims, 0, dims.size() - 1);
     const float* scale = ones.empty() ? floats(pointers[1]) : ones.data();
-#pragma omp parallel for
-    for (int64_t row = 0; row < rows; ++row) {
+    for_rows(dims, [&](int64_t row) {
       const float* from = floats(pointers[0]) + row * size;
       if (rounds) {
         normalize_row(from, scale, halves(pointers.back()) + row * size, size, epsilon);
       } else {
         normalize_row(from, scale, floats(pointers.back()) + row * size, size, epsilon);
       }
-    }
+    });
   };
   add_plain_kernel(builder, node, kernel, "rms_norm");
 }

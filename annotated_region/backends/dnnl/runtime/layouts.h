@@ -1,11 +1,4 @@
 // What the builder asks of memory descriptors: their name, whether two mean the same bytes, views.
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <oneapi/dnnl/dnnl.hpp>
-#include <oneapi/dnnl/dnnl_debug.h>
 
 namespace annotated_region_dnnl {
 
@@ -254,7 +247,6 @@ inline Desc permuted(const Desc& desc, const List<int64_t>& axes) {
 }
 
 struct NamedTag {
-  const char* name;
   Tag tag;
   int block;      // of axis 1; 1 where no axis is blocked
   bool channels_last;
@@ -264,16 +256,15 @@ inline const std::vector<NamedTag>& tags_of_rank(int rank) {
   static const std::vector<NamedTag> none;
   static const std::vector<NamedTag> table[] = {
       {},
-      {{"a", Tag::a, 1, false}},
-      {{"ab", Tag::ab, 1, false}, {"ba", Tag::ba, 1, false}},
-      {{"abc", Tag::abc, 1, false}, {"aBc16b", Tag::aBc16b, 16, false}, {"aBc8b", Tag::aBc8b, 8, false},
-       {"aBc4b", Tag::aBc4b, 4, false}, {"acb", Tag::acb, 1, true}},
-      {{"abcd", Tag::abcd, 1, false}, {"aBcd16b", Tag::aBcd16b, 16, false}, {"aBcd8b", Tag::aBcd8b, 8, false},
-       {"aBcd4b", Tag::aBcd4b, 4, false}, {"acdb", Tag::acdb, 1, true}},
-      {{"abcde", Tag::abcde, 1, false}, {"aBcde16b", Tag::aBcde16b, 16, false},
-       {"aBcde8b", Tag::aBcde8b, 8, false}, {"aBcde4b", Tag::aBcde4b, 4, false},
-       {"acdeb", Tag::acdeb, 1, true}},
-      {{"abcdef", Tag::abcdef, 1, false}},
+      {{Tag::a, 1, false}},
+      {{Tag::ab, 1, false}, {Tag::ba, 1, false}},
+      {{Tag::abc, 1, false}, {Tag::aBc16b, 16, false}, {Tag::aBc8b, 8, false}, {Tag::aBc4b, 4, false},
+       {Tag::acb, 1, true}},
+      {{Tag::abcd, 1, false}, {Tag::aBcd16b, 16, false}, {Tag::aBcd8b, 8, false}, {Tag::aBcd4b, 4, false},
+       {Tag::acdb, 1, true}},
+      {{Tag::abcde, 1, false}, {Tag::aBcde16b, 16, false}, {Tag::aBcde8b, 8, false}, {Tag::aBcde4b, 4, false},
+       {Tag::acdeb, 1, true}},
+      {{Tag::abcdef, 1, false}},
   };
   return rank < static_cast<int>(std::size(table)) ? table[rank] : none;
 }

@@ -1,8 +1,4 @@
 // Where intermediate tensors live: buffers, which of them share bytes, and their places in one arena.
-#include <algorithm>
-#include <climits>
-#include <memory>
-#include <vector>
 
 namespace annotated_region_dnnl {
 

@@ -1,21 +1,4 @@
 // The part of OpenMP that parallel loops here and in oneDNN ask for, on our own workers.
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstdint>
-#include <cstring>
-#include <limits>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include <dlfcn.h>
-#include <elf.h>
-#include <link.h>
-#include <omp.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 // GNU OpenMP waits at the end of each parallel loop until each thread of its team has done its share. A thread that
 // has lost its processor to another process stops the loop for a time slice, a hundred times in a run, and threads

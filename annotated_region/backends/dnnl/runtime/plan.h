@@ -1,13 +1,4 @@
 // A region made ready for one set of input shapes: primitives in order, and the memory they work on.
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace annotated_region_dnnl {
 

@@ -1,7 +1,4 @@
 // The chain of operations that a primitive applies to its result before it stores it.
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace annotated_region_dnnl {
 

@@ -1,6 +1,4 @@
 // Where a region computes in bfloat16: which products round their operands, and which tensors are then stored so.
-#include <string>
-#include <vector>
 
 namespace annotated_region_dnnl {
 

@@ -1,9 +1,4 @@
 // One function a kind of node: from the node's parameters and its operands' layouts to steps of the plan.
-#include <algorithm>
-#include <cstring>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace annotated_region_dnnl {
 
@@ -173,10 +168,7 @@ inline void pooling(Builder& builder, const NodeRow& node) {
     pd = create(from);
   }
   if (!pd) throw std::runtime_error("oneDNN has no pooling with these parameters");
-  const Place place = builder.fresh(pd.dst_desc());
-  builder.add_step(pd, {{DNNL_ARG_SRC, from, builder.fetch(src, from)}, {DNNL_ARG_DST, pd.dst_desc(), place}},
-                   layout_name(pd.dst_desc()));
-  builder.define(node.output, pd.dst_desc(), place);
+  builder.add_unary_step(pd, from);
 }
 
 // Adds a step from one operand to a result in the same order of axes, over the operand where that is allowed.
@@ -186,8 +178,7 @@ void add_pointwise(Builder& builder, const NodeRow& node, const PrimitiveDesc& p
   const int src = node.inputs[0];
   const Place from = builder.fetch(src, desc);
   const Desc to = pd.dst_desc();
-  const bool in_place = builder.may_overwrite(src) && builder.layout(src) == to;
-  const Place place = in_place ? from : builder.fresh(to);
+  const Place place = builder.over_or_fresh(from, to);
   others.push_back({DNNL_ARG_SRC, desc, from});
   others.push_back({DNNL_ARG_DST, to, place});
   builder.add_step(pd, std::move(others), layout_name(to) + note);
@@ -263,14 +254,7 @@ inline void batch_norm(Builder& builder, const NodeRow& node) {
   if (node.ints[0] != 0) flags |= Flags::fuse_norm_relu;
   const dnnl::batch_normalization_forward::primitive_desc pd(cpu(), kInference, desc, desc, node.floats[0], flags,
                                                              Builder::attributes());
-  const int roles[] = {DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE};
-  std::vector<Argument> arguments;
-  for (int role = 0; role < 4; ++role) {
-    const int tensor = node.inputs[role + 1];
-    const Desc vector = builder.plain(tensor);
-    arguments.push_back({roles[role], vector, builder.fetch(tensor, vector)});
-  }
-  add_pointwise(builder, node, pd, desc, std::move(arguments), node.ints[0] != 0 ? " +relu" : "");
+  add_pointwise(builder, node, pd, desc, builder.vectors(), node.ints[0] != 0 ? " +relu" : "");
 }
 
 // inputs: data, and scale and shift or neither; floats: epsilon. Over the last axis.
@@ -281,14 +265,7 @@ inline void layer_norm(Builder& builder, const NodeRow& node) {
   const dnnl::layer_normalization_forward::primitive_desc pd(
       cpu(), kInference, desc, builder.plain(node.output), node.floats[0], is_affine ? Flags::use_scale | Flags::use_shift : Flags::none,
       Builder::attributes());
-  std::vector<Argument> arguments;
-  const int roles[] = {DNNL_ARG_SCALE, DNNL_ARG_SHIFT};
-  for (int role = 0; role < 2 && is_affine; ++role) {
-    const int tensor = node.inputs[role + 1];
-    const Desc vector = builder.plain(tensor);
-    arguments.push_back({roles[role], vector, builder.fetch(tensor, vector)});
-  }
-  add_pointwise(builder, node, pd, desc, std::move(arguments), "");
+  add_pointwise(builder, node, pd, desc, builder.vectors(), "");
 }
 
 // inputs: data, slopes for the negative side, of the same rank.
@@ -303,27 +280,19 @@ inline void prelu(Builder& builder, const NodeRow& node) {
 
 // To other extents of the same image.
 inline void resampling(Builder& builder, const NodeRow& node) {
-  const int src = node.inputs[0];
-  const Desc from = builder.dense(src);
+  const Desc from = builder.dense(node.inputs[0]);
   const dnnl::resampling_forward::primitive_desc pd(cpu(), kInference, algorithm_of(node.algorithm), from,
                                                     builder.any(node.output), Builder::attributes());
-  const Place place = builder.fresh(pd.dst_desc());
-  builder.add_step(pd, {{DNNL_ARG_SRC, from, builder.fetch(src, from)}, {DNNL_ARG_DST, pd.dst_desc(), place}},
-                   layout_name(pd.dst_desc()));
-  builder.define(node.output, pd.dst_desc(), place);
+  builder.add_unary_step(pd, from);
 }
 
 // ints: size; floats: alpha, beta, k. Across channels.
 inline void lrn(Builder& builder, const NodeRow& node) {
-  const int src = node.inputs[0];
-  const Desc desc = builder.dense(src);
+  const Desc desc = builder.dense(node.inputs[0]);
   const dnnl::lrn_forward::primitive_desc pd(cpu(), kInference, dnnl::algorithm::lrn_across_channels, desc, desc,
                                              node.ints[0], node.floats[0], node.floats[1], node.floats[2],
                                              Builder::attributes());
-  const Place place = builder.fresh(desc);
-  builder.add_step(pd, {{DNNL_ARG_SRC, desc, builder.fetch(src, desc)}, {DNNL_ARG_DST, desc, place}},
-                   layout_name(desc));
-  builder.define(node.output, desc, place);
+  builder.add_unary_step(pd, desc);
 }
 
 }  // namespace annotated_region_dnnl

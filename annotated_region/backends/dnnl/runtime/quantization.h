@@ -1,7 +1,4 @@
 // Between numbers and int8, as TVM and ONNX define it: round(x / scale) + zero, a tie to the even neighbour, clamped.
-#include <cstdint>
-#include <limits>
-#include <vector>
 
 namespace annotated_region_dnnl {
 namespace {
@@ -85,11 +82,8 @@ inline void convert_all(Builder& builder, const NodeRow& node, ConvertRun conver
       convert(pointers[0] + first * step, pointers[1] + first * to_step, size, scale, zero);
     }
   };
-  const Place place = builder.fresh(to);
   const std::string label = node.kind == Kind::quantize ? "quantize " : "dequantize ";
-  builder.add_kernel(kernel, {{DNNL_ARG_SRC, from, builder.fetch(src, from)}, {DNNL_ARG_DST, to, place}},
-                     label + layout_name(to));
-  builder.define(node.output, to, place);
+  builder.add_unary_kernel(kernel, from, to, label + layout_name(to));
 }
 
 // inputs: data, scales, and zero points or none; ints: the first of the neighbouring axes that these stand for, and

@@ -1,11 +1,4 @@
 // Sums, means, products, least and largest numbers along any axes, in any dense order: oneDNN 3.2 is fast for some only.
-#include <algorithm>
-#include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <omp.h>
 
 namespace annotated_region_dnnl {
 
@@ -128,11 +121,7 @@ inline void reduction(Builder& builder, const NodeRow& node) {
       data = result;
     }
   };
-  const Place source = builder.fetch(src, from);
-  const Place place = builder.fresh(to);
-  builder.add_kernel(kernel, {{DNNL_ARG_SRC, from, source}, {DNNL_ARG_DST, to, place}}, "reduction " + layout_name(from),
-                     partial_bytes + 2 * room);
-  builder.define(node.output, to, place);
+  builder.add_unary_kernel(kernel, from, to, "reduction " + layout_name(from), partial_bytes + 2 * room);
 }
 
 }  // namespace annotated_region_dnnl

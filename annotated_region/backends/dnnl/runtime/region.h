@@ -1,18 +1,4 @@
 // What a generated function does when it is called: check the tensors, find or build the plan, run it.
-#include <list>
-#include <memory>
-#include <mutex>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <oneapi/dnnl/dnnl_debug.h>
-#include <tvm/ffi/container/array.h>
-#include <tvm/ffi/container/shape.h>
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/error.h>
-#include <tvm/ffi/function.h>
 
 namespace annotated_region_dnnl {
 
@@ -275,7 +261,6 @@ class Region {
 };
 
 }  // namespace annotated_region_dnnl
-
 
 namespace annotated_region_dnnl {
 

@@ -1,6 +1,4 @@
 // What oneDNN is told of the scales and zero points of a product of int8.
-#include <cstdint>
-#include <vector>
 
 namespace annotated_region_dnnl {
 

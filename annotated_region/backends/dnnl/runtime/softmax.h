@@ -1,7 +1,5 @@
 // Softmax over any axis, in any dense order. oneDNN's gives zeros for what is no number, and its logarithms are off by
 // three units of the sixth digit.
-#include <algorithm>
-#include <vector>
 
 namespace annotated_region_dnnl {
 
@@ -51,12 +49,8 @@ inline void softmax_over(Builder& builder, const NodeRow& node, int axis, Softma
   const Desc dense = builder.dense(src);
   const Desc desc = is_strided(dense) ? retyped(dense, kFloat) : plain(dims, kFloat);
   const int64_t stride = dims[axis] == 1 ? 1 : desc.get_strides()[axis];
-  const Place from = builder.fetch(src, desc);
-  const bool in_place = builder.may_overwrite(src) && builder.layout(src) == desc;
-  const Place to = in_place ? from : builder.fresh(desc);
-  builder.add_kernel(softmax_kernel(volume(dims, 0, dims.size()), dims[axis], stride, form),
-                     {{DNNL_ARG_SRC, desc, from}, {DNNL_ARG_DST, desc, to}}, "softmax " + layout_name(desc));
-  builder.define(node.output, desc, to);
+  builder.add_unary_kernel(softmax_kernel(volume(dims, 0, dims.size()), dims[axis], stride, form), desc, desc,
+                           "softmax " + layout_name(desc));
 }
 
 // ints: axis.

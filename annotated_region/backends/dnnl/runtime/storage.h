@@ -1,12 +1,5 @@
 // Memory for packed weights and intermediate tensors: aligned, and on huge pages where that pays.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <new>
 
-#include <link.h>
-#include <sys/mman.h>
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif

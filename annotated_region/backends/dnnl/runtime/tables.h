@@ -17,12 +17,14 @@ struct List {
   const T& operator[](int index) const { return data[index]; }
 };
 
-enum class Kind {
-  convolution, deconvolution, matmul, pooling, eltwise, binary, batch_norm, layer_norm,
-  softmax, lrn, reduction, concat, reshape, permute, expand, slice, cast, select, error_function, exponential,
-  logarithm, guarded_softmax, sine, cosine, pad, group_norm,
-  rms_norm, prelu, resampling, attention, quantize, dequantize, gelu, reciprocal_root,
-};
+// What nodes compute: `X` of each kind, which is also the name of the function that plans it.
+#define ANNOTATED_REGION_KINDS(X)                                                                         \
+  X(convolution) X(deconvolution) X(matmul) X(pooling) X(eltwise) X(binary) X(batch_norm) X(layer_norm)   \
+  X(softmax) X(lrn) X(reduction) X(concat) X(reshape) X(permute) X(expand) X(slice) X(cast) X(select)     \
+  X(error_function) X(exponential) X(logarithm) X(guarded_softmax) X(sine) X(cosine) X(pad) X(group_norm) \
+  X(rms_norm) X(prelu) X(resampling) X(attention) X(quantize) X(dequantize) X(gelu) X(reciprocal_root)
+#define ANNOTATED_REGION_ENUMERATOR(kind) kind,
+enum class Kind { ANNOTATED_REGION_KINDS(ANNOTATED_REGION_ENUMERATOR) };
 
 // Products in bfloat16: none, all that oneDNN can do fast, or those that take less time than in float32.
 enum class Precision { fp32, bf16, bf16_if_faster };

@@ -1,5 +1,4 @@
 // Loops over rows of numbers, compiled for several instruction sets; the machine's best is chosen when loading.
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -16,6 +15,25 @@
 namespace annotated_region_dnnl {
 namespace {
 
+// The same bits as another type.
+template <typename To, typename From>
+inline __attribute__((always_inline)) To bits_as(From value) {
+  static_assert(sizeof(To) == sizeof(From));
+  To result;
+  std::memcpy(&result, &value, sizeof result);
+  return result;
+}
+
+// A polynomial of x by Horner's rule, from its highest coefficient to the lowest.
+template <typename T>
+inline __attribute__((always_inline)) T polynomial(T, T sum) {
+  return sum;
+}
+template <typename T, typename... Rest>
+inline __attribute__((always_inline)) T polynomial(T x, T sum, T next, Rest... rest) {
+  return polynomial(x, sum * x + next, rest...);
+}
+
 // The natural exponential function to two units in the last place; 0 below the smallest normal number.
 // Cody and Waite's reduction to half a binary order, then Cephes' polynomial.
 inline __attribute__((always_inline)) float exponential(float x) {
@@ -25,23 +43,14 @@ inline __attribute__((always_inline)) float exponential(float x) {
   const float turns = bounded * 1.44269504f + 12582912.0f;  // rounds to whole numbers
   const float whole = turns - 12582912.0f;
   const float rest = (bounded - whole * 0.693359375f) + whole * 2.12194440e-4f;
-  float power = 1.9875691500e-4f;
-  power = power * rest + 1.3981999507e-3f;
-  power = power * rest + 8.3334519073e-3f;
-  power = power * rest + 4.1665795894e-2f;
-  power = power * rest + 1.6666665459e-1f;
-  power = power * rest + 5.0000001201e-1f;
-  power = power * rest * rest + rest + 1.0f;
-  int32_t exponent;  // the lowest bits of the sum; the cast of what is not a number would be undefined
-  std::memcpy(&exponent, &turns, sizeof exponent);
-  exponent -= 0x4b400000;
+  const float highest = polynomial(rest, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                                   1.6666665459e-1f, 5.0000001201e-1f);
+  const float power = highest * rest * rest + rest + 1.0f;
+  // The lowest bits of the sum; the cast of what is not a number would be undefined.
+  const int32_t exponent = bits_as<int32_t>(turns) - 0x4b400000;
   const int32_t half = exponent / 2;  // in two steps, so that the largest results do not overflow early
-  const uint32_t first_bits = static_cast<uint32_t>(half + 127) << 23;
-  const uint32_t second_bits = static_cast<uint32_t>(exponent - half + 127) << 23;
-  float first;
-  float second;
-  std::memcpy(&first, &first_bits, sizeof first);
-  std::memcpy(&second, &second_bits, sizeof second);
+  const float first = bits_as<float>(static_cast<uint32_t>(half + 127) << 23);
+  const float second = bits_as<float>(static_cast<uint32_t>(exponent - half + 127) << 23);
   return x < low ? 0.0f : power * first * second;
 }
 
@@ -52,40 +61,22 @@ inline __attribute__((always_inline)) float logarithm(float x) {
   constexpr uint64_t half_root = 0x3fe6a09e667f3bcd;  // sqrt(1/2)
   constexpr uint64_t whole = 0x4330000000000000;      // 2^52, whose last bits count ones
   const double wide = x;                              // never subnormal
-  uint64_t bits;
-  std::memcpy(&bits, &wide, sizeof bits);
-  bits += one - half_root;
-  const uint64_t order_bits = bits >> 52 | whole;
-  const uint64_t mantissa_bits = (bits & 0x000fffffffffffff) + half_root;
-  double order;
-  double mantissa;
-  std::memcpy(&order, &order_bits, sizeof order);
-  std::memcpy(&mantissa, &mantissa_bits, sizeof mantissa);
+  const uint64_t bits = bits_as<uint64_t>(wide) + (one - half_root);
+  const double order = bits_as<double>(bits >> 52 | whole);
+  const double mantissa = bits_as<double>((bits & 0x000fffffffffffff) + half_root);
   const double ratio = (mantissa - 1.0) / (mantissa + 1.0);
   const double square = ratio * ratio;
-  double series = 1.0 / 19.0;
-  series = series * square + 1.0 / 17.0;
-  series = series * square + 1.0 / 15.0;
-  series = series * square + 1.0 / 13.0;
-  series = series * square + 1.0 / 11.0;
-  series = series * square + 1.0 / 9.0;
-  series = series * square + 1.0 / 7.0;
-  series = series * square + 1.0 / 5.0;
-  series = series * square + 1.0 / 3.0;
+  const double series = polynomial(square, 1.0 / 19.0, 1.0 / 17.0, 1.0 / 15.0, 1.0 / 13.0, 1.0 / 11.0, 1.0 / 9.0,
+                                   1.0 / 7.0, 1.0 / 5.0, 1.0 / 3.0);
   const double rest = 2.0 * ratio + 2.0 * ratio * square * series;
   const float result = static_cast<float>((order - (4503599627370496.0 + 1023.0)) * 0.69314718055994530942 + rest);
-  uint32_t given_bits;  // chosen by integers and masks: branches would keep loops from becoming vectors
-  uint32_t result_bits;
-  std::memcpy(&given_bits, &x, sizeof given_bits);
-  std::memcpy(&result_bits, &result, sizeof result_bits);
+  // Chosen by integers and masks: branches would keep loops from becoming vectors.
+  const uint32_t given_bits = bits_as<uint32_t>(x);
   constexpr uint32_t infinity = 0x7f800000;
   const uint32_t negative = given_bits << 1 == 0 ? infinity | 0x80000000 : 0x7fc00000;  // of zero and of what is below
   const uint32_t outside = given_bits == infinity ? infinity : negative;
   const uint32_t inside = -static_cast<uint32_t>(given_bits - 1 < infinity - 1);  // all bits, or none
-  result_bits = (result_bits & inside) | (outside & ~inside);
-  float chosen;
-  std::memcpy(&chosen, &result_bits, sizeof chosen);
-  return chosen;
+  return bits_as<float>((bits_as<uint32_t>(result) & inside) | (outside & ~inside));
 }
 
 // To two units in the last place. Up to one, an odd polynomial; then 1 - exp(-g) with a polynomial for g, which is
@@ -93,24 +84,11 @@ inline __attribute__((always_inline)) float logarithm(float x) {
 inline __attribute__((always_inline)) float gauss_error(float x) {
   const float size = __builtin_fabsf(x);
   const float square = x * x;
-  float odd = -9.67359080e-6f;
-  odd = odd * square + 1.12682539e-4f;
-  odd = odd * square - 8.48439655e-4f;
-  odd = odd * square + 5.22105341e-3f;
-  odd = odd * square - 2.68654383e-2f;
-  odd = odd * square + 1.12837826e-1f;
-  odd = odd * square - 3.76126385e-1f;
-  odd = odd * square + 1.28379167e-1f;
+  const float odd = polynomial(square, -9.67359080e-6f, 1.12682539e-4f, -8.48439655e-4f, 5.22105341e-3f,
+                               -2.68654383e-2f, 1.12837826e-1f, -3.76126385e-1f, 1.28379167e-1f);
   const float bounded = size > 4.0f ? 4.0f : size;
-  float left = -1.61406160e-6f;
-  left = left * bounded + 4.55906229e-5f;
-  left = left * bounded - 5.92769531e-4f;
-  left = left * bounded + 4.74022236e-3f;
-  left = left * bounded - 2.63647176e-2f;
-  left = left * bounded + 1.09978244e-1f;
-  left = left * bounded + 6.31937087e-1f;
-  left = left * bounded + 1.13016665f;
-  left = left * bounded - 3.03212961e-4f;
+  const float left = polynomial(bounded, -1.61406160e-6f, 4.55906229e-5f, -5.92769531e-4f, 4.74022236e-3f,
+                                -2.63647176e-2f, 1.09978244e-1f, 6.31937087e-1f, 1.13016665f, -3.03212961e-4f);
   const float far = __builtin_copysignf(1.0f - exponential(-left), x);
   return size < 1.0f ? x * odd + x : far;
 }
@@ -285,8 +263,7 @@ ANNOTATED_REGION_CLONES void softmax_columns(const float* from, float* to, int64
 
 // To the nearest bfloat16, ties to even: the upper half of the bits. What is not a number stays so.
 inline __attribute__((always_inline)) uint16_t rounded(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
+  const uint32_t bits = bits_as<uint32_t>(value);
   const uint32_t nearest = bits + 0x7fff + (bits >> 16 & 1);
   return static_cast<uint16_t>((value == value ? nearest : bits | 0x400000) >> 16);
 }

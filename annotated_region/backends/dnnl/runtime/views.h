@@ -1,7 +1,4 @@
 // Views: other extents, another order, a part. Nothing is copied unless the layout cannot express the view.
-#include <cstring>
-#include <utility>
-#include <vector>
 
 namespace annotated_region_dnnl {
 
@@ -29,15 +26,13 @@ inline void copy_part(Builder& builder, const NodeRow& node, const Value& whole,
   const Dims dims = to.get_dims();
   const int64_t bytes = static_cast<int64_t>(element_bytes(to));
   const auto kernel = [=](const std::vector<char*>& pointers) {
-    const int64_t rows = volume(dims, 0, dims.size() - 1);
-#pragma omp parallel for
-    for (int64_t row = 0; row < rows; ++row) {
+    for_rows(dims, [&](int64_t row) {
       const char* from = pointers[0] + begin + row_offset(dims, strides, row) * bytes;
       char* const line = pointers[1] + row * dims.back() * bytes;
       for (int64_t item = 0; item < dims.back(); ++item) {
         std::memcpy(line + item * bytes, from + item * strides.back() * bytes, bytes);
       }
-    }
+    });
   };
   const Place place = builder.fresh(to);
   builder.add_kernel(kernel, {{DNNL_ARG_SRC, whole.desc, whole.place}, {DNNL_ARG_DST, to, place}}, "slice " + layout_name(to));

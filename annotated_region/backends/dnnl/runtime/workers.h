@@ -1,21 +1,4 @@
 // Threads that help with parallel sections: each takes shares of a section if it comes in time, and is not waited for.
-#include <algorithm>
-#include <atomic>
-#include <climits>
-#include <cstdint>
-#include <ctime>
-#include <memory>
-#include <mutex>
-#include <new>
-#include <system_error>
-#include <thread>
-#include <vector>
-
-#include <linux/futex.h>
-#include <pthread.h>
-#include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 namespace annotated_region_dnnl {
 
