@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from annotated_region.backends.dnnl.rewriting.rewriter import verification
 from annotated_region.passes.preparation.sweep import checking
+from annotated_region.testing.dnnl_verifier import verify
 
 _COMMON = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 _EXAMPLES = int(os.environ.get("AR_CAMPAIGN_EXAMPLES", "1000"))
@@ -36,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _graphs_are_verified() -> Iterator[None]:
     """Between any two passes of the dnnl backend; at every step the measures of these and of preparation."""
-    with verification(), checking():
+    with verification(verify), checking():
         yield
 
 

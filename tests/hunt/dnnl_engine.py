@@ -15,6 +15,7 @@ from tvm import relax
 import annotated_region as ar
 from annotated_region.backends.dnnl import installation
 from annotated_region.backends.dnnl.rewriting.rewriter import verification
+from annotated_region.testing.dnnl_verifier import verify
 
 __all__ = ["build"]
 
@@ -24,7 +25,7 @@ installation._find = cache(installation._find)  # what is installed stays so whi
 def build(mod: tvm.IRModule) -> PartitionedEngine:
     """A graph on dnnl; the rewriter verifies each of its steps."""
     partitioned = ar.partition(mod, ["dnnl"])
-    with verification():
+    with verification(verify):
         return PartitionedEngine(partitioned, _Region)
 
 

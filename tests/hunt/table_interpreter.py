@@ -19,7 +19,7 @@ from table_reader import read_tables
 from tvm import relax
 
 from annotated_region.backends.dnnl.codegen import region_graph
-from annotated_region.backends.dnnl.embedding import _array
+from annotated_region.backends.dnnl.embedding import constants_value
 from annotated_region.backends.dnnl.emission import (
     INTERFACE_FILES,
     RUNTIME_FILES,
@@ -146,7 +146,7 @@ class InterpretedRegion:
         self._tables = read_tables(emit_region(self.graph, precision), self._interpreter.layout)
         self._handle = self._interpreter.create(self._tables.address)
         values = {name: constant.value for constant, name in names.items()}
-        constants = [_array(self.graph, name, values) for name in constants_of(self.graph)]
+        constants = [constants_value(self.graph, name, values) for name in constants_of(self.graph)]
         self._interpreter.load(self._handle, [tvm.runtime.tensor(np.ascontiguousarray(c)) for c in constants])
 
     def __call__(self, arguments: Sequence[Any], results: Sequence[tvm.runtime.Tensor]) -> None:

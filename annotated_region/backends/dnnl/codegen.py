@@ -8,12 +8,13 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from annotated_region.backends.dnnl.conversions import CONVERTERS
 from annotated_region.backends.dnnl.embedding import embed
-from annotated_region.backends.dnnl.emission import Embedded, constants_of, emit_module
+from annotated_region.backends.dnnl.emission import constants_of, emit_module
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.importer import import_function
+from annotated_region.backends.dnnl.ops import CONVERTERS, TARGET
 from annotated_region.backends.dnnl.rewriting.pipeline import FUSION, INT8, JOINS, NORMALIZATION, rewrite
+from annotated_region.compilation.constant_objects import Embedded
 from annotated_region.errors import CodegenError
 from annotated_region.targets.options import known_options
 from annotated_region.tvm_adapter.modules import cpp_module, register_generator
@@ -81,7 +82,7 @@ def generate(
     """
     names = dict(constant_names.items())
     values = {name: constant.value for constant, name in names.items()}
-    given = known_options("dnnl", options or {}, ("precision", "finite_math"))
+    given = known_options(TARGET, options or {}, ("precision", "finite_math"))
     precision = _precision(given)
     finite_math = _finite_math(given) or precision != "fp32"
     made = [_with_constants(function, names, values, finite_math) for function in functions]

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from types import MappingProxyType
 
 from tvm import relax, tirx
 
 from annotated_region.backends.dnnl.graph import Dim, Graph, Node, PostOp, Tensor
+from annotated_region.compilation.constant_objects import Embedded
 from annotated_region.errors import CodegenError
 
-__all__ = ["PREBUILT", "Embedded", "constants_of", "emit_module", "emit_region", "runtime_text"]
+__all__ = ["PREBUILT", "constants_of", "emit_module", "emit_region", "runtime_text"]
 
 INTERFACE_FILES = ("tables.h", "entry.h")
 """The part of the runtime that every generated unit needs."""
 
 RUNTIME_FILES = (
+    "prelude.h",
     "processors.h",
     "workers.h",
     "openmp.h",
@@ -49,27 +51,16 @@ RUNTIME_FILES = (
 PREBUILT = "ANNOTATED_REGION_PREBUILT_RUNTIME"
 """Defined when the runtime is linked as an object file; otherwise the unit holds all that it needs."""
 
-OPERATORS = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*"}
-FUNCTIONS = {tirx.Max: "std::max", tirx.Min: "std::min"}
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """Where the constants of a region lie in an object file that is linked with its unit.
-
-    Attributes
-    ----------
-    symbol
-        The name of the whole.
-    offsets
-        Where each constant begins, in order.
-    size
-        The bytes of the whole.
-    """
-
-    symbol: str
-    offsets: tuple[int, ...]
-    size: int
+FORMS = {
+    tirx.Add: "({} + {})",
+    tirx.Sub: "({} - {})",
+    tirx.Mul: "({} * {})",
+    tirx.FloorDiv: "({} / {})",
+    tirx.FloorMod: "({} % {})",
+    tirx.Max: "std::max({}, {})",
+    tirx.Min: "std::min({}, {})",
+}
+"""Arithmetic of extents, which are not negative, in C++."""
 
 
 def emit_module(
@@ -100,69 +91,27 @@ def runtime_text(names: Sequence[str] = INTERFACE_FILES + RUNTIME_FILES) -> str:
 def emit_region(graph: Graph, precision: str, embedded: Embedded | None = None) -> str:
     """The tables of one region and the export of its function."""
     name = f"{graph.symbol}_tables"
-    unit = _Unit({constant: index for index, constant in enumerate(constants_of(graph))}, precision, embedded)
-    declared = (
-        f'extern "C" __attribute__((visibility("hidden"))) const char {embedded.symbol}[];'
-        if embedded
-        else None
-    )
-    lines = [
-        declared,
-        f"namespace annotated_region_dnnl {{ namespace {{ namespace {name} {{",
-        _table("int64_t", "offsets", [str(offset) for offset in embedded.offsets]) if embedded else None,
-        *(unit.in_floats(graph.in_floats) if graph.in_floats else ()),
-        *unit.tables(graph),
-        "}}}",
-        f"ANNOTATED_REGION_EXPORT({graph.symbol}, annotated_region_dnnl::{name}::graph)",
-        "",
-    ]
-    return "\n".join(line for line in lines if line is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """What the graphs of one region have in common."""
-
-    constants: Mapping[str, int]
-    precision: str
-    embedded: Embedded | None
-
-    def tables(self, graph: Graph) -> Iterator[str | None]:
-        """The tables of a graph."""
-        variables = _Variables(graph)
-        tensors = [
-            _tensor(index, tensor, self.constants, variables) for index, tensor in enumerate(graph.tensors)
-        ]
-        written = graph.nodes if graph.finite_math else map(_with_turned_clips, graph.nodes)
-        nodes = [_node(index, node) for index, node in enumerate(written)]
-        yield from (line for table, _ in tensors for line in table)
-        yield _table("TensorRow", "tensors", [row for _, row in tensors], one_a_line=True)
-        yield from (line for table, _ in nodes for line in table)
-        yield _table("NodeRow", "nodes", [row for _, row in nodes], one_a_line=True)
-        yield _table("int", "inputs", [str(tensor) for tensor in graph.inputs])
-        yield _table("int", "outputs", [str(tensor) for tensor in graph.outputs])
-        yield _table("VariableRow", "variables", variables.rows)
-        yield from variables.evaluation()
-        yield "const GraphTable graph = {"
-        yield f'    "{graph.symbol}",'
-        yield "    " + ", ".join(_list(table, count) for table, count in _tables(graph, variables)) + ","
-        yield f"    {len(variables.expressions)}, evaluate,"
-        settings = f"{len(self.constants)}, {len(graph.shapes)}, Precision::{self.precision}"
-        yield f"    {settings}{self.rest(graph)}}};"
-
-    def in_floats(self, graph: Graph) -> Iterator[str | None]:
-        """The tables of what computes the same without products of int8."""
-        yield "namespace in_floats {"
-        yield from self.tables(graph)
-        yield "}"
-
-    def rest(self, graph: Graph) -> str:
-        """What need not be there: where the constants lie, and what computes the same in floats."""
-        given = self.embedded
-        place = f"{{{given.symbol}, offsets, {given.size}}}" if given else "{}"
-        if graph.in_floats:
-            return f", {place}, &in_floats::graph"
-        return f", {place}" if given else ""
+    constants = constants_of(graph)
+    settings = f"Precision::{precision}"
+    place = "{}"
+    lines = [f"namespace annotated_region_dnnl {{ namespace {{ namespace {name} {{"]
+    if embedded:
+        hidden = '__attribute__((visibility("hidden")))'
+        lines.insert(0, f'extern "C" {hidden} const char {embedded.symbol}[];')
+        lines.append(f"const int64_t offsets[] = {{{', '.join(map(str, embedded.offsets))}}};")
+        place = f"{{{embedded.symbol}, offsets, {embedded.size}}}"
+    if graph.in_floats:
+        inner = _GraphTables(graph.in_floats, constants).written(
+            settings + (f", {place}" if embedded else "")
+        )
+        lines += ["namespace in_floats {", *inner, "}"]
+        settings += f", {place}, &in_floats::graph"
+    elif embedded:
+        settings += f", {place}"
+    lines += _GraphTables(graph, constants).written(settings)
+    lines.append("}}}")
+    lines.append(f"ANNOTATED_REGION_EXPORT({graph.symbol}, annotated_region_dnnl::{name}::graph)\n")
+    return "\n".join(lines)
 
 
 def constants_of(graph: Graph) -> list[str]:
@@ -172,26 +121,64 @@ def constants_of(graph: Graph) -> list[str]:
     return list(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
-def _tables(graph: Graph, variables: _Variables) -> list[tuple[str, int]]:
-    return [
-        ("tensors", len(graph.tensors)),
-        ("nodes", len(graph.nodes)),
-        ("inputs", len(graph.inputs)),
-        ("outputs", len(graph.outputs)),
-        ("variables", len(variables.rows)),
-    ]
+class _GraphTables:
+    """The tables of one graph, each in front of the first that refers to it."""
 
+    def __init__(self, graph: Graph, constants: Sequence[str]) -> None:
+        self.graph = graph
+        self.constants = {name: index for index, name in enumerate(constants)}
+        self.variables = _Variables(graph)
+        self.lines: list[str] = []
 
-def _table(type_: str, name: str, rows: Sequence[str], one_a_line: bool = False) -> str | None:
-    if not rows:
-        return None
-    if not one_a_line:
-        return f"const {type_} {name}[] = {{{', '.join(rows)}}};"
-    return f"const {type_} {name}[] = {{\n" + "".join(f"    {row},\n" for row in rows) + "};"
+    def written(self, settings: str) -> list[str]:
+        """All lines; `settings` are the fields of the graph's own table behind the counts."""
+        graph, variables = self.graph, self.variables
+        tensors = [self.tensor(index, tensor) for index, tensor in enumerate(graph.tensors)]
+        lists = [self.table("TensorRow", "tensors", tensors, one_a_line=True)]
+        written = graph.nodes if graph.finite_math else map(_with_turned_clips, graph.nodes)
+        nodes = [self.node(index, node) for index, node in enumerate(written)]
+        lists.append(self.table("NodeRow", "nodes", nodes, one_a_line=True))
+        lists.append(self.table("int", "inputs", graph.inputs))
+        lists.append(self.table("int", "outputs", graph.outputs))
+        lists.append(self.table("VariableRow", "variables", variables.rows))
+        return [
+            *self.lines,
+            *variables.evaluation(),
+            "const GraphTable graph = {",
+            f'    "{graph.symbol}",',
+            f"    {', '.join(lists)},",
+            f"    {len(variables.expressions)}, evaluate,",
+            f"    {len(self.constants)}, {len(graph.shapes)}, {settings}}};",
+        ]
 
+    def table(self, type_: str, name: str, rows: Sequence[object], one_a_line: bool = False) -> str:
+        """Write a table, unless it is empty; returns the list that refers to it."""
+        if not rows:
+            return "{}"
+        lines = "".join(f"\n    {row}," for row in rows) + "\n" if one_a_line else ", ".join(map(str, rows))
+        self.lines.append(f"const {type_} {name}[] = {{{lines}}};")
+        return f"{{{name}, {len(rows)}}}"
 
-def _list(name: str, size: int) -> str:
-    return f"{{{name}, {size}}}" if size else "{}"
+    def tensor(self, index: int, tensor: Tensor) -> str:
+        shape = self.table("int64_t", f"shape_{index}", [self.variables.code(each) for each in tensor.shape])
+        if isinstance(tensor.source, str):
+            source, position = "constant", self.constants[tensor.source]
+        elif tensor.source is not None:
+            source, position = "input", tensor.source
+        else:
+            source, position = "computed", 0
+        return f"{{{shape}, Source::{source}, {position}, Type::{tensor.dtype.name.lower()}}}"
+
+    def node(self, index: int, node: Node) -> str:
+        parameters = node.parameters.row()
+        operands = self.table("int", f"operands_{index}", node.inputs)
+        ints = self.table("int64_t", f"ints_{index}", parameters.ints)
+        floats = self.table("float", f"floats_{index}", [_float(value) for value in parameters.floats])
+        chain = self.table("PostOpRow", f"chain_{index}", [_post_op(post) for post in node.post_ops])
+        return (
+            f"{{Kind::{node.kind.value}, dnnl_{parameters.algorithm}, {operands}, {node.output}, "
+            f"{ints}, {floats}, {chain}{_quantized(node)}}}"
+        )
 
 
 class _Variables:
@@ -202,17 +189,12 @@ class _Variables:
         self.rows: list[str] = []
         self.expressions: list[str] = []
         self._slots: dict[relax.Expr, int] = {}
-        for position, tensor in enumerate(graph.inputs):
-            for axis, extent in enumerate(graph.shape(tensor)):
-                self._bind(position, axis, extent)
-        for position, shape in enumerate(graph.shapes, start=len(graph.inputs)):
+        shapes = [*map(graph.shape, graph.inputs), *graph.shapes]
+        for position, shape in enumerate(shapes):
             for axis, extent in enumerate(shape):
-                self._bind(position, axis, extent)
-
-    def _bind(self, position: int, axis: int, extent: Dim) -> None:
-        if isinstance(extent, relax.Var) and extent not in self._slots:
-            self._slots[extent] = len(self.rows)
-            self.rows.append(f"{{{position}, {axis}}}")
+                if isinstance(extent, relax.Var) and extent not in self._slots:
+                    self._slots[extent] = len(self.rows)
+                    self.rows.append(f"{{{position}, {axis}}}")
 
     def code(self, extent: Dim) -> str:
         """An extent as it stands in a table."""
@@ -228,15 +210,9 @@ class _Variables:
             return f"int64_t{{{int(expr)}}}"
         if isinstance(expr, relax.Var) and expr in self._slots:
             return f"v[{self._slots[expr]}]"
-        if isinstance(expr, tirx.FloorDiv | tirx.FloorMod):  # extents are not negative
-            operator = "/" if isinstance(expr, tirx.FloorDiv) else "%"
-            return f"({self._text(expr.a)} {operator} {self._text(expr.b)})"
-        for kind, operator in OPERATORS.items():
-            if isinstance(expr, kind):
-                return f"({self._text(expr.a)} {operator} {self._text(expr.b)})"
-        for kind, function in FUNCTIONS.items():
-            if isinstance(expr, kind):
-                return f"{function}({self._text(expr.a)}, {self._text(expr.b)})"
+        form = FORMS.get(type(expr))
+        if form is not None:
+            return form.format(self._text(expr.a), self._text(expr.b))
         raise CodegenError(
             f"{self.symbol}: target 'dnnl' cannot compute the extent {expr} from the shapes of the inputs; "
             "each symbolic extent has to stand alone as an extent of some input, or in a shape handed over"
@@ -249,22 +225,6 @@ class _Variables:
         return [f"void evaluate(const int64_t* {used}, int64_t* {'e' if lines else ''}) {{", *lines, "}"]
 
 
-def _tensor(
-    index: int, tensor: Tensor, constants: Mapping[str, int], variables: _Variables
-) -> tuple[list[str], str]:
-    extents = [variables.code(extent) for extent in tensor.shape]
-    table = _table("int64_t", f"shape_{index}", extents)
-    if isinstance(tensor.source, str):
-        source, position = "constant", constants[tensor.source]
-    elif tensor.source is not None:
-        source, position = "input", tensor.source
-    else:
-        source, position = "computed", 0
-    shape, dtype = _list(f"shape_{index}", len(extents)), tensor.dtype.name.lower()
-    row = f"{{{shape}, Source::{source}, {position}, Type::{dtype}}}"
-    return [line for line in (table,) if line is not None], row
-
-
 def _with_turned_clips(node: Node) -> Node:
     """Clips NaN to the upper bound, as TVM, where oneDNN takes the lower one: ``-clip(-x, -high, -low)``."""
     return replace(node, post_ops=tuple(part for post in node.post_ops for part in _turned(post)))
@@ -274,23 +234,6 @@ def _turned(post: PostOp) -> tuple[PostOp, ...]:
     turn = PostOp("eltwise_linear", -1.0, 0.0)
     is_clip = post.algorithm == "eltwise_clip"
     return (turn, replace(post, alpha=-post.beta, beta=-post.alpha), turn) if is_clip else (post,)
-
-
-def _node(index: int, node: Node) -> tuple[list[str], str]:
-    parameters = node.parameters.row()
-    columns = (
-        ("int", "operands", [str(tensor) for tensor in node.inputs]),
-        ("int64_t", "ints", [str(value) for value in parameters.ints]),
-        ("float", "floats", [_float(value) for value in parameters.floats]),
-        ("PostOpRow", "chain", [_post_op(post) for post in node.post_ops]),
-    )
-    tables = [_table(type_, f"{name}_{index}", rows) for type_, name, rows in columns]
-    operands, ints, floats, chain = (_list(f"{name}_{index}", len(rows)) for _, name, rows in columns)
-    row = (
-        f"{{Kind::{node.kind.value}, dnnl_{parameters.algorithm}, {operands}, {node.output}, "
-        f"{ints}, {floats}, {chain}{_quantized(node)}}}"
-    )
-    return [table for table in tables if table is not None], row
 
 
 def _quantized(node: Node) -> str:

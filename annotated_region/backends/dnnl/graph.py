@@ -17,7 +17,7 @@ import numpy as np
 import tvm_ffi
 from tvm import relax
 
-from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Parameters
+from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Curve, Parameters, Permutation
 from annotated_region.tvm_adapter.arithmetic import provably_equal
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "Quantized",
     "Tensor",
     "TensorId",
-    "View",
     "same_dim",
     "same_shape",
     "volume",
@@ -203,6 +202,12 @@ class Node:
             others.append(self.quantized.weights_scales)
         return (*self.inputs, *(operand for operand in others if operand is not None))
 
+    @property
+    def linear(self) -> Curve | None:
+        """The parameters of a node that is a linear function and nothing else."""
+        curve = self.parameters if self.kind is Kind.ELTWISE and not self.post_ops else None
+        return curve if isinstance(curve, Curve) and curve.is_linear else None
+
     def with_operands(self, names: Callable[[TensorId], TensorId]) -> Node:
         """The same node over what `names` answers for each operand."""
         posts = tuple(
@@ -217,19 +222,11 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """A change of extents, or of their order if there are axes, of a constant."""
-
-    axes: tuple[int, ...] | None
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
     """A constant, as it is seen through views; zeros if it has no name. `width` is its last extent."""
 
     name: str | None
-    views: tuple[View, ...]
+    views: tuple[Permutation | tuple[int, ...], ...]
     width: int
 
     def value(self, lookup: Callable[[str], np.ndarray], rows: int) -> np.ndarray:
@@ -238,7 +235,7 @@ class Part:
             return np.zeros((rows, self.width), "float32")
         array = lookup(self.name)
         for view in self.views:
-            array = array.reshape(view.shape) if view.axes is None else array.transpose(view.axes)
+            array = array.transpose(view.axes) if isinstance(view, Permutation) else array.reshape(view)
         return array.reshape(rows, self.width)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 
 __all__ = [
+    "COMMUTATIVE",
     "Arithmetic",
     "Attention",
     "BatchNorm",
@@ -118,6 +119,10 @@ class Arithmetic(Parameters):
     """A function of two tensors, under oneDNN's name; the second is repeated along axes of extent one."""
 
     algorithm: str
+
+
+COMMUTATIVE = ("binary_add", "binary_mul")
+"""Of two numbers, one of which is none, `binary_max` and `binary_min` give the second, as TVM does."""
 
 
 @dataclass(frozen=True, slots=True)

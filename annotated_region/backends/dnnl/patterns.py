@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from tvm.relax.dpl import DFPattern, is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 
-from annotated_region.backends.dnnl.checks import TRUTH, first_problem, tensor_problem
-from annotated_region.backends.dnnl.conversions.normalization import reduced_axes
-from annotated_region.backends.dnnl.registration import TARGET
+from annotated_region.backends.dnnl.ops import TARGET
+from annotated_region.backends.dnnl.ops.checks import TRUTH, first_problem, tensor_problem
+from annotated_region.backends.dnnl.ops.normalization import reduced_axes
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import register_pattern, rule_of
 
@@ -51,7 +51,7 @@ def check_any(context: PatternCheckContext) -> bool | str:
     if set(by_type) != {"int8", TRUTH}:
         return "it does not go from truth values to int8 and back"
     (largest,) = (view for view in views if view is not None and view.name != CAST)
-    if not reduced_axes(largest, largest.arg_types[0].ndim):
+    if not reduced_axes(largest):
         return "it reduces no axis"
     given, found = by_type["int8"].arg_types[0], by_type[TRUTH].out_type
     return first_problem(
@@ -72,16 +72,11 @@ def _patterns() -> Iterator[tuple[str, DFPattern]]:
         yield f"{name}_bias", biased
         yield from ((f"{name}_{short}", _applied(full, plain)) for short, full in activations.items())
         yield from ((f"{name}_bias_{short}", _applied(full, biased)) for short, full in activations.items())
-    summed = is_op("relax.add")(is_op("relax.add")(_conv(), wildcard()), wildcard())
-    yield "conv2d_bias_sum", summed
-    yield "conv2d_bias_sum_relu", is_op("relax.nn.relu")(summed)
-    summed = is_op("relax.add")(wildcard(), is_op("relax.add")(_conv(), wildcard()))
-    yield "conv2d_bias_sum", summed
-    yield "conv2d_bias_sum_relu", is_op("relax.nn.relu")(summed)
-
-
-def _conv() -> DFPattern:
-    return is_op("relax.nn.conv2d")(wildcard(), wildcard())
+    biased = is_op("relax.add")(is_op(PRODUCERS["conv2d"])(wildcard(), wildcard()), wildcard())
+    for operands in ((biased, wildcard()), (wildcard(), biased)):
+        summed = is_op("relax.add")(*operands)
+        yield "conv2d_bias_sum", summed
+        yield "conv2d_bias_sum_relu", is_op("relax.nn.relu")(summed)
 
 
 def _applied(op: str, pattern: DFPattern) -> DFPattern:

@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
-from annotated_region.backends.dnnl.graph import DataType, Dim, Kind, TensorId, same_shape
-from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Parameters, Permutation
+from annotated_region.backends.dnnl.graph import Dim, Graph, Kind, TensorId, same_shape
+from annotated_region.backends.dnnl.parameters import Permutation
 
-__all__ = ["Builder", "align_rank", "along_axis", "axes_between", "permute", "permuted_shape", "reshape"]
-
-
-class Builder(Protocol):
-    """What nodes are added to: a graph that grows at its end, or one that is being rewritten."""
-
-    def shape(self, tensor: TensorId) -> tuple[Dim, ...]:
-        """The extents of a tensor."""
-
-    def add(
-        self,
-        kind: Kind,
-        inputs: Sequence[TensorId],
-        shape: Iterable[Dim],
-        parameters: Parameters = NO_PARAMETERS,
-        *,
-        dtype: DataType | None = None,
-    ) -> TensorId:
-        """A new node; returns its result."""
+__all__ = ["align_rank", "along_axis", "axes_between", "broadcast_to", "permute", "permuted_shape", "reshape"]
 
 
-def reshape(graph: Builder, tensor: TensorId, shape: Sequence[Dim]) -> TensorId:
+def reshape(graph: Graph, tensor: TensorId, shape: Sequence[Dim]) -> TensorId:
     """The tensor with other extents; itself if nothing changes."""
     if same_shape(graph.shape(tensor), shape):
         return tensor
     return graph.add(Kind.RESHAPE, (tensor,), shape)
 
 
-def permute(graph: Builder, tensor: TensorId, axes: Sequence[int]) -> TensorId:
+def permute(graph: Graph, tensor: TensorId, axes: Sequence[int]) -> TensorId:
     """The tensor whose axis i is axis ``axes[i]`` of the given one; itself if nothing changes."""
     if list(axes) == sorted(axes):
         return tensor
@@ -59,13 +40,21 @@ def axes_between(source: str, target: str) -> tuple[int, ...]:
     return tuple(source.index(letter) for letter in target)
 
 
-def align_rank(graph: Builder, tensor: TensorId, rank: int) -> TensorId:
+def broadcast_to(graph: Graph, tensor: TensorId, shape: tuple[Dim, ...]) -> TensorId:
+    """The tensor repeated along the axes where its extent is one."""
+    aligned = align_rank(graph, tensor, len(shape))
+    if same_shape(graph.shape(aligned), shape):
+        return aligned
+    return graph.add(Kind.EXPAND, (aligned,), shape)
+
+
+def align_rank(graph: Graph, tensor: TensorId, rank: int) -> TensorId:
     """The tensor with leading extents of one, so that it has `rank` axes."""
     shape = graph.shape(tensor)
     return reshape(graph, tensor, (1,) * (rank - len(shape)) + shape)
 
 
-def along_axis(graph: Builder, vector: TensorId, axis: int, rank: int) -> TensorId:
+def along_axis(graph: Graph, vector: TensorId, axis: int, rank: int) -> TensorId:
     """A vector as a tensor of `rank` axes that extends along one."""
     extents: list[Dim] = [1] * rank
     extents[axis] = graph.shape(vector)[0]

@@ -13,7 +13,7 @@ from tvm.relax import op
 
 import annotated_region as ar
 from annotated_region.backends.dnnl import installation
-from annotated_region.backends.dnnl.conversions import CONVERTERS
+from annotated_region.backends.dnnl.ops import CONVERTERS
 from annotated_region.errors import BackendUnavailableError
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import rule_of, rules_of

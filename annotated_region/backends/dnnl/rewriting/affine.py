@@ -49,7 +49,7 @@ class GatherAffineFunctions(Rewrite):
         if operands is None or any(self.follows_product(tensor) for tensor in node.inputs):
             return None
         data, constant = operands
-        if not same_shape(self.rewriter.shape(data), self.rewriter.shape(node.output)):
+        if not same_shape(self.graph.shape(data), self.graph.shape(node.output)):
             return None  # the constant repeats the data
         norm = self.rewriter.own(data, Kind.BATCH_NORM)
         if norm is None:
@@ -70,7 +70,7 @@ class GatherAffineFunctions(Rewrite):
 
     def constants(self) -> set[TensorId]:
         """What is computed from constants alone."""
-        tensors = self.rewriter.graph.tensors
+        tensors = self.graph.tensors
         known = {index for index, tensor in enumerate(tensors) if tensor.is_constant}
         for node in self.rewriter.nodes():
             if known.issuperset(node.operands):
@@ -92,7 +92,7 @@ class GatherAffineFunctions(Rewrite):
         return (right, left) if node.parameters in COMMUTATIVE and self.is_vector(left, node) else None
 
     def is_vector(self, tensor: TensorId, node: Node) -> bool:
-        result, extents = self.rewriter.shape(node.output), self.rewriter.shape(tensor)
+        result, extents = self.graph.shape(node.output), self.graph.shape(tensor)
         if len(result) < 3 or not self.is_constant(tensor):
             return False
         return same_shape(extents, (1, result[1], *(1,) * (len(result) - 2)))
@@ -102,17 +102,17 @@ class GatherAffineFunctions(Rewrite):
         node = self.rewriter.producer(tensor)
         if node is not None and node.kind is Kind.RESHAPE:
             return self.is_constant(node.inputs[0])
-        return self.rewriter.graph.tensors[tensor].is_constant
+        return self.graph.tensors[tensor].is_constant
 
     def compute(self, parameters: Parameters, *inputs: TensorId) -> TensorId:
         """Arithmetic of two constant vectors."""
-        result = self.rewriter.add(Kind.BINARY, inputs, self.rewriter.shape(inputs[0]), parameters)
+        result = self.graph.add(Kind.BINARY, inputs, self.graph.shape(inputs[0]), parameters)
         self.constant.add(result)
         return result
 
     def vector(self, tensor: TensorId) -> TensorId:
         """A constant per channel as oneDNN's normalisation wants it: of rank one."""
-        result = reshape(self.rewriter, tensor, (self.rewriter.shape(tensor)[1],))
+        result = reshape(self.graph, tensor, (self.graph.shape(tensor)[1],))
         self.constant.add(result)
         return result
 

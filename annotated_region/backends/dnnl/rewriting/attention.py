@@ -27,7 +27,7 @@ class _Softmax(Rewrite):
 
     def last_softmax(self, tensor: TensorId) -> Node | None:
         """The softmax over the last axis that makes a tensor for one reader."""
-        axis = len(self.rewriter.shape(tensor)) - 1
+        axis = len(self.graph.shape(tensor)) - 1
         node = self.rewriter.own(tensor, Kind.SOFTMAX)
         return node if node is not None and node.parameters == Softmax(axis) else None
 
@@ -37,17 +37,17 @@ class GuardSoftmax(_Softmax):
 
     def rewritten(self, node: Node) -> Node | None:
         """The guarded softmax."""
-        shape = self.rewriter.shape(node.output)
+        shape = self.graph.shape(node.output)
         if node.kind is not Kind.SELECT or self.rewriter.scalar(node.inputs[1]) != 0.0:
             return None
         weights = self.last_softmax(node.inputs[2])
-        if weights is None or not same_shape(self.rewriter.shape(weights.output), shape):
+        if weights is None or not same_shape(self.graph.shape(weights.output), shape):
             return None
         any_ = self.contrary(node.inputs[0], Kind.REDUCTION, "reduction_max")
         equal = None if any_ is None else self.contrary(any_.inputs[0], Kind.BINARY, "binary_eq")
         if any_ is None or equal is None or equal.inputs[0] != weights.inputs[0]:
             return None
-        if not same_shape(self.rewriter.shape(any_.output), (*shape[:-1], 1)):
+        if not same_shape(self.graph.shape(any_.output), (*shape[:-1], 1)):
             return None
         if self.rewriter.scalar(equal.inputs[1]) != -math.inf:
             return None
@@ -66,7 +66,7 @@ class RecognizeAttention(_Softmax):
 
     def rewritten(self, node: Node) -> Node | None:
         """The attention whose last product `node` is."""
-        rank = len(self.rewriter.shape(node.output))
+        rank = len(self.graph.shape(node.output))
         if node.kind is not Kind.MATMUL or len(node.inputs) != 2 or rank < 3:
             return None
         guarded = self.rewriter.own(node.inputs[0], Kind.GUARDED_SOFTMAX)
@@ -103,7 +103,7 @@ class RecognizeAttention(_Softmax):
 
     def is_scores(self, tensor: TensorId, masked: TensorId) -> bool:
         """Whether a tensor is a product, scaled or not, as large as the masked one."""
-        is_whole = same_shape(self.rewriter.shape(tensor), self.rewriter.shape(masked))
+        is_whole = same_shape(self.graph.shape(tensor), self.graph.shape(masked))
         return is_whole and self.rewriter.own(self.rewriter.own_multiple(tensor)[0], Kind.MATMUL) is not None
 
     # --- queries, keys and values
@@ -128,32 +128,26 @@ class RecognizeAttention(_Softmax):
             return self.permuted(inner, node) if keeps_heads and inner != node.inputs[0] else tensor
         view = self.rewriter.own(tensor, Kind.RESHAPE)
         wide = None if view is None else self.rewriter.own(view.inputs[0], Kind.EXPAND)
-        if (
-            wide is None
-            or len(self.rewriter.shape(tensor)) != 4
-            or len(self.rewriter.shape(wide.output)) != 5
-        ):
+        if wide is None or len(self.graph.shape(tensor)) != 4 or len(self.graph.shape(wide.output)) != 5:
             return tensor
-        batch, heads, group, rows, depth = self.rewriter.shape(wide.output)
+        batch, heads, group, rows, depth = self.graph.shape(wide.output)
         is_repetition = same_shape(
-            self.rewriter.shape(wide.inputs[0]), (batch, heads, 1, rows, depth)
-        ) and same_shape(self.rewriter.shape(tensor), (batch, heads * group, rows, depth))
-        return (
-            reshape(self.rewriter, wide.inputs[0], (batch, heads, rows, depth)) if is_repetition else tensor
-        )
+            self.graph.shape(wide.inputs[0]), (batch, heads, 1, rows, depth)
+        ) and same_shape(self.graph.shape(tensor), (batch, heads * group, rows, depth))
+        return reshape(self.graph, wide.inputs[0], (batch, heads, rows, depth)) if is_repetition else tensor
 
     def permuted(self, tensor: TensorId, like: Node) -> TensorId:
         assert isinstance(like.parameters, Permutation)
-        return permute(self.rewriter, tensor, like.parameters.axes)
+        return permute(self.graph, tensor, like.parameters.axes)
 
     def is_stack(self, inputs: tuple[TensorId, ...]) -> bool:
         """Whether queries, keys and values have the same ranks, and heads that divide one another."""
-        queries, *others = (self.rewriter.shape(tensor)[:-2] for tensor in inputs)
+        queries, *others = (self.graph.shape(tensor)[:-2] for tensor in inputs)
         return all(len(other) == len(queries) and all(map(_divides, other, queries)) for other in others)
 
     def is_wide_enough(self, inputs: tuple[TensorId, ...]) -> bool:
         """Single rows and columns are left to the products that know them best."""
-        return all(extent != 1 for tensor in inputs for extent in self.rewriter.shape(tensor)[-2:])
+        return all(extent != 1 for tensor in inputs for extent in self.graph.shape(tensor)[-2:])
 
 
 def _divides(part: Dim, whole: Dim) -> bool:

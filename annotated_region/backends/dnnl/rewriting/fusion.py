@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from annotated_region.backends.dnnl.conversions.arithmetic import COMMUTATIVE
 from annotated_region.backends.dnnl.graph import Kind, Node, PostOp, TensorId, same_shape
-from annotated_region.backends.dnnl.parameters import Arithmetic, BatchNorm, Curve
+from annotated_region.backends.dnnl.parameters import COMMUTATIVE, Arithmetic, BatchNorm, Curve
 from annotated_region.backends.dnnl.rewriting.rewriter import LINKS, PRODUCTS, Rewrite
 from annotated_region.backends.dnnl.views import reshape
 
@@ -60,7 +59,7 @@ class Fuse(Rewrite):
         return sorted(dict.fromkeys(node.inputs), key=rank)
 
     def with_consumer(self, producer: Node, consumer: Node) -> Node | None:
-        if not same_shape(self.rewriter.shape(producer.output), self.rewriter.shape(consumer.output)):
+        if not same_shape(self.graph.shape(producer.output), self.graph.shape(consumer.output)):
             return None
         if isinstance(producer.parameters, BatchNorm):
             is_open = consumer.parameters == Curve("eltwise_relu") and not producer.parameters.relu
@@ -81,7 +80,7 @@ class Fuse(Rewrite):
         algorithm = consumer.parameters.row().algorithm
         if not self.is_operand(producer, other):
             return None
-        if algorithm in COMPARISONS and any(extent != 1 for extent in self.rewriter.shape(other)):
+        if algorithm in COMPARISONS and any(extent != 1 for extent in self.graph.shape(other)):
             return None
         if self.is_bias(producer, consumer, other):
             inputs = (*producer.inputs, self.bias(producer, other))
@@ -95,7 +94,7 @@ class Fuse(Rewrite):
 
     def is_operand(self, producer: Node, other: TensorId) -> bool:
         """Whether a post-op can read `other`: as large as the result, one number a channel, or one number."""
-        result, extents = self.rewriter.shape(producer.output), self.rewriter.shape(other)
+        result, extents = self.graph.shape(producer.output), self.graph.shape(other)
         if same_shape(result, extents):
             return True
         channel = _channel(producer, len(result))
@@ -108,17 +107,17 @@ class Fuse(Rewrite):
         """Whether the consumer adds one number a channel to what the producer has just computed."""
         if producer.kind is Kind.BINARY or len(producer.inputs) > 2 or producer.post_ops:
             return False
-        result = self.rewriter.shape(producer.output)
+        result = self.graph.shape(producer.output)
         channel = _channel(producer, len(result))
         expected = tuple(extent if axis == channel else 1 for axis, extent in enumerate(result))
         is_sum = consumer.parameters == Arithmetic("binary_add")
-        return is_sum and same_shape(self.rewriter.shape(other), expected)
+        return is_sum and same_shape(self.graph.shape(other), expected)
 
     def bias(self, producer: Node, other: TensorId) -> TensorId:
         """The bias as oneDNN wants it: of a convolution as a vector."""
         if producer.kind is Kind.MATMUL:
             return other
-        return reshape(self.rewriter, other, (self.rewriter.shape(other)[1],))
+        return reshape(self.graph, other, (self.graph.shape(other)[1],))
 
 
 def _channel(producer: Node, rank: int) -> int:

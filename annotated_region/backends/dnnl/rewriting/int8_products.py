@@ -15,10 +15,18 @@ Scales and zero points stay exactly those of the network: nothing is requantized
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from annotated_region.backends.dnnl.graph import DataType, Dim, Kind, Node, Quantized, TensorId
+from annotated_region.backends.dnnl.graph import (
+    DataType,
+    Kind,
+    Node,
+    Quantized,
+    TensorId,
+    same_dim,
+    same_shape,
+    volume,
+)
 from annotated_region.backends.dnnl.parameters import ChannelScales, Permutation, Pooling, Scale
 from annotated_region.backends.dnnl.rewriting.rewriter import VIEWS, Rewrite
 
@@ -67,12 +75,12 @@ class LowerDequantization(Rewrite):
         """Whether `node` quantizes what `source` has dequantized in the same way."""
         scale = scale_of(source, Kind.DEQUANTIZE)
         same_numbers = scale is not None and scale == scale_of(node, Kind.QUANTIZE)
-        return same_numbers and self.rewriter.dtype(source.inputs[0]) is self.rewriter.dtype(node.output)
+        return same_numbers and self.graph.dtype(source.inputs[0]) is self.graph.dtype(node.output)
 
     def lowered(self, node: Node, first: Node) -> Node | None:
         """The dequantization behind the node on int8; None if these cannot be exchanged."""
         sources = [self.rewriter.producer(tensor) for tensor in node.inputs]
-        dtype = self.rewriter.dtype(first.inputs[0])
+        dtype = self.graph.dtype(first.inputs[0])
         if not self.is_movable(node) or (dtype not in BYTES and node.kind is Kind.POOLING):
             return None
         same = [source for source in sources if source is not None and self.is_like(source, first)]
@@ -80,13 +88,13 @@ class LowerDequantization(Rewrite):
         if parameters is None or len(same) != len(sources):
             return None
         operands = [source.inputs[0] for source in same]
-        shape = self.rewriter.shape(node.output)
-        inner = self.rewriter.add(node.kind, operands, shape, node.parameters, dtype=dtype)
+        shape = self.graph.shape(node.output)
+        inner = self.graph.add(node.kind, operands, shape, node.parameters, dtype=dtype)
         return replace(first, inputs=(inner, *first.inputs[1:]), output=node.output, parameters=parameters)
 
     def is_like(self, source: Node, first: Node) -> bool:
         """Whether two dequantizations mean the same by their elements."""
-        same_type = self.rewriter.dtype(source.inputs[0]) is self.rewriter.dtype(first.inputs[0])
+        same_type = self.graph.dtype(source.inputs[0]) is self.graph.dtype(first.inputs[0])
         same_scales = (source.inputs[1:], source.parameters) == (first.inputs[1:], first.parameters)
         return source.kind is first.kind and same_type and same_scales
 
@@ -94,17 +102,16 @@ class LowerDequantization(Rewrite):
         """The dequantization behind the view; None if the axes with scales are no neighbours there."""
         if not isinstance(source.parameters, ChannelScales):
             return scale_of(source, Kind.DEQUANTIZE)
-        before, after = self.rewriter.shape(view.inputs[0]), self.rewriter.shape(view.output)
+        before, after = self.graph.shape(view.inputs[0]), self.graph.shape(view.output)
         first, count = source.parameters.first, source.parameters.count
         if isinstance(view.parameters, Permutation) and count == 1:
             return ChannelScales(view.parameters.axes.index(first), 1)
         if view.kind is not Kind.RESHAPE:
             return None
-        wanted = _volume(before[:first]), _volume(before[first : first + count])
+        wanted = volume(before[:first]), volume(before[first : first + count])
         for begin in range(len(after)):
             for end in range(begin + 1, len(after) + 1):
-                volumes = (_volume(after[:begin]), _volume(after[begin:end]))
-                if None not in volumes and volumes == wanted:
+                if same_shape((volume(after[:begin]), volume(after[begin:end])), wanted):
                     return ChannelScales(begin, end - begin)
         return None
 
@@ -121,11 +128,11 @@ class MakeInt8Products(Rewrite):
         if left is None or scale is None or right is None or right.kind is not Kind.DEQUANTIZE:
             return None
         data, weights = left.inputs[0], right.inputs[0]
-        if self.rewriter.dtype(data) not in BYTES:
+        if self.graph.dtype(data) not in BYTES:
             return None
-        if self.rewriter.dtype(weights) is DataType.UINT8 and node.kind is Kind.MATMUL and data != weights:
+        if self.graph.dtype(weights) is DataType.UINT8 and node.kind is Kind.MATMUL and data != weights:
             right = self.as_signed(right)
-        if right is None or self.rewriter.dtype(weights) is not DataType.INT8:
+        if right is None or self.graph.dtype(weights) is not DataType.INT8:
             return None
         quantized = self.meaning(node, scale, right)
         if quantized is None:
@@ -150,12 +157,12 @@ class MakeInt8Products(Rewrite):
     def is_per_channel(self, product: Node, weights: Node) -> bool:
         """Whether the weights have a scale for each channel of the result, and for nothing else."""
         assert isinstance(weights.parameters, ChannelScales)
-        shape = self.rewriter.shape(weights.output)
+        shape = self.graph.shape(weights.output)
         first, count = weights.parameters.first, weights.parameters.count
         if product.kind is Kind.MATMUL:
-            return first + count == len(shape) and _volume(shape[first:]) == shape[-1]
-        is_grouped = len(shape) > len(self.rewriter.shape(product.output))
-        return first == 0 and _volume(shape[:count]) == _volume(shape[: 2 if is_grouped else 1])
+            return first + count == len(shape) and same_dim(volume(shape[first:]), shape[-1])
+        is_grouped = len(shape) > len(self.graph.shape(product.output))
+        return first == 0 and same_dim(volume(shape[:count]), volume(shape[: 2 if is_grouped else 1]))
 
     def as_signed(self, dequantize: Node) -> Node | None:
         """The same numbers from int8 instead of uint8, where the quantization can be told to make these.
@@ -171,18 +178,9 @@ class MakeInt8Products(Rewrite):
         if any(self.rewriter.reads(tensor) != 1 for tensor in path):
             return None
         for tensor in path:
-            tensors = self.rewriter.graph.tensors
+            tensors = self.graph.tensors
             tensors[tensor] = replace(tensors[tensor], dtype=DataType.INT8)
         self.rewriter.exchange(replace(node, parameters=Scale(made.scale, made.zero - 128)))
         signed = replace(dequantize, parameters=Scale(read.scale, read.zero - 128))
         self.rewriter.exchange(signed)
         return signed
-
-
-def _volume(shape: Sequence[Dim]) -> int | None:
-    product = 1
-    for extent in shape:
-        if not isinstance(extent, int):
-            return None
-        product *= extent
-    return product

@@ -30,7 +30,7 @@ class RoundInChains(Rewrite):
     def rewritten(self, node: Node) -> Node | None:
         """The rounding, or the scaling back behind it."""
         dequantized = scale_of(node, Kind.DEQUANTIZE)
-        if dequantized is not None and self.rewriter.dtype(node.inputs[0]) is DataType.FLOAT32:
+        if dequantized is not None and self.graph.dtype(node.inputs[0]) is DataType.FLOAT32:
             return replace(node, kind=Kind.ELTWISE, parameters=linear(dequantized.scale))
         return self.rounding(node) if self.is_rounding(node) else None
 
@@ -68,11 +68,11 @@ class RoundInChains(Rewrite):
         """round(x / scale), clipped to what is left of the type's range beside the zero point."""
         scale = scale_of(node, Kind.QUANTIZE)
         assert scale is not None
-        tensors = self.rewriter.graph.tensors
-        low, high = (float(limit - scale.zero) for limit in LIMITS[self.rewriter.dtype(node.output)])
-        shape, source = self.rewriter.shape(node.output), node.inputs[0]
+        tensors = self.graph.tensors
+        low, high = (float(limit - scale.zero) for limit in LIMITS[self.graph.dtype(node.output)])
+        shape, source = self.graph.shape(node.output), node.inputs[0]
         for curve in (linear(1.0 / scale.scale), Curve("eltwise_round")):
-            source = self.rewriter.add(Kind.ELTWISE, (source,), shape, curve)
+            source = self.graph.add(Kind.ELTWISE, (source,), shape, curve)
         tensors[node.output] = replace(tensors[node.output], dtype=DataType.FLOAT32)
         return Node(Kind.ELTWISE, (source,), node.output, Curve("eltwise_clip", low, high))
 
@@ -97,9 +97,7 @@ class ReadInt8Residuals(Rewrite):
         if post.operand is None or post.algorithm != "binary_add":
             return False
         is_dequantized = scale_of(self.rewriter.producer(post.operand), Kind.DEQUANTIZE) is not None
-        return is_dequantized and same_shape(
-            self.rewriter.shape(post.operand), self.rewriter.shape(node.output)
-        )
+        return is_dequantized and same_shape(self.graph.shape(post.operand), self.graph.shape(node.output))
 
     def chain(self, node: Node) -> Iterator[PostOp]:
         for post in node.post_ops:

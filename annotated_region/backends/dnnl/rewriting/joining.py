@@ -24,16 +24,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeAlias
 
 from annotated_region.backends.dnnl.graph import (
     DataType,
     Dim,
+    Graph,
     Joined,
     Kind,
     Node,
     Part,
     TensorId,
-    View,
     same_shape,
 )
 from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Begins, Permutation
@@ -60,16 +61,8 @@ class _Member:
     bias: Part | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where the columns of a member are in the product of its group."""
-
-    group: tuple[_Member, ...]
-    begin: int
-
-    @property
-    def width(self) -> int:
-        return sum(member.weight.width for member in self.group)
+Group: TypeAlias = tuple[_Member, ...]
+"""Products that become one, in the order of their columns."""
 
 
 class JoinProducts(Rewrite):
@@ -82,45 +75,38 @@ class JoinProducts(Rewrite):
     def __init__(self, rewriter: Rewriter) -> None:
         """Choose the groups."""
         super().__init__(rewriter)
-        self.graph = rewriter.graph
         self.names: dict[tuple[Part, ...], TensorId] = {}
-        self.whole: dict[TensorId, TensorId] = {}  # the joined product, by the first result of the group
-        readers = _Readers(self.graph.nodes, self.graph.outputs)
-        groups = _Groups(rewriter, readers, _Constants(rewriter)).chosen()
-        self.places = {
-            member.node.output: _Place(tuple(group), begin)
-            for group in groups
+        self.whole: dict[Group, TensorId] = {}
+        self.places = {  # of each product: its group, and its first column there
+            member.node.output: (group, begin)
+            for group in _Groups(self.graph).chosen()
             for member, begin in zip(group, _begins(group), strict=True)
         }
 
     def rewritten(self, node: Node) -> Node | None:
         """The part of the joined product that this product was."""
-        place = self.places.pop(node.output, None)
-        if place is None:
+        group, begin = self.places.pop(node.output, ((), 0))
+        if not group:
             return None
-        first = place.group[0].node.output
-        if first not in self.whole:
-            self.whole[first] = self.joined(place)
-        rank = len(self.rewriter.shape(node.output))
-        part = Begins((*(0,) * (rank - 1), place.begin), (1,) * rank)
-        return Node(Kind.SLICE, (self.whole[first],), node.output, part)
+        if group not in self.whole:
+            self.whole[group] = self.joined(group)
+        rank = len(self.graph.shape(node.output))
+        part = Begins((*(0,) * (rank - 1), begin), (1,) * rank)
+        return Node(Kind.SLICE, (self.whole[group],), node.output, part)
 
     def measure(self) -> tuple[int, ...]:
         """Products that are still to be joined."""
         return (len(self.places),)
 
-    def joined(self, place: _Place) -> TensorId:
+    def joined(self, group: Group) -> TensorId:
         """The product of a group."""
-        group, width, shape = place.group, place.width, self.rewriter.shape
-        first = group[0].node
-        inputs = [
-            first.inputs[0],
-            self.constant((member.weight for member in group), shape(first.inputs[1]), width),
-        ]
+        first, shape, width = group[0].node, self.graph.shape, _width(group)
+        weights = (member.weight for member in group)
+        inputs = [first.inputs[0], self.constant(weights, shape(first.inputs[1]), width)]
         if any(member.bias for member in group):
             parts = (member.bias or Part(None, (), member.weight.width) for member in group)
             inputs.append(self.constant(parts, (1,) * len(shape(first.output)), width))
-        return self.rewriter.add(Kind.MATMUL, inputs, (*shape(first.output)[:-1], width))
+        return self.graph.add(Kind.MATMUL, inputs, (*shape(first.output)[:-1], width))
 
     def constant(self, parts: Iterable[Part], like: Sequence[Dim], width: int) -> TensorId:
         """The tensor of parts side by side; the same parts are joined once."""
@@ -133,79 +119,35 @@ class JoinProducts(Rewrite):
         return self.names[key]
 
 
-class _Readers:
-    """Which tensors leave the region, or are copied by those who read them; through views."""
-
-    def __init__(self, nodes: Sequence[Node], outputs: Iterable[TensorId]) -> None:
-        self.leaving = set(outputs)
-        self.copied: set[TensorId] = set()
-        for node in reversed(nodes):
-            self._look_at(node)
-
-    def _look_at(self, node: Node) -> None:
-        if node.kind in VIEWS:
-            self.leaving.update(node.inputs if node.output in self.leaving else ())
-            self.copied.update(node.inputs if node.output in self.copied else ())
-        elif node.kind not in READERS:
-            self.copied.update(node.operands)
-
-
-class _Constants:
-    """Which tensors are constants, through which views, and how often each constant is read."""
-
-    def __init__(self, rewriter: Rewriter) -> None:
-        graph = rewriter.graph
-        self.parts = {
-            index: Part(tensor.source, (), tensor.shape[-1])
-            for index, tensor in enumerate(graph.tensors)
-            if isinstance(tensor.source, str) and all(isinstance(extent, int) for extent in tensor.shape)
-        }
-        self.reads = Counter(self.parts[tensor].name for tensor in graph.outputs if tensor in self.parts)
-        for node in graph.nodes:
-            self._look_at(node, _numbers(graph.shape(node.output)), rewriter.is_result(node.output))
-
-    def _look_at(self, node: Node, shape: tuple[int, ...], leaves: bool) -> None:
-        part = self.parts.get(node.inputs[0]) if node.kind in VIEWS else None
-        if part is None:
-            self.reads.update(self.parts[each].name for each in node.operands if each in self.parts)
-            return
-        axes = node.parameters.axes if isinstance(node.parameters, Permutation) else None
-        self.parts[node.output] = Part(part.name, (*part.views, View(axes, shape)), shape[-1])
-        self.reads[part.name] += leaves
-
-
 class _Groups:
     """Which products are joined."""
 
-    def __init__(self, rewriter: Rewriter, readers: _Readers, constants: _Constants) -> None:
-        self.graph = rewriter.graph
-        self.readers = readers
-        self.constants = constants
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.leaving, self.copied = _leaving_and_copied(graph)
+        self.parts, self.reads = _constants(graph)
         self.roots: dict[TensorId, TensorId] = {}  # what a tensor is a reshaped view of
-        for node in self.graph.nodes:
+        for node in graph.nodes:
             if node.kind is Kind.RESHAPE:
                 self.roots[node.output] = self.roots.get(node.inputs[0], node.inputs[0])
 
-    def chosen(self) -> list[list[_Member]]:
+    def chosen(self) -> list[Group]:
         """The groups all of whose weights serve joined products alone."""
         groups = self.alike()
-        same = Counter(tuple(member.weight for member in group) for group in groups)
+        same = Counter(_weights(group) for group in groups)
         return [
             group
             for group in groups
-            if all(
-                self.constants.reads[member.weight.name] == same[tuple(each.weight for each in group)]
-                for member in group
-            )
+            if all(self.reads[weight.name] == same[_weights(group)] for weight in _weights(group))
         ]
 
-    def alike(self) -> list[list[_Member]]:
+    def alike(self) -> list[Group]:
         """The products with one left operand, in order, where there are several."""
         members = [member for node in self.graph.nodes if (member := self.member(node)) is not None]
         alone = Counter(member.weight.name for member in members)
         by_operand: dict[TensorId, list[list[_Member]]] = {}
         for member in members:
-            if self.constants.reads[member.weight.name] != alone[member.weight.name]:
+            if self.reads[member.weight.name] != alone[member.weight.name]:
                 continue
             data = member.node.inputs[0]
             groups = by_operand.setdefault(self.roots.get(data, data), [])
@@ -214,23 +156,21 @@ class _Groups:
                 groups.append([member])
             else:
                 fitting.append(member)
-        found = (group for groups in by_operand.values() for group in groups)
-        return [group for group in found if len(group) > 1 and _Place(tuple(group), 0).width <= WIDEST]
+        found = (tuple(group) for groups in by_operand.values() for group in groups)
+        return [group for group in found if len(group) > 1 and _width(group) <= WIDEST]
 
     def member(self, node: Node) -> _Member | None:
         is_plain = node.parameters == NO_PARAMETERS and not node.post_ops and node.quantized is None
         if node.kind is not Kind.MATMUL or not is_plain:
             return None
-        left, right = node.inputs[:2]
-        parts = self.constants.parts
-        weight = parts.get(right)
-        biases = [parts.get(tensor) for tensor in node.inputs[2:]]
+        left, right, *bias = node.inputs
+        weight, biases = self.parts.get(right), [self.parts.get(tensor) for tensor in bias]
         is_float = all(self.graph.dtype(each) is DataType.FLOAT32 for each in (*node.inputs, node.output))
-        if weight is None or None in biases or not is_float or left in parts:
+        if weight is None or None in biases or not is_float or left in self.parts:
             return None
         rows = self.graph.shape(right)[-2]
         is_deep = isinstance(rows, int) and rows >= DEEP
-        if node.output in self.readers.leaving or (node.output in self.readers.copied and not is_deep):
+        if node.output in self.leaving or (node.output in self.copied and not is_deep):
             return None
         return _Member(node, weight, biases[0] if biases else None)
 
@@ -240,8 +180,48 @@ class _Groups:
         return same_shape(shape(left), shape(data)) and same_shape(shape(right)[:-1], shape(weight)[:-1])
 
 
-def _begins(group: Sequence[_Member]) -> list[int]:
-    return list(accumulate((member.weight.width for member in group[:-1]), initial=0))
+def _leaving_and_copied(graph: Graph) -> tuple[set[TensorId], set[TensorId]]:
+    """The tensors that leave the region, and those that are copied by what reads them; through views."""
+    leaving, copied = set(graph.outputs), set[TensorId]()
+    for node in reversed(graph.nodes):
+        if node.kind not in VIEWS:
+            copied.update(() if node.kind in READERS else node.operands)
+            continue
+        for found in (leaving, copied):
+            found.update(node.inputs if node.output in found else ())
+    return leaving, copied
+
+
+def _constants(graph: Graph) -> tuple[dict[TensorId, Part], Counter[str | None]]:
+    """The tensors that are constants, seen through views, and how often each constant is read."""
+    parts = {
+        index: Part(tensor.source, (), tensor.shape[-1])
+        for index, tensor in enumerate(graph.tensors)
+        if isinstance(tensor.source, str) and all(isinstance(extent, int) for extent in tensor.shape)
+    }
+    reads = Counter(parts[tensor].name for tensor in graph.outputs if tensor in parts)
+    for node in graph.nodes:
+        part = parts.get(node.inputs[0]) if node.kind in VIEWS else None
+        if part is None:
+            reads.update(parts[each].name for each in node.operands if each in parts)
+            continue
+        shape = _numbers(graph.shape(node.output))
+        view = node.parameters if isinstance(node.parameters, Permutation) else shape
+        parts[node.output] = Part(part.name, (*part.views, view), shape[-1])
+        reads[part.name] += node.output in graph.outputs
+    return parts, reads
+
+
+def _weights(group: Group) -> tuple[Part, ...]:
+    return tuple(member.weight for member in group)
+
+
+def _width(group: Group) -> int:
+    return sum(weight.width for weight in _weights(group))
+
+
+def _begins(group: Group) -> list[int]:
+    return list(accumulate((weight.width for weight in _weights(group)[:-1]), initial=0))
 
 
 def _numbers(shape: Iterable[object]) -> tuple[int, ...]:

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from annotated_region.backends.dnnl.graph import Kind, Node, TensorId
+from annotated_region.backends.dnnl.graph import Node, TensorId
 from annotated_region.backends.dnnl.parameters import Curve, linear
 from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite
 
-__all__ = ["DropIdentities", "JoinLinearFunctions", "linear_of"]
+__all__ = ["DropIdentities", "JoinLinearFunctions"]
 
 
 class JoinLinearFunctions(Rewrite):
@@ -24,7 +24,7 @@ class JoinLinearFunctions(Rewrite):
 
     def rewritten(self, node: Node) -> Node | None:
         """The joined function."""
-        outer = linear_of(node)
+        outer = node.linear
         inner = self.rewriter.own_linear(node.inputs[0]) if outer else None
         if outer is None or inner is None:
             return None
@@ -40,14 +40,7 @@ class DropIdentities(Rewrite):
 
     def rewritten(self, node: Node) -> TensorId | None:
         """The operand."""
-        return node.inputs[0] if linear_of(node) == linear(1.0) else None
-
-
-def linear_of(node: Node) -> Curve | None:
-    """The parameters of a node that is a linear function and nothing else."""
-    if node.kind is not Kind.ELTWISE or node.post_ops or not isinstance(node.parameters, Curve):
-        return None
-    return node.parameters if node.parameters.is_linear else None
+        return node.inputs[0] if node.linear == linear(1.0) else None
 
 
 def _is_faithful(outer: Curve, inner: Curve, joined: Curve) -> bool:

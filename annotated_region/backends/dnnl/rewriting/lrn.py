@@ -29,7 +29,7 @@ class RebuildLocalResponse(Rewrite):
         if node.parameters != Arithmetic("binary_div") or node.kind is not Kind.BINARY:
             return None
         data, divisor = node.inputs
-        shape = self.rewriter.shape(data)
+        shape = self.graph.shape(data)
         chain = self.chain(divisor)
         if chain is None or len(shape) != 4:
             return None
@@ -42,7 +42,7 @@ class RebuildLocalResponse(Rewrite):
             and scale.is_linear
             and square.parameters == Arithmetic("binary_mul")
             and square.inputs == (data, data)
-            and self.rewriter.shape(view.output)[1:] == (1, *shape[1:])
+            and self.graph.shape(view.output)[1:] == (1, *shape[1:])
             and _is_mean_over_channels(window)
         )
         if not is_response:

@@ -32,10 +32,9 @@ from annotated_region.backends.dnnl.rewriting.int8_results import (
 from annotated_region.backends.dnnl.rewriting.joining import JoinProducts
 from annotated_region.backends.dnnl.rewriting.linear import DropIdentities, JoinLinearFunctions
 from annotated_region.backends.dnnl.rewriting.lrn import RebuildLocalResponse
-from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite, Rewriter, is_verifying
+from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite, Rewriter, verified
 from annotated_region.backends.dnnl.rewriting.sinking import SinkViews
 from annotated_region.backends.dnnl.rewriting.stacks import LiftStacks
-from annotated_region.backends.dnnl.rewriting.verifier import verify
 
 __all__ = ["FUSION", "INT8", "JOINS", "NORMALIZATION", "rewrite"]
 
@@ -71,15 +70,10 @@ def rewrite(graph: Graph, passes: Sequence[type[Rewrite]]) -> None:
         A pass takes more steps than it can need.
     """
     graph.remove_dead_nodes()
-    _check(graph, "the importer")
+    verified(graph, "the importer")
     for each in passes:
         rewriter = Rewriter(graph)
         rewriter.run(each(rewriter))
-        _check(graph, each.__name__)
+        verified(graph, each.__name__)
     graph.remove_dead_nodes()
     graph.compact()
-
-
-def _check(graph: Graph, maker: str) -> None:
-    if is_verifying():
-        verify(graph, maker)

@@ -14,7 +14,7 @@ behind.
 
 Every pass ends, because each step makes `Rewrite.measure` smaller: tuples of natural numbers in lexicographic
 order are well-founded (Dershowitz and Manna, Proving Termination with Multiset Orderings, 1979). The measure
-looks at the whole graph, so it is compared at each step only under `verification`, which tests and the search
+looks at the whole graph, so it is compared at each step only under `verification`, which tests and the hunt
 with random graphs switch on. Otherwise a limit on the steps turns a mistake in a pass into an error.
 
 Notes
@@ -27,15 +27,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeAlias
 
-from annotated_region.backends.dnnl.graph import DataType, Dim, Graph, Kind, Node, TensorId
-from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Curve, Parameters
+from annotated_region.backends.dnnl.graph import Graph, Kind, Node, TensorId
+from annotated_region.backends.dnnl.parameters import Curve
 from annotated_region.errors import CodegenError
 
-__all__ = ["Rewrite", "Rewriter", "is_verifying", "verification"]
+__all__ = ["Rewrite", "Rewriter", "verification", "verified"]
 
 PRODUCTS = (Kind.CONVOLUTION, Kind.DECONVOLUTION, Kind.MATMUL)
 LINKS = (Kind.ELTWISE, Kind.BINARY)
@@ -44,22 +45,27 @@ LINKS = (Kind.ELTWISE, Kind.BINARY)
 STEPS_PER_NODE = 1000
 """Far above what any graph was seen to need; a pass that takes more does not end."""
 
-_verifying: ContextVar[bool] = ContextVar("annotated_region_dnnl_verification", default=False)
+Verify: TypeAlias = Callable[[Graph, str], None]
+"""Raises where a graph is not sound; the text names what made it."""
+
+_verify: ContextVar[Verify | None] = ContextVar("annotated_region_dnnl_verification", default=None)
 
 
 @contextmanager
-def verification() -> Iterator[None]:
+def verification(verify: Verify) -> Iterator[None]:
     """Check graphs between any two passes, and the measure of each pass at every step; for tests."""
-    token = _verifying.set(True)
+    token = _verify.set(verify)
     try:
         yield
     finally:
-        _verifying.reset(token)
+        _verify.reset(token)
 
 
-def is_verifying() -> bool:
-    """Whether `verification` is on."""
-    return _verifying.get()
+def verified(graph: Graph, maker: str) -> None:
+    """Check a graph that `maker` has left, if `verification` is on."""
+    verify = _verify.get()
+    if verify is not None:
+        verify(graph, maker)
 
 
 class Rewrite(ABC):
@@ -68,13 +74,14 @@ class Rewrite(ABC):
     def __init__(self, rewriter: Rewriter) -> None:
         """Look at the graph before the run."""
         self.rewriter = rewriter
+        self.graph = rewriter.graph
 
     @abstractmethod
     def rewritten(self, node: Node) -> Node | TensorId | None:
         """What takes the place of a node.
 
         A node with the same result; a tensor that holds the same numbers, if the node is needless; or None,
-        if it stays. What is added through the rewriter stands before it.
+        if it stays. What is added to the graph stands before it, and is dropped if the answer is None.
         """
 
     def measure(self) -> tuple[int, ...]:
@@ -92,7 +99,8 @@ class Rewriter:
     Attributes
     ----------
     graph
-        Its tensors, inputs and outputs. Its nodes are those before the pass until `run` has ended.
+        Its tensors, inputs and outputs. During the pass, its nodes are those that were added in front of the
+        node at hand.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -101,7 +109,6 @@ class Rewriter:
         self._waiting = deque(graph.nodes)
         self._placed: dict[TensorId, Node] = {}
         self._position: dict[TensorId, int] = {}
-        self._added: list[Node] = []
         self._same: dict[TensorId, TensorId] = {}
         self._roots: dict[TensorId, Node] = {}
         self._readers: dict[TensorId, Counter[TensorId]] = {}
@@ -130,10 +137,8 @@ class Rewriter:
 
     def own_linear(self, tensor: TensorId) -> tuple[Node, Curve] | None:
         """The producer, as `own` finds it, that is a linear function and nothing else; its parameters."""
-        node = self.own(tensor, Kind.ELTWISE)
-        if node is None or node.post_ops or not isinstance(node.parameters, Curve):
-            return None
-        return (node, node.parameters) if node.parameters.is_linear else None
+        node = self.own(tensor)
+        return None if node is None or node.linear is None else (node, node.linear)
 
     def own_multiple(self, tensor: TensorId) -> tuple[TensorId, float]:
         """A tensor as another one times a factor, or divided by a number, for this reader alone."""
@@ -184,37 +189,7 @@ class Rewriter:
         yield from self._placed.values()
         yield from map(self._resolved, self._waiting)
 
-    def shape(self, tensor: TensorId) -> tuple[Dim, ...]:
-        """The extents of a tensor."""
-        return self.graph.shape(tensor)
-
-    def dtype(self, tensor: TensorId) -> DataType:
-        """What the elements of a tensor are."""
-        return self.graph.dtype(tensor)
-
-    # --- what a rewrite may do
-
-    def add(
-        self,
-        kind: Kind,
-        inputs: Sequence[TensorId],
-        shape: Iterable[Dim],
-        parameters: Parameters = NO_PARAMETERS,
-        *,
-        dtype: DataType | None = None,
-    ) -> TensorId:
-        """A node in front of the one at hand; returns its result. Dropped if the rewrite answers None."""
-        output = self.graph.tensor(shape, dtype=dtype or self.dtype(inputs[0]))
-        self.insert(Node(kind, tuple(inputs), output, parameters))
-        return output
-
-    def insert(self, node: Node) -> None:
-        """Put a node in front of the one at hand."""
-        self._added.append(node)
-
-    def withdraw(self) -> None:
-        """Drop what was added in front of the node at hand."""
-        self._added.clear()
+    # --- what a rewrite may do, beside adding nodes to the graph
 
     def exchange(self, node: Node) -> None:
         """Put a node in the place of the placed one with the same result and operands."""
@@ -223,11 +198,12 @@ class Rewriter:
     def run(self, rewrite: Rewrite) -> int:
         """Go over the nodes once; returns the number of steps."""
         limit = STEPS_PER_NODE * (len(self._waiting) + 1)
-        measure = rewrite.measure() if is_verifying() else ()
+        measure = rewrite.measure() if _verify.get() else ()
         steps = 0
+        self.graph.nodes = []
         while self._waiting:
             node = self._resolved(self._waiting.popleft())
-            self._added = []
+            self.graph.nodes.clear()
             answer = rewrite.rewritten(node)
             if answer is None:
                 self._place(node)
@@ -243,7 +219,7 @@ class Rewriter:
         return steps
 
     def _fallen(self, rewrite: Rewrite, before: tuple[int, ...]) -> tuple[int, ...]:
-        if not is_verifying():
+        if _verify.get() is None:
             return before
         after = rewrite.measure()
         assert after < before, f"{type(rewrite).__name__}: the measure went from {before} to {after}"
@@ -263,14 +239,14 @@ class Rewriter:
     def _step(self, node: Node, answer: Node | TensorId) -> None:
         if isinstance(answer, Node):
             assert answer.output == node.output
-            self.insert(answer)
+            self.graph.nodes.append(answer)
         else:
             self._rename(node.output, answer)
-        for each in self._added:
+        for each in self.graph.nodes:
             self._nodes[each.output] = each
             self._read(each)
         self._unread(node)
-        self._waiting.extendleft(reversed(self._added))
+        self._waiting.extendleft(reversed(self.graph.nodes))
 
     def _rename(self, gone: TensorId, tensor: TensorId) -> None:
         """Let what reads one tensor read another one; waiting nodes learn it when they are at hand."""

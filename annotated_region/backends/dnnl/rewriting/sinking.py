@@ -53,7 +53,7 @@ class SinkViews(Rewrite):
             inputs = [tensor for tensor in others if tensor is not None]
             if len(inputs) == len(others):
                 return self.behind(view, node, inputs)
-            self.rewriter.withdraw()
+            self.graph.nodes.clear()
         return None
 
     def measure(self) -> tuple[int, ...]:
@@ -68,7 +68,7 @@ class SinkViews(Rewrite):
         return (total,)
 
     def shape(self, tensor: TensorId) -> tuple[Dim, ...]:
-        return self.rewriter.shape(tensor)
+        return self.graph.shape(tensor)
 
     def view(self, tensor: TensorId) -> Node | None:
         """The view of a product, or of what follows one, that makes `tensor` for a single reader."""
@@ -84,9 +84,9 @@ class SinkViews(Rewrite):
         return view if root.kind in ROOTS else None
 
     def behind(self, view: Node, node: Node, inputs: list[TensorId]) -> Node:
-        dtype = self.rewriter.dtype(node.output)
+        dtype = self.graph.dtype(node.output)
         shape = self.shape(view.inputs[0])
-        inner = self.rewriter.add(node.kind, inputs, shape, node.parameters, dtype=dtype)
+        inner = self.graph.add(node.kind, inputs, shape, node.parameters, dtype=dtype)
         return replace(view, inputs=(inner,), output=node.output)
 
     def seen_from(self, view: Node, other: TensorId) -> TensorId | None:
@@ -102,7 +102,7 @@ class SinkViews(Rewrite):
         if node is not None and isinstance(node.parameters, Permutation):
             axes = tuple(node.parameters.axes[axis] for axis in axes)
             tensor = node.inputs[0]
-        return self.pin(tensor, permute(self.rewriter, tensor, axes))
+        return self.pin(tensor, permute(self.graph, tensor, axes))
 
     def reshaped(self, view: Node, other: TensorId) -> TensorId | None:
         before, after = self.shape(view.inputs[0]), self.shape(view.output)
@@ -121,7 +121,7 @@ class SinkViews(Rewrite):
             tensor = node.inputs[0]
         if same_shape(self.shape(tensor), shape):
             return tensor
-        return self.pin(tensor, self.rewriter.add(Kind.RESHAPE, (tensor,), shape))
+        return self.pin(tensor, self.graph.add(Kind.RESHAPE, (tensor,), shape))
 
     def pin(self, tensor: TensorId, view: TensorId) -> TensorId:
         """Keep a view that was made where it is; the tensor itself is none."""

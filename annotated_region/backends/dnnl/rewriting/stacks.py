@@ -37,7 +37,7 @@ class LiftStacks(Rewrite):
         flat = nodes = 0
         for node in self.rewriter.nodes():
             nodes += 1
-            flat += node.kind is Kind.MATMUL and len(self.rewriter.shape(node.output)) == 3
+            flat += node.kind is Kind.MATMUL and len(self.graph.shape(node.output)) == 3
             if node.kind is Kind.RESHAPE:
                 depths[node.output] = depths.get(node.inputs[0], 0) + 1
         return flat, sum(depths.values()), nodes
@@ -45,7 +45,7 @@ class LiftStacks(Rewrite):
     def joined(self, view: Node) -> Node | TensorId | None:
         """One reshape of what comes before a reshape; nothing where this has the extents already."""
         source = self.before(view.inputs[0])
-        if same_shape(self.rewriter.shape(source), self.rewriter.shape(view.output)):
+        if same_shape(self.graph.shape(source), self.graph.shape(view.output)):
             return source
         return None if source == view.inputs[0] else replace(view, inputs=(source,))
 
@@ -56,10 +56,10 @@ class LiftStacks(Rewrite):
 
     def lifted(self, node: Node) -> Node | None:
         """The reshape behind the product of the stacks as they were."""
-        is_plain = len(node.inputs) == 2 and self.rewriter.dtype(node.output) is DataType.FLOAT32
-        if not is_plain or len(self.rewriter.shape(node.output)) != 3:
+        is_plain = len(node.inputs) == 2 and self.graph.dtype(node.output) is DataType.FLOAT32
+        if not is_plain or len(self.graph.shape(node.output)) != 3:
             return None
-        shapes = [self.rewriter.shape(tensor) for tensor in node.inputs]
+        shapes = [self.graph.shape(tensor) for tensor in node.inputs]
         found = [stack for tensor in node.inputs if (stack := self.stack(tensor)) is not None]
         if not found or not same_shape(shapes[0][:-2], shapes[1][:-2]):
             return None
@@ -67,13 +67,13 @@ class LiftStacks(Rewrite):
         if any(len(stack) == len(stacks[0]) and not same_shape(stack, stacks[0]) for stack in stacks):
             return None
         operands = [self.apart(tensor, stacks[0]) for tensor in node.inputs]
-        shape = (*stacks[0], *self.rewriter.shape(node.output)[-2:])
-        product = self.rewriter.add(Kind.MATMUL, operands, shape, node.parameters)
+        shape = (*stacks[0], *self.graph.shape(node.output)[-2:])
+        product = self.graph.add(Kind.MATMUL, operands, shape, node.parameters)
         return Node(Kind.RESHAPE, (product,), node.output)
 
     def stack(self, tensor: TensorId) -> tuple[Dim, ...] | None:
         """The leading axes that became one; None if they did not, or anything else did."""
-        flat, apart = self.rewriter.shape(tensor), self.rewriter.shape(self.before(tensor))
+        flat, apart = self.graph.shape(tensor), self.graph.shape(self.before(tensor))
         is_flat = len(flat) == 3 and len(apart) > 3 and same_shape(flat[-2:], apart[-2:])
         return apart[:-2] if is_flat else None
 
@@ -82,4 +82,4 @@ class LiftStacks(Rewrite):
         was = self.stack(tensor)
         if was is not None and same_shape(was, stack):
             return self.before(tensor)
-        return reshape(self.rewriter, self.before(tensor), (*stack, *self.rewriter.shape(tensor)[-2:]))
+        return reshape(self.graph, self.before(tensor), (*stack, *self.graph.shape(tensor)[-2:]))

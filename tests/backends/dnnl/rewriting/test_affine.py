@@ -9,7 +9,7 @@ from annotated_region.backends.dnnl.graph import Graph, Kind, same_dim
 from annotated_region.backends.dnnl.parameters import Arithmetic, BatchNorm
 from annotated_region.backends.dnnl.rewriting.affine import GatherAffineFunctions
 from annotated_region.backends.dnnl.rewriting.rewriter import Rewriter
-from annotated_region.backends.dnnl.rewriting.verifier import verify
+from annotated_region.testing.dnnl_verifier import verify
 
 VECTOR = (1, 3, 1)
 

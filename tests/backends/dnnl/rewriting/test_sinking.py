@@ -11,7 +11,7 @@ from annotated_region.backends.dnnl.parameters import Arithmetic, Curve, Permuta
 from annotated_region.backends.dnnl.rewriting.pipeline import FUSION, NORMALIZATION, rewrite
 from annotated_region.backends.dnnl.rewriting.rewriter import Rewriter
 from annotated_region.backends.dnnl.rewriting.sinking import SinkViews
-from annotated_region.backends.dnnl.rewriting.verifier import verify
+from annotated_region.testing.dnnl_verifier import verify
 
 SUM = Arithmetic("binary_add")
 RELU = Curve("eltwise_relu")

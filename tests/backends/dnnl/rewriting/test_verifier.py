@@ -10,7 +10,7 @@ import pytest
 
 from annotated_region.backends.dnnl.graph import DataType, Graph, Kind, Node, PostOp
 from annotated_region.backends.dnnl.parameters import Arithmetic, Begins, Concat, Permutation, Scale, Softmax
-from annotated_region.backends.dnnl.rewriting.verifier import verify
+from annotated_region.testing.dnnl_verifier import verify
 
 
 def sound() -> Graph:

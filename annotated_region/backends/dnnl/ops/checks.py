@@ -1,9 +1,10 @@
-"""What the rules have in common: tensors and attributes that the backend knows, reasons for the rest."""
+"""What rules have in common: tensors and attributes that the backend knows, reasons to decline the rest."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 import tvm
@@ -14,23 +15,34 @@ from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.targets.op_view import OpView
 
 __all__ = [
+    "DATA_LAYOUTS",
+    "EITHER",
+    "FLOAT",
+    "OPERANDS",
+    "TRUTH",
+    "Problems",
     "epsilon_problem",
-    "finite",
     "first_problem",
-    "function_problems",
     "layout_problem",
     "number_of",
     "number_problem",
     "operand_problem",
-    "result_problem",
     "symbolic_problem",
     "tensor_problem",
     "window_problem",
 ]
 
+Problems: TypeAlias = Iterator[str | None]
+"""Reasons to decline an op; None where something that was looked at is good."""
+
 HIGHEST_RANK = 6
 FLOAT = "float32"
 TRUTH = "bool"
+EITHER = (FLOAT, TRUTH)
+OPERANDS = ("the left operand", "the right operand")
+DATA_LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+"""oneDNN's order of the axes, by the number of spatial ones."""
+
 COMPUTABLE = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Max, tirx.Min)
 
 
@@ -68,17 +80,6 @@ def _is_computable(extent: relax.Expr) -> bool:
     return isinstance(extent, COMPUTABLE) and _is_computable(extent.a) and _is_computable(extent.b)
 
 
-def result_problem(op: OpView) -> str | None:
-    """Why the backend cannot make the result of an op, or None."""
-    return tensor_problem(op.out_type, "the result")
-
-
-def function_problems(op: OpView, known: tuple[str, ...] = (FLOAT,)) -> Iterator[str | None]:
-    """What may be wrong with a function of one tensor."""
-    yield tensor_problem(op.arg_types[0], "the data", known)
-    yield tensor_problem(op.out_type, "the result", known)
-
-
 def symbolic_problem(op: OpView, index: int, what: str) -> str | None:
     """Why an argument whose extents have to be numbers cannot be used, or None."""
     extents = extents_of(op.arg_types[index]) or ()
@@ -109,12 +110,7 @@ def number_problem(op: OpView, index: int, what: str) -> str | None:
     value = op.constant(index)
     if value is None or value.size != 1:
         return f"{what} is not one constant number"
-    return None if finite(float(value.reshape(-1)[0])) else f"{what} is not finite"
-
-
-def finite(value: float) -> bool:
-    """Whether a number is neither infinite nor undefined."""
-    return math.isfinite(value)
+    return None if math.isfinite(value.reshape(-1)[0]) else f"{what} is not finite"
 
 
 def window_problem(op: OpView) -> str | None:
@@ -128,7 +124,7 @@ def window_problem(op: OpView) -> str | None:
 
 def epsilon_problem(op: OpView) -> str | None:
     """Why the number that keeps a norm from dividing by zero cannot be used, or None."""
-    return None if finite(float(op.attrs["epsilon"])) else "the epsilon is not finite"
+    return None if math.isfinite(op.attrs["epsilon"]) else "the epsilon is not finite"
 
 
 def layout_problem(given: str, expected: str, what: str) -> str | None:

@@ -1,7 +1,7 @@
-"""Says what is wrong with a graph: an order, a type or a shape that no node of its kind can have.
+"""Verifies graphs of the dnnl backend: order, types and shapes that no node of its kind can have.
 
-It runs between any two passes under `rewriter.verification`. Each kind states its own law; what a kind says
-nothing about (the extents of a convolution, which its import has computed) is left to oneDNN.
+Tests run it between any two passes, by ``rewriter.verification(verify)``. Each kind states its own law; what
+a kind says nothing about (the extents of a convolution, which its import has computed) is left to oneDNN.
 """
 
 from __future__ import annotations

@@ -1,0 +1,141 @@
+"""Convolutions, transposed convolutions and matrix products."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from annotated_region.backends.dnnl.graph import Kind, TensorId, volume
+from annotated_region.backends.dnnl.importer import extents_of
+from annotated_region.backends.dnnl.ops.checks import (
+    DATA_LAYOUTS,
+    OPERANDS,
+    Problems,
+    layout_problem,
+    symbolic_problem,
+    window_problem,
+)
+from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
+from annotated_region.backends.dnnl.parameters import Convolution
+from annotated_region.backends.dnnl.views import align_rank, axes_between, permute, permuted_shape, reshape
+from annotated_region.targets.op_view import OpView
+
+__all__: list[str] = []
+
+DATA_AND_KERNEL = ("the data", "the kernel")
+
+
+def _out_dtype_problem(op: OpView) -> Problems:
+    dtype = op.attrs["out_dtype"]
+    if dtype not in (None, "", "void", "float32"):
+        yield f"the result is asked for as {dtype}"
+
+
+def _kernel_problems(op: OpView) -> Problems:
+    """What may be wrong with the kernel, the channels and the window."""
+    yield from _out_dtype_problem(op)
+    yield symbolic_problem(op, 1, "the kernel")
+    kernel = op.constant(1) if any(op.attrs["padding"]) or "transpose" in op.name else None
+    if kernel is not None and not np.isfinite(kernel).all():
+        yield "the kernel is not finite: TVM multiplies it by the zeros of the padding, too"
+    extents = extents_of(op.arg_types[0]) or ()
+    if not isinstance(extents[op.attrs["data_layout"].index("C")], int):
+        yield "the number of channels is symbolic"
+    yield window_problem(op)
+
+
+def _convolution_problems(op: OpView) -> Problems:
+    layout = DATA_LAYOUTS[len(op.attrs["strides"])]
+    yield layout_problem(op.attrs["data_layout"], layout, "the layout")
+    yield layout_problem(op.attrs["out_layout"], layout, "the layout of the result")
+    yield layout_problem(op.attrs["kernel_layout"], "OI" + layout[2:], "the layout of the kernel")
+    yield from _kernel_problems(op)
+
+
+@converts(
+    "relax.nn.conv1d",
+    "relax.nn.conv2d",
+    "relax.nn.conv3d",
+    operands=DATA_AND_KERNEL,
+    unless=_convolution_problems,
+)
+def _convolution(call: OpConversion) -> TensorId:
+    graph, groups = call.graph, call.attrs["groups"]
+    data, weights = _operands(call, "OI")
+    if groups > 1:  # the form that oneDNN wants
+        channels, *rest = graph.shape(weights)
+        weights = reshape(graph, weights, (groups, channels // groups, *rest))
+    return _convolved(call, Kind.CONVOLUTION, data, weights)
+
+
+def _operands(call: OpConversion, channels: str) -> tuple[TensorId, TensorId]:
+    """Data and weights in oneDNN's order of the axes, the weights led by `channels`."""
+    layout = DATA_LAYOUTS[len(call.attrs["strides"])]
+    data = permute(call.graph, call.operand(0), axes_between(call.attrs["data_layout"], layout))
+    order = axes_between(call.attrs["kernel_layout"], channels + layout[2:])
+    return data, permute(call.graph, call.operand(1), order)
+
+
+def _convolved(
+    call: OpConversion, kind: Kind, data: TensorId, weights: TensorId, more: tuple[int, ...] = ()
+) -> TensorId:
+    """The product, back in the layout of the op; `more` elements are wanted behind each axis."""
+    strides, padding = tuple(call.attrs["strides"]), tuple(call.attrs["padding"])
+    rank = len(strides)
+    layout, out_layout = DATA_LAYOUTS[rank], call.attrs["out_layout"] or call.attrs["data_layout"]
+    dilation = tuple(step - 1 for step in call.attrs["dilation"])
+    after = tuple(end - extra for end, extra in zip(padding[rank:], more or (0,) * rank, strict=True))
+    shape = permuted_shape(call.shape, axes_between(out_layout, layout))
+    parameters = Convolution(strides, dilation, padding[:rank], after)
+    result = call.graph.add(kind, (data, weights), shape, parameters)
+    return permute(call.graph, result, axes_between(layout, out_layout))
+
+
+def _deconvolution_problems(op: OpView) -> Problems:
+    rank = len(op.attrs["strides"])
+    layout = DATA_LAYOUTS[rank]
+    if op.attrs["data_layout"] != layout or op.attrs["out_layout"] not in ("", layout):
+        yield f"the layout {op.attrs['data_layout']} is not {layout}"
+    if op.attrs["kernel_layout"] != "IO" + layout[2:]:
+        yield f"the layout of the kernel {op.attrs['kernel_layout']} is not IO{layout[2:]}"
+    yield from _kernel_problems(op)
+    after = op.attrs["padding"][rank:]
+    if any(extra > end for extra, end in zip(op.attrs["output_padding"], after, strict=True)):
+        yield "the padding of the result is larger than the padding that it makes up for"
+
+
+@converts(
+    "relax.nn.conv1d_transpose",
+    "relax.nn.conv2d_transpose",
+    "relax.nn.conv3d_transpose",
+    operands=DATA_AND_KERNEL,
+    unless=_deconvolution_problems,
+)
+def _deconvolution(call: OpConversion) -> TensorId:
+    """A transposed convolution; Relax stores its weights as (in, out / groups, ...)."""
+    graph, groups = call.graph, call.attrs["groups"]
+    data, weights = _operands(call, "IO")
+    inputs, outputs, *window = graph.shape(weights)
+    if groups == 1:
+        weights = permute(graph, weights, (1, 0, *range(2, len(window) + 2)))
+    else:
+        weights = reshape(graph, weights, (groups, inputs // groups, outputs, *window))
+        weights = permute(graph, weights, (0, 2, 1, *range(3, len(window) + 3)))
+    return _convolved(call, Kind.DECONVOLUTION, data, weights, tuple(call.attrs["output_padding"]))
+
+
+@converts("relax.matmul", operands=OPERANDS, unless=_out_dtype_problem)
+def _matmul(call: OpConversion) -> TensorId:
+    """A matrix product; vectors become matrices, and a stack times one matrix becomes one product."""
+    graph = call.graph
+    left, right = call.operands()
+    if len(graph.shape(left)) == 1:
+        left = reshape(graph, left, (1, *graph.shape(left)))
+    if len(graph.shape(right)) == 1:
+        right = reshape(graph, right, (*graph.shape(right), 1))
+    if len(graph.shape(right)) == 2:
+        *rows, depth = graph.shape(left)
+        left = reshape(graph, left, (volume(rows), depth))
+    rank = max(len(graph.shape(left)), len(graph.shape(right)))
+    left, right = align_rank(graph, left, rank), align_rank(graph, right, rank)
+    shape = (*call.shape[: rank - 2], graph.shape(left)[-2], graph.shape(right)[-1])
+    return reshape(graph, graph.add(Kind.MATMUL, (left, right), shape), call.shape)

@@ -1,0 +1,163 @@
+"""Normalisations, softmax and reductions."""
+
+from __future__ import annotations
+
+from annotated_region.backends.dnnl.graph import Kind, TensorId, volume
+from annotated_region.backends.dnnl.importer import extents_of
+from annotated_region.backends.dnnl.ops.checks import Problems, epsilon_problem, symbolic_problem
+from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
+from annotated_region.backends.dnnl.parameters import (
+    Arithmetic,
+    BatchNorm,
+    Curve,
+    GroupNorm,
+    Norm,
+    Reduction,
+    Softmax,
+)
+from annotated_region.backends.dnnl.views import permute, reshape
+from annotated_region.targets.op_view import OpView
+
+__all__ = ["reduced_axes"]
+
+AFFINE = ("the data", "the scale", "the shift")
+
+
+def _affine_problems(op: OpView) -> Problems:
+    yield epsilon_problem(op)
+    if not (op.attrs["center"] and op.attrs["scale"]):
+        yield "it leaves out the scale or the shift"
+
+
+def _batch_norm_problems(op: OpView) -> Problems:
+    yield from _affine_problems(op)
+    if op.attrs["training"]:
+        yield "it is in training mode, which computes statistics"
+    rank = op.arg_types[0].ndim
+    if not 2 <= rank <= 5:
+        yield f"the data has rank {rank}; known are 2 to 5"
+    elif op.attrs["axis"] % rank == 0:
+        yield "it normalises along the batch"
+    yield symbolic_problem(op, 1, "the scale")
+
+
+@converts(
+    "relax.nn.batch_norm",
+    operands=(*AFFINE, "the mean", "the variance"),
+    result=None,
+    unless=_batch_norm_problems,
+)
+def _batch_norm(call: OpConversion) -> tuple[TensorId | None, ...]:
+    """Normalisation with the stored statistics, which inference leaves as they are."""
+    graph = call.graph
+    data, scale, shift, mean, variance = call.operands()
+    rank = len(graph.shape(data))
+    axis = call.attrs["axis"] % rank
+    forward = (0, axis, *(other for other in range(1, rank) if other != axis))
+    backward = tuple(forward.index(position) for position in range(rank))
+    data = permute(graph, data, forward)
+    inputs = (data, scale, shift, mean, variance)
+    result = graph.add(Kind.BATCH_NORM, inputs, graph.shape(data), BatchNorm(call.attrs["epsilon"]))
+    return permute(graph, result, backward), mean, variance
+
+
+def _rows_problem(op: OpView) -> str | None:
+    """Why the normalised axes do not become one row, or None."""
+    rank = op.arg_types[0].ndim
+    axes = [axis % rank for axis in op.attrs["axes"]]
+    if axes != list(range(rank - len(axes), rank)):
+        return f"it normalises over axes {op.attrs['axes']}; only the last ones are known"
+    outer = rank - len(axes)
+    return f"{outer} axes are not normalised; known are 1 to 4" if not 1 <= outer <= 4 else None
+
+
+def _layer_norm_problems(op: OpView) -> Problems:
+    yield from _affine_problems(op)
+    yield _rows_problem(op)
+
+
+def _rms_norm_problems(op: OpView) -> Problems:
+    yield epsilon_problem(op)
+    yield _rows_problem(op)
+
+
+@converts("relax.nn.layer_norm", operands=AFFINE, unless=_layer_norm_problems)
+@converts("relax.nn.rms_norm", operands=AFFINE[:2], unless=_rms_norm_problems)
+def _row_norm(call: OpConversion) -> TensorId:
+    """Over the last axes, which become one, and back."""
+    graph, shape = call.graph, call.shape
+    data, *vectors = call.operands()
+    outer = len(shape) - len(call.attrs["axes"])
+    size = volume(shape[outer:])
+    rows = (*shape[:outer], size)
+    inputs = [reshape(graph, data, rows), *(reshape(graph, vector, (size,)) for vector in vectors)]
+    kind = Kind.LAYER_NORM if call.op.name == "relax.nn.layer_norm" else Kind.RMS_NORM
+    return reshape(graph, graph.add(kind, inputs, rows, Norm(call.attrs["epsilon"])), shape)
+
+
+def _group_norm_problems(op: OpView) -> Problems:
+    yield from _affine_problems(op)
+    rank = op.arg_types[0].ndim
+    axes = sorted(axis % rank for axis in op.attrs["axes"])
+    if axes[:1] == [0] and (extents_of(op.arg_types[0]) or (0,))[0] == 1:
+        del axes[0]  # PyTorch makes channels of the batch, and names the rest of it, too
+    if op.attrs["channel_axis"] % rank != 1 or axes != list(range(2, rank)):
+        yield f"it normalises over axes {op.attrs['axes']} with the channels on {op.attrs['channel_axis']}"
+    yield symbolic_problem(op, 1, "the scale")
+
+
+@converts("relax.nn.group_norm", "relax.nn.instance_norm", operands=AFFINE, unless=_group_norm_problems)
+def _group_norm(call: OpConversion) -> TensorId:
+    """Groups of channels, or each channel for itself in an instance norm."""
+    groups = call.attrs.get("num_groups", call.shape[1])
+    return call.add(Kind.GROUP_NORM, call.operands(), GroupNorm(call.attrs["epsilon"], groups))
+
+
+@converts("relax.nn.softmax", "relax.nn.log_softmax")
+def _softmax(call: OpConversion) -> TensorId:
+    algorithm = "softmax_log" if call.op.name == "relax.nn.log_softmax" else "softmax_accurate"
+    axis = call.attrs["axis"] % len(call.shape)
+    return call.add(Kind.SOFTMAX, [call.operand(0)], Softmax(axis, algorithm))
+
+
+REDUCTIONS = {
+    "relax.mean": "reduction_mean",
+    "relax.sum": "reduction_sum",
+    "relax.max": "reduction_max",
+    "relax.min": "reduction_min",
+    "relax.prod": "reduction_mul",
+}
+
+
+def reduced_axes(op: OpView) -> tuple[int, ...]:
+    """The axes that a reduction removes, counted from the front; all of them if the op names none."""
+    axes, rank = op.attrs["axis"], op.arg_types[0].ndim
+    return tuple(range(rank)) if axes is None else tuple(sorted({axis % rank for axis in axes}))
+
+
+def _reduction_problem(op: OpView) -> Problems:
+    if not reduced_axes(op):
+        yield "it reduces no axis"
+
+
+@converts(*REDUCTIONS, unless=_reduction_problem)
+def _reduction(call: OpConversion) -> TensorId:
+    """A reduction that keeps the axes, then a view."""
+    return reshape(call.graph, _reduced(call, call.operand(0), REDUCTIONS[call.op.name]), call.shape)
+
+
+@converts("relax.variance", unless=_reduction_problem)
+def _variance(call: OpConversion) -> TensorId:
+    """The mean square of what is left without the mean."""
+    graph, data = call.graph, call.operand(0)
+    shape = graph.shape(data)
+    mean = _reduced(call, data, "reduction_mean")
+    centred = graph.add(Kind.BINARY, (data, mean), shape, Arithmetic("binary_sub"))
+    squared = graph.add(Kind.ELTWISE, (centred,), shape, Curve("eltwise_square"))
+    return reshape(graph, _reduced(call, squared, "reduction_mean"), call.shape)
+
+
+def _reduced(call: OpConversion, data: TensorId, algorithm: str) -> TensorId:
+    axes = reduced_axes(call.op)
+    kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(call.graph.shape(data)))
+    return call.graph.add(Kind.REDUCTION, (data,), kept, Reduction(algorithm))

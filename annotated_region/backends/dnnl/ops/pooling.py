@@ -1,0 +1,94 @@
+"""Pooling with a window, global and adaptive pooling."""
+
+from __future__ import annotations
+
+from annotated_region.backends.dnnl.graph import Kind, TensorId
+from annotated_region.backends.dnnl.importer import extents_of
+from annotated_region.backends.dnnl.ops.checks import DATA_LAYOUTS, Problems, layout_problem, window_problem
+from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
+from annotated_region.backends.dnnl.parameters import Pooling
+from annotated_region.backends.dnnl.views import axes_between, permute, permuted_shape
+from annotated_region.targets.op_view import OpView
+
+__all__: list[str] = []
+
+WHOLE = 0
+"""As the extent of a window: all there is, known when the function is called."""
+
+AVERAGES = ("relax.nn.avg_pool1d", "relax.nn.avg_pool2d", "relax.nn.avg_pool3d")
+
+
+def _window_problems(op: OpView) -> Problems:
+    window, dilation, padding = op.attrs["pool_size"], op.attrs["dilation"], op.attrs["padding"]
+    layout = DATA_LAYOUTS[len(window)]
+    yield layout_problem(op.attrs["layout"], layout, "the layout")
+    yield layout_problem(op.attrs["out_layout"], layout, "the layout of the result")
+    yield window_problem(op)
+    reach = [(size - 1) * step + 1 for size, step in zip(window, dilation, strict=True)]
+    if any(pad >= extent for pad, extent in zip(padding, reach * 2, strict=True)):
+        yield "the padding is as wide as the window, so a window may hold nothing but padding"
+    if op.name not in AVERAGES:
+        return
+    if any(step != 1 for step in dilation):
+        yield "an average over a dilated window"
+    if op.attrs["ceil_mode"]:
+        yield "an average with ceil_mode, whose divisor at the border is not oneDNN's"
+
+
+@converts(
+    "relax.nn.max_pool1d",
+    "relax.nn.max_pool2d",
+    "relax.nn.max_pool3d",
+    *AVERAGES,
+    unless=_window_problems,
+)
+def _windowed(call: OpConversion) -> TensorId:
+    size, strides, padding = (tuple(call.attrs[name]) for name in ("pool_size", "strides", "padding"))
+    dilation = tuple(value - 1 for value in call.attrs["dilation"])
+    rule = "include" if call.attrs["count_include_pad"] else "exclude"
+    algorithm = f"pooling_avg_{rule}_padding" if call.op.name in AVERAGES else "pooling_max"
+    rank = len(size)
+    return _pooled(call, Pooling(algorithm, size, strides, dilation, padding[:rank], padding[rank:]))
+
+
+def _pooled(call: OpConversion, window: Pooling) -> TensorId:
+    """A pooling between permutations from and to the layout of the op."""
+    layout, given = DATA_LAYOUTS[len(window.size)], call.attrs["layout"]
+    out_layout = call.attrs["out_layout"] or given
+    data = permute(call.graph, call.operand(0), axes_between(given, layout))
+    shape = permuted_shape(call.shape, axes_between(out_layout, layout))
+    result = call.graph.add(Kind.POOLING, (data,), shape, window)
+    return permute(call.graph, result, axes_between(layout, out_layout))
+
+
+def _division_problems(op: OpView) -> Problems:
+    before, after = extents_of(op.arg_types[0]) or (), extents_of(op.out_type) or ()
+    yield layout_problem(op.attrs["layout"], DATA_LAYOUTS[len(after) - 2], "the layout")
+    if op.attrs["out_layout"] not in ("", op.attrs["layout"]):
+        yield f"the layout of the result is {op.attrs['out_layout']}"
+    for whole, part, letter in zip(before, after, op.attrs["layout"], strict=True):
+        if letter in "NC" or part == 1:
+            continue
+        if not isinstance(whole, int) or not isinstance(part, int) or whole % part:
+            yield f"windows of different sizes: {whole} divided into {part}"
+
+
+@converts(
+    "relax.nn.adaptive_avg_pool1d",
+    "relax.nn.adaptive_avg_pool2d",
+    "relax.nn.adaptive_avg_pool3d",
+    unless=_division_problems,
+)
+def _adaptive(call: OpConversion) -> TensorId:
+    """Windows of equal size; the rule has made sure that the extents divide."""
+    axes = axes_between(call.attrs["layout"], DATA_LAYOUTS[len(call.shape) - 2])
+    before, after = (permuted_shape(shape, axes)[2:] for shape in (call.extents(0), call.shape))
+    size = tuple(WHOLE if out == 1 else _ratio(whole, out) for whole, out in zip(before, after, strict=True))
+    steps, zeros = tuple(max(extent, 1) for extent in size), (0,) * len(size)
+    return _pooled(call, Pooling("pooling_avg_exclude_padding", size, steps, zeros, zeros, zeros))
+
+
+def _ratio(whole: object, part: object) -> int:
+    assert isinstance(whole, int)
+    assert isinstance(part, int)
+    return whole // part

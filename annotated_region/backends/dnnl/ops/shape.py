@@ -1,0 +1,245 @@
+"""Changes of shape and order, parts, concatenation, broadcast, padding, other sizes of an image."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import relax, tirx
+
+from annotated_region.backends.dnnl.graph import Dim, Kind, TensorId, same_shape
+from annotated_region.backends.dnnl.importer import extents_of
+from annotated_region.backends.dnnl.ops.checks import EITHER, Problems, tensor_problem
+from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
+from annotated_region.backends.dnnl.parameters import Begins, Concat, Padding, Resampling
+from annotated_region.backends.dnnl.views import (
+    align_rank,
+    axes_between,
+    broadcast_to,
+    permute,
+    permuted_shape,
+    reshape,
+)
+from annotated_region.targets.op_view import OpView
+
+__all__: list[str] = []
+
+LEAST_EXTENT = 1  # of a tensor at run time: the runtime refuses empty ones
+
+
+@converts(
+    "relax.reshape",
+    "relax.flatten",
+    "relax.squeeze",
+    "relax.expand_dims",
+    types=EITHER,
+    result=EITHER,
+)
+def _reshape(call: OpConversion) -> TensorId:
+    return reshape(call.graph, call.operand(0), call.shape)
+
+
+@converts("relax.permute_dims", types=EITHER, result=EITHER)
+def _permute(call: OpConversion) -> TensorId:
+    rank, axes = len(call.shape), call.attrs["axes"]
+    order = range(rank)[::-1] if axes is None else [axis % rank for axis in axes]
+    return permute(call.graph, call.operand(0), tuple(order))
+
+
+@converts("relax.broadcast_to", types=EITHER, result=EITHER)
+def _broadcast(call: OpConversion) -> TensorId:
+    return broadcast_to(call.graph, call.operand(0), call.shape)
+
+
+@converts("relax.tile", types=EITHER, result=EITHER)
+def _tile(call: OpConversion) -> TensorId:
+    """The whole several times along each axis: repeated along new axes, which then join the old ones."""
+    graph, shape = call.graph, call.shape
+    times = call.attrs["repeats"]
+    times = (1,) * (len(shape) - len(times)) + tuple(times)
+    data = align_rank(graph, call.operand(0), len(shape))
+    pairs = list(zip(times, graph.shape(data), strict=True))
+    apart = [extent for count, whole in pairs for extent in ((1, whole) if count > 1 else (whole,))]
+    wide = [extent for count, whole in pairs for extent in ((count, whole) if count > 1 else (whole,))]
+    return reshape(graph, broadcast_to(graph, reshape(graph, data, apart), tuple(wide)), shape)
+
+
+def _flat_problem(op: OpView) -> Problems:
+    if op.attrs["axis"] is None:
+        yield "it repeats the flat tensor"
+
+
+@converts("relax.repeat", types=EITHER, result=EITHER, unless=_flat_problem)
+def _repeat(call: OpConversion) -> TensorId:
+    """Each part several times along one axis."""
+    graph, shape, before = call.graph, call.shape, call.extents(0)
+    axis, count = call.attrs["axis"] % len(shape) + 1, call.attrs["repeats"]
+    apart, wide = ((*before[:axis], times, *before[axis:]) for times in (1, count))
+    return reshape(graph, broadcast_to(graph, reshape(graph, call.operand(0), apart), wide), shape)
+
+
+def _part(call: OpConversion, begins: Sequence[int], steps: Sequence[int], shape: Sequence[Dim]) -> TensorId:
+    """The part of the data that begins at `begins` and takes each `steps`-th element; itself if it is all."""
+    data = call.operand(0)
+    if not any(begins) and set(steps) == {1} and same_shape(call.graph.shape(data), shape):
+        return data
+    return call.graph.add(Kind.SLICE, (data,), shape, Begins(tuple(begins), tuple(steps)))
+
+
+def _parts_problems(op: OpView) -> Problems:
+    axis = op.attrs["axis"] % op.arg_types[0].ndim
+    for position, field in enumerate(op.out_type.fields):
+        yield tensor_problem(field, f"part {position}", EITHER)
+        if not isinstance((extents_of(field) or ())[axis], int):
+            yield f"part {position} has a symbolic extent on the axis that is split"
+
+
+@converts("relax.split", types=EITHER, result=None, unless=_parts_problems)
+def _split(call: OpConversion) -> tuple[TensorId, ...]:
+    rank = len(call.extents(0))
+    axis = call.attrs["axis"] % rank
+    parts, begin = [], 0
+    for field in call.op.out_type.fields:
+        shape = extents_of(field)
+        assert shape is not None
+        extent = shape[axis]
+        assert isinstance(extent, int)
+        begins = [begin if each == axis else 0 for each in range(rank)]
+        parts.append(_part(call, begins, [1] * rank, shape))
+        begin += extent
+    return tuple(parts)
+
+
+def _window_problem(op: OpView) -> Problems:
+    if _window(op) is None:
+        yield "it does not go forward from begins that are numbers"
+
+
+@converts("relax.strided_slice", types=EITHER, result=EITHER, unless=_window_problem)
+def _strided_slice(call: OpConversion) -> TensorId:
+    window = _window(call.op)
+    assert window is not None
+    return _part(call, *window, call.shape)
+
+
+def _window(op: OpView) -> tuple[list[int], list[int]] | None:
+    """Begin and step of a strided slice on every axis; None unless these are numbers and go forward."""
+    extents = extents_of(op.arg_types[0]) or ()
+    begins, steps = [0] * len(extents), [1] * len(extents)
+    axes, first, _last, *stride = map(_numbers, op.args[1:])
+    if axes is None or first is None or None in stride:
+        return None
+    by = stride[0] if stride and stride[0] is not None else [1] * len(axes)
+    for axis, begin, step in zip(axes, first, by, strict=True):
+        extent = extents[axis]
+        if step < 1 or (begin and not isinstance(extent, int)):
+            return None
+        whole = extent if isinstance(extent, int) else 0
+        begins[axis] = min(max(begin + whole if begin < 0 else begin, 0), whole)
+        steps[axis] = step
+    return begins, steps
+
+
+def _numbers(argument: relax.Expr) -> list[int] | None:
+    fields = getattr(argument, "fields", None)
+    if fields is None or not all(isinstance(field, tirx.IntImm) for field in fields):
+        return None
+    return [int(field) for field in fields]
+
+
+def _index_problems(op: OpView) -> Problems:
+    index, axis = op.constant(1), op.attrs["axis"]
+    if index is None:
+        yield "the indices are computed, and oneDNN has no gather"
+        return
+    if axis is None:
+        yield "it takes from the flat tensor"
+        return
+    extent = (extents_of(op.arg_types[0]) or ())[axis % op.arg_types[0].ndim]
+    flat = index.reshape(-1)
+    is_row = index.ndim < 2 and flat.size > 0 and np.array_equal(flat, np.arange(flat.size) + flat[0])
+    if not is_row:
+        yield "the indices are no row of neighbours"
+    elif flat[0] < 0 or flat[-1] >= (extent if isinstance(extent, int) else LEAST_EXTENT):
+        yield "the indices are not surely in range"
+
+
+@converts("relax.take", types=EITHER, result=EITHER, unless=_index_problems)
+def _take(call: OpConversion) -> TensorId:
+    """Neighbouring indices that are known: a part of the tensor, without the axis if it is one number."""
+    extents, index = call.extents(0), call.op.constant(1)
+    assert index is not None
+    axis = call.attrs["axis"] % len(extents)
+    begins = [int(index.flat[0]) if each == axis else 0 for each in range(len(extents))]
+    shape = [index.size if each == axis else extent for each, extent in enumerate(extents)]
+    return reshape(call.graph, _part(call, begins, [1] * len(extents), shape), call.shape)
+
+
+def _padding_problems(op: OpView) -> Problems:
+    if op.attrs["pad_mode"] != "constant":
+        yield f"padding of mode {op.attrs['pad_mode']}"
+    if any(width < 0 for width in op.attrs["pad_width"]):
+        yield "a width below zero, which cuts off"
+    if not math.isfinite(op.attrs["pad_value"]):
+        yield "the value is not finite"
+
+
+@converts("relax.nn.pad", unless=_padding_problems)
+def _pad(call: OpConversion) -> TensorId:
+    padding = Padding(tuple(call.attrs["pad_width"][::2]), float(call.attrs["pad_value"]))
+    return call.add(Kind.PAD, [call.operand(0)], padding)
+
+
+def _fields_problems(op: OpView) -> Problems:
+    fields = getattr(op.arg_types[0], "fields", None)
+    if fields is None:
+        yield "its operands are not known one by one"
+        return
+    for position, field in enumerate(fields):
+        yield tensor_problem(field, f"operand {position}")
+
+
+@converts("relax.concat", "relax.stack", operands=(), unless=_fields_problems)
+def _concat(call: OpConversion) -> TensorId:
+    """Side by side along an axis, which a stack makes first."""
+    shape = call.shape
+    axis = (call.attrs["axis"] or 0) % len(shape)
+    parts = call.parts()
+    if call.op.name == "relax.stack":
+        parts = tuple(reshape(call.graph, part, (*shape[:axis], 1, *shape[axis + 1 :])) for part in parts)
+    return parts[0] if len(parts) == 1 else call.add(Kind.CONCAT, parts, Concat(axis))
+
+
+NEAREST = (("asymmetric", "floor"), ("half_pixel", "round"), ("half_pixel", "round_prefer_floor"))
+"""Coordinates and rounding that choose oneDNN's pixel where an image grows by whole factors."""
+
+
+def _resize_problems(op: OpView) -> Problems:
+    layout, method = str(op.attrs["layout"]), op.attrs["method"]
+    coordinates = op.attrs["coordinate_transformation_mode"]
+    if sorted(layout) != sorted("NCHW"):
+        yield f"the layout {layout}"
+        return
+    before, after = extents_of(op.arg_types[0]) or (), extents_of(op.out_type) or ()
+    pairs = [(before[layout.index(letter)], after[layout.index(letter)]) for letter in "HW"]
+    if method == "linear":
+        if coordinates != "half_pixel":
+            yield f"oneDNN has no linear resize with coordinates {coordinates}"
+    elif method == "nearest_neighbor":
+        whole = all(isinstance(a, int) and isinstance(b, int) and b % a == 0 for a, b in pairs)
+        if (coordinates, op.attrs["rounding_method"]) not in NEAREST or not whole:
+            yield "oneDNN takes the nearest pixel of half_pixel; only with whole factors do others agree"
+    else:
+        yield f"oneDNN has no resize by {method}"
+
+
+@converts("relax.image.resize2d", unless=_resize_problems)
+def _resize(call: OpConversion) -> TensorId:
+    graph, layout = call.graph, call.attrs["layout"]
+    forward = axes_between(layout, "NCHW")
+    data = permute(graph, call.operand(0), forward)
+    algorithm = "resampling_nearest" if call.attrs["method"] == "nearest_neighbor" else "resampling_linear"
+    shape = permuted_shape(call.shape, forward)
+    result = graph.add(Kind.RESAMPLING, (data,), shape, Resampling(algorithm))
+    return permute(graph, result, axes_between("NCHW", layout))
