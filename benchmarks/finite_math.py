@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import tvm
-from annotated_region.testing.family_models import family_model, inputs_of
+from kits.family_models import family_model, inputs_of
 from tvm import relax
 from tvm.relax import op
 from tvm.relax.frontend.onnx import from_onnx
