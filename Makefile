@@ -20,7 +20,7 @@ IN_SANITIZED_PYTHON = XDG_CACHE_HOME=$(SANITIZED) CXX=$(SANITIZING) \
   ASAN_OPTIONS=detect_leaks=0:log_path=$(SANITIZED)/report \
   LD_PRELOAD="$(foreach name,asan ubsan stdc++,$$(g++ -print-file-name=lib$(name).so))" $(BIN)/python
 
-.PHONY: help venv demo test test-torch lint format campaign hunt sanitize bench docs clean
+.PHONY: help venv demo test test-torch smoke lint format campaign hunt sanitize bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -46,6 +46,9 @@ test: lint  ## lint, then the whole suite
 
 test-torch: $(STAMP)  ## the tests that need PyTorch: pip install torch first
 	$(PYTEST) tests/backends/dnnl/test_dnnl_torch.py tests/testing/test_torch_models.py tests/zoo/test_zoo_torch.py
+
+smoke: $(STAMP)  ## the wheel in empty environments: each supported pair of TVM and its FFI, each Python that is here
+	$(BIN)/python tests/smoke/smoke.py
 
 campaign: $(STAMP) hunt  ## the property tests with 100 000 examples each (hours), and the hunt
 	AR_CAMPAIGN_EXAMPLES=100000 $(BIN)/python -m pytest -m campaign
