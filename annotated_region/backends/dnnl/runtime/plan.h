@@ -27,7 +27,7 @@ class Pace {
     std::atomic<float>& least = with_help ? with_help_ : alone_;
     const float before = least.load(kRelaxed), taken = static_cast<float>(time);
     const bool is_new = before == 0 || taken < before;
-    least.store(is_new ? taken : before + (std::min(taken, 2 * before) - before) / 64, kRelaxed);
+    least.store(is_new ? taken : before + (std::min(taken, 2 * before) - before) / 256, kRelaxed);
   }
 
  private:
@@ -100,7 +100,7 @@ class Instance {
   }
 
  private:
-  static constexpr int64_t kSeldom = 32;  // runs until a step runs the other way again
+  static constexpr int64_t kSeldom = 32, kOften = 4;  // runs until a step runs the other way again
 
   struct Execution {
     std::vector<dnnl::memory> memories;
@@ -118,11 +118,12 @@ class Instance {
   };
 
   // Both ways in turn at first, then the faster one. Now and then the other way is tried: all at once with help, which
-  // costs little, and without it one step at a time.
+  // costs little, and the less the longer a step is; without it one step at a time.
   bool is_with_help(size_t index, int64_t number) const {
     constexpr int64_t kFirst = 6;
     if (number < kFirst) return number % 2 == 0;
-    if (!plan_.steps[index].pace->is_faster_with_help()) return number % kSeldom == 0;
+    const Pace& pace = *plan_.steps[index].pace;
+    if (!pace.is_faster_with_help()) return number % (pace.alone() > kWorthWaking ? kOften : kSeldom) == 0;
     return number % kSeldom != 1 || number / kSeldom % executions_.size() != index;
   }
 
