@@ -54,10 +54,10 @@ class Difference:
 
     def explains(self, given: list[np.ndarray], wanted: np.ndarray, found: np.ndarray) -> np.ndarray:
         """Which elements it is about."""
-        of_kind = KINDS[self.wanted](wanted) & KINDS[self.found](found)
+        of_kind = np.asarray(KINDS[self.wanted](wanted) & KINDS[self.found](found))
         if self.instead is None:
             return of_kind
-        return of_kind & (found == np.broadcast_to(self.instead(*given), found.shape))
+        return np.asarray(of_kind & (found == np.broadcast_to(self.instead(*given), found.shape)))
 
 
 def _is_unequal(left: np.ndarray, right: float | np.ndarray = 0.5) -> np.ndarray:

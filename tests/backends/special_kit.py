@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 import tvm
-from special_cases import CASES, PLACED, SPECIAL, Case
+from special_cases import CASES, PLACED, SPECIAL, Case, Shape
 from special_differences import DIFFERENCES, Difference
 from tvm import relax, tirx
 
@@ -48,11 +48,16 @@ class Outcome:
     ops: set[str] = field(default_factory=set)
 
 
+def sized(shape: Shape, size: int = 1) -> tuple[int, ...]:
+    """A shape whose symbolic extents have a size."""
+    return tuple(size if isinstance(each, str) else each for each in shape)
+
+
 def calls_of(case: Case) -> Iterator[list[np.ndarray]]:
     """The arguments of each call."""
     if case.kind == "each":
         for size in LENGTHS:
-            shape = [size if each == "n" else each for each in case.shapes[0]]
+            shape = sized(case.shapes[0], size)
             for shift in range(0, len(SPECIAL), size):
                 yield [np.resize(np.roll(SPECIAL, -shift), shape)]
     elif case.kind == "pairs":
@@ -61,7 +66,7 @@ def calls_of(case: Case) -> Iterator[list[np.ndarray]]:
         yield [np.ascontiguousarray(mesh[cut]) for mesh, cut in zip(meshes, cuts, strict=True)]
     else:
         rng = np.random.default_rng(5)
-        usual = [rng.uniform(0.5, 2, shape).astype("float32") for shape in case.shapes]
+        usual = [rng.uniform(0.5, 2, sized(shape)).astype("float32") for shape in case.shapes]
         for index, operand in enumerate(usual):
             for special in PLACED:
                 for places in ([0], [-1], slice(None)):
@@ -75,7 +80,7 @@ def whole_module() -> tvm.IRModule:
     """One function a case."""
     builder = relax.BlockBuilder()
     for case in CASES.values():
-        extents = {"n": tirx.Var("n", "int64")}
+        extents: dict[int | str, tirx.Var] = {"n": tirx.Var("n", "int64")}
         given = [
             relax.Var(f"x{index}", relax.TensorType([extents.get(each, each) for each in shape], "float32"))
             for index, shape in enumerate(case.shapes)
@@ -188,4 +193,4 @@ def agree(wanted: np.ndarray, found: np.ndarray) -> np.ndarray:
         scale = np.maximum(np.abs(left), min(float(usual.max(initial=0.0)), 1e3) * 1e-3)
         is_near = np.abs(left - right) <= NEAR * scale + SMALLEST
     is_finite = np.isfinite(left) & np.isfinite(right)
-    return (left == right) | (is_near & is_finite) | (np.isnan(left) & np.isnan(right))
+    return np.asarray((left == right) | (is_near & is_finite) | (np.isnan(left) & np.isnan(right)))

@@ -1,6 +1,7 @@
 """Sessions: regions handed from pass to pass, notes, errors as they were raised, and passes as values."""
 
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 import tvm
@@ -99,7 +100,7 @@ def test_an_error_in_a_pass_comes_as_it_was_raised(error):
 
         def resolve(self, _regions, _pinned):
             try:
-                {}["a key"]
+                dict[str, int]()["a key"]
             except KeyError as cause:
                 raise error("a defect") from cause
 
@@ -123,7 +124,7 @@ def test_an_error_of_an_instrument_stays_one():
         ar.partition(module_of(SIX_OPS), ["sketch"], prepare=False)
 
 
-PASSES = {
+PASSES: dict[str, Callable[[], tvm.ir.transform.Pass]] = {
     "AnnotateTarget": lambda: ar.passes.AnnotateTarget("sketch"),
     "InlinePartitions": ar.passes.InlinePartitions,
     "LegalizeWithOpInfo": ar.passes.LegalizeWithOpInfo,
