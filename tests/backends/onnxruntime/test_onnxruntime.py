@@ -377,17 +377,23 @@ print(machine["main"](tvm.runtime.tensor(np.load(image)))[0].numpy().sum())
 """
 
 
-def test_an_exported_library_runs_in_a_process_that_imports_the_backend(tmp_path):
+def test_an_exported_library_finds_its_runtime_unless_plugins_of_tvm_are_off(tmp_path):
     path, image = str(tmp_path / "model.so"), str(tmp_path / "image.npy")
     ar.build(ar.partition(two_results(), ["onnxruntime"], prepare=False)).export_library(path)
     np.save(image, array(4, 32))
-    results = {
-        mode: subprocess.run(
-            [sys.executable, "-c", RUN, path, image, mode], capture_output=True, text=True, check=False
+
+    def run(mode, autoload):
+        return subprocess.run(
+            [sys.executable, "-c", RUN, path, image, mode],
+            env=os.environ | {"TVM_DEVICE_BACKEND_AUTOLOAD": autoload},
+            capture_output=True,
+            text=True,
+            check=False,
         )
-        for mode in ("with", "without")
-    }
-    assert results["with"].returncode == 0, results["with"].stderr
-    np.testing.assert_allclose(float(results["with"].stdout), expected_two(array(4, 32))[0].sum(), rtol=1e-4)
-    assert results["without"].returncode != 0
-    assert "import annotated_region.backends.onnxruntime" in results["without"].stderr
+
+    for result in (run("with", "0"), run("without", "1")):
+        assert result.returncode == 0, result.stderr
+        np.testing.assert_allclose(float(result.stdout), expected_two(array(4, 32))[0].sum(), rtol=1e-4)
+    missing = run("without", "0")
+    assert missing.returncode != 0
+    assert "import annotated_region.backends.onnxruntime" in missing.stderr

@@ -15,6 +15,7 @@ from tvm.relax import op
 from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
+import annotated_region_tvm
 from annotated_region.backends.onnx_emitter import emit_all, trial
 from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnxruntime.session import SessionSettings, make_session
@@ -109,10 +110,11 @@ def test_what_the_support_matrix_leaves_out_is_declined_with_a_reason():
     assert added == "tensorrt computes ScatterND for less: the reduction add"
 
 
-def test_a_tvm_with_its_own_generator_gets_composites_under_its_names():
+def test_a_tvm_with_its_own_generator_gets_composites_under_its_names(monkeypatch):
     """What is registered already under the name of the generator stays, and takes the place of TVM's own."""
     x = var("x", (1, 3, 8, 8))
     mod = module([x], lambda _: op.nn.conv2d(x, relax.const(array(4, 3, 3, 3))))
+    monkeypatch.delitem(annotated_region_tvm.REGISTERED, "tensorrt", raising=False)
     with temporary_registrations():
         codegen.register_codegen()
         assert "tensorrt.nn.conv2d" in [pattern.name for pattern in patterns_of("tensorrt")]
