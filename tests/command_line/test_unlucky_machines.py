@@ -105,7 +105,7 @@ def changed_model(model, path, change):
 
 
 def test_what_onnx_runtime_refuses_is_a_row_with_the_reason(model, tmp_path):
-    pytest.importorskip("onnxruntime", reason="what refuses")
+    pytest.importorskip("onnxruntime", reason="the reason is that of ONNX Runtime")
 
     def from_the_future(proto):
         proto.ir_version = 99

@@ -75,15 +75,12 @@ def _limited(seconds: float) -> Iterator[None]:
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
-        if over:  # what is raised in a function that C calls is printed, and that was all
-            raise _TimeLimitError
-    except Exception as error:
-        if over:  # TVM has made an error of its own of the one that was raised in a function that it called
-            raise _TimeLimitError from error
-        raise
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+        # Raised once more: C prints what a function that it calls raises, and TVM makes another error of it.
+        if over:
+            raise _TimeLimitError
 
 
 def checked(recipe: Recipe, build: Build, seconds: float = BUILD_SECONDS) -> Outcome:
@@ -97,11 +94,7 @@ def checked(recipe: Recipe, build: Build, seconds: float = BUILD_SECONDS) -> Out
         return Outcome(Kind.UNFIT, str(error))
     except UnknownOpError as error:
         return Outcome(Kind.UNKNOWN, str(error))
-    except (
-        ValueError,
-        TypeError,
-        IndexError,
-    ) as error:  # Relax lets symbolic extents pass
+    except (ValueError, TypeError, IndexError) as error:  # Relax lets symbolic extents pass
         return Outcome(Kind.REFERENCE, f"{type(error).__name__}: {error}")
     try:
         with _limited(seconds):
