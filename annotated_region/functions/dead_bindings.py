@@ -49,7 +49,7 @@ def without_dead(func: relax.Function, candidates: ExprSet) -> relax.Function:
 
 def _without(func: relax.Function, dead: ExprSet) -> relax.Function:
     def bindings(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
-        for binding in block.bindings:
+        for binding in block.bindings[:]:
             if binding.var not in dead:
                 yield rebind(binding, rewriter.nested(binding.value))
 
@@ -62,7 +62,7 @@ def _uses(expr: relax.Expr, values: ExprMap[relax.Expr]) -> Iterator[relax.Var]:
         yield expr
     elif isinstance(expr, relax.SeqExpr):
         for block in expr.blocks:
-            for binding in block.bindings:
+            for binding in block.bindings[:]:
                 values[binding.var] = binding.value
                 yield from _uses(binding.value, values)
         yield from _uses(expr.body, values)
@@ -73,9 +73,9 @@ def _uses(expr: relax.Expr, values: ExprMap[relax.Expr]) -> Iterator[relax.Var]:
 
 def _parts(expr: relax.Expr) -> list[relax.Expr]:
     if isinstance(expr, relax.Call):
-        return [*expr.args, expr.op] if isinstance(expr.op, relax.Var) else list(expr.args)
+        return [*expr.args[:], expr.op] if isinstance(expr.op, relax.Var) else expr.args[:]
     if isinstance(expr, relax.Tuple):
-        return list(expr.fields)
+        return expr.fields[:]
     if isinstance(expr, relax.TupleGetItem):
         return [expr.tuple_value]
     if isinstance(expr, relax.If):

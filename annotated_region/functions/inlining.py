@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import tvm
 from tvm import relax
 
+from annotated_region.collector import paused_collector
 from annotated_region.dataflow.leaves import Leaves, leaves_of
 from annotated_region.expr_map import ExprMap, ExprSet
 from annotated_region.functions.dead_bindings import without_dead
@@ -42,6 +43,7 @@ def _is_composite(func: relax.Function) -> bool:
     return bool(func.attrs) and "Composite" in func.attrs
 
 
+@paused_collector()
 def inline_functions(mod: tvm.IRModule, chosen: Mapping[tvm.ir.GlobalVar, relax.Function]) -> tvm.IRModule:
     """The module with calls of the chosen functions inlined, and without those that nobody calls any more.
 
@@ -262,17 +264,20 @@ class _Block:
         composites: ExprMap[relax.Function] = ExprMap()
 
         def operand(expr: relax.Expr) -> relax.Expr:
-            return here.get(expr, self.literal(expr))
+            known = here.get(expr)
+            return self.literal(expr) if known is None else known
 
         for block in func.body.blocks:
-            for binding in block.bindings:
+            bindings = block.bindings[:]
+            puts_together = _puts_together(bindings)
+            for binding in bindings:
                 value = binding.value
                 if isinstance(value, relax.Function):
                     composites[binding.var] = value
                     continue
                 inner = self.callee(value, composites)
                 here[binding.var] = (
-                    self.copied(binding, _replaced(value, operand), _puts_together(block))
+                    self.copied(binding, _replaced(value, operand), puts_together)
                     if inner is None
                     else self.expanded(inner, [_replaced(arg, operand) for arg in value.args])
                 )
@@ -322,16 +327,19 @@ class _Block:
         return self.inliner.fields.get(new)
 
 
-def _puts_together(block: relax.BindingBlock) -> bool:
-    """Whether a block puts together the tuples that enter; partitioning gives them one of their own."""
-    return all(isinstance(binding.value, relax.Tuple) for binding in block.bindings)
+def _puts_together(bindings: Sequence[relax.Binding]) -> bool:
+    """Whether a block only makes tuples of what enters; partitioning gives these a block of their own."""
+    return all(isinstance(binding.value, relax.Tuple) for binding in bindings)
 
 
 def _replaced(expr: relax.Expr, substitute: Substitute) -> relax.Expr:
     """`expr` with its operands replaced; fields of tuples that stand there are taken out of them."""
     new = replace_operands(expr, substitute)
-    if isinstance(new, relax.Call) and any(isinstance(arg, relax.ShapeExpr) for arg in new.args):
-        args = [substitute(arg) if isinstance(arg, relax.ShapeExpr) else arg for arg in new.args]
+    if isinstance(new, relax.Call):
+        args = new.args[:]
+        if not any(isinstance(arg, relax.ShapeExpr) for arg in args):
+            return new
+        args = [substitute(arg) if isinstance(arg, relax.ShapeExpr) else arg for arg in args]
         return relax.Call(new.op, args, new.attrs, new.ty_args, new.span, new.ty)
     if isinstance(new, relax.TupleGetItem) and isinstance(new.tuple_value, relax.Tuple):
         return new.tuple_value.fields[new.index]
