@@ -4,8 +4,10 @@ from annotated_region import _loading as _loading  # before all else, because lo
 from annotated_region import tvm_adapter as tvm_adapter  # before the rooms, because it checks TVM's version
 
 # isort: split
-from annotated_region import backends, passes
 from annotated_region import error_classes as error_classes  # errors may be raised while the rest is loaded
+
+# isort: split
+from annotated_region import backends, passes
 from annotated_region._version import __version__
 from annotated_region.annotations import compiler_begin, compiler_end
 from annotated_region.compilation.executable import LinkedExecutable

@@ -102,15 +102,14 @@ class AnnotateTarget(RegionPass):
 
     def transform_regions(self, regions: AnnotatedRegionSet, mod: tvm.IRModule) -> RegionsAndNotes:
         """Add what the targets claim of one function."""
-        plain = regions.plain()
-        lowered = LoweredCalls.of(plain.func, mod)
-        offered = with_calls_raised(plain, lowered) if lowered.bindings else plain
+        lowered = LoweredCalls.of(regions.func, mod)
+        offered = with_calls_raised(regions, lowered) if lowered.bindings else regions
         claimant = _Claimant(offered)
         claims = [claim for target in self.targets for claim in claimant.all_claims(target)]
         notes: list[Note] = [*claimant.claimed, *claimant.declined]
         claimed = offered.replaced_by([*offered.node_regions.values(), *claims]) if claims else offered
         if not lowered.bindings:
-            return RegionsAndNotes(claimed if claims else regions, notes)
+            return RegionsAndNotes(claimed, notes)
         chosen = _held(claimed, lowered)
         if len(chosen) == len(lowered.bindings):
             return RegionsAndNotes(claimed, notes)

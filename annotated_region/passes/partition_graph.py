@@ -87,7 +87,6 @@ def _partitioned(mod: tvm.IRModule, regions: RegionSets) -> tvm.IRModule:
 def _partition(regions: AnnotatedRegionSet, library: FunctionLibrary) -> relax.Function:
     if not len(regions):
         return regions.func
-    regions = regions.plain()
     regions.require_disjoint()
     regions.verify()
     return _Partitioner(regions, library).function()

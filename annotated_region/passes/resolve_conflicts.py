@@ -86,8 +86,6 @@ class ResolveConflicts(RegionPass):
         """Settle the conflicts in one function."""
         if not len(regions):
             return RegionsAndNotes(regions)
-        # Policies look at operands, so they want the function as it is without annotations.
-        regions = regions.plain()
         graph = regions.dataflow
         unavailable = list(_unavailable(regions))
         runnable = self._runnable(regions, unavailable)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import Any, NoReturn
 
 import networkx
@@ -12,16 +11,14 @@ from tvm import relax
 from annotated_region.annotations import BEGIN, END
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import DEAD, DataflowGraph
-from annotated_region.dataflow.walk import read_dataflow
 from annotated_region.errors import InvalidClaimError, OverlappingRegionsError, RegionCycleError
+from annotated_region.regions.annotated_functions import read_annotated, write_annotated
 from annotated_region.regions.certificate import Certificate
 from annotated_region.regions.families import FamilyCycleError, family_of, order_of, orders
 from annotated_region.regions.networks import quotient_network, scope_network
 from annotated_region.regions.node_region import Claim, NodeRegion, regions_from_claims
-from annotated_region.regions.normal_form import in_canonical_order, normalized, regions_from_reading
-from annotated_region.regions.reading import read_regions
+from annotated_region.regions.normal_form import in_canonical_order, normalized
 from annotated_region.regions.region import AnnotatedRegion, Composite
-from annotated_region.regions.writing import strip_annotations, write_annotations
 
 __all__ = ["AnnotatedRegionSet"]
 
@@ -54,9 +51,8 @@ class AnnotatedRegionSet:
     def __init__(
         self, func: relax.Function, name: str | None = None, *, begin: str = BEGIN, end: str = END
     ) -> None:
-        self._graph = read_dataflow(func, name, begin, end)
-        found = read_regions(self._graph) if self._graph.is_annotated else []
-        self._hold(regions_from_reading(found))
+        self._graph, members = read_annotated(func, name, begin, end)
+        self._hold(members)
         self._written: relax.Function | None = func
 
     @classmethod
@@ -130,14 +126,14 @@ class AnnotatedRegionSet:
     def __repr__(self) -> str:
         return f"AnnotatedRegionSet({self._graph.name}: {', '.join(str(region) for region in self)})"
 
-    @cached_property
+    @property
     def func(self) -> relax.Function:
         """The function without annotations."""
-        return strip_annotations(self._graph)
+        return self._graph.func
 
     @property
     def dataflow(self) -> DataflowGraph:
-        """The dataflow graph under the set, for those who count nodes by number."""
+        """The dataflow graph of `func`, for those who count nodes by number."""
         return self._graph
 
     @property
@@ -289,8 +285,7 @@ class AnnotatedRegionSet:
         in the edges, each times the number of regions and composites around its ends.
         """
         if self._written is None:
-            plain = self.plain()
-            self._written = write_annotations(plain._graph, in_canonical_order(plain._node_regions.values()))
+            self._written = write_annotated(self._graph, self._node_regions)
         return self._written
 
     @paused_collector()
@@ -332,18 +327,6 @@ class AnnotatedRegionSet:
         ]
 
     # -- inside -----------------------------------------------------------------------------------
-
-    def plain(self) -> AnnotatedRegionSet:
-        """The same regions over the dataflow graph of `func`, which has no annotations. O(nodes + edges)."""
-        old = self._graph
-        if not old.is_annotated:
-            return self
-        other = AnnotatedRegionSet.__new__(AnnotatedRegionSet)
-        other._graph = read_dataflow(self.func, old.name, old.begin, old.end)
-        renumbered = [other._graph.number_of(node.var) for node in old.nodes]
-        other._hold({region: held.renumbered(renumbered) for region, held in self._node_regions.items()})
-        other._written = self._written
-        return other
 
     def replaced_by(self, members: Iterable[NodeRegion]) -> AnnotatedRegionSet:
         """A set of other regions over the same function: how passes make their result."""

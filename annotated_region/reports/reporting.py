@@ -45,7 +45,7 @@ def report_of(placed: Iterable[AnnotatedRegionSet], notes: Mapping[str, Sequence
     """
     return Report(
         tuple(
-            _function_report(regions.plain(), FunctionRecord.of(notes.get(regions.dataflow.name, ())))
+            _function_report(regions, FunctionRecord.of(notes.get(regions.dataflow.name, ())))
             for regions in placed
         )
     )

@@ -23,9 +23,8 @@ PARSED = 60 if settings.get_current_profile_name() == "campaign" else 8
 
 def rewritten(regions: ar.AnnotatedRegionSet) -> relax.Function:
     """The annotations written anew, whatever the set remembers of the text that it was read from."""
-    plain = regions.plain()
-    order = sorted(plain.node_regions.values(), key=lambda member: member.sort_key)
-    return write_annotations(plain.dataflow, order)
+    order = sorted(regions.node_regions.values(), key=lambda member: member.sort_key)
+    return write_annotations(regions.dataflow, order)
 
 
 # -- round trips ---------------------------------------------------------------------------------------
@@ -39,7 +38,6 @@ def test_what_is_written_is_read_again(regions: ar.AnnotatedRegionSet) -> None:
     assert list(read) == list(regions)
     assert read.overlaps() == regions.overlaps()
     assert read.targets == regions.targets
-    assert read.plain() == regions
     tvm.ir.assert_structural_equal(read.func, regions.func)
 
 
@@ -316,7 +314,6 @@ def test_an_annotation_that_carries_a_value_out_of_its_block_leaves_a_name_behin
         "k = R.tanh(out)",
         "return (k, out)",
     ]
-    assert regions.plain() == regions
     assert ar.AnnotatedRegionSet(rewritten(regions)) == regions
 
 

@@ -1,0 +1,60 @@
+"""Functions with annotations, read and written: a plain graph and regions on one side, IR on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tvm import relax
+
+from annotated_region.annotations import BEGIN, END
+from annotated_region.collector import paused_collector
+from annotated_region.dataflow.graph import DataflowGraph
+from annotated_region.dataflow.walk import read_dataflow
+from annotated_region.regions.node_region import NodeRegion
+from annotated_region.regions.normal_form import in_canonical_order, regions_from_reading
+from annotated_region.regions.reading import read_regions
+from annotated_region.regions.writing import strip_annotations, write_annotations
+
+__all__ = ["read_annotated", "write_annotated"]
+
+
+@paused_collector()
+def read_annotated(
+    func: relax.Function, name: str | None = None, begin: str = BEGIN, end: str = END
+) -> tuple[DataflowGraph, dict[int, NodeRegion]]:
+    """The dataflow graph of `func` without its annotations, and the regions that these describe.
+
+    Parameters
+    ----------
+    func
+        The function; it is not changed.
+    name
+        Its name, for messages; by default its ``global_symbol``.
+    begin, end
+        The names of the annotation ops.
+
+    Raises
+    ------
+    MalformedAnnotationError
+        The annotations do not describe regions. The message names function, target and edge.
+
+    Notes
+    -----
+    Linear in the edges of the function plus the sizes of its regions. A function without annotations is
+    walked once, one with annotations twice.
+    """
+    graph = read_dataflow(func, name, begin, end)
+    if not graph.is_annotated:
+        return graph, {}
+    node_regions = regions_from_reading(read_regions(graph))
+    plain = read_dataflow(strip_annotations(graph), graph.name, begin, end)
+    numbers = [plain.number_of(node.var) for node in graph.nodes]
+    return plain, {region: held.renumbered(numbers) for region, held in node_regions.items()}
+
+
+def write_annotated(graph: DataflowGraph, node_regions: Mapping[int, NodeRegion]) -> relax.Function:
+    """The function of a plain graph with regions written into it as annotations.
+
+    Linear in the edges, each times the number of regions and composites around its ends.
+    """
+    return write_annotations(graph, in_canonical_order(node_regions.values()))
