@@ -51,8 +51,8 @@ class AnnotatedRegionSet:
     def __init__(
         self, func: relax.Function, name: str | None = None, *, begin: str = BEGIN, end: str = END
     ) -> None:
-        self._graph, members = read_annotated(func, name, begin, end)
-        self._hold(members)
+        self._graph, node_regions = read_annotated(func, name, begin, end)
+        self._hold(node_regions)
         self._written: relax.Function | None = func
 
     @classmethod
