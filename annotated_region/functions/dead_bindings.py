@@ -73,9 +73,9 @@ def _uses(expr: relax.Expr, values: ExprMap[relax.Expr]) -> Iterator[relax.Var]:
 
 def _parts(expr: relax.Expr) -> list[relax.Expr]:
     if isinstance(expr, relax.Call):
-        return [*expr.args[:], expr.op] if isinstance(expr.op, relax.Var) else expr.args[:]
+        return [*expr.args[:], expr.op] if isinstance(expr.op, relax.Var) else [*expr.args[:]]
     if isinstance(expr, relax.Tuple):
-        return expr.fields[:]
+        return [*expr.fields[:]]
     if isinstance(expr, relax.TupleGetItem):
         return [expr.tuple_value]
     if isinstance(expr, relax.If):
