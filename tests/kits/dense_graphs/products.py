@@ -17,6 +17,8 @@ Array = np.ndarray
 Compute = Callable[[Noise, Mapping[str, Any], Sequence[Any]], Any]
 SUMMED = 4 * UNIT
 APPROXIMATE = 2e-6
+ABSORBING = 2.0**20
+"""A bias as large as that is meant to hide: float32 keeps no more than eighths of a score beside it."""
 
 
 def _contracted(noise: Noise, function: Callable[..., Array], values: Sequence[Value]) -> Value:
@@ -166,6 +168,12 @@ def _bins(x: Array, axis: int, after: int) -> Iterator[Array]:
         yield np.take(x, range(low, high), axis)
 
 
+def _masked(scores: Array, bias: Array) -> Array:
+    """Scores and what is added to them; in float32, a number as large as -1e9 takes up a score whole."""
+    exact = scores + bias
+    return np.asarray(np.where(np.abs(bias) < ABSORBING, exact, exact.astype("float32")))
+
+
 def _attention(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     """Of (batch, row, head, depth); a mask hides columns from rows."""
     queries, keys = args[0].clean, args[1].clean
@@ -181,13 +189,13 @@ def _attention(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> V
         groups = q.shape[2] // k.shape[2]
         k, v = np.repeat(k, groups, 2), np.repeat(v, groups, 2)
         scores = np.einsum("brhd,bchd->bhrc", q, k) * factor
-        scores = np.where(seen, scores + bias[0] if bias else scores, -np.inf)
+        scores = np.where(seen, _masked(scores, bias[0]) if bias else scores, -np.inf)
         return np.asarray(np.einsum("bhrc,bchd->brhd", softmax(scores, -1), v))
 
     clean, wide, sharp = planes_of(attend, args)
-    if len(args) > 3:  # a score that is lowered by a large number is rounded as that number is
+    if len(args) > 3:  # a sum of a score and a large number is rounded as that number is
         bias = args[3].wide
-        error = np.where(np.isfinite(bias), bias, 0.0) * 2 * UNIT * noise.parts(bias.shape)
+        error = np.where(np.abs(bias) < ABSORBING, bias, 0.0) * 2 * UNIT * noise.parts(bias.shape)
         wide = attend(*(value.wide for value in args[:3]), bias + error)
     groups = queries.shape[2] // keys.shape[2]
     sizes = np.einsum("brhd,bchd->bhrc", np.abs(queries), np.repeat(np.abs(keys), groups, 2)).max() * factor
