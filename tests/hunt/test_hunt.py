@@ -410,6 +410,16 @@ def test_a_quotient_of_rounded_numbers_on_an_edge_is_refused():
         expectations(module_of(inexact), inexact, draws=8)
 
 
+def test_a_product_whose_parts_leave_the_range_is_refused():
+    """Zero times what overflows is NaN in one order of the factors, and zero in another."""
+    large = Node("input", (), {"value": 1e30, "key": 0}, (2,))
+    zero = Node("input", (), {"value": 0.0, "key": 1}, (1,))
+    joined = Node("concat", (0, 1), {"axis": 0}, (3,))
+    recipe = Recipe((large, zero, joined, Node("prod", (2,), {"axis": [0], "keepdims": False}, ())), (3,))
+    with pytest.raises(UnfitValuesError):
+        expectations(module_of(recipe), recipe)
+
+
 def test_values_on_an_edge_are_refused_unless_they_are_exact():
     """A rounded quotient that is compared with what it was made of says nothing; whole numbers do."""
     nodes = (

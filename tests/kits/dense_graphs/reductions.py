@@ -10,6 +10,7 @@ import numpy as np
 from kits.dense_graphs.values import (
     UNIT,
     Noise,
+    UnfitValuesError,
     Value,
     decided,
     disturbed,
@@ -61,9 +62,19 @@ def _extreme(function: Callable[..., Array]) -> Compute:
     return compute
 
 
+def _require_any_order(sizes: Array, options: Mapping[str, Any]) -> None:
+    """A product whose parts leave the range of float32 depends on the order of its factors."""
+    large = np.prod(np.where(np.isfinite(sizes), np.maximum(sizes, 1.0), 1.0), **options)
+    small = np.prod(np.where(sizes > 0, np.minimum(sizes, 1.0), 1.0), **options)
+    if np.any(large > np.finfo("float32").max) or np.any(small < np.finfo("float32").tiny):
+        raise UnfitValuesError("a part of a product leaves the range of float32")
+
+
 def _product(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     options: dict[str, Any] = {"axis": _axes(attrs), "keepdims": bool(attrs["keepdims"])}
     (data,) = args
+    if data.is_float:
+        _require_any_order(np.abs(data.clean), options)
     planes = data.planes(lambda plane: np.asarray(np.prod(plane, **options)))
     exact = np.full(planes[0].shape, _is_whole(data))
     return disturbed(noise, planes, planes[0], exact, APPROXIMATE, 8 * UNIT)
