@@ -192,7 +192,7 @@ def _softmax(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape)
         yield "there is no such axis"
 
 
-def _batch_norm(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+def _group_norm(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
     yield from _same(graph, node, operands, result)
     if not all(same_shape(vector, result[1:2]) for vector in operands[1:]):
         yield "a vector does not have an element for each channel"
@@ -248,9 +248,8 @@ LAWS: Mapping[Kind, Law] = {
     Kind.MATMUL: _matmul,
     Kind.SOFTMAX: _softmax,
     Kind.GUARDED_SOFTMAX: _softmax,
-    Kind.BATCH_NORM: _batch_norm,
     Kind.LAYER_NORM: _rows,
-    Kind.GROUP_NORM: _batch_norm,
+    Kind.GROUP_NORM: _group_norm,
     Kind.RMS_NORM: _rows,
     Kind.PAD: _pad,
     Kind.ATTENTION: _attention,

@@ -63,7 +63,6 @@ class Kind(Enum):
     POOLING = "pooling"
     ELTWISE = "eltwise"
     BINARY = "binary"
-    BATCH_NORM = "batch_norm"
     LAYER_NORM = "layer_norm"
     GROUP_NORM = "group_norm"
     SOFTMAX = "softmax"

@@ -13,7 +13,6 @@ __all__ = [
     "COMMUTATIVE",
     "Arithmetic",
     "Attention",
-    "BatchNorm",
     "Begins",
     "ChannelScales",
     "Concat",
@@ -147,14 +146,6 @@ class GroupNorm(Norm):
     """A normalisation over groups of channels and all axes behind these."""
 
     groups: int
-
-
-@dataclass(frozen=True, slots=True)
-class BatchNorm(Parameters):
-    """By stored statistics; negative results become zero if `relu`."""
-
-    epsilon: float
-    relu: bool = False
 
 
 @dataclass(frozen=True, slots=True)

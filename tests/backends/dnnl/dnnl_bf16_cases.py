@@ -183,7 +183,7 @@ BETWEEN = (
         lambda x: op.concat((op.nn.max_pool2d(x, (3, 3), padding=1), op.nn.conv2d(x, kernel(3))), 1),
         "pooling bf16",
     ),
-    Between("batch_norm", lambda x: normalized(pooled(x)), "batch_normalization bf16"),
+    Between("batch_norm", lambda x: normalized(pooled(x)), "binary jit:uni bf16"),
     Between("prelu", lambda x: op.nn.prelu(pooled(x), per_channel(1)), "prelu bf16"),
     Between(
         "resized",

@@ -8,14 +8,15 @@ from annotated_region.backends.dnnl.ops.checks import Problems, epsilon_problem,
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
 from annotated_region.backends.dnnl.parameters import (
     Arithmetic,
-    BatchNorm,
     Curve,
     GroupNorm,
     Norm,
+    Permutation,
     Reduction,
     Softmax,
+    linear,
 )
-from annotated_region.backends.dnnl.views import permute, reshape
+from annotated_region.backends.dnnl.views import along_axis, permute, reshape
 from annotated_region.targets.op_view import OpView
 
 __all__ = ["reduced_axes"]
@@ -48,17 +49,20 @@ def _batch_norm_problems(op: OpView) -> Problems:
     unless=_batch_norm_problems,
 )
 def _batch_norm(call: OpConversion) -> tuple[TensorId | None, ...]:
-    """Normalisation with the stored statistics, which inference leaves as they are."""
+    """Arithmetic per channel with the stored statistics, which inference leaves as they are."""
     graph = call.graph
     data, scale, shift, mean, variance = call.operands()
-    rank = len(graph.shape(data))
+    rank, channels = len(graph.shape(data)), graph.shape(variance)
     axis = call.attrs["axis"] % rank
     forward = (0, axis, *(other for other in range(1, rank) if other != axis))
-    backward = tuple(forward.index(position) for position in range(rank))
-    data = permute(graph, data, forward)
-    inputs = (data, scale, shift, mean, variance)
-    result = graph.add(Kind.BATCH_NORM, inputs, graph.shape(data), BatchNorm(call.attrs["epsilon"]))
-    return permute(graph, result, backward), mean, variance
+    guarded = graph.add(Kind.ELTWISE, (variance,), channels, linear(1.0, call.attrs["epsilon"]))
+    inverse = graph.add(Kind.RECIPROCAL_ROOT, (guarded,), channels)
+    factor = graph.add(Kind.BINARY, (inverse, scale), channels, Arithmetic("binary_mul"))
+    result = permute(graph, data, forward)
+    for algorithm, vector in (("binary_sub", mean), ("binary_mul", factor), ("binary_add", shift)):
+        operands = (result, along_axis(graph, vector, 1, rank))
+        result = graph.add(Kind.BINARY, operands, graph.shape(result), Arithmetic(algorithm))
+    return permute(graph, result, Permutation(forward).inverse), mean, variance
 
 
 def _rows_problem(op: OpView) -> str | None:

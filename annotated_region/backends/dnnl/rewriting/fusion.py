@@ -1,4 +1,4 @@
-"""Fusion over the whole region: bias, batch norm with relu, and chains of operations become post-ops.
+"""Fusion over the whole region: bias and chains of operations become post-ops.
 
 A producer takes in its consumer when the consumer is the only reader of its result::
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from annotated_region.backends.dnnl.graph import Kind, Node, PostOp, TensorId, same_shape
-from annotated_region.backends.dnnl.parameters import COMMUTATIVE, Arithmetic, BatchNorm, Curve
+from annotated_region.backends.dnnl.parameters import COMMUTATIVE, Arithmetic, Curve
 from annotated_region.backends.dnnl.rewriting.rewriter import LINKS, PRODUCTS, Rewrite
 from annotated_region.backends.dnnl.views import reshape
 
@@ -61,10 +61,6 @@ class Fuse(Rewrite):
     def with_consumer(self, producer: Node, consumer: Node) -> Node | None:
         if not same_shape(self.graph.shape(producer.output), self.graph.shape(consumer.output)):
             return None
-        if isinstance(producer.parameters, BatchNorm):
-            is_open = consumer.parameters == Curve("eltwise_relu") and not producer.parameters.relu
-            norm = replace(producer.parameters, relu=True)
-            return replace(producer, output=consumer.output, parameters=norm) if is_open else None
         if producer.kind is Kind.GROUP_NORM:
             return _group_norm_with_activation(producer, consumer)
         curve = consumer.parameters

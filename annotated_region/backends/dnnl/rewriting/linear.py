@@ -16,15 +16,17 @@ from annotated_region.backends.dnnl.graph import Node, TensorId
 from annotated_region.backends.dnnl.parameters import Curve, linear
 from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite
 
-__all__ = ["DropIdentities", "JoinLinearFunctions"]
+__all__ = ["JoinLinearFunctions"]
 
 
 class JoinLinearFunctions(Rewrite):
     """Two linear functions in a row become one where nobody else reads the inner one; the nodes get fewer."""
 
-    def rewritten(self, node: Node) -> Node | None:
-        """The joined function."""
+    def rewritten(self, node: Node) -> Node | TensorId | None:
+        """The joined function; of ``1 * x + 0`` the operand."""
         outer = node.linear
+        if outer == linear(1.0):
+            return node.inputs[0]
         inner = self.rewriter.own_linear(node.inputs[0]) if outer else None
         if outer is None or inner is None:
             return None
@@ -33,14 +35,6 @@ class JoinLinearFunctions(Rewrite):
         if not _is_faithful(outer, first, joined):
             return None
         return replace(node, inputs=source.inputs, parameters=joined)
-
-
-class DropIdentities(Rewrite):
-    """``1 * x + 0`` becomes x; the nodes get fewer."""
-
-    def rewritten(self, node: Node) -> TensorId | None:
-        """The operand."""
-        return node.inputs[0] if node.linear == linear(1.0) else None
 
 
 def _is_faithful(outer: Curve, inner: Curve, joined: Curve) -> bool:

@@ -3,11 +3,10 @@
 | pass | what the later ones need it for |
 |---|---|
 | `JoinLinearFunctions` | factors and terms stand in one node, where patterns look for them |
-| `RebuildLocalResponse` | before `GatherAffineFunctions` and `SinkViews` move its parts |
+| `RebuildLocalResponse` | before `SinkViews` moves its parts |
 | `LiftStacks` | batches and heads are axes of their own, as `RecognizeAttention` wants them |
 | `GuardSoftmax`, `RecognizeAttention` | before views sink into their parts |
-| `JoinLinearFunctions`, `DropIdentities` | of what the attention has left over |
-| `GatherAffineFunctions` | before `Fuse`, which would take the arithmetic apart into single nodes |
+| `JoinLinearFunctions` | of what the attention has left over |
 | `SinkViews` | arithmetic stands next to its product, whatever its axes were called |
 | `LowerDequantization`, `MakeInt8Products`, `RoundInChains` | products are of int8 before `Fuse` |
 | `Fuse` | |
@@ -20,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from annotated_region.backends.dnnl.graph import Graph
-from annotated_region.backends.dnnl.rewriting.affine import GatherAffineFunctions
 from annotated_region.backends.dnnl.rewriting.attention import GuardSoftmax, RecognizeAttention
 from annotated_region.backends.dnnl.rewriting.fusion import Fuse
 from annotated_region.backends.dnnl.rewriting.int8_products import LowerDequantization, MakeInt8Products
@@ -30,7 +28,7 @@ from annotated_region.backends.dnnl.rewriting.int8_results import (
     StoreInt8Results,
 )
 from annotated_region.backends.dnnl.rewriting.joining import JoinProducts
-from annotated_region.backends.dnnl.rewriting.linear import DropIdentities, JoinLinearFunctions
+from annotated_region.backends.dnnl.rewriting.linear import JoinLinearFunctions
 from annotated_region.backends.dnnl.rewriting.lrn import RebuildLocalResponse
 from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite, Rewriter, verified
 from annotated_region.backends.dnnl.rewriting.sinking import SinkViews
@@ -45,8 +43,6 @@ NORMALIZATION: tuple[type[Rewrite], ...] = (
     GuardSoftmax,
     RecognizeAttention,
     JoinLinearFunctions,
-    DropIdentities,
-    GatherAffineFunctions,
     SinkViews,
 )
 INT8: tuple[type[Rewrite], ...] = (LowerDequantization, MakeInt8Products, RoundInChains)

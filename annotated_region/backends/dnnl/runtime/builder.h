@@ -194,7 +194,7 @@ class Builder {
 
   // The operands of a normalisation behind the data, in the order of their roles.
   std::vector<Argument> vectors() {
-    const int roles[] = {DNNL_ARG_SRC, DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE};
+    const int roles[] = {DNNL_ARG_SRC, DNNL_ARG_SCALE, DNNL_ARG_SHIFT};
     const List<int>& inputs = graph_.nodes[node_].inputs;
     std::vector<Argument> arguments;
     for (int index = 1; index < inputs.size; ++index) {

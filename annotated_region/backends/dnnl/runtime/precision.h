@@ -70,7 +70,7 @@ class Rounding {
   // What computes in the type of its operand.
   static bool follows(Kind kind) {
     switch (kind) {
-      case Kind::pooling: case Kind::eltwise: case Kind::binary: case Kind::batch_norm: case Kind::prelu:
+      case Kind::pooling: case Kind::eltwise: case Kind::binary: case Kind::prelu:
       case Kind::resampling: case Kind::lrn: case Kind::concat: case Kind::reshape:
       case Kind::permute: case Kind::slice:
         return true;

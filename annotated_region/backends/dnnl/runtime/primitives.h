@@ -246,17 +246,6 @@ inline void binary(Builder& builder, const NodeRow& node) {
   }
 }
 
-// inputs: data, scale, shift, mean, variance; ints: whether relu follows; floats: epsilon.
-inline void batch_norm(Builder& builder, const NodeRow& node) {
-  using Flags = dnnl::normalization_flags;
-  const Desc desc = builder.dense(node.inputs[0]);
-  Flags flags = Flags::use_global_stats | Flags::use_scale | Flags::use_shift;
-  if (node.ints[0] != 0) flags |= Flags::fuse_norm_relu;
-  const dnnl::batch_normalization_forward::primitive_desc pd(cpu(), kInference, desc, desc, node.floats[0], flags,
-                                                             Builder::attributes());
-  add_pointwise(builder, node, pd, desc, builder.vectors(), node.ints[0] != 0 ? " +relu" : "");
-}
-
 // inputs: data, and scale and shift or neither; floats: epsilon. Over the last axis.
 inline void layer_norm(Builder& builder, const NodeRow& node) {
   using Flags = dnnl::normalization_flags;

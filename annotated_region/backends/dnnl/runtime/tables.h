@@ -19,7 +19,7 @@ struct List {
 
 // What nodes compute: `X` of each kind, which is also the name of the function that plans it.
 #define ANNOTATED_REGION_KINDS(X)                                                                         \
-  X(convolution) X(deconvolution) X(matmul) X(pooling) X(eltwise) X(binary) X(batch_norm) X(layer_norm)   \
+  X(convolution) X(deconvolution) X(matmul) X(pooling) X(eltwise) X(binary) X(layer_norm)                 \
   X(softmax) X(lrn) X(reduction) X(concat) X(reshape) X(permute) X(expand) X(slice) X(cast) X(select)     \
   X(error_function) X(exponential) X(logarithm) X(guarded_softmax) X(sine) X(cosine) X(pad) X(group_norm) \
   X(rms_norm) X(prelu) X(resampling) X(attention) X(quantize) X(dequantize) X(gelu) X(reciprocal_root)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from tvm import tirx
 
-from annotated_region.backends.dnnl.graph import Graph, Kind
+from annotated_region.backends.dnnl.graph import Graph, Kind, same_dim
 from annotated_region.backends.dnnl.parameters import Arithmetic, Curve, Permutation
 from annotated_region.backends.dnnl.rewriting.pipeline import FUSION, NORMALIZATION, rewrite
 from annotated_region.backends.dnnl.rewriting.rewriter import Rewriter
@@ -71,3 +72,13 @@ def test_a_product_takes_in_the_sum_behind_its_view(other: str) -> None:
     rewrite(graph, (*NORMALIZATION, *FUSION))
     products = [node for node in graph.nodes if node.kind is Kind.MATMUL]
     assert [post.algorithm for post in products[-1].post_ops] == ["binary_add", "eltwise_relu"]
+
+
+def test_extents_are_the_same_however_they_are_written() -> None:
+    n, m = tirx.Var("n", "int64"), tirx.Var("m", "int64")
+    assert same_dim(n + 1, 1 + n)
+    assert same_dim(n + n, n * 2)
+    assert same_dim(n * m, m * n)
+    assert not same_dim(n, m)
+    assert not same_dim(n, 3)
+    assert not same_dim(n // 2 * 2, n)
