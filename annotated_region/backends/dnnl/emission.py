@@ -22,6 +22,7 @@ INTERFACE_FILES = ("tables.h", "entry.h")
 RUNTIME_FILES = (
     "prelude.h",
     "processors.h",
+    "contention.h",
     "workers.h",
     "openmp.h",
     "storage.h",

@@ -3,16 +3,14 @@
 namespace annotated_region_dnnl {
 
 // Modules of one process share what is in here; the number changes with its layout.
-inline namespace threads_1 {
+inline namespace threads_2 {
 
 // A thread that waits spins for a while, because waking one that sleeps takes some microseconds. Where other
 // threads want the processors, spinning takes them from those that work, so then it sleeps at once.
 constexpr int64_t kSpin = 1'000'000;     // nanoseconds for which a worker looks for the next section
 constexpr int64_t kShortSpin = 3'000;    // the same while processors are contended for
-constexpr int64_t kShortHold = 10'000'000, kLongHold = 160'000'000;  // for how long they are taken to be
-constexpr int64_t kMissed = 50'000;  // a thread that spins and misses so much time had lost its processor
 constexpr int64_t kWorthWaking = 20'000;  // a section that takes less is done before a worker is awake
-constexpr int64_t kPatience = 5'000;  // how long a caller waits before it asks whether the worker runs at all
+constexpr int64_t kPatience = 20'000;  // how long a caller waits before it asks whether the worker runs at all
 constexpr int64_t kStandstill = 500;  // a thread that used less in that time does not run
 
 inline void pause() {
@@ -28,31 +26,6 @@ inline void wake(std::atomic<uint32_t>& word) {
   if (word.load() != 0 && word.exchange(0) != 0) syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Whether threads of this process have lost processors to others of late. That is taken to last for a while: twice
-// as long where it is met again soon after.
-class Contention {
- public:
-  static bool is_on(int64_t now) { return now < only().until.load(kRelaxed); }
-
-  static void note(int64_t now) {
-    const int64_t since = now - only().until.load(kRelaxed), held = only().held.load(kRelaxed);
-    if (since < 0) return;
-    const int64_t hold = since < held ? std::min(2 * held, kLongHold) : kShortHold;
-    only().held.store(hold, kRelaxed);
-    only().until.store(now + hold, kRelaxed);
-  }
-
- private:
-  static constexpr std::memory_order kRelaxed = std::memory_order_relaxed;
-
-  static Contention& only() {
-    static Contention contention;
-    return contention;
-  }
-
-  std::atomic<int64_t> until{0}, held{kShortHold};
-};
-
 // Work in shares that any thread may take, each once. The caller begins with the first.
 struct Section {
   void (*body)(void*);
@@ -61,7 +34,7 @@ struct Section {
   std::atomic<int> next{1};
   std::atomic<int> arrived{0};  // at the barrier
   std::atomic<int> barriers{0};
-  std::vector<class Worker*> asked{};
+  class Worker* asked = nullptr;  // the last one; each knows the one before
   std::vector<std::thread> more{};
 
   // Runs shares from `first` on, until none is left.
@@ -113,10 +86,15 @@ class Worker {
   bool ask(Section& section, bool is_worth_waking) {
     uintptr_t idle = 0;
     if (state_.load(std::memory_order_relaxed) != 0 || (asleep_.load() != 0 && !is_worth_waking)) return false;
+    caller_.store(sched_getcpu(), std::memory_order_relaxed);
     if (!state_.compare_exchange_strong(idle, address(section))) return false;
+    before_ = section.asked;
+    section.asked = this;
     wake(asleep_);
     return true;
   }
+
+  Worker* asked_before() const { return before_; }
 
   // Has the worker look for sections, if it sleeps.
   void rouse() { wake(asleep_); }
@@ -133,12 +111,15 @@ class Worker {
 
   void loop() {
     thread_.store(static_cast<pid_t>(syscall(SYS_gettid)));
+    losses_.wake(nanoseconds());
     while (true) {
       uintptr_t state = next_section();
+      step_aside();
       if (!state_.compare_exchange_strong(state, state | 1)) continue;  // it was taken back
       Section& section = *reinterpret_cast<Section*>(state);
       section.run(section.next.fetch_add(1));
       if (is_called_.exchange(false)) sched_setaffinity(0, sizeof home_, &home_);
+      losses_.check(nanoseconds());
       state_.store(0);
       wake(waiting_);
     }
@@ -150,15 +131,25 @@ class Worker {
       for (int spin = 0; spin < 16; ++spin, pause()) {
         if (const uintptr_t state = state_.load()) return state;
       }
-      const int64_t before = now;
-      now = nanoseconds();
-      if (now - before > kMissed) Contention::note(now);
+      step_aside();
+      losses_.check(now = nanoseconds());
       if (now - began < (Contention::is_on(now) ? kShortSpin : kSpin)) continue;
+      losses_.sleep(now);
       asleep_.store(1);
       if (state_.load() == 0) sleep_on(asleep_);
       asleep_.store(0);
-      began = now = nanoseconds();
+      losses_.wake(began = now = nanoseconds());
     }
+  }
+
+  // Leaves the processor that the caller is on: there the worker would be of no use, and in its way.
+  void step_aside() {
+    const int here = sched_getcpu();
+    cpu_set_t home;
+    if (here != caller_.load(std::memory_order_relaxed) || sched_getaffinity(0, sizeof home, &home) != 0) return;
+    cpu_set_t others = home;
+    CPU_CLR(here, &others);
+    if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof home, &home);
   }
 
   // Spins while the worker runs. Where it has lost its processor, lends it the caller's, which sleeps.
@@ -174,7 +165,6 @@ class Worker {
       began = now;
       used = processor_time();
       if (used_before < 0 || used - used_before > kStandstill) continue;
-      Contention::note(now);
       call_here();
       waiting_.store(1);
       if (state_.load() == begun(section)) sleep_on(waiting_);
@@ -204,6 +194,9 @@ class Worker {
   std::atomic<uint32_t> waiting_{0};
   std::atomic<bool> is_called_{false};
   std::atomic<pid_t> thread_{0};
+  std::atomic<int> caller_{-1};  // the processor that the last caller was on
+  Worker* before_ = nullptr;  // the caller's: who was asked before, of the same section
+  Losses losses_;
   cpu_set_t home_{};
   clockid_t clock_{};
 };
@@ -219,8 +212,8 @@ class Workers {
   // Asks up to some idle workers; those that sleep only if that is worth it.
   void ask(Section& section, int most, bool is_worth_waking) {
     const std::vector<std::unique_ptr<Worker>>& workers = started();
-    for (size_t index = 0; index < workers.size() && static_cast<int>(section.asked.size()) < most; ++index) {
-      if (workers[index]->ask(section, is_worth_waking)) section.asked.push_back(workers[index].get());
+    for (size_t index = 0, asked = 0; index < workers.size() && static_cast<int>(asked) < most; ++index) {
+      if (workers[index]->ask(section, is_worth_waking)) ++asked;
     }
   }
 
@@ -248,5 +241,5 @@ class Workers {
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
-}  // namespace threads_1
+}  // namespace threads_2
 }  // namespace annotated_region_dnnl

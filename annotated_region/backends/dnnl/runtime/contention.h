@@ -1,0 +1,65 @@
+// Whether other threads take the processors that workers want.
+
+namespace annotated_region_dnnl {
+inline namespace threads_2 {
+
+constexpr int64_t kShortHold = 40'000'000, kLongHold = 320'000'000;  // nanoseconds for which contention is taken to last
+constexpr int64_t kWindow = 40'000'000;    // awake time over which a worker adds up what it has lost
+constexpr int64_t kMuchLost = 10'000'000;  // of a window: beside a thread of nice 10 a worker loses 4 ms, of its own 20
+constexpr int64_t kCheck = 500'000;        // how often it looks
+
+// Whether threads of this process have lost processors to others of late. That is taken to last for a while: twice
+// as long where it is met again soon after.
+class Contention {
+ public:
+  static bool is_on(int64_t now) { return now < only().until.load(kRelaxed); }
+
+  static void note(int64_t now) {
+    const int64_t since = now - only().until.load(kRelaxed), held = only().held.load(kRelaxed);
+    if (since < 0) return;
+    const int64_t hold = since < held ? std::min(2 * held, kLongHold) : kShortHold;
+    only().held.store(hold, kRelaxed);
+    only().until.store(now + hold, kRelaxed);
+  }
+
+ private:
+  static constexpr std::memory_order kRelaxed = std::memory_order_relaxed;
+
+  static Contention& only() {
+    static Contention contention;
+    return contention;
+  }
+
+  std::atomic<int64_t> until{0}, held{kShortHold};
+};
+
+// How long a worker that was awake had no processor, by its own clock: interrupts do not count, other threads do.
+class Losses {
+ public:
+  void wake(int64_t now) { since_ = checked_ = now; }
+  void sleep(int64_t now) { awake_ += now - since_; }
+
+  void check(int64_t now) {
+    if (now - checked_ < kCheck) return;
+    checked_ = now;
+    const int64_t awake = awake_ + now - since_, used = used_by_thread();
+    const bool is_much = awake - (used - used_before_) > kMuchLost;
+    if (is_much) Contention::note(now);
+    if (!is_much && awake < kWindow) return;
+    awake_ = 0;
+    since_ = now;
+    used_before_ = used;
+  }
+
+ private:
+  static int64_t used_by_thread() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+  }
+
+  int64_t awake_ = 0, since_ = 0, checked_ = 0, used_before_ = 0;
+};
+
+}  // namespace threads_2
+}  // namespace annotated_region_dnnl
