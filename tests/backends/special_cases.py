@@ -14,7 +14,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op
 
-__all__ = ["CASES", "NO_FLOATS", "PLACED", "SPECIAL", "Case"]
+__all__ = ["CASES", "LARGEST", "NO_FLOATS", "PLACED", "SPECIAL", "Case", "ordinary"]
 
 Shape = tuple[int | str, ...]
 Make = Callable[..., Any]
@@ -43,8 +43,9 @@ class Case:
     make
         From the operands to the result, or to a tuple of results.
     kind
-        How the operands are filled: ``"each"`` (element by element), ``"pairs"`` (each number meets each), or
-        ``"one"`` (ordinary numbers, a special one in one place, then in all, of one operand after the other).
+        How the operands are filled: ``"each"`` (element by element), ``"pairs"`` (each number meets each),
+        ``"residual"`` (the first operand is ordinary, the other special), or ``"one"`` (ordinary numbers, a
+        special one in one place, then in all, of one operand after the other).
     """
 
     name: str
@@ -304,6 +305,11 @@ for _mask in (None, "TopLeft", "BottomRight"):
         (_heads, _heads, _heads),
         lambda q, k, v, m=_mask: op.nn.attention(q, k, v, causal_mask=m),
     )
+case(
+    "attention_tall",
+    ((1, 5, 2, 8), (1, 3, 2, 8), (1, 3, 2, 8)),
+    lambda q, k, v: op.nn.attention(q, k, v, causal_mask="BottomRight"),
+)
 case("attention_bias", (_heads, _heads, _heads, (1, 2, 5, 5)), op.nn.attention)
 case(
     "attention_parts",
@@ -459,6 +465,19 @@ case(
         quantize(op.matmul(dequantize(quantize(x)), op.dequantize(_bytes, number(1), relax.const(0, "int8"))))
     ),
     "each",
+)
+case(
+    "quantized_sum",
+    (("n", 1), ("n", 16)),
+    lambda x, y: dequantize(
+        quantize(
+            op.add(
+                op.matmul(dequantize(quantize(x)), op.dequantize(_bytes, number(1), relax.const(0, "int8"))),
+                y,
+            )
+        )
+    ),
+    "residual",
 )
 
 NO_FLOATS = {

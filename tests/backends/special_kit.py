@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 import tvm
+from special_agreement import agree
 from special_cases import CASES, PLACED, SPECIAL, Case, Shape
 from special_differences import DIFFERENCES, Difference
 from tvm import relax, tirx
@@ -19,12 +20,6 @@ __all__ = ["Outcome", "outcome"]
 
 LENGTHS = (1, 3, 37)
 """Less than a vector, and two vectors of sixteen numbers with a rest."""
-
-NEAR = 1e-3
-"""Of the largest number of an answer: enough for products of numbers between a half and two in any order."""
-
-SMALLEST = float(np.finfo("float32").tiny)
-"""Below, an answer may be zero."""
 
 OPTIONS = {"tensorrt": {"fallback": "onnxruntime"}}
 
@@ -60,6 +55,11 @@ def calls_of(case: Case) -> Iterator[list[np.ndarray]]:
             shape = sized(case.shapes[0], size)
             for shift in range(0, len(SPECIAL), size):
                 yield [np.resize(np.roll(SPECIAL, -shift), shape)]
+    elif case.kind == "residual":
+        for size in LENGTHS:
+            shapes = [sized(shape, size) for shape in case.shapes]
+            for shift in range(len(SPECIAL)):
+                yield [np.ones(shapes[0], "float32"), np.resize(np.roll(SPECIAL, -shift), shapes[1])]
     elif case.kind == "pairs":
         meshes = np.meshgrid(SPECIAL, SPECIAL, indexing="ij")
         cuts = [tuple(map(slice, shape)) for shape in case.shapes]
@@ -157,40 +157,46 @@ def ops_of_regions(module: tvm.IRModule, name: str) -> set[str]:
 def compare(target: str, case: Case, found: list[list[np.ndarray]], result: Outcome) -> None:
     """Add what differs to an outcome; the first of each case is told."""
     known = [each for each in DIFFERENCES if each.concerns(target, case.name)]
+    comparison = Comparison(known, result, is_sum=case.kind == "one")
     is_told = False
     for given, wanted, got in zip(calls_of(case), by_tvm()[case.name], found, strict=True):
         for one, other in zip(wanted, got, strict=True):
-            text = difference(known, given, one, other, result)
+            text = comparison.difference(given, one, other)
             if text and not is_told:
                 result.failures.append(f"{case.name}: {text}")
                 is_told = True
 
 
-def difference(
-    known: list[Difference], given: list[np.ndarray], wanted: np.ndarray, found: np.ndarray, result: Outcome
-) -> str:
-    """Where two answers are of another kind, and no table says why."""
-    if (wanted.shape, wanted.dtype) != (found.shape, found.dtype):
-        return f"{found.dtype}{found.shape} is not {wanted.dtype}{wanted.shape}"
-    open_ = ~agree(wanted, found)
-    for each in known if open_.any() else ():
-        explained = open_ & each.explains(given, wanted, found)
-        if explained.any():
-            result.used.add(each)
-            open_ = open_ & ~explained
-    if not open_.any():
-        return ""
-    place = tuple(int(index) for index in np.argwhere(open_)[0])
-    kinds = [str(kind) for kind in np.unique([str(array[~np.isclose(array, 1)][:9]) for array in given])]
-    return f"{found[place]} is not {wanted[place]} at {place} of {given[0].shape}: {kinds}"
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How the answers of one case are compared.
 
+    Attributes
+    ----------
+    known
+        The differences that may be there.
+    result
+        Where those that are there are noted.
+    is_sum
+        Whether numbers are sums of terms that may cancel.
+    """
 
-def agree(wanted: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """Where both are none, or the same, or near."""
-    with np.errstate(all="ignore"):
-        left, right = (array.astype("float64") for array in (wanted, found))
-        usual = np.abs(left[np.abs(left) < 1e9])
-        scale = np.maximum(np.abs(left), min(float(usual.max(initial=0.0)), 1e3) * 1e-3)
-        is_near = np.abs(left - right) <= NEAR * scale + SMALLEST
-    is_finite = np.isfinite(left) & np.isfinite(right)
-    return np.asarray((left == right) | (is_near & is_finite) | (np.isnan(left) & np.isnan(right)))
+    known: list[Difference]
+    result: Outcome
+    is_sum: bool
+
+    def difference(self, given: list[np.ndarray], wanted: np.ndarray, found: np.ndarray) -> str:
+        """Where two answers differ, and no table says why; empty if nowhere."""
+        if (wanted.shape, wanted.dtype) != (found.shape, found.dtype):
+            return f"{found.dtype}{found.shape} is not {wanted.dtype}{wanted.shape}"
+        open_ = ~agree(wanted, found, is_sum=self.is_sum)
+        for each in self.known if open_.any() else ():
+            explained = open_ & each.explains(given, found, is_sum=self.is_sum)
+            if explained.any():
+                self.result.used.add(each)
+                open_ = open_ & ~explained
+        if not open_.any():
+            return ""
+        place = tuple(int(index) for index in np.argwhere(open_)[0])
+        kinds = [str(kind) for kind in np.unique([str(array[~np.isclose(array, 1)][:9]) for array in given])]
+        return f"{found[place]} is not {wanted[place]} at {place} of {given[0].shape}: {kinds}"

@@ -310,6 +310,12 @@ unary(
 )  # fmt: skip
 
 
+unary(
+    "attention_op_causal_lower_tall", op.nn.attention, (1, 400, 1, 4), (1, 3, 1, 4), (1, 3, 1, 4),
+    causal_mask="BottomRight",
+)  # fmt: skip
+
+
 @case("attention_of_a_flat_stack", HEADS, HEADS, HEADS)
 def _(q: relax.Expr, k: relax.Expr, v: relax.Expr) -> Any:
     """As PyTorch's core operators have it: the factor on both sides, one axis for batches and heads."""

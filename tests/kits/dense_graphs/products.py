@@ -182,7 +182,7 @@ def _attention(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> V
     factor = depth**-0.5 if given is None else float(given)
     seen = np.ones((rows, columns), bool)
     if attrs["causal_mask"]:
-        shift = columns - rows if attrs["causal_mask"] == "BottomRight" else 0
+        shift = abs(columns - rows) if attrs["causal_mask"] == "BottomRight" else 0  # as TVM has it
         seen = np.tri(rows, columns, shift, dtype=bool)
 
     def attend(q: Array, k: Array, v: Array, *bias: Array) -> Array:

@@ -77,10 +77,10 @@ struct Attention {
   int64_t scratch() const { return block * (columns + (rounds ? width : 0)); }
 
  private:
-  // How many columns a row may look at.
+  // How many columns a row may look at: at least one. TVM shifts the corner by the difference, whichever is larger.
   int64_t seen(int64_t row) const {
     if (causal == 0) return columns;
-    return std::min(columns, row + 1 + (causal == 2 ? columns - rows : 0));
+    return std::min(columns, row + 1 + (causal == 2 ? std::abs(columns - rows) : 0));
   }
 
   void weigh(float* row, int64_t size, const float* mask) const {

@@ -346,7 +346,7 @@ enum class Activation { none, relu, silu };
 
 template <Activation activation>
 inline __attribute__((always_inline)) float activated(float x) {
-  if (activation == Activation::relu) return x < 0.0f ? 0.0f : x;
+  if (activation == Activation::relu) return x > 0.0f ? x : 0.0f;  // TVM's relu of what is no number is 0
   return activation == Activation::silu ? x / (1.0f + exponential(-x)) : x;
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from annotated_region.backends.onnx_emitter.emission import Emission, extents_of
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
@@ -46,11 +48,18 @@ def _silu(emission: Emission, op: OpView) -> str:
 
 @converter("relax.nn.leakyrelu")
 def _leaky_relu(emission: Emission, op: OpView) -> str:
-    return emission.node("LeakyRelu", emission.operand(op.args[0]), alpha=float(op.attrs["alpha"]))
+    alpha = float(op.attrs["alpha"])
+    require(math.isfinite(alpha), "the slope is not finite, and ONNX does not multiply zeros by it")
+    return emission.node("LeakyRelu", emission.operand(op.args[0]), alpha=alpha)
 
 
 @converter("relax.nn.prelu")
 def _prelu(emission: Emission, op: OpView) -> str:
+    slopes = op.constant(1)
+    require(
+        slopes is None or bool(np.isfinite(slopes).all()),
+        "a slope is not finite, and ONNX does not multiply zeros by it",
+    )
     data, slope = (emission.operand(argument) for argument in op.args)
     behind = len(extents_of(op.arg_types[0])) - 1 - op.attrs["axis"] % len(extents_of(op.arg_types[0]))
     shaped = emission.node("Reshape", slope, emission.ints([-1, *[1] * behind]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from annotated_region.backends.onnx_emitter.emission import Emission, literal
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
@@ -81,6 +83,7 @@ def _clip(emission: Emission, op: OpView) -> str:
     dtype = emission.dtype(data)
     bounds = [literal(argument) for argument in op.args[1:]]
     require(is_float(dtype) or all(isinstance(bound, int) for bound in bounds), "a bound is no whole number")
+    require(not any(math.isnan(bound) for bound in bounds), "a bound is NaN, which ONNX ignores")
     low, high = (emission.like(float(bound) if is_float(dtype) else bound, data) for bound in bounds)
     return emission.node("Clip", data, low, high)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from annotated_region.backends.onnx_emitter.emission import Dim, Emission, extents_of
@@ -12,8 +14,6 @@ from annotated_region.targets.translation import Declined, require
 __all__: list[str] = []
 
 _HEADS_FIRST = [0, 2, 1, 3]
-# What a masked score becomes: far below every score, and finite, so that engines without infinities agree.
-_MASKED = -1e9
 
 
 @converter("relax.nn.attention", "relax.nn.attention_bias")
@@ -53,7 +53,9 @@ def _masked(emission: Emission, scores: str, mask: str, rows: Dim, columns: Dim)
     assert isinstance(columns, int)
     if mask not in ("TopLeft", "BottomRight"):
         raise Declined(f"the mask {mask}")
-    last = 0 if mask == "TopLeft" else columns - rows
+    # TVM shifts the corner by the difference, whichever is larger, so that each row sees something.
+    last = 0 if mask == "TopLeft" else abs(columns - rows)
     seen = np.tri(rows, columns, last, dtype=bool)
     require(emission.dtype(scores) == "float32", "a mask over scores of another type than float32")
-    return emission.node("Where", emission.graph.constant(seen), scores, emission.like(_MASKED, scores))
+    # Infinity, so that a row whose visible scores are all minus infinity has weights that are no numbers.
+    return emission.node("Where", emission.graph.constant(seen), scores, emission.like(-math.inf, scores))
