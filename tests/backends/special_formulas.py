@@ -54,7 +54,7 @@ Index = tuple[Any, ...]
 
 
 def _taps(kernel: tuple[int, ...], data: tuple[int, ...]) -> Iterator[tuple[Index, Index, Index]]:
-    """Indices of each place of a kernel, and of what meets there of the result and of the data. Sizes stay."""
+    """Indices of each place of a kernel, and of what meets there of the result and of the data."""
     for tap in product(*map(range, kernel)):
         ends = zip(tap, kernel, data, strict=True)
         shifts = [(place - size // 2, extent) for place, size, extent in ends]
