@@ -14,7 +14,18 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FACADE = "__init__"
 FLOORS = (
     # The ground: what every room may need.
-    ("_loading", "_version", "collector", "errors", "expr_map", "files", "graphs", "notes", "printable"),
+    (
+        "_loading",
+        "_version",
+        "collector",
+        "errors",
+        "expr_map",
+        "files",
+        "graphs",
+        "ids",
+        "notes",
+        "printable",
+    ),
     ("tvm_adapter", "error_classes", "cache", "surroundings", "grouping", "placement"),
     ("annotations",),
     # Functions of Relax, and what is known of them.
@@ -40,7 +51,7 @@ FLOORS = (
 
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
-CORE = ("errors", "graphs", "grouping", "placement")
+CORE = ("errors", "graphs", "grouping", "ids", "placement")
 """The rooms that need no TVM."""
 
 

@@ -10,6 +10,7 @@ from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.functions.external import external_function
+from annotated_region.ids import NodeId
 from annotated_region.regions.node_region import NodeRegion
 from annotated_region.targets.op_view import OpView
 
@@ -34,10 +35,10 @@ class CostUnit:
     ops: tuple[OpView, ...]
     composite: str | None = None
     _graph: DataflowGraph | None = field(default=None, repr=False, compare=False)
-    _nodes: tuple[int, ...] = field(default=(), repr=False, compare=False)
+    _nodes: tuple[NodeId, ...] = field(default=(), repr=False, compare=False)
 
     @staticmethod
-    def of(graph: DataflowGraph, nodes: tuple[int, ...], composite: str | None = None) -> CostUnit:
+    def of(graph: DataflowGraph, nodes: tuple[NodeId, ...], composite: str | None = None) -> CostUnit:
         """The unit of some nodes of a function."""
         views = (OpView.of(graph.nodes[node].value) for node in nodes if _is_call(graph, node))
         return CostUnit(tuple(view for view in views if view is not None), composite, graph, nodes)
@@ -51,7 +52,7 @@ class CostUnit:
         return None if external is None else external.func
 
 
-def _is_call(graph: DataflowGraph, node: int) -> bool:
+def _is_call(graph: DataflowGraph, node: NodeId) -> bool:
     return isinstance(graph.nodes[node].value, relax.Call)
 
 

@@ -22,13 +22,14 @@ from annotated_region.annotations import Annotation, Key
 from annotated_region.collector import paused_collector
 from annotated_region.expr_map import ExprMap
 from annotated_region.graphs import Dag
+from annotated_region.ids import NodeId, ScopeId, numbered
 
 __all__ = ["DEAD", "RESULT", "Chains", "DataflowGraph", "Edge", "DataflowNode", "NodeKind", "Scope"]
 
-RESULT: Final = -1
+RESULT: Final = NodeId(-1)
 """The consumer number that stands for the result of the function."""
 
-DEAD: Final = -2
+DEAD: Final = NodeId(-2)
 """The consumer number of a ``compiler_end`` that nobody uses."""
 
 
@@ -61,10 +62,10 @@ class Scope:
         The numbers of its nodes, in program order.
     """
 
-    index: int
+    index: ScopeId
     block: relax.BindingBlock
     path: str
-    nodes: list[int] = field(default_factory=list)
+    nodes: list[NodeId] = field(default_factory=list)
 
     @property
     def is_dataflow(self) -> bool:
@@ -79,7 +80,7 @@ class DataflowNode(NamedTuple):
     binding: relax.Binding
     value: relax.Expr
     kind: NodeKind
-    scope: int
+    scope: ScopeId
 
 
 class Edge(NamedTuple):
@@ -95,8 +96,8 @@ class Edge(NamedTuple):
         The number of the chain of annotations between them; 0 is the empty chain.
     """
 
-    producer: int
-    consumer: int
+    producer: NodeId
+    consumer: NodeId
     chain: int
 
 
@@ -161,16 +162,16 @@ class DataflowGraph:
         self.scopes: list[Scope] = []
         self.nodes: list[DataflowNode] = []
         self.externals: list[relax.Var] = []
-        self.bare_externals: set[int] = set()
+        self.bare_externals: set[NodeId] = set()
         self.into: list[list[Edge]] = []
         self.out_of: list[list[Edge]] = []
         self.external_out: list[list[Edge]] = []
         self.result_edges: list[Edge] = []
-        self.order_edges: list[tuple[int, int]] = []
+        self.order_edges: list[tuple[NodeId, NodeId]] = []
         self.unused_begins: list[Edge] = []
         self.has_shape_vars = False
         self.annotation_values: ExprMap[relax.Expr] = ExprMap()
-        self._number: ExprMap[int] = ExprMap()
+        self._number: ExprMap[NodeId] = ExprMap()
 
     @property
     def is_annotated(self) -> bool:
@@ -193,25 +194,29 @@ class DataflowGraph:
             successors[before].append(after)
         return Dag(successors)
 
-    def number_of(self, var: relax.Expr) -> int | None:
+    def numbered(self) -> Iterator[tuple[NodeId, DataflowNode]]:
+        """The nodes with their numbers."""
+        return numbered(NodeId, self.nodes)
+
+    def number_of(self, var: relax.Expr) -> NodeId | None:
         """The number of the node that binds `var`; None if no node does. O(1)."""
         return self._number.get(var)
 
-    def bind_number(self, var: relax.Var, number: int) -> None:
+    def bind_number(self, var: relax.Var, number: NodeId) -> None:
         """Note that the node `number` binds `var`."""
         self._number[var] = number
 
-    def producer_var(self, producer: int) -> relax.Var:
+    def producer_var(self, producer: NodeId) -> relax.Var:
         """The variable of a producer: a node's, or an external one."""
         return self.nodes[producer].var if producer >= 0 else self.externals[-1 - producer]
 
-    def is_literal(self, producer: int) -> bool:
+    def is_literal(self, producer: NodeId) -> bool:
         """Whether a producer is a constant or the like, which belongs to whoever uses it."""
         if producer >= 0:
             return self.nodes[producer].kind is NodeKind.LITERAL
         return producer in self.bare_externals
 
-    def leaving(self, producer: int) -> list[Edge]:
+    def leaving(self, producer: NodeId) -> list[Edge]:
         """The edges that leave a producer, a node or an external value."""
         return self.out_of[producer] if producer >= 0 else self.external_out[-1 - producer]
 

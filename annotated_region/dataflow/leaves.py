@@ -14,6 +14,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.ids import NodeId, ScopeId
 
 __all__ = ["Leaf", "LeafTable", "Leaves", "flatten", "leaves_of", "with_paths"]
 
@@ -64,10 +65,10 @@ class LeafTable:
 
     def __init__(self, graph: DataflowGraph) -> None:
         self._graph = graph
-        self._known: dict[int, Leaves] = {}
-        self._public: set[int] = set()
-        self.fields: dict[int, dict[Leaf, relax.Var]] = {scope.index: {} for scope in graph.scopes}
-        for number, node in enumerate(graph.nodes):
+        self._known: dict[NodeId, Leaves] = {}
+        self._public: set[NodeId] = set()
+        self.fields: dict[ScopeId, dict[Leaf, relax.Var]] = {scope.index: {} for scope in graph.scopes}
+        for number, node in graph.numbered():
             if node.kind is NodeKind.STRUCTURE:
                 leaves = self._of(node.value, node.scope)
                 self._known[number] = leaves
@@ -76,19 +77,19 @@ class LeafTable:
                 if isinstance(leaves, Leaf) and leaves.path:
                     self.fields[node.scope].setdefault(leaves, node.var)
 
-    def of(self, var: relax.Var, scope: int) -> Leaves:
+    def of(self, var: relax.Var, scope: ScopeId) -> Leaves:
         """The leaves of `var`, as they can be named in a scope where `var` is visible."""
         known = self._known_of(var, scope)
         return _by_type(Leaf(var), var.ty) if known is None else known
 
-    def _known_of(self, var: relax.Expr, scope: int) -> Leaves | None:
+    def _known_of(self, var: relax.Expr, scope: ScopeId) -> Leaves | None:
         number = self._graph.number_of(var)
         if number is None or number not in self._known:
             return None
         visible = self._graph.nodes[number].scope == scope or number in self._public
         return self._known[number] if visible else None
 
-    def _of(self, expr: relax.Expr, scope: int) -> Leaves:
+    def _of(self, expr: relax.Expr, scope: ScopeId) -> Leaves:
         return leaves_of(expr, lambda var: self._known_of(var, scope))
 
 

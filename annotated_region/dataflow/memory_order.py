@@ -20,11 +20,14 @@ import tvm
 
 from annotated_region.dataflow.graph import DataflowGraph, DataflowNode, NodeKind
 from annotated_region.graphs import DisjointSets
+from annotated_region.ids import NodeId
 
 __all__ = ["order_around_overwriting"]
 
 
-def order_around_overwriting(graph: DataflowGraph, overwriting: Collection[int]) -> list[tuple[int, int]]:
+def order_around_overwriting(
+    graph: DataflowGraph, overwriting: Collection[NodeId]
+) -> list[tuple[NodeId, NodeId]]:
     """Pairs of nodes of which the first must come before the second.
 
     Parameters
@@ -53,8 +56,8 @@ class _Class:
         The nodes that overwrote it last; several only where classes with different ones became one.
     """
 
-    readers: list[int] = field(default_factory=list)
-    writers: list[int] = field(default_factory=list)
+    readers: list[NodeId] = field(default_factory=list)
+    writers: list[NodeId] = field(default_factory=list)
 
     def take(self, other: _Class) -> None:
         self.readers += other.readers
@@ -69,8 +72,8 @@ class _Memory:
         self.sets = DisjointSets(self.externals + len(graph.nodes))
         self.classes: defaultdict[int, _Class] = defaultdict(_Class)
 
-    def pairs(self, overwriting: set[int]) -> Iterator[tuple[int, int]]:
-        for number, node in enumerate(self.graph.nodes):
+    def pairs(self, overwriting: set[NodeId]) -> Iterator[tuple[NodeId, NodeId]]:
+        for number, node in self.graph.numbered():
             used = [
                 edge.producer for edge in self.graph.into[number] if not self.graph.is_literal(edge.producer)
             ]
@@ -81,7 +84,7 @@ class _Memory:
                 for producer in used:
                     self.unite(number, producer)
 
-    def earlier(self, number: int, used: Iterable[int], overwrites: bool) -> Iterator[int]:
+    def earlier(self, number: NodeId, used: Iterable[NodeId], overwrites: bool) -> Iterator[NodeId]:
         """What must come before a node that reads, or overwrites, what it uses; notes that it does."""
         for root in dict.fromkeys(map(self.root, used)):
             memory = self.classes[root]
@@ -92,10 +95,10 @@ class _Memory:
             else:
                 memory.readers.append(number)
 
-    def root(self, producer: int) -> int:
+    def root(self, producer: NodeId) -> int:
         return self.sets.find(producer + self.externals)
 
-    def unite(self, left: int, right: int) -> None:
+    def unite(self, left: NodeId, right: NodeId) -> None:
         large, small = self.root(left), self.root(right)
         if large == small:
             return

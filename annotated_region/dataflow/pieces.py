@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator
 
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.graphs import connected_parts
+from annotated_region.ids import NodeId
 
 __all__ = ["pieces"]
 
 
-def pieces(graph: DataflowGraph, nodes: Iterable[int]) -> Iterator[list[int]]:
+def pieces(graph: DataflowGraph, nodes: Iterable[NodeId]) -> Iterator[list[NodeId]]:
     """The connected pieces of a region, along its values. O(its nodes and the edges around them)."""
 
-    def neighbours(node: int) -> list[int]:
+    def neighbours(node: NodeId) -> list[NodeId]:
         producers = [edge.producer for edge in graph.into[node]]
         return producers + [edge.consumer for edge in graph.out_of[node]]
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import RegionCycleError
 from annotated_region.graphs import CycleError, program_order
+from annotated_region.ids import NodeId
 
 __all__ = ["in_order"]
 
-Nodes = tuple[int, ...]
+Nodes = tuple[NodeId, ...]
 
 
 def in_order(graph: DataflowGraph, units: Iterable[Nodes]) -> list[Nodes]:

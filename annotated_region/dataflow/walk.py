@@ -29,6 +29,7 @@ from annotated_region.dataflow.graph import DEAD, RESULT, DataflowGraph, Dataflo
 from annotated_region.dataflow.memory_order import order_around_overwriting
 from annotated_region.errors import InvalidModuleError, MalformedAnnotationError
 from annotated_region.expr_map import ExprMap, ExprSet
+from annotated_region.ids import NodeId, ScopeId
 from annotated_region.tvm_adapter.types import shape_vars_of
 
 __all__ = ["read_dataflow"]
@@ -68,7 +69,7 @@ def _form_of(kind: type) -> _Form:
     return form
 
 
-Origin = tuple[int, int]
+Origin = tuple[NodeId, int]
 """Where a value comes from: the number of its producer and that of the chain it came through."""
 
 
@@ -107,9 +108,9 @@ def _nature_of(op: relax.Expr) -> _Nature:
 class _Frame:
     """An open body of an `If` or a local function."""
 
-    first_node: int
-    first_scope: int
-    captured: dict[int, None] = field(default_factory=dict)
+    first_node: NodeId
+    first_scope: ScopeId
+    captured: dict[NodeId, None] = field(default_factory=dict)
 
 
 def read_dataflow(
@@ -161,15 +162,15 @@ class _Walker:
         self.tokens: ExprMap[ExprMap[Annotation]] = ExprMap()
         self.frames: list[_Frame] = []
         self.shape_vars = ExprSet(var for param in graph.func.params for var in _shape_vars(param.ty))
-        self.shape_makers: ExprMap[int] = ExprMap()
-        self.last_effect: dict[int, int] = {}
-        self.overwriting: list[int] = []
+        self.shape_makers: ExprMap[NodeId] = ExprMap()
+        self.last_effect: dict[ScopeId, NodeId] = {}
+        self.overwriting: list[NodeId] = []
 
     def external(self, var: relax.Var) -> Origin:
         """Number an external value."""
         self.graph.externals.append(var)
         self.graph.external_out.append([])
-        origin = (-len(self.graph.externals), 0)
+        origin = (NodeId(-len(self.graph.externals)), 0)
         self.origin[var] = origin
         return origin
 
@@ -178,7 +179,7 @@ class _Walker:
         if not isinstance(body, relax.SeqExpr):
             return self.leaves([body])
         for block in body.blocks:
-            scope = Scope(len(self.graph.scopes), block, path)
+            scope = Scope(ScopeId(len(self.graph.scopes)), block, path)
             self.graph.scopes.append(scope)
             for binding in block.bindings[:]:
                 self.binding(binding, scope)
@@ -221,7 +222,7 @@ class _Walker:
         self.origin[var] = self.unused[var] = (producer, self.graph.chains.extend(chain, token))
         self.graph.annotation_values[var] = argument
 
-    def carries_out(self, var: relax.Var, producer: int) -> bool:
+    def carries_out(self, var: relax.Var, producer: NodeId) -> bool:
         """Whether the annotation `var` of the value of `producer` is seen where that value is not."""
         return (
             producer >= 0
@@ -258,10 +259,10 @@ class _Walker:
         kind: NodeKind,
         scope: Scope,
         operands: list[Origin],
-    ) -> int:
+    ) -> NodeId:
         """Case 2: number a node and connect its operands."""
         graph = self.graph
-        number = len(graph.nodes)
+        number = NodeId(len(graph.nodes))
         var = binding.var
         graph.nodes.append(DataflowNode(var, binding, value, kind, scope.index))
         graph.into.append([])
@@ -284,7 +285,7 @@ class _Walker:
         if nature.has_effect:
             self.keep_effects_in_order(number, scope)
 
-    def keep_effects_in_order(self, number: int, scope: Scope) -> None:
+    def keep_effects_in_order(self, number: NodeId, scope: Scope) -> None:
         before = self.last_effect.get(scope.index)
         if before is not None:
             self.graph.order_edges.append((before, number))
@@ -326,19 +327,19 @@ class _Walker:
                 self.shape_vars.add(var)
                 self.shape_makers[var] = number
 
-    def order_behind_shape_makers(self, number: int, value: relax.Expr, ty: tvm.ir.Type) -> None:
+    def order_behind_shape_makers(self, number: NodeId, value: relax.Expr, ty: tvm.ir.Type) -> None:
         used = [*_shape_vars(ty), *_shape_vars_of_operands(value)]
         makers = dict.fromkeys(self.shape_makers.get(var, number) for var in used)
         self.graph.order_edges += [(maker, number) for maker in makers if maker != number]
 
     def open_frame(self) -> _Frame:
-        self.frames.append(_Frame(len(self.graph.nodes), len(self.graph.scopes)))
+        self.frames.append(_Frame(NodeId(len(self.graph.nodes)), ScopeId(len(self.graph.scopes))))
         return self.frames[-1]
 
-    def close_frame(self, frame: _Frame, number: int) -> None:
+    def close_frame(self, frame: _Frame, number: NodeId) -> None:
         self.frames.pop()
         self.graph.order_edges += [(producer, number) for producer in frame.captured]
-        inner = range(frame.first_scope, len(self.graph.scopes))
+        inner = [scope.index for scope in self.graph.scopes[frame.first_scope :]]
         effects = [self.last_effect[scope] for scope in inner if scope in self.last_effect]
         self.graph.order_edges += [(effect, number) for effect in effects]
 
@@ -390,7 +391,7 @@ class _Walker:
             "relax.transform.Normalize() first"
         )
 
-    def edges_to(self, consumer: int, operands: list[Origin]) -> list[Edge]:
+    def edges_to(self, consumer: NodeId, operands: list[Origin]) -> list[Edge]:
         """One edge for each distinct operand, entered in the lists of its producer."""
         edges = [Edge(producer, consumer, chain) for producer, chain in dict.fromkeys(operands)]
         for edge in edges:

@@ -20,12 +20,13 @@ from annotated_region.dataflow.graph import DEAD, DataflowGraph, NodeKind
 from annotated_region.dataflow.leaves import LeafTable
 from annotated_region.expr_map import ExprMap
 from annotated_region.functions.rewriting import replace_operands, typed
+from annotated_region.ids import NodeId
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import shape_vars_of
 
 __all__ = ["CompositeFunction", "FunctionBody", "Surroundings", "composite_function"]
 
-Nodes = tuple[int, ...]
+Nodes = tuple[NodeId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +85,15 @@ class FunctionBody(ABC):
     def imported(self, expr: relax.Expr) -> relax.Expr:
         """What stands here for a variable, or a constant that is not bound, of the other function."""
 
-    def var_of(self, node: int) -> relax.Var:
+    def var_of(self, node: NodeId) -> relax.Var:
         """The variable of the other function that a node is bound to."""
         return self.graph.nodes[node].var
 
-    def here(self, node: int) -> relax.Var:
+    def here(self, node: NodeId) -> relax.Var:
         """The variable of this function that stands for a node."""
         return self.renamed[self.var_of(node)]
 
-    def used_outside(self) -> list[int]:
+    def used_outside(self) -> list[NodeId]:
         """The nodes that something outside uses, in program order."""
         not_outside = {DEAD, *self.nodes}
         return [
@@ -101,7 +102,7 @@ class FunctionBody(ABC):
             if any(edge.consumer not in not_outside for edge in self.graph.out_of[node])
         ]
 
-    def name_nodes(self, results: Sequence[int]) -> None:
+    def name_nodes(self, results: Sequence[NodeId]) -> None:
         """Give every node a variable here; only results can be seen outside of the dataflow block."""
         leaving = set(results)
         for node in self.nodes:
@@ -109,7 +110,7 @@ class FunctionBody(ABC):
             kind = relax.Var if node in leaving else relax.DataflowVar
             self.renamed[var] = kind(var.name, var.ty)
 
-    def bind_node(self, node: int) -> None:
+    def bind_node(self, node: NodeId) -> None:
         """Bind one node as it was bound in the other function."""
         value = replace_operands(self.graph.nodes[node].value, self.operand)
         self.bindings.append(relax.VarBinding(self.here(node), value))
@@ -209,7 +210,7 @@ class CompositeFunction:
 
     func: relax.Function
     arguments: tuple[relax.Expr, ...]
-    results: tuple[int, ...]
+    results: tuple[NodeId, ...]
     constants: tuple[Constant, ...]
 
 

@@ -15,11 +15,12 @@ from annotated_region.dataflow.graph import DEAD, DataflowGraph, NodeKind
 from annotated_region.dataflow.leaves import Leaf, Leaves, flatten, with_paths
 from annotated_region.dataflow.unit_order import in_order
 from annotated_region.functions.body import CompositeFunction, FunctionBody, Surroundings, composite_function
+from annotated_region.ids import NodeId
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["External", "computing_nodes", "external_function"]
 
-Nodes = tuple[int, ...]
+Nodes = tuple[NodeId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def computing_nodes(graph: DataflowGraph, nodes: Nodes) -> Nodes:
 
 def _lead(graph: DataflowGraph, nodes: Nodes) -> Nodes:
     """The nodes that only take apart, put together or rename what enters."""
-    behind: set[int] = set()
+    behind: set[NodeId] = set()
     for node in nodes:
         is_structure = graph.nodes[node].kind is NodeKind.STRUCTURE
         if not is_structure or any(edge.producer in behind for edge in graph.into[node]):
@@ -141,14 +142,16 @@ class _RegionBody(FunctionBody):
         values = [self.projected(leaf, *places[leaf]) for leaf in results]
         return self.finish(values[0] if len(values) == 1 else relax.Tuple(values), attributes)
 
-    def places(self, results: Sequence[Leaf], seen: Sequence[int]) -> dict[Leaf, tuple[int, tuple[int, ...]]]:
+    def places(
+        self, results: Sequence[Leaf], seen: Sequence[NodeId]
+    ) -> dict[Leaf, tuple[NodeId, tuple[int, ...]]]:
         """Where each result is found: at a node, or at the end of a path into one.
 
         `seen` are the nodes that no composite hides; a node that is the result itself comes first.
         """
         wanted = set(results)
-        whole: dict[Leaf, tuple[int, tuple[int, ...]]] = {}
-        inner: dict[Leaf, tuple[int, tuple[int, ...]]] = {}
+        whole: dict[Leaf, tuple[NodeId, tuple[int, ...]]] = {}
+        inner: dict[Leaf, tuple[NodeId, tuple[int, ...]]] = {}
         for node in seen:
             for leaf, path in with_paths(self.source.leaves.of(self.var_of(node), self.scope)):
                 if leaf in wanted:
@@ -186,7 +189,7 @@ class _RegionBody(FunctionBody):
             self.param_of[leaves] = self.new_param(leaves.name, leaves.ty)
         return self.param_of[leaves]
 
-    def bind_node(self, node: int) -> None:
+    def bind_node(self, node: NodeId) -> None:
         """Bind one node; of a tuple from outside, only the field that is wanted comes in."""
         value = self.graph.nodes[node].value
         if not isinstance(value, relax.TupleGetItem) or not self.comes_from_outside(value.tuple_value):
@@ -229,7 +232,7 @@ class _RegionBody(FunctionBody):
         for index, var in enumerate(results):
             self.bindings.append(relax.VarBinding(var, relax.TupleGetItem(whole, index)))
 
-    def projected(self, leaf: Leaf, node: int, path: tuple[int, ...]) -> relax.Var:
+    def projected(self, leaf: Leaf, node: NodeId, path: tuple[int, ...]) -> relax.Var:
         """The variable of a result, which is found at the end of a path into a node."""
         whole = self.here(node)
         for depth, index in enumerate(path, start=1):

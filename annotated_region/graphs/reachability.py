@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 __all__ = ["connected_parts", "reached"]
 
-Neighbours = Callable[[int], Iterable[int]]
-"""The vertices that an edge leads to from a vertex."""
+V = TypeVar("V", bound=int)
 
 
-def reached(starts: Iterable[int], neighbours: Neighbours) -> dict[int, None]:
+def reached(starts: Iterable[V], neighbours: Callable[[V], Iterable[V]]) -> dict[V, None]:
     """The vertices that paths from the starts lead to, the starts included, breadth first.
 
     Parameters
@@ -40,7 +40,7 @@ def reached(starts: Iterable[int], neighbours: Neighbours) -> dict[int, None]:
     return seen
 
 
-def connected_parts(vertices: Iterable[int], neighbours: Neighbours) -> Iterator[list[int]]:
+def connected_parts(vertices: Iterable[V], neighbours: Callable[[V], Iterable[V]]) -> Iterator[list[V]]:
     """The connected parts of some vertices, each in the order in which `vertices` lists them.
 
     Parameters

@@ -34,6 +34,7 @@ from tvm import relax
 from annotated_region.dataflow.graph import DEAD, NodeKind
 from annotated_region.errors import SlowBackendWarning
 from annotated_region.functions.modules import without_uncalled
+from annotated_region.ids import NodeId
 from annotated_region.notes import ClaimNote, DeclineNote, DeclineReason, Note, Refusal
 from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.passes.module_pass import module_pass
@@ -152,9 +153,9 @@ class _Claimant:
 
     def claims(self, target: str) -> Iterator[NodeRegion]:
         """The claims of one target: single ops in program order, then composites."""
-        covered: set[int] = set()
-        declined: dict[int, Refusal] = {}
-        for number, node in enumerate(self.graph.nodes):
+        covered: set[NodeId] = set()
+        declined: dict[NodeId, Refusal] = {}
+        for number, node in self.graph.numbered():
             if number in self.taken or node.kind not in (NodeKind.OPERATION, NodeKind.BOUNDARY):
                 continue
             refusal = self.ask_rule(target, number)
@@ -172,7 +173,7 @@ class _Claimant:
         ]
 
     def composites(
-        self, target: str, covered: set[int], declined: dict[int, Refusal]
+        self, target: str, covered: set[NodeId], declined: dict[NodeId, Refusal]
     ) -> Iterator[NodeRegion]:
         """The matches of the patterns of `target`; adds their nodes to `covered`, and why to `declined`."""
         for match in self.matcher.matches(patterns_of(target)):
@@ -188,7 +189,7 @@ class _Claimant:
                 target, self.with_structure(match.nodes), (ClaimedUnit(match.nodes, match.pattern.name),)
             )
 
-    def ask_rule(self, target: str, number: int) -> Refusal | None:
+    def ask_rule(self, target: str, number: NodeId) -> Refusal | None:
         """Why `target` declines a node; None if it claims it."""
         node = self.graph.nodes[number]
         if node.kind is NodeKind.BOUNDARY:
@@ -198,7 +199,7 @@ class _Claimant:
             return Refusal(DeclineReason.NOT_AN_OP)
         return refusal_by_rule(target, view, f"{node.var.name!r} in {self.graph.name}")
 
-    def with_structure(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
+    def with_structure(self, nodes: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
         """`nodes` and what belongs to them: fields and other names behind, tuples before."""
         inside = dict.fromkeys(nodes)
         for number in nodes:
@@ -213,7 +214,7 @@ class _Claimant:
                     work.append(edge.consumer)
         return tuple(sorted(inside))
 
-    def belongs_before(self, producer: int, inside: dict[int, None]) -> bool:
+    def belongs_before(self, producer: NodeId, inside: dict[NodeId, None]) -> bool:
         """Whether a node is a tuple of the same block that only nodes inside use."""
         if producer < 0 or producer in self.taken:
             return False
@@ -224,7 +225,7 @@ class _Claimant:
             and all(edge.consumer in inside or edge.consumer == DEAD for edge in self.graph.out_of[producer])
         )
 
-    def belongs_behind(self, consumer: int, first: int) -> bool:
+    def belongs_behind(self, consumer: NodeId, first: NodeId) -> bool:
         """Whether a node is a field of, or another name for, what a node of the same block makes."""
         if consumer < 0 or consumer in self.taken:
             return False

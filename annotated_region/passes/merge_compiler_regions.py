@@ -25,6 +25,7 @@ from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import RuleError
 from annotated_region.graphs import Dag
 from annotated_region.grouping import Blockers, ColourLimits, Grouping
+from annotated_region.ids import Colour, NodeId, numbered
 from annotated_region.notes import ApartNote, DissolveNote, DissolveReason, Neighbours, Note
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
@@ -77,7 +78,7 @@ class MergeCompilerRegions(RegionPass):
         """Join the regions of one function."""
         if not len(regions):
             return RegionsAndNotes(regions)
-        targets = {target: colour for colour, target in enumerate(regions.targets)}
+        targets = {target: colour for colour, target in numbered(Colour, regions.targets)}
         limits = {colour: self._limits(regions, target) for target, colour in targets.items()}
         members = list(regions.node_regions.values())
         families = (
@@ -151,7 +152,7 @@ def _predicate(regions: AnnotatedRegionSet, backend: Backend) -> Callable[[list[
 
     def ask(nodes: list[int]) -> bool | str:
         try:
-            return accepts(regions.shown(NodeRegion(backend.name, tuple(sorted(nodes)))))
+            return accepts(regions.shown(NodeRegion(backend.name, tuple(sorted(map(NodeId, nodes))))))
         except Exception as error:
             raise RuleError(
                 f"what {backend.name!r} says of regions (accepts_region) failed in {regions.dataflow.name}: "

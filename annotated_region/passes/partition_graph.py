@@ -33,6 +33,7 @@ from annotated_region.functions.call_site import CallSites
 from annotated_region.functions.external import External, computing_nodes, external_function
 from annotated_region.functions.function_library import FunctionLibrary
 from annotated_region.functions.rewriting import FunctionRewriter, rebind
+from annotated_region.ids import NodeId
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_session import RegionSession, RegionSets, SessionPass
 from annotated_region.regions.node_region import NodeRegion, largest_composites
@@ -41,7 +42,7 @@ from annotated_region.targets.backend import backend_of
 
 __all__ = ["PartitionGraph"]
 
-Nodes = tuple[int, ...]
+Nodes = tuple[NodeId, ...]
 
 
 @module_pass
@@ -100,7 +101,7 @@ class _Partitioner:
         self.source = Surroundings.of(self.graph)
         self.functions = library
         self.scope_of_block = ExprMap((scope.block, scope) for scope in self.graph.scopes)
-        self.region_at: dict[int, Nodes] = {}
+        self.region_at: dict[NodeId, Nodes] = {}
         self.callee_of: dict[Nodes, tvm.ir.GlobalVar] = {}
         self.external_of: dict[Nodes, External] = {}
         # In the order of their first nodes, so that names do not depend on how calls are ordered.
@@ -137,7 +138,7 @@ class _Partitioner:
             else:
                 yield from call_sites.bindings(self.callee_of[unit], external)
 
-    def units(self, nodes: Sequence[int]) -> list[Nodes]:
+    def units(self, nodes: Sequence[NodeId]) -> list[Nodes]:
         """The regions among the nodes of a block, and its other nodes one by one, in a valid order."""
         regions = [self.region_at[node] for node in nodes if node in self.region_at]
         if not regions:
@@ -146,7 +147,7 @@ class _Partitioner:
         return in_order(self.graph, [*regions, *((node,) for node in nodes if node not in held)])
 
     def host(
-        self, nodes: Sequence[int], call_sites: CallSites, rewriter: FunctionRewriter
+        self, nodes: Sequence[NodeId], call_sites: CallSites, rewriter: FunctionRewriter
     ) -> Iterator[relax.Binding]:
         """Bindings that stay, with the bodies inside them rewritten."""
         for number in nodes:

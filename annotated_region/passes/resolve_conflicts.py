@@ -21,6 +21,7 @@ import tvm
 
 from annotated_region.costs.model import HOST, CostModel, CostUnit
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.ids import NodeId
 from annotated_region.notes import (
     DissolveNote,
     DissolveReason,
@@ -106,7 +107,7 @@ class ResolveConflicts(RegionPass):
         return [member for member in regions.node_regions.values() if member.target not in absent]
 
     def _resolve_above_minimum(
-        self, offered: AnnotatedRegionSet, pinned: set[int]
+        self, offered: AnnotatedRegionSet, pinned: set[NodeId]
     ) -> tuple[Resolution, list[DissolveNote]]:
         """Resolve, take back the claims behind regions with too little work, and resolve what is left.
 
@@ -154,7 +155,7 @@ def _unavailable(regions: AnnotatedRegionSet) -> Iterator[UnavailableNote]:
 def _prices(regions: AnnotatedRegionSet, model: CostModel) -> Iterator[PriceNote]:
     """What each op in a region costs by itself, on the host and on the targets that claim it alone."""
     graph = regions.dataflow
-    claimants: dict[int, dict[str, None]] = {}
+    claimants: dict[NodeId, dict[str, None]] = {}
     for member in regions.node_regions.values():
         alone = set(member.alone)
         for node in member.nodes:
@@ -172,14 +173,14 @@ def _prices(regions: AnnotatedRegionSet, model: CostModel) -> Iterator[PriceNote
 _HEAVY = ("conv", "matmul", "attention")
 
 
-def _work(graph: DataflowGraph, node: int) -> float:
+def _work(graph: DataflowGraph, node: NodeId) -> float:
     name = op_name_of(graph.nodes[node].value)
     return 10.0 if any(word in name for word in _HEAVY) else 1.0
 
 
 def _taken_back(offered: Iterable[NodeRegion], small: Sequence[NodeRegion]) -> list[NodeRegion]:
     """The offers without those nodes of each small region that its target claimed."""
-    lost: dict[str, set[int]] = {}
+    lost: dict[str, set[NodeId]] = {}
     for region in small:
         lost.setdefault(region.target, set()).update(region.nodes)
     kept = (without(member, lost.get(member.target, set())) for member in offered)

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from annotated_region.costs.model import HOST, ConfirmingCostModel, CostUnit
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.ids import NodeId
 from annotated_region.policies.policy import Priority, Resolution
 from annotated_region.regions.node_region import NodeRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
@@ -24,7 +25,7 @@ _NOISE = 0.03
 
 
 def confirmed(
-    regions: AnnotatedRegionSet, found: Resolution, model: ConfirmingCostModel, pinned: Collection[int]
+    regions: AnnotatedRegionSet, found: Resolution, model: ConfirmingCostModel, pinned: Collection[NodeId]
 ) -> Resolution:
     """The best of the placement that was found, `Priority` with each target first, and each target alone.
 
@@ -55,7 +56,7 @@ def confirmed(
     return replace(candidates[taken], details=details)
 
 
-def _obvious(regions: AnnotatedRegionSet, pinned: Collection[int]) -> Iterator[tuple[str, Resolution]]:
+def _obvious(regions: AnnotatedRegionSet, pinned: Collection[NodeId]) -> Iterator[tuple[str, Resolution]]:
     for target in regions.targets:
         yield f"{target} first", Priority([target]).resolve(regions, pinned)
         if not pinned and len(regions.targets) > 1:
@@ -82,6 +83,6 @@ def _host_seconds(
     graph: DataflowGraph, placed: Collection[NodeRegion], model: ConfirmingCostModel
 ) -> Iterator[float]:
     held = {node for member in placed for node in member.nodes}
-    for number, node in enumerate(graph.nodes):
+    for number, node in graph.numbered():
         if node.kind is NodeKind.OPERATION and number not in held:
             yield model.compute(HOST, CostUnit.of(graph, (number,)))

@@ -12,6 +12,7 @@ from annotated_region.costs.model import HOST, ConfirmingCostModel, CostModel, C
 from annotated_region.costs.work import size_of
 from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind, Scope
 from annotated_region.dataflow.leaves import Leaf, flatten, leaves_of
+from annotated_region.ids import MemberIndex, NodeId, ScopeId, Vertex, numbered
 from annotated_region.placement import (
     DEFAULT_BUDGET,
     PlacementProblem,
@@ -52,7 +53,7 @@ class LeastCost:
     model: CostModel
     budget: int = DEFAULT_BUDGET
 
-    def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[int] = ()) -> Resolution:
+    def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[NodeId] = ()) -> Resolution:
         """See `Policy`.
 
         Raises
@@ -61,7 +62,7 @@ class LeastCost:
             The pins leave a node without a place.
         """
         graph = regions.dataflow
-        by_scope: dict[int, list[NodeRegion]] = {}
+        by_scope: dict[ScopeId, list[NodeRegion]] = {}
         for member in regions.node_regions.values():
             by_scope.setdefault(graph.nodes[member.nodes[0]].scope, []).append(member)
         readers = _readers(graph)
@@ -91,7 +92,7 @@ def _details(solutions: Sequence[Solution]) -> dict[str, object]:
     }
 
 
-def _readers(graph: DataflowGraph) -> dict[Leaf, list[int]]:
+def _readers(graph: DataflowGraph) -> dict[Leaf, list[NodeId]]:
     """For each single value, the nodes that read it (or RESULT), seen through tuples and names."""
 
     def definition(var: relax.Expr) -> relax.Expr | None:
@@ -100,7 +101,7 @@ def _readers(graph: DataflowGraph) -> dict[Leaf, list[int]]:
             return None
         return graph.nodes[number].value
 
-    readers: dict[Leaf, list[int]] = {}
+    readers: dict[Leaf, list[NodeId]] = {}
     for edge in graph.edges():
         consumer = edge.consumer
         if consumer >= 0 and graph.nodes[consumer].kind is NodeKind.STRUCTURE:
@@ -121,7 +122,7 @@ class _Offers:
         self.targets = tuple(dict.fromkeys(member.target for member in members))
         movable = (NodeKind.OPERATION, NodeKind.BOUNDARY)
         self.nodes = [node for node in scope.nodes if graph.nodes[node].kind in movable]
-        self.local = {node: index for index, node in enumerate(self.nodes)}
+        self.local = {node: vertex for vertex, node in numbered(Vertex, self.nodes)}
         self.units = [*self._host_units(), *self._target_units()]
 
     def _host_units(self) -> Iterator[tuple[str, ClaimedUnit, CostUnit]]:
@@ -137,7 +138,7 @@ class _Offers:
                     seen.add((member.target, ops, unit.name))
                     yield member.target, unit, CostUnit.of(self.graph, ops, unit.name or None)
 
-    def ops(self, unit: ClaimedUnit) -> tuple[int, ...]:
+    def ops(self, unit: ClaimedUnit) -> tuple[NodeId, ...]:
         """The nodes of a unit that the problem knows: those that compute."""
         return tuple(node for node in unit.nodes if node in self.local)
 
@@ -149,10 +150,10 @@ class _Offers:
 
     def regions(self, solution: Solution) -> list[NodeRegion]:
         """The regions that a solution chose, with what moves no data put where its data is."""
-        owner: dict[int, int] = {}
-        composites: dict[int, list[ClaimedUnit]] = {}
-        targets: dict[int, str] = {}
-        for index, region in enumerate(solution.placement.regions):
+        owner: dict[NodeId, MemberIndex] = {}
+        composites: dict[MemberIndex, list[ClaimedUnit]] = {}
+        targets: dict[MemberIndex, str] = {}
+        for index, region in numbered(MemberIndex, solution.placement.regions):
             targets[index] = self.targets[region.place]
             for chosen in region.units:
                 unit = self.units[chosen][1]
@@ -160,7 +161,7 @@ class _Offers:
                 if unit.is_composite:
                     composites.setdefault(index, []).append(unit)
         follow_the_data(self.graph, self.members, owner, targets)
-        held: dict[int, list[int]] = {}
+        held: dict[MemberIndex, list[NodeId]] = {}
         for node, index in sorted(owner.items()):
             held.setdefault(index, []).append(node)
         return [
@@ -170,7 +171,7 @@ class _Offers:
 
 
 def _problem(
-    offers: _Offers, pinned: Collection[int], readers: Mapping[Leaf, Sequence[int]], model: CostModel
+    offers: _Offers, pinned: Collection[NodeId], readers: Mapping[Leaf, Sequence[NodeId]], model: CostModel
 ) -> PlacementProblem:
     """The offers with what they cost."""
     places = (*offers.targets, HOST)
@@ -213,7 +214,7 @@ class _Tables:
 
 
 def _values(
-    offers: _Offers, readers: Mapping[Leaf, Sequence[int]], tables: _Tables
+    offers: _Offers, readers: Mapping[Leaf, Sequence[NodeId]], tables: _Tables
 ) -> Iterator[PlacementValue]:
     local = offers.local
     for leaf, consumers in readers.items():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from annotated_region.costs.model import HOST
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.errors import PinError
+from annotated_region.ids import NodeId
 from annotated_region.regions.claims import without
 from annotated_region.regions.networks import op_name_of
 from annotated_region.regions.node_region import NodeRegion
@@ -33,7 +34,9 @@ class Pins:
     pins: Mapping[str, str] = field(default_factory=dict)
     bans: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def apply(self, graph: DataflowGraph, members: Sequence[NodeRegion]) -> tuple[list[NodeRegion], set[int]]:
+    def apply(
+        self, graph: DataflowGraph, members: Sequence[NodeRegion]
+    ) -> tuple[list[NodeRegion], set[NodeId]]:
         """The regions without the claims that are ruled out, and the nodes that the host may not have.
 
         Raises
@@ -43,7 +46,7 @@ class Pins:
             the op; the message says why it declined.
         """
         places = dict(self._places(graph))
-        ruled_out: dict[str, set[int]] = {}
+        ruled_out: dict[str, set[NodeId]] = {}
         targets = dict.fromkeys(member.target for member in members)
         for node, place in places.items():
             for target in targets:
@@ -61,16 +64,16 @@ class Pins:
         self._require_offers(graph, places, kept)
         return kept, pinned
 
-    def _places(self, graph: DataflowGraph) -> Iterator[tuple[int, str]]:
+    def _places(self, graph: DataflowGraph) -> Iterator[tuple[NodeId, str]]:
         found = set()
         for number, key in _keys(graph, self.pins):
             found.add(key)
             yield number, self.pins[key]
         _require_known(graph, "pin", set(self.pins) - found - _shadowed(graph, self.pins))
 
-    def _banned(self, graph: DataflowGraph) -> Iterator[tuple[int, Sequence[str]]]:
+    def _banned(self, graph: DataflowGraph) -> Iterator[tuple[NodeId, Sequence[str]]]:
         found = set()
-        for number, node in enumerate(graph.nodes):
+        for number, node in graph.numbered():
             for key in (node.var.name, op_name_of(node.value)):
                 if key in self.bans and node.kind is NodeKind.OPERATION:
                     found.add(key)
@@ -79,9 +82,9 @@ class Pins:
         _require_known(graph, "ban", set(self.bans) - found)
 
     def _require_offers(
-        self, graph: DataflowGraph, places: Mapping[int, str], members: Iterable[NodeRegion]
+        self, graph: DataflowGraph, places: Mapping[NodeId, str], members: Iterable[NodeRegion]
     ) -> None:
-        offered: dict[int, set[str]] = {}
+        offered: dict[NodeId, set[str]] = {}
         for member in members:
             for node in member.nodes:
                 offered.setdefault(node, set()).add(member.target)
@@ -94,9 +97,9 @@ class Pins:
                 )
 
 
-def _keys(graph: DataflowGraph, wanted: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+def _keys(graph: DataflowGraph, wanted: Mapping[str, str]) -> Iterator[tuple[NodeId, str]]:
     """The nodes that a mapping names, each with the most particular name that it has there."""
-    for number, node in enumerate(graph.nodes):
+    for number, node in graph.numbered():
         if node.kind is NodeKind.OPERATION:
             for key in (node.var.name, op_name_of(node.value)):
                 if key in wanted:
@@ -117,7 +120,7 @@ def _require_known(graph: DataflowGraph, what: str, unknown: set[str]) -> None:
         )
 
 
-def _refusal(graph: DataflowGraph, node: int, target: str) -> str:
+def _refusal(graph: DataflowGraph, node: NodeId, target: str) -> str:
     """Why a target does not have a node on offer, in its own words where it has any."""
     view = OpView.of(graph.nodes[node].value)
     rule = rule_of(target, view.name) if view is not None else None

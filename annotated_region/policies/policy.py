@@ -10,6 +10,7 @@ from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.dataflow.pieces import pieces
 from annotated_region.graphs import is_acyclic
 from annotated_region.grouping import ColourLimits
+from annotated_region.ids import Colour, MemberIndex, NodeId, numbered
 from annotated_region.regions.claims import follow_the_data, units_of
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
@@ -37,7 +38,7 @@ class Resolution:
 class Policy(Protocol):
     """What `ResolveConflicts` asks of a policy."""
 
-    def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[int]) -> Resolution:
+    def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[NodeId]) -> Resolution:
         """Choose a target, or the host, for each node that a region holds.
 
         Parameters
@@ -71,7 +72,7 @@ class Priority:
     def __init__(self, order: Sequence[str]) -> None:
         object.__setattr__(self, "order", (order,) if isinstance(order, str) else tuple(order))
 
-    def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[int] = ()) -> Resolution:  # noqa: ARG002
+    def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[NodeId] = ()) -> Resolution:  # noqa: ARG002
         """See `Policy`. O(n log n) in the nodes and edges, for each composite that has to be dropped."""
         graph = regions.dataflow
         rank = {target: place for place, target in enumerate(dict.fromkeys((*self.order, *regions.targets)))}
@@ -101,21 +102,21 @@ class _Winners:
     ) -> None:
         self.graph = graph
         self.members = members
-        self.owner: dict[int, int] = {}
-        self.composites: dict[int, list[ClaimedUnit]] = {}
-        for index, member in enumerate(members):
+        self.owner: dict[NodeId, MemberIndex] = {}
+        self.composites: dict[MemberIndex, list[ClaimedUnit]] = {}
+        for index, member in numbered(MemberIndex, members):
             for unit in units_of(member):
                 if (member.target, unit) not in dropped and self.owner.keys().isdisjoint(unit.nodes):
                     self.owner.update(dict.fromkeys(unit.nodes, index))
                     if unit.is_composite:
                         self.composites.setdefault(index, []).append(unit)
         _drop_orphans(graph, members, self.owner)
-        targets = {index: member.target for index, member in enumerate(members)}
+        targets = {index: member.target for index, member in numbered(MemberIndex, members)}
         follow_the_data(graph, members, self.owner, targets)
 
     def parts(self) -> Iterator[NodeRegion]:
         """What is left of each region: the region itself, or its connected parts."""
-        held: dict[int, list[int]] = {}
+        held: dict[MemberIndex, list[NodeId]] = {}
         for node, index in sorted(self.owner.items()):
             held.setdefault(index, []).append(node)
         for index, nodes in held.items():
@@ -137,12 +138,16 @@ class _Winners:
         for node, index in sorted(self.owner.items()):
             if node not in covered:
                 atoms.append(NodeRegion(self.members[index].target, (node,)))
-        colour_of = {target: colour for colour, target in enumerate(dict.fromkeys(a.target for a in atoms))}
+        colour_of = {
+            target: colour for colour, target in numbered(Colour, dict.fromkeys(a.target for a in atoms))
+        }
         colours = [colour_of[atom.target] for atom in atoms]
         return regroup(self.graph, atoms, colours, dict.fromkeys(colours, ColourLimits()))
 
 
-def _drop_orphans(graph: DataflowGraph, members: Sequence[NodeRegion], owner: dict[int, int]) -> None:
+def _drop_orphans(
+    graph: DataflowGraph, members: Sequence[NodeRegion], owner: dict[NodeId, MemberIndex]
+) -> None:
     """Take what moves no data out of regions that lost all that it stood beside."""
     inside = [set(member.nodes) for member in members]
     for node, index in list(owner.items()):

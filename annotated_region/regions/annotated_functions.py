@@ -10,6 +10,7 @@ from annotated_region.annotations import BEGIN, END
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.dataflow.walk import read_dataflow
+from annotated_region.ids import RegionId
 from annotated_region.regions.node_region import NodeRegion
 from annotated_region.regions.normal_form import in_canonical_order, regions_from_reading
 from annotated_region.regions.reading import read_regions
@@ -21,7 +22,7 @@ __all__ = ["read_annotated", "write_annotated"]
 @paused_collector()
 def read_annotated(
     func: relax.Function, name: str | None = None, begin: str = BEGIN, end: str = END
-) -> tuple[DataflowGraph, dict[int, NodeRegion]]:
+) -> tuple[DataflowGraph, dict[RegionId, NodeRegion]]:
     """The dataflow graph of `func` without its annotations, and the regions that these describe.
 
     Parameters
@@ -52,7 +53,7 @@ def read_annotated(
     return plain, {region: held.renumbered(numbers) for region, held in node_regions.items()}
 
 
-def write_annotated(graph: DataflowGraph, node_regions: Mapping[int, NodeRegion]) -> relax.Function:
+def write_annotated(graph: DataflowGraph, node_regions: Mapping[RegionId, NodeRegion]) -> relax.Function:
     """The function of a plain graph with regions written into it as annotations.
 
     Linear in the edges, each times the number of regions and composites around its ends.

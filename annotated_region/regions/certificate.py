@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from tvm import relax
 
 from annotated_region.errors import OverlappingRegionsError, RegionCycleError
+from annotated_region.ids import RegionId
 from annotated_region.regions.region import AnnotatedRegion
 from annotated_region.tvm_adapter.types import shape_vars_of
 
 __all__ = ["Certificate", "check_certificate"]
 
-Order = tuple[int | relax.Var, ...]
+Order = tuple[RegionId | relax.Var, ...]
 """Region ids, and the variables of the nodes that no region of the order holds."""
 
 
@@ -71,7 +72,7 @@ def check_certificate(
         A region stands in no order, a binding stands nowhere or twice, or a value is used before
         it is defined.
     """
-    by_id = {region.id: region for region in regions}
+    by_id: dict[int, AnnotatedRegion] = {region.id: region for region in regions}
     named = {item for order in certificate.orders for item in order if isinstance(item, int)}
     if wrong := named.symmetric_difference(by_id):
         raise RegionCycleError(

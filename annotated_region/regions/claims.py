@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.ids import MemberIndex, NodeId
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 
 __all__ = ["follow_the_data", "units_of", "without"]
@@ -22,7 +23,7 @@ def units_of(member: NodeRegion) -> Iterator[ClaimedUnit]:
 
 
 def without(
-    member: NodeRegion, nodes: Collection[int], composites: Collection[ClaimedUnit] = ()
+    member: NodeRegion, nodes: Collection[NodeId], composites: Collection[ClaimedUnit] = ()
 ) -> NodeRegion | None:
     """The region without some nodes and some composites; None if nothing is left.
 
@@ -42,7 +43,10 @@ def without(
 
 
 def follow_the_data(
-    graph: DataflowGraph, members: Sequence[NodeRegion], owner: dict[int, int], targets: Mapping[int, str]
+    graph: DataflowGraph,
+    members: Sequence[NodeRegion],
+    owner: dict[NodeId, MemberIndex],
+    targets: Mapping[MemberIndex, str],
 ) -> None:
     """Let what moves no data go where its data goes: a field or name to its maker, a tuple to its users.
 
@@ -57,7 +61,7 @@ def follow_the_data(
     targets
         The target of each region that `owner` names.
     """
-    offers: dict[int, set[str]] = {}
+    offers: dict[NodeId, set[str]] = {}
     for member in members:
         inside_composites = {node for unit in member.composites for node in unit.nodes}
         for node in member.nodes:
@@ -74,7 +78,11 @@ def follow_the_data(
 
 
 def _follow(
-    owner: dict[int, int], node: int, neighbours: Sequence[int], offers: set[str], targets: Mapping[int, str]
+    owner: dict[NodeId, MemberIndex],
+    node: NodeId,
+    neighbours: Sequence[NodeId],
+    offers: set[str],
+    targets: Mapping[MemberIndex, str],
 ) -> None:
     """Put a node where all its neighbours are, if they are in one region of a target that claims it."""
     regions = {owner.get(neighbour) for neighbour in neighbours}

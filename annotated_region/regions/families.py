@@ -16,23 +16,24 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.graphs import CycleError, program_order
+from annotated_region.ids import NodeId, RegionId
 from annotated_region.regions.node_region import NodeRegion
 
 __all__ = ["FamilyCycleError", "family_of", "order_of", "orders"]
 
-Order = list[int]
+Order = list[NodeId]
 """Vertices of a quotient graph: the first node of each region, and each node of no region."""
 
 
 class FamilyCycleError(Exception):
     """The regions of `family` need each other's results; `cycle` holds vertices of their quotient."""
 
-    def __init__(self, family: Sequence[int], cycle: Order) -> None:
+    def __init__(self, family: Sequence[RegionId], cycle: Order) -> None:
         super().__init__(family, cycle)
         self.family, self.cycle = family, cycle
 
 
-def family_of(members: Mapping[int, NodeRegion], region: int) -> list[int]:
+def family_of(members: Mapping[RegionId, NodeRegion], region: RegionId) -> list[RegionId]:
     """The regions that must have a common order with `region`, itself included. O(nodes of all regions)."""
     if not _crowded(members, by_target=False):
         return list(members)
@@ -43,7 +44,9 @@ def family_of(members: Mapping[int, NodeRegion], region: int) -> list[int]:
     return [index for index, member in members.items() if member.target == target and index not in crowded]
 
 
-def orders(graph: DataflowGraph, members: Mapping[int, NodeRegion]) -> Iterator[tuple[list[int], Order]]:
+def orders(
+    graph: DataflowGraph, members: Mapping[RegionId, NodeRegion]
+) -> Iterator[tuple[list[RegionId], Order]]:
     """Families of regions that hold each region at least once, each with an order.
 
     Raises
@@ -60,7 +63,7 @@ def orders(graph: DataflowGraph, members: Mapping[int, NodeRegion]) -> Iterator[
         yield list(members), order_of(graph, members, list(members))
         return
     crowded = _crowded(members, by_target=True)
-    families: dict[str, list[int]] = {}
+    families: dict[str, list[RegionId]] = {}
     for index, member in members.items():
         if index not in crowded:
             families.setdefault(member.target, []).append(index)
@@ -70,18 +73,20 @@ def orders(graph: DataflowGraph, members: Mapping[int, NodeRegion]) -> Iterator[
         yield from _orders_of_layer(graph, members, layer)
 
 
-def order_of(graph: DataflowGraph, members: Mapping[int, NodeRegion], family: Sequence[int]) -> Order:
+def order_of(
+    graph: DataflowGraph, members: Mapping[RegionId, NodeRegion], family: Sequence[RegionId]
+) -> Order:
     """An order of one family; raises `FamilyCycleError` if there is none. O((V + E) log V)."""
     try:
         blocks = program_order(graph.dag, [members[index].nodes for index in family])
     except CycleError as error:
-        raise FamilyCycleError(family, [block[0] for block in error.cycle]) from error
-    return [block[0] for block in blocks]
+        raise FamilyCycleError(family, [NodeId(block[0]) for block in error.cycle]) from error
+    return [NodeId(block[0]) for block in blocks]
 
 
 def _orders_of_layer(
-    graph: DataflowGraph, members: Mapping[int, NodeRegion], layer: list[int]
-) -> Iterator[tuple[list[int], Order]]:
+    graph: DataflowGraph, members: Mapping[RegionId, NodeRegion], layer: list[RegionId]
+) -> Iterator[tuple[list[RegionId], Order]]:
     """An order of the whole layer; where there is none, orders of its halves."""
     try:
         yield layer, order_of(graph, members, layer)
@@ -93,10 +98,10 @@ def _orders_of_layer(
         yield from _orders_of_layer(graph, members, layer[middle:])
 
 
-def _layers(members: Mapping[int, NodeRegion], regions: Sequence[int]) -> list[list[int]]:
+def _layers(members: Mapping[RegionId, NodeRegion], regions: Sequence[RegionId]) -> list[list[RegionId]]:
     """The regions in as few disjoint layers as first fit finds."""
-    layers: list[list[int]] = []
-    taken: dict[int, set[int]] = {}
+    layers: list[list[RegionId]] = []
+    taken: dict[NodeId, set[int]] = {}
     for index in regions:
         nodes = members[index].nodes
         full = set().union(*(taken.get(node, ()) for node in nodes))
@@ -109,10 +114,10 @@ def _layers(members: Mapping[int, NodeRegion], regions: Sequence[int]) -> list[l
     return layers
 
 
-def _crowded(members: Mapping[int, NodeRegion], by_target: bool) -> dict[int, None]:
+def _crowded(members: Mapping[RegionId, NodeRegion], by_target: bool) -> dict[RegionId, None]:
     """The regions that share a node with another one (of their target)."""
-    first: dict[tuple[str, int], int] = {}
-    crowded: dict[int, None] = {}
+    first: dict[tuple[str, NodeId], RegionId] = {}
+    crowded: dict[RegionId, None] = {}
     for index, member in members.items():
         for node in member.nodes:
             other = first.setdefault((member.target if by_target else "", node), index)

@@ -9,6 +9,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph
+from annotated_region.ids import NodeId, RegionId
 from annotated_region.regions.node_region import NodeRegion
 
 __all__ = ["bytes_of", "op_name_of", "quotient_network", "scope_network"]
@@ -44,7 +45,7 @@ def op_name_of(value: relax.Expr) -> str:
 
 
 def scope_network(
-    graph: DataflowGraph, holders: Mapping[int, Sequence[int]], regions: Mapping[int, NodeRegion]
+    graph: DataflowGraph, holders: Mapping[NodeId, Sequence[RegionId]], regions: Mapping[RegionId, NodeRegion]
 ) -> networkx.DiGraph:
     """The graph of the nodes; vertices are variables. O(nodes + edges).
 
@@ -54,7 +55,7 @@ def scope_network(
     that an `If` or a local function needs what is used inside it.
     """
     network = networkx.DiGraph()
-    for number, node in enumerate(graph.nodes):
+    for number, node in graph.numbered():
         ids = tuple(holders.get(number, ()))
         network.add_node(
             node.var,
@@ -72,7 +73,7 @@ def scope_network(
 
 
 def quotient_network(
-    graph: DataflowGraph, holders: Mapping[int, Sequence[int]], regions: Mapping[int, NodeRegion]
+    graph: DataflowGraph, holders: Mapping[NodeId, Sequence[RegionId]], regions: Mapping[RegionId, NodeRegion]
 ) -> networkx.DiGraph:
     """The quotient graph; vertices are region ids, and variables for what no region holds. O(nodes + edges).
 
@@ -81,9 +82,9 @@ def quotient_network(
     together; None when a shape is symbolic). An edge without values orders its ends, as in the graph.
     """
     network = networkx.DiGraph()
-    vertex: list[int] = []
+    vertex: list[NodeId] = []
     labels: list[Hashable] = []
-    for number, node in enumerate(graph.nodes):
+    for number, node in graph.numbered():
         region = next(iter(holders.get(number, ())), None)
         vertex.append(number if region is None else regions[region].nodes[0])
         labels.append(node.var if region is None else region)
@@ -92,7 +93,7 @@ def quotient_network(
         elif vertex[number] == number:
             members = tuple(graph.nodes[member].var for member in regions[region].nodes)
             network.add_node(region, target=regions[region].target, nodes=members)
-    crossing: dict[tuple[int, int], dict[int, None]] = {}
+    crossing: dict[tuple[NodeId, NodeId], dict[NodeId, None]] = {}
     for producer, consumer in _value_edges(graph):
         crossing.setdefault((vertex[producer], vertex[consumer]), {})[producer] = None
     for before, after in graph.order_edges:
@@ -105,11 +106,11 @@ def quotient_network(
     return network
 
 
-def _value_edges(graph: DataflowGraph) -> Iterator[tuple[int, int]]:
-    for consumer, edges in enumerate(graph.into):
+def _value_edges(graph: DataflowGraph) -> Iterator[tuple[NodeId, NodeId]]:
+    for edges in graph.into:
         for edge in edges:
             if edge.producer >= 0:
-                yield edge.producer, consumer
+                yield edge.producer, edge.consumer
 
 
 def _total(sizes: Iterable[int | None]) -> int | None:

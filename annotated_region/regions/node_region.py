@@ -15,11 +15,12 @@ from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.errors import InvalidClaimError
+from annotated_region.ids import NodeId
 from annotated_region.regions.region import Composite
 
 __all__ = ["Claim", "ClaimedUnit", "NodeRegion", "largest_composites", "regions_from_claims"]
 
-Nodes = tuple[int, ...]
+Nodes = tuple[NodeId, ...]
 Claim: TypeAlias = relax.Var | Sequence[relax.Var] | Composite
 
 
@@ -76,7 +77,7 @@ class NodeRegion:
         return [unit for unit in self.units if unit.is_composite]
 
     @property
-    def alone(self) -> list[int]:
+    def alone(self) -> list[NodeId]:
         """The nodes that the target claims alone, whether a composite holds them as well or not."""
         covered = {node for unit in self.composites for node in unit.nodes}
         marked = {node for unit in self.units if not unit.is_composite for node in unit.nodes}
@@ -87,7 +88,7 @@ class NodeRegion:
         """The canonical order: by nodes, then target, then composites."""
         return (self.nodes, self.target, self.units)
 
-    def renumbered(self, numbers: Sequence[int | None]) -> NodeRegion:
+    def renumbered(self, numbers: Sequence[NodeId | None]) -> NodeRegion:
         """The same region where node `i` has the number ``numbers[i]``."""
 
         def moved(nodes: Nodes) -> Nodes:
@@ -96,7 +97,7 @@ class NodeRegion:
         units = tuple(ClaimedUnit(moved(unit.nodes), unit.name) for unit in self.units)
         return NodeRegion(self.target, moved(self.nodes), units, self.label)
 
-    def expanded(self, places: Sequence[Sequence[int]]) -> NodeRegion:
+    def expanded(self, places: Sequence[Sequence[NodeId]]) -> NodeRegion:
         """The same region of a function in which node `i` has become the nodes ``places[i]``."""
 
         def moved(nodes: Nodes) -> Nodes:
@@ -121,7 +122,7 @@ class NodeRegion:
 def largest_composites(member: NodeRegion) -> list[ClaimedUnit]:
     """The composites of a region, disjoint: of those that share nodes the largest wins, then the first."""
     chosen: list[ClaimedUnit] = []
-    taken: set[int] = set()
+    taken: set[NodeId] = set()
     for unit in sorted(member.composites, key=lambda unit: (-len(unit.nodes), unit)):
         if taken.isdisjoint(unit.nodes):
             chosen.append(unit)

@@ -16,11 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from annotated_region.annotations import Key
+from annotated_region.ids import NodeId, RegionId, numbered
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion, Nodes
 
 __all__ = ["in_canonical_order", "regions_from_reading", "normalized"]
 
-TargetNode = tuple[str, int]
+TargetNode = tuple[str, NodeId]
 
 
 def in_canonical_order(members: Iterable[NodeRegion]) -> list[NodeRegion]:
@@ -28,25 +29,27 @@ def in_canonical_order(members: Iterable[NodeRegion]) -> list[NodeRegion]:
     return sorted(members, key=lambda member: member.sort_key)
 
 
-def normalized(members: Mapping[int, NodeRegion]) -> dict[int, NodeRegion]:
+def normalized(members: Mapping[RegionId, NodeRegion]) -> dict[RegionId, NodeRegion]:
     """The normal form of the regions, each with the id that it had.
 
     O(nodes of all regions and composites, times the regions of one target that share a node).
     """
     if any(member.units for member in members.values()):
         members = dict(_with_composites_in_place(members))
-    distinct: dict[object, int] = {}
+    distinct: dict[object, RegionId] = {}
     for index, member in members.items():
         distinct.setdefault(member.sort_key, index)
     return {index: members[index] for index in distinct.values()}
 
 
-def _with_composites_in_place(members: Mapping[int, NodeRegion]) -> Iterator[tuple[int, NodeRegion]]:
+def _with_composites_in_place(
+    members: Mapping[RegionId, NodeRegion],
+) -> Iterator[tuple[RegionId, NodeRegion]]:
     """Cases 1 and 2."""
     plain = {index: member for index, member in members.items() if not member.is_composite}
     held_by = _holders(plain)
     alone = {(member.target, node) for member in plain.values() for node in member.alone}
-    inside: dict[int, dict[ClaimedUnit, None]] = {index: {} for index in plain}
+    inside: dict[RegionId, dict[ClaimedUnit, None]] = {index: {} for index in plain}
     bare = {}
     for index, member in members.items():
         for unit in member.composites:
@@ -71,7 +74,7 @@ def _with_marks(
     )
 
 
-def regions_from_reading(found: Iterable[tuple[Key, Nodes]]) -> dict[int, NodeRegion]:
+def regions_from_reading(found: Iterable[tuple[Key, Nodes]]) -> dict[RegionId, NodeRegion]:
     """The regions that reading found, with the composites and marks that stand inside them, in normal form.
 
     O(nodes of all regions and composites, times the regions of one target that share a node).
@@ -84,13 +87,13 @@ def regions_from_reading(found: Iterable[tuple[Key, Nodes]]) -> dict[int, NodeRe
             units.append((key.target, ClaimedUnit(nodes, name)))
         else:
             plain.append(NodeRegion(key.target, nodes, (), key.label))
-    regions = dict(enumerate(_filled(plain, units)))
-    return dict(enumerate(in_canonical_order(normalized(regions).values())))
+    regions = dict(numbered(RegionId, _filled(plain, units)))
+    return dict(numbered(RegionId, in_canonical_order(normalized(regions).values())))
 
 
 def _filled(plain: list[NodeRegion], units: list[tuple[str, ClaimedUnit]]) -> Iterator[NodeRegion]:
     """The plain regions with the units that stand inside them, and the units that stand in none."""
-    held_by = _holders(dict(enumerate(plain)) if units else {})
+    held_by = _holders(dict(numbered(RegionId, plain)) if units else {})
     inside: list[list[ClaimedUnit]] = [[] for _ in plain]
     for target, unit in units:
         homes = _homes(held_by, target, unit)
@@ -105,16 +108,16 @@ def _filled(plain: list[NodeRegion], units: list[tuple[str, ClaimedUnit]]) -> It
         yield replace(member, units=tuple(sorted(kept)))
 
 
-def _holders(regions: Mapping[int, NodeRegion]) -> dict[TargetNode, list[int]]:
+def _holders(regions: Mapping[RegionId, NodeRegion]) -> dict[TargetNode, list[RegionId]]:
     """For each target and node, the regions of that target that hold the node."""
-    holders: dict[TargetNode, list[int]] = {}
+    holders: dict[TargetNode, list[RegionId]] = {}
     for index, member in regions.items():
         for node in member.nodes:
             holders.setdefault((member.target, node), []).append(index)
     return holders
 
 
-def _homes(held_by: Mapping[TargetNode, list[int]], target: str, unit: ClaimedUnit) -> list[int]:
+def _homes(held_by: Mapping[TargetNode, list[RegionId]], target: str, unit: ClaimedUnit) -> list[RegionId]:
     """The regions that hold all nodes of a unit."""
     first, *rest = (held_by.get((target, node), []) for node in unit.nodes)
     return [index for index in first if all(index in others for others in rest)]

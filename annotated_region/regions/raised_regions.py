@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from tvm import relax
 
+from annotated_region.ids import NodeId
 from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.regions.region_set import AnnotatedRegionSet
 
@@ -19,7 +20,7 @@ def with_calls_raised(regions: AnnotatedRegionSet, calls: LoweredCalls) -> Annot
     """
     raised = _without_regions(regions, calls.raised())
 
-    def places(var: relax.Var) -> list[int]:
+    def places(var: relax.Var) -> list[NodeId]:
         vars_ = [binding.var for binding in calls.bindings[var]] if var in calls.bindings else [var]
         return [number for each in vars_ if (number := raised.dataflow.number_of(each)) is not None]
 

@@ -22,6 +22,7 @@ from tvm import relax
 from annotated_region.annotations import Annotation, Key
 from annotated_region.dataflow.graph import DEAD, RESULT, DataflowGraph, DataflowNode, Edge, NodeKind
 from annotated_region.errors import MalformedAnnotationError
+from annotated_region.ids import NodeId, ScopeId
 
 __all__ = ["read_regions"]
 
@@ -42,7 +43,7 @@ Crossing = tuple[Edge, bool, bool]
 """An edge that carries tokens of a key: (edge, whether it ends, whether it begins)."""
 
 
-def read_regions(graph: DataflowGraph) -> list[tuple[Key, tuple[int, ...]]]:
+def read_regions(graph: DataflowGraph) -> list[tuple[Key, tuple[NodeId, ...]]]:
     """The regions of an annotated function, as pairs of a key and the numbers of its nodes.
 
     Parameters
@@ -66,7 +67,7 @@ def read_regions(graph: DataflowGraph) -> list[tuple[Key, tuple[int, ...]]]:
     for chain, keys in enumerate(graph.chains.keys):
         for key in keys:
             chains_with.setdefault(key, set()).add(chain)
-    found: list[tuple[Key, tuple[int, ...]]] = []
+    found: list[tuple[Key, tuple[NodeId, ...]]] = []
     for key, crossings in _crossings_by_key(graph).items():
         found += _RegionSearch(graph, key, crossings, chains_with[key]).regions()
     return found
@@ -110,10 +111,10 @@ class _RegionSearch:
         self.key = key
         self.crossings = crossings
         self.chains = chains
-        self.piece_of: dict[int, int] = {}
-        self.pieces: list[list[int]] = []
+        self.piece_of: dict[NodeId, int] = {}
+        self.pieces: list[list[NodeId]] = []
 
-    def regions(self) -> list[tuple[Key, tuple[int, ...]]]:
+    def regions(self) -> list[tuple[Key, tuple[NodeId, ...]]]:
         for edge, ends, begins in self.crossings:
             if ends:
                 self.start_at_producer(edge)
@@ -148,11 +149,11 @@ class _RegionSearch:
             self.fail(edge, _UNUSED_BEGIN)
         self.fill(edge, edge.consumer)
 
-    def fill(self, seed: Edge, start: int) -> None:
+    def fill(self, seed: Edge, start: NodeId) -> None:
         """Search the piece around a node: breadth first, so that what is reported is near its cause."""
         if start in self.piece_of:
             return
-        piece: list[int] = []
+        piece: list[NodeId] = []
         number = len(self.pieces)
         self.pieces.append(piece)
         self.piece_of[start] = number
@@ -167,7 +168,7 @@ class _RegionSearch:
                     self.piece_of[neighbour] = number
                     queue.append((neighbour, edge))
 
-    def admit(self, node: int, scope: int, over: Edge) -> None:
+    def admit(self, node: NodeId, scope: ScopeId, over: Edge) -> None:
         """Refuse what no region may hold."""
         found = self.graph.nodes[node]
         if found.kind is NodeKind.LITERAL:
@@ -189,12 +190,12 @@ class _RegionSearch:
                 "compiler_end and compiler_begin on this edge",
             )
 
-    def way_to_leave_out(self, node: int, over: Edge) -> str:
+    def way_to_leave_out(self, node: NodeId, over: Edge) -> str:
         if over.chain in self.chains:
             return "drop the annotation"
         return f"write {'compiler_end' if node == over.consumer else 'compiler_begin'} on this edge"
 
-    def neighbours(self, node: int) -> Iterator[tuple[int, Edge]]:
+    def neighbours(self, node: NodeId) -> Iterator[tuple[NodeId, Edge]]:
         """The nodes joined to `node` by an edge without a token of the key, which are inside too."""
         graph = self.graph
         for edge in graph.into[node]:
@@ -240,10 +241,10 @@ class _RegionSearch:
             )
         return bool(scopes)
 
-    def scope_at(self, edge: Edge, ends: bool) -> int:
+    def scope_at(self, edge: Edge, ends: bool) -> ScopeId:
         return self.graph.nodes[edge.producer if ends else edge.consumer].scope
 
-    def scope_path(self, scope: int) -> str:
+    def scope_path(self, scope: ScopeId) -> str:
         return f"{self.graph.scopes[scope].path} (block {scope})"
 
     def fail(self, edge: Edge, why: str) -> NoReturn:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from tvm import relax
 
+from annotated_region.ids import RegionId
+
 __all__ = ["AnnotatedRegion", "Composite"]
 
 
@@ -49,7 +51,7 @@ class AnnotatedRegion:
         The label that its annotations carry; empty when it needs none. Not part of its identity.
     """
 
-    id: int
+    id: RegionId
     target: str
     nodes: tuple[relax.Var, ...]
     inputs: tuple[relax.Var, ...]

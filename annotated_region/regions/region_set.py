@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import networkx
 from tvm import relax
@@ -12,6 +12,7 @@ from annotated_region.annotations import BEGIN, END
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import DEAD, DataflowGraph
 from annotated_region.errors import InvalidClaimError, OverlappingRegionsError, RegionCycleError
+from annotated_region.ids import NodeId, RegionId, numbered
 from annotated_region.regions.annotated_functions import read_annotated, write_annotated
 from annotated_region.regions.certificate import Certificate
 from annotated_region.regions.families import FamilyCycleError, family_of, order_of, orders
@@ -21,6 +22,10 @@ from annotated_region.regions.normal_form import in_canonical_order, normalized
 from annotated_region.regions.region import AnnotatedRegion, Composite
 
 __all__ = ["AnnotatedRegionSet"]
+
+
+UNHELD: Final = RegionId(-1)
+"""The id of a region that no set holds."""
 
 
 class AnnotatedRegionSet:
@@ -105,13 +110,14 @@ class AnnotatedRegionSet:
         InvalidClaimError
             The set has no region with this id.
         """
-        if region not in self._shown:
-            if region not in self._node_regions:
+        known = RegionId(region)
+        if known not in self._shown:
+            if known not in self._node_regions:
                 raise InvalidClaimError(
                     f"{self._graph.name} has no region {region}; its ids are {sorted(self._node_regions)}"
                 )
-            self._shown[region] = self.shown(self._node_regions[region], region)
-        return self._shown[region]
+            self._shown[known] = self.shown(self._node_regions[known], known)
+        return self._shown[known]
 
     def __eq__(self, other: object) -> bool:
         """Whether both sets hold the same regions of the same function; labels and ids do not count."""
@@ -142,19 +148,19 @@ class AnnotatedRegionSet:
         return tuple(dict.fromkeys(self._node_regions[region].target for region in self._ids_in_order()))
 
     @property
-    def node_regions(self) -> Mapping[int, NodeRegion]:
+    def node_regions(self) -> Mapping[RegionId, NodeRegion]:
         """The regions by node numbers, by id: what passes work on."""
         return self._node_regions
 
     def regions_of(self, var: relax.Var) -> tuple[AnnotatedRegion, ...]:
         """Every region that holds `var`: none, one or more, by id. O(1), and what `__getitem__` takes."""
         node = self._graph.number_of(var)
-        return tuple(self[region] for region in self._holders.get(-1 if node is None else node, ()))
+        return () if node is None else tuple(self[region] for region in self._holders.get(node, ()))
 
     @paused_collector()
     def overlaps(self) -> list[tuple[AnnotatedRegion, AnnotatedRegion, tuple[relax.Var, ...]]]:
         """Pairs of regions that share nodes, with the shared nodes. O(answer), but for sorting it."""
-        shared: dict[tuple[int, int], list[int]] = {}
+        shared: dict[tuple[RegionId, RegionId], list[NodeId]] = {}
         for node in self._shared:
             held = self._holders[node]
             for index, left in enumerate(held):
@@ -228,7 +234,7 @@ class AnnotatedRegionSet:
         self._written = None
         return self[left]
 
-    def _id_of(self, region: AnnotatedRegion | int) -> int:
+    def _id_of(self, region: AnnotatedRegion | int) -> RegionId:
         if isinstance(region, int):
             return self[region].id
         if region.id not in self._node_regions or self[region.id] != region:
@@ -238,7 +244,7 @@ class AnnotatedRegionSet:
             )
         return region.id
 
-    def _require_pair(self, left: int, right: int) -> tuple[NodeRegion, NodeRegion]:
+    def _require_pair(self, left: RegionId, right: RegionId) -> tuple[NodeRegion, NodeRegion]:
         first, second = self._node_regions[left], self._node_regions[right]
         nodes = self._graph.nodes
         if left == right or first.target != second.target:
@@ -252,7 +258,7 @@ class AnnotatedRegionSet:
             )
         return first, second
 
-    def _require_joinable(self, left: int, right: int, members: dict[int, NodeRegion]) -> None:
+    def _require_joinable(self, left: RegionId, right: RegionId, members: dict[RegionId, NodeRegion]) -> None:
         family = family_of(members, left)
         try:
             order_of(self._graph, members, family)
@@ -260,7 +266,7 @@ class AnnotatedRegionSet:
             self._refuse(left, right, members, error)
 
     def _refuse(
-        self, left: int, right: int, members: dict[int, NodeRegion], error: FamilyCycleError
+        self, left: RegionId, right: RegionId, members: dict[RegionId, NodeRegion], error: FamilyCycleError
     ) -> NoReturn:
         family, cycle = error.family, error.cycle
         joined = members[left].nodes[0]
@@ -316,7 +322,7 @@ class AnnotatedRegionSet:
             ) from error
         return Certificate(tuple(certified))
 
-    def _vertex_names(self, vertices: Iterable[int], family: Iterable[int]) -> list[str]:
+    def _vertex_names(self, vertices: Iterable[NodeId], family: Iterable[RegionId]) -> list[str]:
         """Vertices of the quotient graph of a family in words."""
         region_at = {
             self._node_regions[region].nodes[0]: region for region in family if region in self._node_regions
@@ -336,25 +342,25 @@ class AnnotatedRegionSet:
     def _changed_to(self, members: Iterable[NodeRegion]) -> AnnotatedRegionSet:
         other = AnnotatedRegionSet.__new__(AnnotatedRegionSet)
         other._graph = self._graph
-        kept = normalized(dict(enumerate(members)))
-        other._hold(dict(enumerate(in_canonical_order(kept.values()))))
+        kept = normalized(dict(numbered(RegionId, members)))
+        other._hold(dict(numbered(RegionId, in_canonical_order(kept.values()))))
         unchanged = list(other._node_regions.values()) == list(self._node_regions.values())
         other._written = self._written if unchanged else None
         return other
 
-    def _hold(self, members: dict[int, NodeRegion]) -> None:
+    def _hold(self, members: dict[RegionId, NodeRegion]) -> None:
         self._node_regions = members
-        self._shown: dict[int, AnnotatedRegion] = {}
-        self._holders: dict[int, list[int]] = {}
+        self._shown: dict[RegionId, AnnotatedRegion] = {}
+        self._holders: dict[NodeId, list[RegionId]] = {}
         for region, held in members.items():
             for node in held.nodes:
                 self._holders.setdefault(node, []).append(region)
         self._shared = sorted(node for node, held in self._holders.items() if len(held) > 1)
 
-    def _ids_in_order(self) -> list[int]:
+    def _ids_in_order(self) -> list[RegionId]:
         return sorted(self._node_regions, key=lambda region: (self._node_regions[region].sort_key, region))
 
-    def shown(self, members: NodeRegion, region: int = -1) -> AnnotatedRegion:
+    def shown(self, members: NodeRegion, region: RegionId = UNHELD) -> AnnotatedRegion:
         """A region by numbers as a value, whether the set holds it or not. O(its edges)."""
         graph = self._graph
         inside = set(members.nodes)
@@ -379,7 +385,7 @@ class AnnotatedRegionSet:
             members.label,
         )
 
-    def _vars(self, nodes: Iterable[int]) -> tuple[relax.Var, ...]:
+    def _vars(self, nodes: Iterable[NodeId]) -> tuple[relax.Var, ...]:
         return tuple(self._graph.nodes[node].var for node in nodes)
 
     def _identity(self) -> list[tuple[Any, ...]]:

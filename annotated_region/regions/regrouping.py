@@ -15,6 +15,7 @@ from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import RegionCycleError
 from annotated_region.graphs import CycleError, Dag
 from annotated_region.grouping import ColourLimits, Grouping, group
+from annotated_region.ids import Colour, MemberIndex, NodeId, ScopeId, Vertex, numbered
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 
 __all__ = ["Regrouped", "regroup"]
@@ -40,14 +41,14 @@ class Regrouped:
     regions: list[NodeRegion] = field(default_factory=list)
     left_out: list[NodeRegion] = field(default_factory=list)
     given_back: list[tuple[NodeRegion, str | None]] = field(default_factory=list)
-    groupings: list[tuple[list[int], Dag, Grouping]] = field(default_factory=list)
+    groupings: list[tuple[list[NodeId], Dag, Grouping]] = field(default_factory=list)
 
 
 def regroup(
     graph: DataflowGraph,
     members: Sequence[NodeRegion],
-    colours: Sequence[int],
-    limits: Mapping[int, ColourLimits],
+    colours: Sequence[Colour],
+    limits: Mapping[Colour, ColourLimits],
 ) -> Regrouped:
     """Join regions of one colour as far as validity and the limits allow.
 
@@ -68,8 +69,8 @@ def regroup(
         Plain regions as they were handed in need each other's results already.
     """
     result = Regrouped()
-    by_scope: dict[int, list[int]] = {}
-    for index, member in enumerate(members):
+    by_scope: dict[ScopeId, list[MemberIndex]] = {}
+    for index, member in numbered(MemberIndex, members):
         by_scope.setdefault(graph.nodes[member.nodes[0]].scope, []).append(index)
     for scope, indices in by_scope.items():
         nodes = graph.scopes[scope].nodes
@@ -83,21 +84,23 @@ class _Scope:
     """The grouping problem of one scope."""
 
     def __init__(
-        self, graph: DataflowGraph, nodes: Sequence[int], members: list[NodeRegion], colours: list[int]
+        self, graph: DataflowGraph, nodes: Sequence[NodeId], members: list[NodeRegion], colours: list[Colour]
     ) -> None:
         self.graph = graph
         self.nodes = list(nodes)
-        self.local = {node: index for index, node in enumerate(nodes)}
+        self.local = {node: vertex for vertex, node in numbered(Vertex, nodes)}
         self.members = members
         self.colours = colours
         self.dag = graph.dag.induced(nodes)
 
-    def solve(self, limits: Mapping[int, ColourLimits], result: Regrouped) -> None:
-        taking_part = dict.fromkeys(range(len(self.members)))
-        local_limits = {colour: self.localised(limit) for colour, limit in limits.items()}
+    def solve(self, limits: Mapping[Colour, ColourLimits], result: Regrouped) -> None:
+        taking_part = dict.fromkeys(map(MemberIndex, range(len(self.members))))
+        local_limits: dict[int, ColourLimits] = {
+            colour: self.localised(limit) for colour, limit in limits.items()
+        }
         while True:
             atoms = list(self.atoms(taking_part))
-            colour_of: list[int | None] = [None] * len(self.nodes)
+            colour_of: list[Colour | None] = [None] * len(self.nodes)
             for atom in atoms:
                 for index in atom:
                     for node in self.members[index].nodes:
@@ -122,15 +125,15 @@ class _Scope:
             lambda vertices: accept([self.nodes[vertex] for vertex in vertices]),
         )
 
-    def vertices(self, atom: Sequence[int]) -> list[int]:
+    def vertices(self, atom: Sequence[MemberIndex]) -> list[Vertex]:
         return sorted({self.local[node] for index in atom for node in self.members[index].nodes})
 
-    def atoms(self, taking_part: Mapping[int, None]) -> Iterator[list[int]]:
+    def atoms(self, taking_part: Mapping[MemberIndex, None]) -> Iterator[list[MemberIndex]]:
         """The regions that take part, those that overlap (and have one colour, therefore) together."""
-        holder: dict[int, int] = {}
+        holder: dict[NodeId, MemberIndex] = {}
         parent = {index: index for index in taking_part}
 
-        def root(index: int) -> int:
+        def root(index: MemberIndex) -> MemberIndex:
             while parent[index] != index:
                 parent[index] = parent[parent[index]]
                 index = parent[index]
@@ -139,12 +142,14 @@ class _Scope:
         for index in taking_part:
             for node in self.members[index].nodes:
                 parent[root(index)] = root(holder.setdefault(node, index))
-        atoms: dict[int, list[int]] = {}
+        atoms: dict[MemberIndex, list[MemberIndex]] = {}
         for index in taking_part:
             atoms.setdefault(root(index), []).append(index)
         yield from atoms.values()
 
-    def leave_out(self, error: CycleError, atoms: list[list[int]], taking_part: dict[int, None]) -> None:
+    def leave_out(
+        self, error: CycleError, atoms: list[list[MemberIndex]], taking_part: dict[MemberIndex, None]
+    ) -> None:
         """Leave the largest composite of the atoms on a cycle out; those are what may be done without."""
         on_cycle = {vertex for block in error.cycle for vertex in block}
         candidates = [
@@ -164,9 +169,9 @@ class _Scope:
             )
         del taking_part[max(candidates, key=lambda index: (len(self.members[index].nodes), index))]
 
-    def collect(self, grouping: Grouping, taking_part: Mapping[int, None], result: Regrouped) -> None:
+    def collect(self, grouping: Grouping, taking_part: Mapping[MemberIndex, None], result: Regrouped) -> None:
         gathered: dict[int, list[NodeRegion]] = {}
-        for index, member in enumerate(self.members):
+        for index, member in numbered(MemberIndex, self.members):
             if index not in taking_part:
                 result.left_out.append(member)
                 continue

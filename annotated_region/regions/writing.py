@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import tvm
 from tvm import relax
@@ -20,14 +21,18 @@ from annotated_region.dataflow.graph import RESULT, DataflowGraph, Edge
 from annotated_region.dataflow.pieces import pieces
 from annotated_region.expr_map import ExprMap
 from annotated_region.functions.rewriting import FunctionRewriter, rebind, replace_operands
+from annotated_region.ids import NodeId, ScopeId
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["strip_annotations", "write_annotations"]
 
-Nodes = tuple[int, ...]
+Nodes = tuple[NodeId, ...]
 Path = tuple[int, ...]
 """The marks that a value passes on its way, as tokens: ``2 * mark`` ends, ``2 * mark + 1`` begins."""
+
+_EXTERNAL: Final = NodeId(-1)
+"""Any producer outside of the function's nodes."""
 
 
 @paused_collector()
@@ -176,7 +181,7 @@ class _Writer:
             self.leaving.setdefault(node, {}).setdefault(self.ends_of(node), False)
         return FunctionRewriter(self.bindings, self.to_result).function(self.graph.func)
 
-    def path(self, producer: int, consumer: int) -> Path:
+    def path(self, producer: NodeId, consumer: NodeId) -> Path:
         """The tokens between two nodes."""
         inside = self.around[producer] if producer >= 0 else ()
         target = self.around[consumer] if consumer >= 0 else ()
@@ -201,7 +206,7 @@ class _Writer:
         behind = self.leaving.setdefault(edge.producer, {})
         behind[ends] = behind.get(ends, False) or not stays
 
-    def lost_nodes(self) -> Iterator[int]:
+    def lost_nodes(self) -> Iterator[NodeId]:
         """A node of each piece that no edge crosses into or out of: an end nobody uses must mark it."""
         for mark in self.marks:
             inside = set(mark.nodes)
@@ -209,7 +214,7 @@ class _Writer:
                 if not any(self.crosses(node, inside) for node in piece):
                     yield max(piece)
 
-    def crosses(self, node: int, inside: set[int]) -> bool:
+    def crosses(self, node: NodeId, inside: set[NodeId]) -> bool:
         return any(
             edge.producer not in inside and not self.graph.is_literal(edge.producer)
             for edge in self.graph.into[node]
@@ -227,20 +232,22 @@ class _Writer:
                 yield from self.ends(number, ends, scope)
 
     def annotated(
-        self, value: relax.Expr, consumer: int, scope: int
+        self, value: relax.Expr, consumer: NodeId, scope: ScopeId
     ) -> tuple[relax.Expr, list[relax.Binding]]:
         """What a node computes, with its operands annotated, and the begins that must stand before it."""
         begins: list[relax.Binding] = []
         changed = replace_operands(value, lambda var: self.operand(var, consumer, scope, begins))
         return changed, begins
 
-    def operand(self, var: relax.Var, consumer: int, scope: int, begins: list[relax.Binding]) -> relax.Expr:
+    def operand(
+        self, var: relax.Var, consumer: NodeId, scope: ScopeId, begins: list[relax.Binding]
+    ) -> relax.Expr:
         """What a node uses instead of `var`; begins that do not stand yet are added to `begins`."""
         if isinstance(var, Constant):
             return var
         producer = self.graph.number_of(var)
         stop = self.stop(var)
-        for token in self.path(-1 if producer is None else producer, consumer):
+        for token in self.path(_EXTERNAL if producer is None else producer, consumer):
             where = scope if token % 2 else -1
             if (token, where) not in stop.onward:
                 begins.append(self.annotate(stop, token, scope, leaves=False))
@@ -257,7 +264,7 @@ class _Writer:
             stop = stop.onward[token, -1]
         return stop.var
 
-    def ends(self, producer: int, ends: Path, scope: int) -> Iterator[relax.Binding]:
+    def ends(self, producer: NodeId, ends: Path, scope: ScopeId) -> Iterator[relax.Binding]:
         """The chain of ends behind a producer, as far as it does not stand yet."""
         stop = self.stop(self.graph.nodes[producer].var)
         leaving = self.leaving[producer]
@@ -266,7 +273,7 @@ class _Writer:
                 yield self.annotate(stop, token, scope, leaves=leaving.get(ends[:length], False))
             stop = stop.onward[token, -1]
 
-    def annotate(self, stop: _Stop, token: int, scope: int, leaves: bool) -> relax.Binding:
+    def annotate(self, stop: _Stop, token: int, scope: ScopeId, leaves: bool) -> relax.Binding:
         """Bind the annotation `token` of the value at `stop`, and note where it leads."""
         begins = token % 2
         value = relax.Call(self.ops[begins], [stop.var], self.attrs[token // 2], ret_ty=stop.var.ty)

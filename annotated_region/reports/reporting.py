@@ -54,9 +54,7 @@ def report_of(placed: Iterable[AnnotatedRegionSet], notes: Mapping[str, Sequence
 def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> FunctionReport:
     graph = regions.dataflow
     shown = [
-        number
-        for number, node in enumerate(graph.nodes)
-        if node.kind not in (NodeKind.LITERAL, NodeKind.STRUCTURE)
+        number for number, node in graph.numbered() if node.kind not in (NodeKind.LITERAL, NodeKind.STRUCTURE)
     ]
     ops = [
         _op_report(node.var, op_name_of(node.value), regions.regions_of(node.var), record)

@@ -9,13 +9,14 @@ from tvm import relax
 from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind
 from annotated_region.dataflow.leaves import Leaf, flatten, leaves_of
 from annotated_region.findings.function_report import ValueReport
+from annotated_region.ids import NodeId
 from annotated_region.regions.networks import bytes_of
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["values_of"]
 
 
-def values_of(graph: DataflowGraph, positions: Mapping[int, int]) -> tuple[ValueReport, ...]:
+def values_of(graph: DataflowGraph, positions: Mapping[NodeId, int]) -> tuple[ValueReport, ...]:
     """The values that ops make or read, in the order of their first readers.
 
     Parameters
@@ -36,7 +37,7 @@ def values_of(graph: DataflowGraph, positions: Mapping[int, int]) -> tuple[Value
             return None
         return graph.nodes[number].value
 
-    readers: dict[Leaf, list[int]] = {}
+    readers: dict[Leaf, list[NodeId]] = {}
     for edge in graph.edges():
         if (edge.consumer in positions or edge.consumer == RESULT) and not graph.is_literal(edge.producer):
             for leaf in flatten(leaves_of(graph.producer_var(edge.producer), definition)):
@@ -46,7 +47,7 @@ def values_of(graph: DataflowGraph, positions: Mapping[int, int]) -> tuple[Value
 
 
 def _value(
-    graph: DataflowGraph, positions: Mapping[int, int], leaf: Leaf, consumers: list[int]
+    graph: DataflowGraph, positions: Mapping[NodeId, int], leaf: Leaf, consumers: list[NodeId]
 ) -> ValueReport:
     number = graph.number_of(leaf.root)
     return ValueReport(

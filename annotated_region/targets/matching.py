@@ -14,6 +14,7 @@ from tvm.relax import dpl
 from annotated_region.dataflow.graph import DEAD, DataflowGraph, NodeKind
 from annotated_region.errors import RuleError
 from annotated_region.expr_map import ExprMap, ExprSet
+from annotated_region.ids import NodeId
 from annotated_region.notes import DeclineReason, Refusal
 from annotated_region.targets.asking import refusal_of
 from annotated_region.targets.rules import Pattern
@@ -40,8 +41,8 @@ class Match:
     """
 
     pattern: Pattern
-    root: int
-    nodes: tuple[int, ...]
+    root: NodeId
+    nodes: tuple[NodeId, ...]
     refusal: Refusal | None = None
 
 
@@ -52,7 +53,7 @@ class Matcher:
         self.graph = graph
         self.by_value = ExprMap(
             (node.value, number)
-            for number, node in enumerate(graph.nodes)
+            for number, node in graph.numbered()
             if node.kind in (NodeKind.OPERATION, NodeKind.STRUCTURE)
         )
 
@@ -72,7 +73,7 @@ class Matcher:
         by_op: dict[str | None, list[tuple[Pattern, int | None]]] = {}
         for pattern in patterns:
             by_op.setdefault(_root_op(pattern.pattern), []).append((pattern, _depth(pattern.pattern)))
-        for number, node in enumerate(self.graph.nodes):
+        for number, node in self.graph.numbered():
             if node.kind is not NodeKind.OPERATION or not isinstance(node.value.op, tvm.ir.Op):
                 continue
             candidates = (*by_op.get(node.value.op.name, ()), *by_op.get(None, ()))
@@ -84,7 +85,7 @@ class Matcher:
                 if found is not None:
                     yield self.match(pattern, number, found)
 
-    def values_near(self, root: int, depths: Sequence[int | None]) -> tvm.runtime.Object:
+    def values_near(self, root: NodeId, depths: Sequence[int | None]) -> tvm.runtime.Object:
         """For each variable that patterns of these depths can look at from `root`, the value bound to it.
 
         TVM looks through the whole map at every call, so one of the whole function would make matching
@@ -92,7 +93,7 @@ class Matcher:
         """
         if None in depths:
             return self.values
-        near: dict[int, None] = {}
+        near: dict[NodeId, None] = {}
         level = [root]
         for _step in range(max(filter(None, depths), default=0)):
             level = [node for user in level for node in self.operands(user) if node not in near]
@@ -102,7 +103,7 @@ class Matcher:
             {binding.var: binding.value for binding in bindings if isinstance(binding, relax.VarBinding)}
         )
 
-    def operands(self, node: int) -> Iterator[int]:
+    def operands(self, node: NodeId) -> Iterator[NodeId]:
         """The nodes whose values a node reads, and through those that are other names, what they name."""
         for edge in self.graph.into[node]:
             if edge.producer >= 0:
@@ -110,20 +111,20 @@ class Matcher:
                 if isinstance(self.graph.nodes[edge.producer].value, relax.Var):
                     yield from self.operands(edge.producer)
 
-    def match(self, pattern: Pattern, root: int, found: Mapping[dpl.DFPattern, relax.Expr]) -> Match:
+    def match(self, pattern: Pattern, root: NodeId, found: Mapping[dpl.DFPattern, relax.Expr]) -> Match:
         """One match, checked."""
         nodes = tuple(sorted({root, *self.nodes_of(found)}))
         refusal = self.refuse_shape(root, nodes) or self.refuse_by_check(pattern, root, nodes, found)
         return Match(pattern, root, nodes, refusal and replace(refusal, pattern=pattern.name))
 
-    def nodes_of(self, found: Mapping[dpl.DFPattern, relax.Expr]) -> Iterator[int]:
+    def nodes_of(self, found: Mapping[dpl.DFPattern, relax.Expr]) -> Iterator[NodeId]:
         for part, expr in found.items():
             if isinstance(part, dpl.CallPattern | dpl.TupleGetItemPattern | dpl.TuplePattern):
                 number = self.by_value.get(expr)
                 if number is not None:
                     yield number
 
-    def refuse_shape(self, root: int, nodes: tuple[int, ...]) -> Refusal | None:
+    def refuse_shape(self, root: NodeId, nodes: tuple[NodeId, ...]) -> Refusal | None:
         """Why the nodes are no unit: another scope, or a value that leaves before the root does."""
         graph = self.graph
         inside = set(nodes)
@@ -137,7 +138,11 @@ class Matcher:
         return None
 
     def refuse_by_check(
-        self, pattern: Pattern, root: int, nodes: tuple[int, ...], found: Mapping[dpl.DFPattern, relax.Expr]
+        self,
+        pattern: Pattern,
+        root: NodeId,
+        nodes: tuple[NodeId, ...],
+        found: Mapping[dpl.DFPattern, relax.Expr],
     ) -> Refusal | None:
         if pattern.check is None:
             return None

@@ -9,6 +9,7 @@ from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.dataflow.walk import read_dataflow
+from annotated_region.ids import NodeId
 from annotated_region.regions.node_region import Claim
 from annotated_region.regions.region import Composite
 from annotated_region.regions.region_set import AnnotatedRegionSet
@@ -86,7 +87,7 @@ def annotated_functions(
     return region_sets(ingredients, targets).map(AnnotatedRegionSet.annotate)
 
 
-def _claimable_nodes(graph: DataflowGraph) -> Iterator[list[int]]:
+def _claimable_nodes(graph: DataflowGraph) -> Iterator[list[NodeId]]:
     for scope in graph.scopes:
         nodes = [node for node in scope.nodes if graph.nodes[node].kind in _CLAIMABLE]
         if nodes:

@@ -19,6 +19,7 @@ import annotated_region as ar
 from annotated_region.costs import HOST, CostUnit, measured, timing
 from annotated_region.costs.timing import Time
 from annotated_region.dataflow.walk import read_dataflow
+from annotated_region.ids import NodeId
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
 
@@ -55,7 +56,7 @@ def graph_of(*ops, shape=(4, 4)):
 
 
 def units_of(graph, count):
-    return [CostUnit.of(graph, (number,)) for number in range(count)]
+    return [CostUnit.of(graph, (NodeId(number),)) for number in range(count)]
 
 
 def test_a_unit_is_measured_once_for_each_target_and_shape(timed, tmp_path):

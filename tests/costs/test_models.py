@@ -7,6 +7,7 @@ from tvm import relax
 from annotated_region.costs import HOST, CostUnit, Device, RooflineCost, UnitCost
 from annotated_region.costs.work import UNKNOWN_EXTENT, Work, extents, size_of, work_of
 from annotated_region.dataflow.walk import read_dataflow
+from annotated_region.ids import NodeId
 from annotated_region.targets.op_view import OpView
 
 FLOAT = 4
@@ -70,9 +71,9 @@ def units():
         builder.emit_func_output(out)
     graph = read_dataflow(builder.get()["main"])
     return (
-        CostUnit.of(graph, (0,)),
-        CostUnit.of(graph, (1,)),
-        CostUnit.of(graph, (0, 1), "sketch.matmul_relu"),
+        CostUnit.of(graph, (NodeId(0),)),
+        CostUnit.of(graph, (NodeId(1),)),
+        CostUnit.of(graph, (NodeId(0), NodeId(1)), "sketch.matmul_relu"),
     )
 
 

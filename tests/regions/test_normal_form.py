@@ -9,27 +9,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotated_region.annotations import Key
+from annotated_region.ids import NodeId, RegionId, numbered
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.regions.normal_form import in_canonical_order, normalized, regions_from_reading
 
 
+def ids(*numbers: int) -> tuple[NodeId, ...]:
+    return tuple(map(NodeId, numbers))
+
+
 def plain(*nodes: int, units: tuple[ClaimedUnit, ...] = (), target: str = "t") -> NodeRegion:
-    return NodeRegion(target, nodes, units)
+    return NodeRegion(target, ids(*nodes), units)
 
 
 def composite(name: str, *nodes: int, target: str = "t") -> NodeRegion:
-    return NodeRegion(target, nodes, (ClaimedUnit(nodes, name),))
+    return NodeRegion(target, ids(*nodes), (ClaimedUnit(ids(*nodes), name),))
 
 
 def mark(node: int) -> ClaimedUnit:
-    return ClaimedUnit((node,), "")
+    return ClaimedUnit(ids(node), "")
 
 
 def form(*members: NodeRegion) -> list[NodeRegion]:
-    return in_canonical_order(normalized(dict(enumerate(members))).values())
+    return in_canonical_order(normalized(dict(numbered(RegionId, members))).values())
 
 
-PAIR = ClaimedUnit((1, 2), "pair")
+PAIR = ClaimedUnit(ids(1, 2), "pair")
 
 # For each case: regions, and their normal form.
 CASES = {
@@ -68,8 +73,8 @@ CASES = {
     ),
     "a mark that says nothing": ([plain(0, 1, units=(mark(1),))], [plain(0, 1)]),
     "two composites in one region of their nodes": (
-        [plain(1, 2, units=(ClaimedUnit((1,), "one"), PAIR))],
-        [plain(1, 2, units=(ClaimedUnit((1,), "one"), PAIR))],
+        [plain(1, 2, units=(ClaimedUnit(ids(1), "one"), PAIR))],
+        [plain(1, 2, units=(ClaimedUnit(ids(1), "one"), PAIR))],
     ),
     "equal regions": (
         [plain(0, 1), plain(0, 1), composite("pair", 3, 4), composite("pair", 3, 4)],
@@ -91,7 +96,7 @@ def test_literal_cases(case: str) -> None:
 def members_of(target: str) -> st.SearchStrategy[NodeRegion]:
     nodes = st.sets(st.integers(0, 4), min_size=1, max_size=4).map(lambda found: tuple(sorted(found)))
     return st.one_of(
-        nodes.map(lambda found: NodeRegion(target, found)),
+        nodes.map(lambda found: NodeRegion(target, ids(*found))),
         st.builds(
             lambda found, name: composite(name, *found, target=target), nodes, st.sampled_from(["p", "q"])
         ),
@@ -150,13 +155,13 @@ def test_joining_loses_nothing(members: list[NodeRegion]) -> None:
 
 def test_ids_stay_and_the_first_of_equal_regions_keeps_its_label() -> None:
     members = {
-        3: NodeRegion("t", (0, 1), label="first"),
-        5: NodeRegion("t", (0, 1), label="second"),
-        7: composite("pair", 0, 1),
+        RegionId(3): NodeRegion("t", ids(0, 1), label="first"),
+        RegionId(5): NodeRegion("t", ids(0, 1), label="second"),
+        RegionId(7): composite("pair", 0, 1),
     }
     placed = normalized(members)
     assert list(placed) == [3]
-    assert placed[3].label == "first"
+    assert placed[RegionId(3)].label == "first"
 
 
 # For each case: what reading finds, by label, and the regions.
@@ -164,7 +169,10 @@ READINGS = {
     "a plain region": ([("", (0, 1))], [plain(0, 1)]),
     "a composite": ([("pair#0", (1, 2))], [composite("pair", 1, 2)]),
     "a composite with a sharp in its name": ([("a#b#12", (1, 2))], [composite("a#b", 1, 2)]),
-    "a label that is none of a composite": ([("pair#x", (1, 2))], [NodeRegion("t", (1, 2), label="pair#x")]),
+    "a label that is none of a composite": (
+        [("pair#x", (1, 2))],
+        [NodeRegion("t", ids(1, 2), label="pair#x")],
+    ),
     "inside a plain region, claimed in the composite only": (
         [("", (0, 1, 2)), ("pair#0", (1, 2))],
         [plain(0, 1, 2, units=(PAIR,))],
@@ -179,11 +187,11 @@ READINGS = {
     ),
     "the same, inside a larger region": (
         [("r0", (1, 2)), ("pair#0", (1, 2)), ("r1", (1, 2, 3))],
-        [NodeRegion("t", (1, 2, 3), (PAIR,), "r1")],
+        [NodeRegion("t", ids(1, 2, 3), (PAIR,), "r1")],
     ),
     "a mark by itself is a plain region": ([("#3", (4,))], [plain(4)]),
     "a mark where no composite covers the node": ([("", (0, 1)), ("#0", (1,))], [plain(0, 1)]),
-    "two labels on the same nodes": ([("a", (0,)), ("b", (0,))], [NodeRegion("t", (0,), label="a")]),
+    "two labels on the same nodes": ([("a", (0,)), ("b", (0,))], [NodeRegion("t", ids(0), label="a")]),
 }
 
 

@@ -13,6 +13,7 @@ from region_tables import function_of
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.ids import NodeId
 from annotated_region.regions.node_region import NodeRegion
 from annotated_region.regions.writing import write_annotations
 from annotated_region.testing import Ingredients, annotated_functions, region_sets
@@ -278,7 +279,7 @@ def test_a_label_that_a_user_wrote_stays_and_is_not_given_to_another_region() ->
 def test_two_parts_of_a_labelled_region_get_two_labels() -> None:
     func = function_of("a = R.nn.relu(x)\nb = R.tanh(y)\nk = R.add(a, b)\nreturn k")
     regions = ar.AnnotatedRegionSet(func)
-    parts = regions.replaced_by([NodeRegion("t", (0,), label="mine"), NodeRegion("t", (1,), label="mine")])
+    parts = regions.replaced_by([NodeRegion("t", (NodeId(node),), label="mine") for node in range(2)])
     read = ar.AnnotatedRegionSet(parts.annotate())
     assert read == parts
     assert [region.label for region in read] == ["mine", "r0"]

@@ -14,6 +14,7 @@ from tvm.relax.dpl import (
 )
 
 from annotated_region.dataflow.walk import read_dataflow
+from annotated_region.ids import NodeId
 from annotated_region.targets import matching
 from annotated_region.targets.matching import Matcher
 from annotated_region.targets.rules import Pattern
@@ -113,4 +114,4 @@ def test_a_kind_of_pattern_that_is_not_known_sees_the_whole_function():
     with builder.function("main", [x]):
         builder.emit_func_output(builder.emit(relax.op.nn.relu(x)))
     matcher = Matcher(read_dataflow(builder.get()["main"]))
-    assert matcher.values_near(0, [None, 2]).same_as(matcher.values)
+    assert matcher.values_near(NodeId(0), [None, 2]).same_as(matcher.values)
