@@ -247,7 +247,6 @@ LAWS: Mapping[Kind, Law] = {
     Kind.CONCAT: _concat,
     Kind.MATMUL: _matmul,
     Kind.SOFTMAX: _softmax,
-    Kind.GUARDED_SOFTMAX: _softmax,
     Kind.LAYER_NORM: _rows,
     Kind.GROUP_NORM: _group_norm,
     Kind.RMS_NORM: _rows,

@@ -55,7 +55,7 @@ MUTATIONS = (
     Mutation(
         "a stride: a slice steps by one",
         "views.h",
-        "strides[axis] *= node.ints[rank + axis];",
+        "strides[axis] *= steps[axis];",
         "strides[axis] *= 1;",
     ),
     Mutation(
@@ -68,8 +68,8 @@ MUTATIONS = (
     Mutation(
         "a mask's shift: one column too few of the past",
         "attention.h",
-        "(causal == 2 ? columns - rows : 0)",
-        "(causal == 2 ? std::max<int64_t>(columns - rows - 1, 0) : 0)",
+        "(given.causal == Causal::to_lower_right ? std::abs(columns - rows) : 0)",
+        "(given.causal == Causal::to_lower_right ? std::max<int64_t>(std::abs(columns - rows) - 1, 0) : 0)",
     ),
     Mutation(
         "a mask's heads: each head has the first one's",
@@ -93,8 +93,8 @@ MUTATIONS = (
     Mutation(
         "an axis: softmax over the last one",
         "softmax.h",
-        "softmax_over(builder, node, static_cast<int>(node.ints[0]), is_log",
-        "softmax_over(builder, node, static_cast<int>(builder.dims(node.output).size()) - 1, is_log",
+        "axis = static_cast<int>(given.axis);",
+        "axis = static_cast<int>(builder.dims(node.output).size()) - 1;",
     ),
     Mutation(
         "one thread's share: of a sum, the last number but for the first thread",
@@ -136,8 +136,8 @@ MUTATIONS = (
     Mutation(
         "an epsilon: none in layer norm",
         "primitives.h",
-        "builder.plain(node.output), node.floats[0], is_affine",
-        "builder.plain(node.output), 0.0f, is_affine",
+        "epsilon, flags, Builder::attributes()",
+        "0.0f, flags, Builder::attributes()",
     ),
     Mutation(
         "broadcast: a choice does not repeat along the first axis",
@@ -148,10 +148,8 @@ MUTATIONS = (
     Mutation(
         "padding: behind instead of before",
         "primitives.h",
-        "const Dims before = slice(node.ints, 2 * rank, rank);\n"
-        "  const Dims after = slice(node.ints, 3 * rank, rank);",
-        "const Dims after = slice(node.ints, 2 * rank, rank);\n"
-        "  const Dims before = slice(node.ints, 3 * rank, rank);",
+        "dims_of(given.before),\n                                            dims_of(given.after), attr",
+        "dims_of(given.after),\n                                            dims_of(given.before), attr",
     ),
 )
 """What is broken, one at a time."""

@@ -20,13 +20,7 @@ from tvm import relax
 
 from annotated_region.backends.dnnl.codegen import region_graph
 from annotated_region.backends.dnnl.embedding import constants_value
-from annotated_region.backends.dnnl.emission import (
-    INTERFACE_FILES,
-    RUNTIME_FILES,
-    constants_of,
-    emit_region,
-    runtime_text,
-)
+from annotated_region.backends.dnnl.emission import RUNTIME, constants_of, emit_region, runtime_text
 from annotated_region.backends.dnnl.installation import build_options
 from annotated_region.cache import private_cache_folder
 
@@ -89,7 +83,7 @@ class Interpreter:
 def runtime_folder() -> Path:
     """Where the C++ runtime stands; another one may be named, so that a broken one can be tried."""
     given = os.environ.get("AR_HUNT_RUNTIME")
-    return Path(given) if given else Path(emit_region.__code__.co_filename).parent / "runtime"
+    return Path(given or str(RUNTIME))
 
 
 def compiler() -> str:
@@ -102,7 +96,7 @@ def interpreter() -> Interpreter:
     """The interpreter, compiled now unless it was compiled before from the same text."""
     options = [o for o in build_options().compile_options if not o.startswith("-DANNOTATED")]
     links = [o for o in build_options().link_options if not o.endswith(".o")]
-    text = _text(runtime_folder()) + SHIM
+    text = runtime_text(runtime_folder()) + SHIM
     folder = private_cache_folder("hunt")
     assert folder is not None, "the compiled interpreter is kept in the user's cache, which is not private"
     name = hashlib.sha256(
@@ -114,15 +108,6 @@ def interpreter() -> Interpreter:
         _compile(text, [*options, *poison, "-fPIC", "-shared"], links, library)
     include = next(Path(o[2:]) for o in options if (Path(o[2:]) / "oneapi").exists())
     return Interpreter(library, Layout.of(runtime_folder(), include))
-
-
-def _text(folder: Path) -> str:
-    """The runtime's text, in which files of another folder stand for those of the package."""
-    names = INTERFACE_FILES + RUNTIME_FILES
-    assert folder.exists()
-    if os.environ.get("AR_HUNT_RUNTIME"):
-        return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
-    return runtime_text()
 
 
 def _compile(text: str, options: Sequence[str], links: Sequence[str], library: Path) -> None:

@@ -1,7 +1,7 @@
-"""Reads `tables.h`: its structs as ctypes, its enumerators as numbers, so that tables need no compiler.
+"""Reads the interface of the runtime: structs as ctypes and enumerators, so that tables need no compiler.
 
-The header is small and regular: structs of numbers, enumerators, lists and pointers, some with a default. The
-header itself is read, so that a field that is added there is known here.
+The text is small and regular: structs of numbers, enumerators, lists and pointers, some with a default. It is
+what units are compiled with, so that a field that is added there is known here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from annotated_region.backends.dnnl.emission import interface_text
 
 __all__ = ["Field", "Layout", "Struct"]
 
@@ -58,14 +60,13 @@ class Layout:
     """
 
     def __init__(self, tables: str, types: str) -> None:
-        """Read the text of ``tables.h`` and of oneDNN's ``dnnl_types.h``."""
+        """Read the text of the runtime's interface and of oneDNN's ``dnnl_types.h``."""
         text = re.sub(r"//[^\n]*", "", tables)
         self.enumerators = dict(_plain_enumerators(types))
         self._enums: set[str] = set()
-        for name, body in re.findall(r"enum class (\w+)[^{]*\{([^}]*)\}", text):
+        for name, body in re.findall(r"enum class (\w+)[^{;]*\{([^}]*)\}", text):
             self._enums.add(name)
-            listed = re.findall(r"X\((\w+)\)", text) if "ANNOTATED_REGION_KINDS" in body else body.split(",")
-            members = [member.strip() for member in listed if member.strip()]
+            members = [member.strip() for member in body.split(",") if member.strip()]
             self.enumerators.update((f"{name}::{member}", index) for index, member in enumerate(members))
         self.structs: dict[str, Struct] = {}
         for name, body in re.findall(r"\nstruct (\w+) \{(.*?)\n\};", text, re.DOTALL):
@@ -94,10 +95,8 @@ class Layout:
     @staticmethod
     def of(runtime: Path, headers: Path) -> Layout:
         """Of the runtime's folder and the folder with oneDNN's headers."""
-        return Layout(
-            (runtime / "tables.h").read_text(encoding="utf-8"),
-            (headers / "oneapi/dnnl/dnnl_types.h").read_text(encoding="utf-8"),
-        )
+        types = (headers / "oneapi/dnnl/dnnl_types.h").read_text(encoding="utf-8")
+        return Layout(interface_text(runtime), types)
 
 
 def _field(text: str) -> Field:

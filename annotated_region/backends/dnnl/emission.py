@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from types import MappingProxyType
 
 from tvm import relax, tirx
 
-from annotated_region.backends.dnnl.graph import Dim, Graph, Node, PostOp, Tensor
+from annotated_region.backends.dnnl.graph import Dim, Graph, Node, PostOp, Quantized, Tensor
+from annotated_region.backends.dnnl.parameters import Parameters
+from annotated_region.backends.dnnl.rows import declarations, literal
 from annotated_region.compilation.constant_objects import Embedded
 from annotated_region.errors import CodegenError
 
 __all__ = ["PREBUILT", "constants_of", "emit_module", "emit_region", "runtime_text"]
 
-INTERFACE_FILES = ("tables.h", "entry.h")
-"""The part of the runtime that every generated unit needs."""
-
+RUNTIME = files("annotated_region.backends.dnnl") / "runtime"
 RUNTIME_FILES = (
     "prelude.h",
     "processors.h",
@@ -47,7 +47,7 @@ RUNTIME_FILES = (
     "forking.h",
     "region.h",
 )
-"""The rest, in an order in which everything is declared before use."""
+"""What stands behind the interface, in an order in which everything is declared before use."""
 
 PREBUILT = "ANNOTATED_REGION_PREBUILT_RUNTIME"
 """Defined when the runtime is linked as an object file; otherwise the unit holds all that it needs."""
@@ -78,15 +78,24 @@ def emit_module(
     embedded
         For regions whose constants lie in an object file, by symbol, where.
     """
-    parts = [runtime_text(INTERFACE_FILES), f"#ifndef {PREBUILT}", runtime_text(RUNTIME_FILES), "#endif"]
+    parts = [interface_text(), f"#ifndef {PREBUILT}", _implementation_text(RUNTIME), "#endif"]
     parts += [emit_region(graph, precision, embedded.get(graph.symbol)) for graph in graphs]
     return "\n".join(parts)
 
 
-def runtime_text(names: Sequence[str] = INTERFACE_FILES + RUNTIME_FILES) -> str:
-    """The text of files of the C++ runtime, one after the other."""
-    folder = files("annotated_region.backends.dnnl") / "runtime"
-    return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+def interface_text(folder: Traversable = RUNTIME) -> str:
+    """The part of the runtime that every generated unit needs: the tables, and how a function is exported."""
+    tables, entry = ((folder / name).read_text(encoding="utf-8") for name in ("tables.h", "entry.h"))
+    return "\n".join((tables, declarations(), entry))
+
+
+def runtime_text(folder: Traversable = RUNTIME) -> str:
+    """The text of the C++ runtime, its interface first; `folder` holds its files."""
+    return "\n".join((interface_text(folder), _implementation_text(folder)))
+
+
+def _implementation_text(folder: Traversable) -> str:
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in RUNTIME_FILES)
 
 
 def emit_region(graph: Graph, precision: str, embedded: Embedded | None = None) -> str:
@@ -168,17 +177,33 @@ class _GraphTables:
             source, position = "input", tensor.source
         else:
             source, position = "computed", 0
-        return f"{{{shape}, Source::{source}, {position}, Type::{tensor.dtype.name.lower()}}}"
+        return f"{{{shape}, Source::{source}, {position}, {literal(tensor.dtype)}}}"
 
     def node(self, index: int, node: Node) -> str:
-        parameters = node.parameters.row()
         operands = self.table("int", f"operands_{index}", node.inputs)
-        ints = self.table("int64_t", f"ints_{index}", parameters.ints)
-        floats = self.table("float", f"floats_{index}", [_float(value) for value in parameters.floats])
-        chain = self.table("PostOpRow", f"chain_{index}", [_post_op(post) for post in node.post_ops])
+        parameters = self.pointer(f"parameters_{index}", node.parameters)
+        chain = self.table("PostOpRow", f"chain_{index}", [self.row("", post) for post in node.post_ops])
+        quantized = self.pointer(f"quantized_{index}", node.quantized)
+        return f"{{{literal(node.kind)}, {operands}, {node.output}, {parameters}, {chain}, {quantized}}}"
+
+    def pointer(self, name: str, value: Parameters | Quantized | None) -> str:
+        """Write the struct of a value; returns its address, which is null if there is nothing in it."""
+        if value is None or not fields(value):
+            return "nullptr"
+        row = self.row(name, value)
+        self.lines.append(f"const {type(value).__name__}Row {name} = {row};")
+        return f"&{name}"
+
+    def row(self, name: str, value: Parameters | PostOp | Quantized) -> str:
+        """The fields of a value; its lists are written as tables of their own."""
+        given = {field.name: getattr(value, field.name) for field in fields(value)}
         return (
-            f"{{Kind::{node.kind.value}, dnnl_{parameters.algorithm}, {operands}, {node.output}, "
-            f"{ints}, {floats}, {chain}{_quantized(node)}}}"
+            "{"
+            + ", ".join(
+                self.table("int64_t", f"{name}_{field}", each) if isinstance(each, tuple) else literal(each)
+                for field, each in given.items()
+            )
+            + "}"
         )
 
 
@@ -235,25 +260,3 @@ def _turned(post: PostOp) -> tuple[PostOp, ...]:
     turn = PostOp("eltwise_linear", -1.0, 0.0)
     is_clip = post.algorithm == "eltwise_clip"
     return (turn, replace(post, alpha=-post.beta, beta=-post.alpha), turn) if is_clip else (post,)
-
-
-def _quantized(node: Node) -> str:
-    given = node.quantized
-    if given is None:
-        return ""
-    scales = -1 if given.weights_scales is None else given.weights_scales
-    source = f"{_float(given.scale)}, {given.zero}, {given.weights_zero}, {scales}"
-    return f", {{{source}, {_float(given.result_scale)}, {given.result_zero}}}"
-
-
-def _post_op(post: PostOp) -> str:
-    operand = -1 if post.operand is None else post.operand
-    return f"{{dnnl_{post.algorithm}, {_float(post.alpha)}, {_float(post.beta)}, {operand}}}"
-
-
-def _float(value: float) -> str:
-    """A float32 literal that denotes the value exactly; a bound may be infinite."""
-    assert not math.isnan(value)
-    if math.isinf(value):
-        return "INFINITY" if value > 0 else "-INFINITY"
-    return f"{float(value).hex()}f" if value else "0.0f"

@@ -78,7 +78,6 @@ class Kind(Enum):
     ERROR_FUNCTION = "error_function"
     EXPONENTIAL = "exponential"
     LOGARITHM = "logarithm"
-    GUARDED_SOFTMAX = "guarded_softmax"
     GELU = "gelu"
     RECIPROCAL_ROOT = "reciprocal_root"
     SINE = "sine"
@@ -200,6 +199,11 @@ class Node:
         if self.quantized is not None:
             others.append(self.quantized.weights_scales)
         return (*self.inputs, *(operand for operand in others if operand is not None))
+
+    @property
+    def algorithm(self) -> str | None:
+        """OneDNN's name of what is computed, where one kind computes several things."""
+        return getattr(self.parameters, "algorithm", None)
 
     @property
     def linear(self) -> Curve | None:

@@ -1,12 +1,8 @@
-"""The parameters of nodes, by name, and how each kind writes them into the row that the runtime reads.
-
-A row holds an algorithm of oneDNN, whole numbers and numbers, in the order of the fields here, which is the
-one that the function of the runtime for this kind documents (`runtime/primitives.h` and its neighbours).
-"""
+"""The parameters of nodes; in the C++ runtime `Curve` is the struct `CurveRow`, made of it by `rows.py`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 
 __all__ = [
@@ -14,6 +10,7 @@ __all__ = [
     "Arithmetic",
     "Attention",
     "Begins",
+    "Causal",
     "ChannelScales",
     "Concat",
     "Convolution",
@@ -29,7 +26,6 @@ __all__ = [
     "Pooling",
     "Reduction",
     "Resampling",
-    "Row",
     "Scale",
     "Softmax",
     "linear",
@@ -37,36 +33,8 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """The parameters of a node as the runtime's table holds them."""
-
-    algorithm: str = "alg_kind_undef"
-    ints: tuple[int, ...] = ()
-    floats: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Parameters:
     """Those of a kind that has none: matrix products, changes of extents, casts, choices."""
-
-    def row(self) -> Row:
-        """The row of the table: algorithm, whole numbers and numbers, each in the order of the fields."""
-        algorithm = Row().algorithm
-        ints: list[int] = []
-        floats: list[float] = []
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type == "str":
-                algorithm = value
-            elif field.type == "float":
-                floats.append(float(value))
-            else:
-                ints += map(_number, value if isinstance(value, tuple) else (value,))
-        return Row(algorithm, tuple(ints), tuple(floats))
-
-
-def _number(value: int | Enum) -> int:
-    return int(value.value if isinstance(value, Enum) else value)
 
 
 NO_PARAMETERS = Parameters()
@@ -150,10 +118,14 @@ class GroupNorm(Norm):
 
 @dataclass(frozen=True, slots=True)
 class Softmax(Parameters):
-    """Over one axis; the algorithm tells softmax from its logarithm."""
+    """Over one axis; the algorithm tells softmax from its logarithm.
+
+    A row of nothing but minus infinity has shares of zero if `guarded`.
+    """
 
     axis: int
     algorithm: str = "softmax_accurate"
+    guarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +175,19 @@ class Padding(Parameters):
 
 
 class Mask(Enum):
-    """What hides scores of an attention; the values are the runtime's."""
+    """What hides scores of an attention."""
 
-    NONE = 0
-    ADDED = 1
-    SELECTED = 2
+    NONE = "none"
+    ADDED = "added"
+    SELECTED = "selected"
+
+
+class Causal(Enum):
+    """Which columns a row of scores may look at: up to a diagonal from one corner, or to the other one."""
+
+    NONE = "none"
+    FROM_UPPER_LEFT = "from_upper_left"
+    TO_LOWER_RIGHT = "to_lower_right"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +203,7 @@ class Attention(Parameters):
     fill
         What a score becomes that a selecting mask hides.
     causal
-        Which columns a row may look at: 0 all, 1 up to the diagonal from the upper left corner, 2 up to the
-        one that ends in the lower right corner.
+        Which columns a row may look at.
     guarded
         Whether a row that shows nothing has weights of zero.
     """
@@ -232,7 +211,7 @@ class Attention(Parameters):
     scale: float
     mask: Mask = Mask.NONE
     fill: float = 0.0
-    causal: int = 0
+    causal: Causal = Causal.NONE
     guarded: bool = False
 
 

@@ -46,11 +46,16 @@ GOLDEN = """\
     };
     const int operands_0[] = {2};
     const int operands_1[] = {0, 1, 4};
-    const int64_t ints_1[] = {1, 1, 0, 0, 1, 1, 1, 1};
+    const int64_t parameters_1_strides[] = {1, 1};
+    const int64_t parameters_1_dilation[] = {0, 0};
+    const int64_t parameters_1_before[] = {1, 1};
+    const int64_t parameters_1_after[] = {1, 1};
+    const ConvolutionRow parameters_1 = {{parameters_1_strides, 2}, {parameters_1_dilation, 2}, \
+{parameters_1_before, 2}, {parameters_1_after, 2}};
     const PostOpRow chain_1[] = {{dnnl_eltwise_relu, 0.0f, 0.0f, -1}};
     const NodeRow nodes[] = {
-        {Kind::reshape, dnnl_alg_kind_undef, {operands_0, 1}, 4, {}, {}, {}},
-        {Kind::convolution, dnnl_alg_kind_undef, {operands_1, 3}, 3, {ints_1, 8}, {}, {chain_1, 1}},
+        {Kind::reshape, {operands_0, 1}, 4, nullptr, {}, nullptr},
+        {Kind::convolution, {operands_1, 3}, 3, &parameters_1, {chain_1, 1}, nullptr},
     };
     const int inputs[] = {0};
     const int outputs[] = {3};

@@ -65,7 +65,7 @@ def summary(graph: Graph) -> list[str]:
         ("attention_repeated_heads", ["attention"]),
         ("attention_of_a_flat_stack", ["attention"]),
         ("attention_that_sees_nothing", ["binary", "binary", "select", "select", "attention"]),
-        ("guarded_softmax", ["binary", "select", "guarded_softmax"]),
+        ("guarded_softmax", ["binary", "select", "softmax"]),
         ("stacks_flattened_differently", ["matmul"]),
         ("attention_scores_used_again", ["matmul eltwise_linear", "softmax", "matmul"]),
         (

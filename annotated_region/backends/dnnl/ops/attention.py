@@ -8,15 +8,18 @@ from annotated_region.backends.dnnl.graph import Kind, TensorId
 from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.ops.checks import Problems
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
-from annotated_region.backends.dnnl.parameters import Attention, Mask
+from annotated_region.backends.dnnl.parameters import Attention, Causal, Mask
 from annotated_region.backends.dnnl.views import align_rank, permute
 from annotated_region.targets.op_view import OpView
 
 __all__: list[str] = []
 
-CAUSAL = {None: 0, "": 0, "TopLeft": 1, "BottomRight": 2}
-"""Which columns a row may look at; the values are the runtime's."""
-
+CAUSAL = {
+    None: Causal.NONE,
+    "": Causal.NONE,
+    "TopLeft": Causal.FROM_UPPER_LEFT,
+    "BottomRight": Causal.TO_LOWER_RIGHT,
+}
 HEADS_FIRST = (0, 2, 1, 3)
 OPERANDS = ("the queries", "the keys", "the values", "the bias")
 

@@ -3,7 +3,7 @@
 ::
 
     softmax(mask(a * q @ k)) @ v                   =>   attention(q, k, v, mask)
-    where(all(s == -inf), 0, softmax(s))           =>   guarded_softmax(s), in attention too
+    where(all(s == -inf), 0, softmax(s))           =>   softmax(s), guarded; in attention too
 
 This is done here and not in the preparation for all targets, because the node says more than Relax's op can:
 which scores a mask selects and what the hidden ones become, rows that show nothing, heads that serve groups
@@ -13,6 +13,7 @@ of queries, any rank. A node takes the place of others only if nothing else read
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from annotated_region.backends.dnnl.graph import Dim, Kind, Node, TensorId, same_dim, same_shape
 from annotated_region.backends.dnnl.parameters import Attention, Mask, Permutation, Softmax, linear
@@ -22,17 +23,7 @@ from annotated_region.backends.dnnl.views import permute, reshape
 __all__ = ["GuardSoftmax", "RecognizeAttention"]
 
 
-class _Softmax(Rewrite):
-    """What both passes ask."""
-
-    def last_softmax(self, tensor: TensorId) -> Node | None:
-        """The softmax over the last axis that makes a tensor for one reader."""
-        axis = len(self.graph.shape(tensor)) - 1
-        node = self.rewriter.own(tensor, Kind.SOFTMAX)
-        return node if node is not None and node.parameters == Softmax(axis) else None
-
-
-class GuardSoftmax(_Softmax):
+class GuardSoftmax(Rewrite):
     """A softmax with zeros where nothing is seen; nothing is, unless any score is not minus infinity."""
 
     def rewritten(self, node: Node) -> Node | None:
@@ -40,8 +31,12 @@ class GuardSoftmax(_Softmax):
         shape = self.graph.shape(node.output)
         if node.kind is not Kind.SELECT or self.rewriter.scalar(node.inputs[1]) != 0.0:
             return None
-        weights = self.last_softmax(node.inputs[2])
-        if weights is None or not same_shape(self.graph.shape(weights.output), shape):
+        weights = self.rewriter.own(node.inputs[2], Kind.SOFTMAX)
+        if (
+            weights is None
+            or weights.parameters != Softmax(len(shape) - 1)
+            or not same_shape(self.graph.shape(weights.output), shape)
+        ):
             return None
         any_ = self.contrary(node.inputs[0], Kind.REDUCTION, "reduction_max")
         equal = None if any_ is None else self.contrary(any_.inputs[0], Kind.BINARY, "binary_eq")
@@ -51,7 +46,7 @@ class GuardSoftmax(_Softmax):
             return None
         if self.rewriter.scalar(equal.inputs[1]) != -math.inf:
             return None
-        return Node(Kind.GUARDED_SOFTMAX, weights.inputs, node.output, weights.parameters)
+        return replace(weights, output=node.output, parameters=Softmax(len(shape) - 1, guarded=True))
 
     def contrary(self, tensor: TensorId, kind: Kind, algorithm: str) -> Node | None:
         """The producer, as `Rewriter.own` finds it, of the truth value that a tensor is the contrary of."""
@@ -61,7 +56,7 @@ class GuardSoftmax(_Softmax):
         return self.rewriter.own(found[0].inputs[0], kind, algorithm)
 
 
-class RecognizeAttention(_Softmax):
+class RecognizeAttention(Rewrite):
     """One node in the place of two products, a softmax and what masks its scores."""
 
     def rewritten(self, node: Node) -> Node | None:
@@ -69,9 +64,9 @@ class RecognizeAttention(_Softmax):
         rank = len(self.graph.shape(node.output))
         if node.kind is not Kind.MATMUL or len(node.inputs) != 2 or rank < 3:
             return None
-        guarded = self.rewriter.own(node.inputs[0], Kind.GUARDED_SOFTMAX)
-        weights = guarded or self.last_softmax(node.inputs[0])
-        if weights is None:
+        weights = self.rewriter.own(node.inputs[0], Kind.SOFTMAX)
+        shares = None if weights is None else weights.parameters
+        if weights is None or shares not in (Softmax(rank - 1), Softmax(rank - 1, guarded=True)):
             return None
         hidden, operands, mask, fill = self.unmasked(weights.inputs[0])
         scores, scale = self.rewriter.own_multiple(hidden)
@@ -82,7 +77,9 @@ class RecognizeAttention(_Softmax):
         stacks = (queries, self.unrepeated(keys), self.unrepeated(node.inputs[1]))
         if not self.is_stack(stacks) or not self.is_wide_enough(stacks):
             return None
-        parameters = Attention(scale * left * right, mask, fill, guarded=guarded is not None)
+        parameters = Attention(
+            scale * left * right, mask, fill, guarded=shares == Softmax(rank - 1, guarded=True)
+        )
         return Node(Kind.ATTENTION, (*stacks, *operands), node.output, parameters)
 
     # --- scores and masks

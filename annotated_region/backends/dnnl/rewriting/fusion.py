@@ -73,7 +73,8 @@ class Fuse(Rewrite):
     def with_binary(self, producer: Node, consumer: Node) -> Node | None:
         left, right = consumer.inputs
         other = right if left == producer.output else left
-        algorithm = consumer.parameters.row().algorithm
+        algorithm = consumer.algorithm
+        assert algorithm is not None
         if not self.is_operand(producer, other):
             return None
         if algorithm in COMPARISONS and any(extent != 1 for extent in self.graph.shape(other)):

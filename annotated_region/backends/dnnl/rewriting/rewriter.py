@@ -133,7 +133,7 @@ class Rewriter:
         node = self._placed.get(tensor)
         if node is None or kind not in (None, node.kind) or self.reads(tensor) != 1:
             return None
-        return node if algorithm in (None, node.parameters.row().algorithm) else None
+        return node if algorithm in (None, node.algorithm) else None
 
     def own_linear(self, tensor: TensorId) -> tuple[Node, Curve] | None:
         """The producer, as `own` finds it, that is a linear function and nothing else; its parameters."""

@@ -36,11 +36,7 @@ struct Matrices {
 
 struct Attention {
   Matrices queries, keys, values, result;  // keys: (depth, columns)
-  float scale;
-  Mask mode;
-  float fill;
-  int causal;  // 0: no, 1: from the upper left corner, 2: to the lower right one
-  bool guarded;  // whether a row that shows nothing has weights of zero
+  AttentionRow given;
   Dims mask_dims, mask_strides;
   int64_t rows, columns, depth, width, block, blocks, count;
   bool rounds;  // the result to bfloat16
@@ -49,7 +45,7 @@ struct Attention {
   void run(const std::vector<char*>& pointers, int64_t head, int64_t first, float* scores) const {
     const Dims& stack = queries.dims;
     const int64_t height = std::min(block, rows - first);
-    const bool has_mask = mode != Mask::none;
+    const bool has_mask = given.mask != Mask::none;
     const float* q = floats(pointers[0]) + queries.offset(stack, head) + first * queries.row_stride();
     const float* k = floats(pointers[1]) + keys.offset(stack, head);
     const float* v = floats(pointers[2]) + values.offset(stack, head);
@@ -79,14 +75,14 @@ struct Attention {
  private:
   // How many columns a row may look at: at least one. TVM shifts the corner by the difference, whichever is larger.
   int64_t seen(int64_t row) const {
-    if (causal == 0) return columns;
-    return std::min(columns, row + 1 + (causal == 2 ? std::abs(columns - rows) : 0));
+    if (given.causal == Causal::none) return columns;
+    return std::min(columns, row + 1 + (given.causal == Causal::to_lower_right ? std::abs(columns - rows) : 0));
   }
 
   void weigh(float* row, int64_t size, const float* mask) const {
     const int64_t step = mask_strides.empty() ? 0 : mask_strides.back();
-    const float largest = masked_scores(row, size, scale, mode, mask, step, fill);
-    if (guarded && shows_nothing(row, size, largest)) size = 0;
+    const float largest = masked_scores(row, row, size, given.scale, given.mask, mask, step, given.fill);
+    if (given.guarded && shows_nothing(row, size, largest)) size = 0;
     normalized_powers(row, size, largest);
     std::fill(row + size, row + columns, 0.0f);
   }
@@ -115,7 +111,7 @@ inline Desc heads_side_by_side(const Dims& dims, DataType type) {
   return strided(dims, type, {dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3], 1});
 }
 
-// inputs: queries, keys as (depth, columns), values, mask; ints: kind of mask, causal, guarded; floats: scale, fill.
+// inputs: queries, keys as (depth, columns), values, and a mask or none.
 inline void attention(Builder& builder, const NodeRow& node) {
   std::vector<Argument> arguments;
   for (int index = 0; index < 3; ++index) {
@@ -136,9 +132,8 @@ inline void attention(Builder& builder, const NodeRow& node) {
   const int64_t fitting = kScoreBytes / static_cast<int64_t>(sizeof(float)) / columns;
   const int64_t block = std::min(rows, std::max(kLeastRows, fitting));
   const Attention work{Matrices(arguments[0].desc), Matrices(arguments[1].desc), Matrices(arguments[2].desc),
-                       Matrices(to), node.floats[0], static_cast<Mask>(node.ints[0]), node.floats[1],
-                       static_cast<int>(node.ints[1]), node.ints[2] != 0, mask_dims, repeating_strides(mask_dims), rows, columns,
-                       dims[rank - 1], builder.dims(node.output)[rank - 1], block, (rows + block - 1) / block,
+                       Matrices(to), parameters_of<AttentionRow>(node), mask_dims, repeating_strides(mask_dims), rows,
+                       columns, dims[rank - 1], builder.dims(node.output)[rank - 1], block, (rows + block - 1) / block,
                        volume(dims, 0, rank - 2), to.get_data_type() == kRounded};
   const Place place = builder.fresh(to);
   arguments.push_back({DNNL_ARG_DST, to, place});

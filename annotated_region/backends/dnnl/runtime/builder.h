@@ -64,7 +64,7 @@ class Builder {
 
   // How a tensor crosses the border of the region.
   Desc border(int tensor) const {
-    return annotated_region_dnnl::plain(dims_[tensor], data_type_of(graph_.tensors[tensor].type));
+    return annotated_region_dnnl::plain(dims_[tensor], type_row(graph_.tensors[tensor].type).stored);
   }
 
   Desc plain(int tensor) const { return annotated_region_dnnl::plain(dims_[tensor], type(tensor)); }
@@ -88,7 +88,7 @@ class Builder {
   // Whether the region concatenates the channels of single images, which blocked layouts do for nothing.
   bool concatenates_channels() const {
     for (const NodeRow& node : graph_.nodes) {
-      const bool channels = node.kind == Kind::concat && node.ints[0] == 1 && dims_[node.output].size() > 2;
+      const bool channels = node.kind == Kind::concat && parameters_of<ConcatRow>(node).axis == 1 && dims_[node.output].size() > 2;
       if (channels && dims_[node.output][0] == 1) return true;
     }
     return false;
@@ -192,14 +192,13 @@ class Builder {
     define(node.output, to, place);
   }
 
-  // The operands of a normalisation behind the data, in the order of their roles.
-  std::vector<Argument> vectors() {
-    const int roles[] = {DNNL_ARG_SRC, DNNL_ARG_SCALE, DNNL_ARG_SHIFT};
-    const List<int>& inputs = graph_.nodes[node_].inputs;
+  // The operands of a normalisation behind the data: its scale and its shift, or neither.
+  std::vector<Argument> scale_and_shift() {
+    const int roles[] = {DNNL_ARG_SCALE, DNNL_ARG_SHIFT};
     std::vector<Argument> arguments;
-    for (int index = 1; index < inputs.size; ++index) {
-      const Desc vector = plain(inputs[index]);
-      arguments.push_back({roles[index], vector, fetch(inputs[index], vector)});
+    for (int index = 1; index < graph_.nodes[node_].inputs.size; ++index) {
+      const int tensor = graph_.nodes[node_].inputs[index];
+      arguments.push_back({roles[index - 1], plain(tensor), fetch(tensor, plain(tensor))});
     }
     return arguments;
   }
@@ -229,12 +228,8 @@ class Builder {
 
   void begin(int node) {
     node_ = node;
-    const NodeRow& row = graph_.nodes[node];
     folding_ = true;
-    for (int tensor : row.inputs) folding_ = folding_ && is_constant(tensor);
-    for (const PostOpRow& post : row.post_ops) {
-      folding_ = folding_ && (post.operand < 0 || is_constant(post.operand));
-    }
+    for_operands(graph_.nodes[node], [&](int tensor) { folding_ = folding_ && is_constant(tensor); });
   }
 
   std::shared_ptr<Plan> finish() {
@@ -262,7 +257,7 @@ class Builder {
   // Products leave float32 behind only for other products, what prepares their operands does as they need it, and
   // what computes in between leaves the type as it is.
   DataType made_type(int tensor) const {
-    const DataType stated = data_type_of(graph_.tensors[tensor].type);
+    const DataType stated = type_row(graph_.tensors[tensor].type).stored;
     const NodeRow& node = graph_.nodes[node_];
     if (stated != kFloat || folding_) return stated;
     if (rounding_.follows(node.kind)) return followed_type(node);
@@ -282,10 +277,7 @@ class Builder {
   void find_last_uses() {
     last_use_.assign(graph_.tensors.size, -1);
     for (int index = 0; index < graph_.nodes.size; ++index) {
-      for (int tensor : graph_.nodes[index].inputs) last_use_[tensor] = index;
-      for (const PostOpRow& post : graph_.nodes[index].post_ops) {
-        if (post.operand >= 0) last_use_[post.operand] = index;
-      }
+      for_operands(graph_.nodes[index], [&](int tensor) { last_use_[tensor] = index; });
     }
     for (int tensor : graph_.outputs) last_use_[tensor] = graph_.nodes.size;
   }
@@ -298,10 +290,8 @@ class Builder {
 
   // How often the current node reads a tensor.
   int reads(int tensor) const {
-    const NodeRow& row = graph_.nodes[node_];
     int count = 0;
-    for (int other : row.inputs) count += other == tensor;
-    for (const PostOpRow& post : row.post_ops) count += post.operand == tensor;
+    for_operands(graph_.nodes[node_], [&](int other) { count += other == tensor; });
     return count;
   }
 

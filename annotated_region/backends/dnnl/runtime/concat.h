@@ -43,9 +43,8 @@ inline void concat_in_place(Builder& builder, const NodeRow& node, const NamedTa
   builder.define(node.output, whole, target);
 }
 
-// ints: axis.
 inline void concat(Builder& builder, const NodeRow& node) {
-  const int axis = static_cast<int>(node.ints[0]);
+  const int axis = static_cast<int>(parameters_of<ConcatRow>(node).axis);
   const NamedTag tag = common_layout(builder, node, axis);
   const Desc whole = builder.tagged(node.output, tag.tag);
   if (is_sequence(whole, axis) && !builder.is_folding()) return concat_in_place(builder, node, tag);

@@ -158,10 +158,10 @@ inline void exact_prelu(Builder& builder, const NodeRow& node) {
   add_plain_kernel(builder, node, kernel, "prelu");
 }
 
-// inputs: data, and a scale or none; floats: epsilon. Over the last axis.
+// inputs: data, and a scale or none. Over the last axis.
 inline void rms_norm(Builder& builder, const NodeRow& node) {
   const Dims dims = builder.dims(node.output);
-  const float epsilon = node.floats[0];
+  const float epsilon = parameters_of<NormRow>(node).epsilon;
   const std::vector<float> ones(node.inputs.size > 1 ? 0 : dims.back(), 1.0f);
   const bool rounds = builder.type(node.output) == kRounded;
   const auto kernel = [dims, epsilon, ones, rounds](const std::vector<char*>& pointers) {
@@ -179,14 +179,14 @@ inline void rms_norm(Builder& builder, const NodeRow& node) {
   add_plain_kernel(builder, node, kernel, "rms_norm");
 }
 
-// ints: padding before each axis; floats: the value. Fills the whole, then copies the operand into its place.
+// Fills the whole, then copies the operand into its place.
 inline void pad(Builder& builder, const NodeRow& node) {
   const Desc whole = plain(builder.dims(node.output), kFloat);
   const Dims strides = whole.get_strides();
   const Place target = builder.fresh(whole);
   const int64_t count = volume(builder.dims(node.output), 0, strides.size());
-  const float value = node.floats[0];
-  const auto fill = [count, value](const std::vector<char*>& pointers) {
+  const auto& [before, value] = parameters_of<PaddingRow>(node);
+  const auto fill = [count, value = value](const std::vector<char*>& pointers) {
     float* to = floats(pointers[0]);
 #pragma omp parallel for simd
     for (int64_t item = 0; item < count; ++item) to[item] = value;
@@ -194,7 +194,7 @@ inline void pad(Builder& builder, const NodeRow& node) {
   builder.add_kernel(fill, {{DNNL_ARG_DST, whole, target}}, "fill");
   Place inner = target;
   for (size_t axis = 0; axis < strides.size(); ++axis) {
-    inner.offset += node.ints[static_cast<int>(axis)] * strides[axis] * sizeof(float);
+    inner.offset += before[static_cast<int>(axis)] * strides[axis] * sizeof(float);
   }
   const Desc part = strided(builder.dims(node.inputs[0]), kFloat, strides);
   builder.reorder(builder.value(node.inputs[0]), part, inner);

@@ -12,17 +12,26 @@ using DataType = dnnl::memory::data_type;
 
 constexpr auto kFloat = DataType::f32;
 
-// How oneDNN stores the elements of a tensor.
-inline DataType data_type_of(Type type) {
+// A type as oneDNN stores it, and as the caller's tensors state it.
+struct TypeRow {
+  DataType stored;
+  int code;
+  int bits;
+  const char* name;
+};
+
+inline TypeRow type_row(Type type) {
   switch (type) {
-    case Type::float32: return DataType::f32;
-    case Type::truth: return DataType::u8;
-    case Type::int8: return DataType::s8;
-    case Type::uint8: return DataType::u8;
-    case Type::int32: return DataType::s32;
+    case Type::float32: return {DataType::f32, kDLFloat, 32, "float32"};
+    case Type::truth: return {DataType::u8, kDLBool, 8, "bool"};
+    case Type::int8: return {DataType::s8, kDLInt, 8, "int8"};
+    case Type::uint8: return {DataType::u8, kDLUInt, 8, "uint8"};
+    case Type::int32: return {DataType::s32, kDLInt, 32, "int32"};
   }
-  return DataType::undef;
+  return {};
 }
+
+inline Dims dims_of(const List<int64_t>& extents) { return Dims(extents.begin(), extents.end()); }
 
 inline int64_t volume(const Dims& dims, size_t first, size_t last) {
   int64_t product = 1;
@@ -80,6 +89,8 @@ inline Desc strided(const Dims& dims, DataType type, const Dims& strides) {
 }
 
 inline Desc plain(const Dims& dims, DataType type) { return strided(dims, type, dense_strides(dims)); }
+
+inline Desc channels_last(const Dims& dims, DataType type) { return Desc(dims, type, channels_last_strides(dims)); }
 
 inline Desc any(const Dims& dims, DataType type) { return Desc(dims, type, Tag::any); }
 

@@ -5,7 +5,7 @@ namespace annotated_region_dnnl {
 class PostOps {
  public:
   PostOps(Builder& builder, const NodeRow& node)
-      : builder_(builder), node_(node), note_(node.quantized.scale == 0.0f ? "" : " int8") {}
+      : builder_(builder), node_(node), note_(node.quantized == nullptr ? "" : " int8") {}
 
   // Whether an operand of the chain is as large as the result, so that their layouts have to agree.
   bool has_full_operand() const {
@@ -104,24 +104,34 @@ class PostOps {
   std::string note_;
 };
 
-// Creates a primitive with the node's chain, adds its step and defines the node's result.
-// `make` creates the primitive descriptor from attributes and the layout of the result; `bind` lists
-// the arguments other than the result and the chain's, for the descriptor that was made.
-template <typename Make, typename Bind>
-void add_fused(Builder& builder, const NodeRow& node, Desc result, Make make, Bind bind) {
+// Creates a primitive with the node's chain, adds its step and defines the node's result. `make` creates the primitive
+// descriptor from attributes and the layout of the result; it says in which layouts it takes data, weights and bias.
+template <typename Make>
+void add_fused(Builder& builder, const NodeRow& node, Desc result, Make make) {
   PostOps chain(builder, node);
   if (result.get_format_kind() == dnnl::memory::format_kind::any && chain.has_full_operand()) {
     result = make(chain.probe(), result).dst_desc();
   }
   const auto pd = make(chain.settle(result), result);
   const Desc native = pd.dst_desc();
-  std::vector<Argument> arguments = bind(pd);
+  const std::pair<int, Desc> roles[] = {
+      {DNNL_ARG_SRC, pd.src_desc()}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_BIAS, pd.bias_desc()}};
+  std::vector<Argument> arguments;
+  for (int index = 0; index < node.inputs.size; ++index) {
+    const auto& [role, desc] = roles[index];
+    arguments.push_back({role, desc, builder.fetch(node.inputs[index], desc)});
+  }
   Scaling(builder, node).add_arguments(arguments);
   chain.add_arguments(arguments, native);
   const Place place = chain.destination(native);
   arguments.push_back({DNNL_ARG_DST, native, place});
   builder.add_step(pd, std::move(arguments), layout_name(native) + chain.note());
   builder.define(node.output, native, place);
+}
+
+// The bias of a product: its third operand, if it has one.
+inline Desc bias_layout(const Builder& builder, const NodeRow& node) {
+  return node.inputs.size > 2 ? builder.plain(node.inputs[2]) : Desc();
 }
 
 }  // namespace annotated_region_dnnl

@@ -28,6 +28,15 @@ inline bool multiplies_bfloat16_faster() {
 #endif
 }
 
+// Calls `visit` for each tensor that a node reads, as often as it reads it.
+template <typename Visit>
+void for_operands(const NodeRow& node, Visit visit) {
+  for (int tensor : node.inputs) visit(tensor);
+  for (const PostOpRow& post : node.post_ops) {
+    if (post.operand >= 0) visit(post.operand);
+  }
+}
+
 class Rounding {
  public:
   Rounding(const GraphTable& graph, const std::vector<Dims>& dims)
@@ -87,8 +96,7 @@ class Rounding {
   void visit(int index) {
     const NodeRow& node = graph_.nodes[index];
     bool constant = true;
-    for (int tensor : node.inputs) constant = constant && constant_[tensor];
-    for (const PostOpRow& post : node.post_ops) constant = constant && (post.operand < 0 || constant_[post.operand]);
+    for_operands(node, [&](int tensor) { constant = constant && constant_[tensor]; });
     constant_[node.output] = constant;
     if (constant || !is_product(node.kind)) return;
     const bool is_float = graph_.tensors[node.inputs[0]].type == Type::float32 &&
@@ -108,7 +116,7 @@ class Rounding {
 
   bool rounds_images(const NodeRow& node) const {
     const Dims& weights = dims_[node.inputs[1]];
-    return !only_if_faster() && weights[weights.size() - node.ints.size / 4 - 1] >= kLeastChannels;
+    return !only_if_faster() && weights[weights.size() - parameters_of<ConvolutionRow>(node).strides.size - 1] >= kLeastChannels;
   }
 
   void want(int index) {

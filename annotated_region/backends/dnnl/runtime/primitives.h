@@ -4,10 +4,6 @@ namespace annotated_region_dnnl {
 
 constexpr auto kInference = dnnl::prop_kind::forward_inference;
 
-inline Dims slice(const List<int64_t>& values, int from, int count) {
-  return Dims(values.begin() + from, values.begin() + from + count);
-}
-
 // Whether there is an implementation, and one that was written for speed.
 template <typename PrimitiveDesc>
 bool is_fast(const PrimitiveDesc& pd) {
@@ -16,66 +12,52 @@ bool is_fast(const PrimitiveDesc& pd) {
   return name.compare(0, 3, "ref") != 0 && name.find("gemm") == std::string::npos;
 }
 
-// The layouts that a convolution should take its operand in, if an implementation for them is fast. oneDNN
+// The layouts that a convolution should take its operand in, the first for which an implementation is fast. oneDNN
 // would often pick another one that is as fast by itself, but every change of layout costs a reorder, and
 // tensors that meet in a sum or in a concatenation should agree: so the operand's own layout comes first,
 // and blocked channels are preferred where that lets concatenations be computed in place.
-inline std::vector<Desc> preferred_layouts(Builder& builder, int src) {
+inline std::vector<Desc> source_layouts(Builder& builder, int src) {
   const Desc& current = builder.layout(src);
   const NamedTag* tag = tag_of(current);
   const DataType type = builder.factor_type(src);
-  if (tag != nullptr && (tag->block > 1 || tag->channels_last)) return {retyped(current, type)};
-  std::vector<Desc> layouts;
   const Dims& dims = builder.dims(src);
-  for (const NamedTag& named : tags_of_rank(static_cast<int>(dims.size()))) {
-    const bool fits = named.block > 1 && dims[1] % named.block == 0;
-    if (fits && builder.concatenates_channels()) layouts.emplace_back(dims, type, named.tag);
+  std::vector<Desc> layouts;
+  if (tag != nullptr && (tag->block > 1 || tag->channels_last)) {
+    layouts.push_back(retyped(current, type));
+  } else if (builder.concatenates_channels()) {
+    for (const NamedTag& named : tags_of_rank(static_cast<int>(dims.size()))) {
+      if (named.block > 1 && dims[1] % named.block == 0) layouts.emplace_back(dims, type, named.tag);
+    }
   }
+  layouts.push_back(any(dims, type));
+  layouts.push_back(channels_last(dims, type));
   return layouts;
 }
 
 // The layout that a convolution should make its result in: channels last where the processor's best convolutions
 // work so, unless channels are concatenated.
 inline Desc preferred_result(Builder& builder, int tensor) {
-  const Dims& dims = builder.dims(tensor);
-  if (has_instructions(dnnl::cpu_isa::avx512_core) && !builder.concatenates_channels()) {
-    for (const NamedTag& named : tags_of_rank(static_cast<int>(dims.size()))) {
-      if (named.channels_last) return Desc(dims, builder.type(tensor), named.tag);
-    }
-  }
-  return builder.any(tensor);
+  if (!has_instructions(dnnl::cpu_isa::avx512_core) || builder.concatenates_channels()) return builder.any(tensor);
+  return channels_last(builder.dims(tensor), builder.type(tensor));
 }
 
-// ints: strides, dilations less one, padding before, padding after.
 template <typename Forward>
 void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) {
-  const int src = node.inputs[0];
-  const int weights = node.inputs[1];
-  const int bias = node.inputs.size > 2 ? node.inputs[2] : -1;
-  const int rank = node.ints.size / 4;
-  const Dims strides = slice(node.ints, 0, rank);
-  const Dims dilation = slice(node.ints, rank, rank);
-  const Dims before = slice(node.ints, 2 * rank, rank);
-  const Dims after = slice(node.ints, 3 * rank, rank);
-  const Desc bias_desc = bias < 0 ? Desc() : builder.plain(bias);
+  const int src = node.inputs[0], weights = node.inputs[1];
+  const auto& given = parameters_of<ConvolutionRow>(node);
+  const Desc bias = bias_layout(builder, node);
   const auto create = [&](const dnnl::primitive_attr& attr, const Desc& from, const Desc& dst) {
     const Desc kernel = any(builder.dims(weights), builder.factor_type(weights));
-    return typename Forward::primitive_desc(cpu(), kInference, algorithm, from, kernel, bias_desc, dst, strides,
-                                            dilation, before, after, attr, /*allow_empty=*/true);
+    return typename Forward::primitive_desc(cpu(), kInference, algorithm, from, kernel, bias, dst,
+                                            dims_of(given.strides), dims_of(given.dilation), dims_of(given.before),
+                                            dims_of(given.after), attr, /*allow_empty=*/true);
   };
   const auto fastest = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
-    for (const Desc& layout : preferred_layouts(builder, src)) {
+    for (const Desc& layout : source_layouts(builder, src)) {
       auto pd = create(attr, layout, dst);
       if (is_fast(pd)) return pd;
     }
-    auto pd = create(attr, any(builder.dims(src), builder.factor_type(src)), dst);
-    if (is_fast(pd)) return pd;
-    for (const NamedTag& named : tags_of_rank(static_cast<int>(builder.dims(src).size()))) {
-      if (!named.channels_last) continue;
-      auto last = create(attr, Desc(builder.dims(src), builder.factor_type(src), named.tag), dst);
-      if (is_fast(last)) return last;
-    }
-    return pd;
+    return create(attr, any(builder.dims(src), builder.factor_type(src)), dst);
   };
   if (builder.rounds() && !is_fast(fastest(Builder::attributes(), builder.any(node.output)))) builder.stay_in_float32();
   const auto make = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
@@ -83,16 +65,9 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
     if (!pd) throw std::runtime_error("oneDNN has no convolution with these parameters");
     return pd;
   };
-  const auto bind = [&](const auto& pd) {
-    std::vector<Argument> arguments = {
-        {DNNL_ARG_SRC, pd.src_desc(), builder.fetch(src, pd.src_desc())},
-        {DNNL_ARG_WEIGHTS, pd.weights_desc(), builder.fetch(weights, pd.weights_desc())}};
-    if (bias >= 0) arguments.push_back({DNNL_ARG_BIAS, bias_desc, builder.fetch(bias, bias_desc)});
-    return arguments;
-  };
   const Desc preferred = preferred_result(builder, node.output);
   const bool is_possible = is_fast(fastest(Builder::attributes(), preferred));
-  add_fused(builder, node, is_possible ? preferred : builder.any(node.output), make, bind);
+  add_fused(builder, node, is_possible ? preferred : builder.any(node.output), make);
 }
 
 inline void convolution(Builder& builder, const NodeRow& node) {
@@ -115,51 +90,36 @@ inline Desc matrix_layout(Builder& builder, int tensor, DataType type) {
 
 // inputs: two stacks of matrices, and a bias of the same rank.
 inline void matmul(Builder& builder, const NodeRow& node) {
-  const int left = node.inputs[0];
-  const int right = node.inputs[1];
-  const int bias = node.inputs.size > 2 ? node.inputs[2] : -1;
-  const Desc bias_desc = bias < 0 ? Desc() : builder.plain(bias);
-  const auto left_layout = [&] { return matrix_layout(builder, left, builder.factor_type(left)); };
+  const int left = node.inputs[0], right = node.inputs[1];
+  const Desc bias = bias_layout(builder, node);
   const auto make = [&](const dnnl::primitive_attr& attr, const Desc& dst, bool may_fail = false) {
     const DataType type = builder.factor_type(right);
+    const Desc left_desc = matrix_layout(builder, left, builder.factor_type(left));
     const Desc right_desc =
         builder.is_constant(right) ? any(builder.dims(right), type) : matrix_layout(builder, right, type);
-    return dnnl::matmul::primitive_desc(cpu(), left_layout(), right_desc, bias_desc, dst, attr, may_fail);
+    return dnnl::matmul::primitive_desc(cpu(), left_desc, right_desc, bias, dst, attr, may_fail);
   };
   const auto is_slow = [&] { return !is_fast(make(Builder::attributes(), builder.plain(node.output), true)); };
   if (builder.rounds() && is_slow()) builder.stay_in_float32();
-  const Desc left_desc = left_layout();
-  const auto bind = [&](const auto& pd) {
-    std::vector<Argument> arguments = {
-        {DNNL_ARG_SRC, left_desc, builder.fetch(left, left_desc)},
-        {DNNL_ARG_WEIGHTS, pd.weights_desc(), builder.fetch(right, pd.weights_desc())}};
-    if (bias >= 0) arguments.push_back({DNNL_ARG_BIAS, bias_desc, builder.fetch(bias, bias_desc)});
-    return arguments;
-  };
-  add_fused(builder, node, builder.plain(node.output), make, bind);
+  add_fused(builder, node, builder.plain(node.output), make);
 }
 
-// ints: window (0: the whole extent), strides, dilations less one, padding before, padding after.
 inline void pooling(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
-  const Dims& in = builder.dims(src);
-  const Dims& out = builder.dims(node.output);
-  const int rank = node.ints.size / 5;
-  Dims window = slice(node.ints, 0, rank);
-  const Dims strides = slice(node.ints, rank, rank);
-  const Dims dilation = slice(node.ints, 2 * rank, rank);
-  const Dims before = slice(node.ints, 3 * rank, rank);
-  Dims after = slice(node.ints, 4 * rank, rank);
-  for (int axis = 0; axis < rank; ++axis) {
+  const auto& given = parameters_of<PoolingRow>(node);
+  const Dims &in = builder.dims(src), &out = builder.dims(node.output);
+  const Dims strides = dims_of(given.strides), dilation = dims_of(given.dilation), before = dims_of(given.before);
+  Dims window = dims_of(given.size), after = dims_of(given.after);
+  for (size_t axis = 0; axis < window.size(); ++axis) {
     if (window[axis] == 0) window[axis] = in[axis + 2];
     // Rounding the number of windows up lets the last one stick out beyond the stated padding.
     const int64_t reach = (out[axis + 2] - 1) * strides[axis] + (window[axis] - 1) * (dilation[axis] + 1) + 1;
     after[axis] = std::max(after[axis], reach - in[axis + 2] - before[axis]);
   }
   const auto create = [&](const Desc& from) {
-    return dnnl::pooling_forward::primitive_desc(cpu(), kInference, algorithm_of(node.algorithm), from, builder.any(node.output), strides, window,
-                                                 dilation, before, after, Builder::attributes(),
-                                                 /*allow_empty=*/true);
+    return dnnl::pooling_forward::primitive_desc(cpu(), kInference, algorithm_of(given.algorithm), from,
+                                                 builder.any(node.output), strides, window, dilation, before, after,
+                                                 Builder::attributes(), /*allow_empty=*/true);
   };
   Desc from = builder.dense(src);
   auto pd = create(from);
@@ -185,20 +145,21 @@ void add_pointwise(Builder& builder, const NodeRow& node, const PrimitiveDesc& p
   builder.define(node.output, to, place);
 }
 
-// floats: alpha, beta.
 inline void eltwise(Builder& builder, const NodeRow& node) {
-  const bool is_power = algorithm_of(node.algorithm) == dnnl::algorithm::eltwise_pow && node.floats[0] == 1.0f;
-  if (is_power && node.floats[1] == 0.5f) return apply(builder, node, half_power_run, "root");
-  if (is_power && node.floats[1] == -0.5f) return apply(builder, node, inverse_half_power_run, "inverse root");
+  const auto& [algorithm, alpha, beta] = parameters_of<CurveRow>(node);
+  const bool is_power = algorithm == dnnl_eltwise_pow && alpha == 1.0f;
+  if (is_power && beta == 0.5f) return apply(builder, node, half_power_run, "root");
+  if (is_power && beta == -0.5f) return apply(builder, node, inverse_half_power_run, "inverse root");
   const Desc desc = builder.dense(node.inputs[0]);
-  if (algorithm_of(node.algorithm) == dnnl::algorithm::eltwise_clip && desc.get_data_type() == kFloat) {
-    const float low = node.floats[0], high = node.floats[1];
-    const auto clip = [=](const float* from, float* to, int64_t size) { clip_run(from, to, size, low, high); };
+  if (algorithm == dnnl_eltwise_clip && desc.get_data_type() == kFloat) {
+    const auto clip = [low = alpha, high = beta](const float* from, float* to, int64_t size) {
+      clip_run(from, to, size, low, high);
+    };
     return apply(builder, node, clip, "clip");
   }
   PostOps chain(builder, node);
-  const dnnl::eltwise_forward::primitive_desc pd(cpu(), kInference, algorithm_of(node.algorithm), desc, desc, node.floats[0],
-                                                 node.floats[1], chain.settle(desc, /*may_accumulate=*/false));
+  const dnnl::eltwise_forward::primitive_desc pd(cpu(), kInference, algorithm_of(algorithm), desc, desc, alpha, beta,
+                                                 chain.settle(desc, /*may_accumulate=*/false));
   std::vector<Argument> arguments;
   chain.add_arguments(arguments, desc);
   add_pointwise(builder, node, pd, desc, std::move(arguments), chain.note());
@@ -212,7 +173,7 @@ inline Desc channel_layout(Builder& builder, int tensor) {
   const NamedTag* tag = tag_of(desc);
   if (tag != nullptr && tag->block > 1) return desc;
   if (dims.size() > 2 && volume(dims, 2, dims.size()) == 1) {
-    return Desc(dims, builder.type(tensor), channels_last_strides(dims));
+    return channels_last(dims, builder.type(tensor));
   }
   return tag != nullptr && tag->tag != Tag::ba ? desc : builder.plain(tensor);
 }
@@ -220,8 +181,8 @@ inline Desc channel_layout(Builder& builder, int tensor) {
 // The first operand has the extents of the result; the second may be smaller. oneDNN is fast for some
 // combinations of layouts only, so the candidates are tried in the order of what they would cost.
 inline void binary(Builder& builder, const NodeRow& node) {
-  const int left = node.inputs[0];
-  const int right = node.inputs[1];
+  const int left = node.inputs[0], right = node.inputs[1];
+  const auto algorithm = algorithm_of(parameters_of<ArithmeticRow>(node).algorithm);
   const bool has_channels = PostOps(builder, node).has_channel_operand();
   const Desc desc = has_channels ? channel_layout(builder, left) : builder.dense(left);
   std::vector<std::pair<Desc, Desc>> candidates;
@@ -236,7 +197,7 @@ inline void binary(Builder& builder, const NodeRow& node) {
   candidates.push_back(candidates.front());  // slow, but always there
   for (const auto& [from, other] : candidates) {
     PostOps chain(builder, node);
-    const dnnl::binary::primitive_desc pd(cpu(), algorithm_of(node.algorithm), from, other, from,
+    const dnnl::binary::primitive_desc pd(cpu(), algorithm, from, other, from,
                                           chain.settle(from, /*may_accumulate=*/false), /*allow_empty=*/true);
     if (!is_fast(pd) && &other != &candidates.back().second) continue;
     if (!pd) throw std::runtime_error("oneDNN has no arithmetic for these operands");
@@ -246,15 +207,15 @@ inline void binary(Builder& builder, const NodeRow& node) {
   }
 }
 
-// inputs: data, and scale and shift or neither; floats: epsilon. Over the last axis.
+// inputs: data, and scale and shift or neither. Over the last axis.
 inline void layer_norm(Builder& builder, const NodeRow& node) {
   using Flags = dnnl::normalization_flags;
   const Desc desc = builder.plain(node.inputs[0]);
-  const bool is_affine = node.inputs.size > 1;
-  const dnnl::layer_normalization_forward::primitive_desc pd(
-      cpu(), kInference, desc, builder.plain(node.output), node.floats[0], is_affine ? Flags::use_scale | Flags::use_shift : Flags::none,
-      Builder::attributes());
-  add_pointwise(builder, node, pd, desc, builder.vectors(), "");
+  const Flags flags = node.inputs.size > 1 ? Flags::use_scale | Flags::use_shift : Flags::none;
+  const float epsilon = parameters_of<NormRow>(node).epsilon;
+  const dnnl::layer_normalization_forward::primitive_desc pd(cpu(), kInference, desc, builder.plain(node.output),
+                                                             epsilon, flags, Builder::attributes());
+  add_pointwise(builder, node, pd, desc, builder.scale_and_shift(), "");
 }
 
 // inputs: data, slopes for the negative side, of the same rank.
@@ -270,17 +231,18 @@ inline void prelu(Builder& builder, const NodeRow& node) {
 // To other extents of the same image.
 inline void resampling(Builder& builder, const NodeRow& node) {
   const Desc from = builder.dense(node.inputs[0]);
-  const dnnl::resampling_forward::primitive_desc pd(cpu(), kInference, algorithm_of(node.algorithm), from,
-                                                    builder.any(node.output), Builder::attributes());
+  const auto algorithm = algorithm_of(parameters_of<ResamplingRow>(node).algorithm);
+  const dnnl::resampling_forward::primitive_desc pd(cpu(), kInference, algorithm, from, builder.any(node.output),
+                                                    Builder::attributes());
   builder.add_unary_step(pd, from);
 }
 
-// ints: size; floats: alpha, beta, k. Across channels.
+// Across channels.
 inline void lrn(Builder& builder, const NodeRow& node) {
   const Desc desc = builder.dense(node.inputs[0]);
-  const dnnl::lrn_forward::primitive_desc pd(cpu(), kInference, dnnl::algorithm::lrn_across_channels, desc, desc,
-                                             node.ints[0], node.floats[0], node.floats[1], node.floats[2],
-                                             Builder::attributes());
+  const auto& [size, alpha, beta, shift, algorithm] = parameters_of<LocalResponseRow>(node);
+  const dnnl::lrn_forward::primitive_desc pd(cpu(), kInference, algorithm_of(algorithm), desc, desc, size, alpha, beta,
+                                             shift, Builder::attributes());
   builder.add_unary_step(pd, desc);
 }
 

@@ -66,14 +66,14 @@ inline ConvertRun converter(Kind kind, DataType type) {
   return type == DataType::u8 ? dequantize_bytes<uint8_t> : dequantize_bytes<int8_t>;
 }
 
-// floats: scale; ints: zero point. The same for all elements, so that their order does not matter.
+// The same scale and zero point for all elements, so that their order does not matter.
 inline void convert_all(Builder& builder, const NodeRow& node, ConvertRun convert) {
   const int src = node.inputs[0];
   const Desc from = flat_layout(builder, src, node.kind == Kind::quantize ? kFloat : builder.type(src));
   const Desc to = retyped(from, builder.type(node.output));
   const int64_t count = volume(builder.dims(src), 0, builder.dims(src).size());
-  const float scale = node.floats[0];
-  const int32_t zero = static_cast<int32_t>(node.ints[0]);
+  const float scale = parameters_of<ScaleRow>(node).scale;
+  const auto zero = static_cast<int32_t>(parameters_of<ScaleRow>(node).zero);
   const size_t step = element_bytes(from), to_step = element_bytes(to);
   const auto kernel = [=](const std::vector<char*>& pointers) {
 #pragma omp parallel for
@@ -86,12 +86,12 @@ inline void convert_all(Builder& builder, const NodeRow& node, ConvertRun conver
   builder.add_unary_kernel(kernel, from, to, label + layout_name(to));
 }
 
-// inputs: data, scales, and zero points or none; ints: the first of the neighbouring axes that these stand for, and
-// how many.
+// inputs: data, scales, and zero points or none.
 inline void convert_channels(Builder& builder, const NodeRow& node, ConvertRun convert) {
   const int src = node.inputs[0];
   const Dims dims = builder.dims(src);
-  const size_t first = node.ints[0], last = node.ints[0] + node.ints[1];
+  const auto& given = parameters_of<ChannelScalesRow>(node);
+  const size_t first = given.first, last = given.first + given.count;
   const int64_t channels = volume(dims, first, last), size = volume(dims, last, dims.size());
   const int64_t rows = volume(dims, 0, last);
   const Desc to = builder.plain(node.output);

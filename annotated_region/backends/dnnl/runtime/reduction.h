@@ -1,6 +1,81 @@
 // Sums, means, products, least and largest numbers along any axes, in any dense order: oneDNN 3.2 is fast for some only.
 
 namespace annotated_region_dnnl {
+namespace {
+
+// What two numbers become in a reduction.
+enum class Merge { sum, product, largest, least };
+
+// What is no number stays so.
+template <typename T>
+inline __attribute__((always_inline)) T merged(T left, T right, Merge merge) {
+  switch (merge) {
+    case Merge::sum: return left + right;
+    case Merge::product: return left * right;
+    case Merge::largest: return (right > left) | (right != right) ? right : left;
+    case Merge::least: return (right < left) | (right != right) ? right : left;
+  }
+  return left;
+}
+
+constexpr float kNeutral[] = {0.0f, 1.0f, -INFINITY, INFINITY};
+
+// Terms are merged in float32, some rows at a time, and these in double precision.
+template <Merge merge>
+inline __attribute__((always_inline)) void merge_columns(const float* from, int64_t rows, int64_t stride,
+                                                         int64_t width, double* to) {
+  constexpr int64_t block = 64;
+  for (int64_t i = 0; i < width; ++i) to[i] = kNeutral[static_cast<int>(merge)];
+  for (int64_t first = 0; first < rows; first += block) {
+    const int64_t last = first + block < rows ? first + block : rows;
+    float column[kColumns];
+    for (int64_t i = 0; i < width; ++i) column[i] = kNeutral[static_cast<int>(merge)];
+    int64_t row = first;
+    for (; row + 4 <= last; row += 4) {
+      const float* rows_from = from + row * stride;
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) {
+        const float two = merged(rows_from[i], rows_from[i + stride], merge);
+        const float more = merged(rows_from[i + 2 * stride], rows_from[i + 3 * stride], merge);
+        column[i] = merged(column[i], merged(two, more, merge), merge);
+      }
+    }
+    for (; row < last; ++row) {
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) column[i] = merged(column[i], from[row * stride + i], merge);
+    }
+    for (int64_t i = 0; i < width; ++i) to[i] = merged(to[i], static_cast<double>(column[i]), merge);
+  }
+}
+
+// Of `width` columns, at most kColumns, of rows that are `stride` apart.
+ANNOTATED_REGION_CLONES void merge_rows(const float* from, int64_t rows, int64_t stride, int64_t width, double* to,
+                                        Merge merge) {
+  if (merge == Merge::sum) return merge_columns<Merge::sum>(from, rows, stride, width, to);
+  if (merge == Merge::product) return merge_columns<Merge::product>(from, rows, stride, width, to);
+  if (merge == Merge::largest) return merge_columns<Merge::largest>(from, rows, stride, width, to);
+  return merge_columns<Merge::least>(from, rows, stride, width, to);
+}
+
+// Of neighbouring numbers: as rows, then by halves, in float32, so that what overflows there is infinite.
+ANNOTATED_REGION_CLONES double merged_run(const float* from, int64_t size, Merge merge) {
+  double columns[kColumns];
+  int64_t width = std::min(size, kColumns);
+  const int64_t rows = size / width;
+  merge_rows(from, rows, width, width, columns, merge);
+  for (int64_t i = rows * width; i < size; ++i) {
+    double& column = columns[i - rows * width];
+    column = merged(static_cast<float>(column), from[i], merge);
+  }
+  for (int64_t half = (width + 1) / 2; width > 1; width = half, half = (width + 1) / 2) {
+    for (int64_t i = 0; i < width / 2; ++i) {
+      columns[i] = merged(static_cast<float>(columns[i]), static_cast<float>(columns[i + half]), merge);
+    }
+  }
+  return columns[0];
+}
+
+}  // namespace
 
 // Neighbouring axes in memory that are all reduced, or all kept.
 struct Stretch {
@@ -43,11 +118,11 @@ struct Reduction {
   }
 };
 
-inline Merge merge_of(dnnl::algorithm algorithm) {
+inline Merge merge_of(dnnl_alg_kind_t algorithm) {
   switch (algorithm) {
-    case dnnl::algorithm::reduction_max: return Merge::largest;
-    case dnnl::algorithm::reduction_min: return Merge::least;
-    case dnnl::algorithm::reduction_mul: return Merge::product;
+    case dnnl_reduction_max: return Merge::largest;
+    case dnnl_reduction_min: return Merge::least;
+    case dnnl_reduction_mul: return Merge::product;
     default: return Merge::sum;
   }
 }
@@ -93,6 +168,7 @@ inline std::vector<Reduction> reductions_of(std::vector<Stretch> stretches, Merg
 // The result has the rank of the operand, with extent one along the reduced axes.
 inline void reduction(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
+  const dnnl_alg_kind_t algorithm = parameters_of<ReductionRow>(node).algorithm;
   const Dims &dims = builder.dims(src), &kept = builder.dims(node.output);
   const Desc dense = builder.dense(src);
   const Desc from = is_strided(dense) ? retyped(dense, kFloat) : plain(dims, kFloat);
@@ -104,9 +180,9 @@ inline void reduction(Builder& builder, const NodeRow& node) {
     if (stretches.empty() || stretches.back().is_reduced != is_reduced) stretches.push_back({1, is_reduced});
     stretches.back().extent *= dims[axis];
   }
-  std::vector<Reduction> passes = reductions_of(stretches, merge_of(algorithm_of(node.algorithm)));
+  std::vector<Reduction> passes = reductions_of(stretches, merge_of(algorithm));
   if (passes.empty()) return builder.define(node.output, to, builder.fetch(src, from));
-  if (algorithm_of(node.algorithm) == dnnl::algorithm::reduction_mean) {
+  if (algorithm == dnnl_reduction_mean) {
     passes.back().factor = static_cast<double>(volume(kept, 0, kept.size())) / volume(dims, 0, dims.size());
   }
   size_t partial_bytes = 0;

@@ -13,24 +13,6 @@ inline std::string text_of(const int64_t* extents, int rank) {
   return text.str();
 }
 
-// A type as the caller's tensors state it.
-struct Foreign {
-  int code;
-  int bits;
-  const char* name;
-};
-
-inline Foreign foreign(Type type) {
-  switch (type) {
-    case Type::float32: return {kDLFloat, 32, "float32"};
-    case Type::truth: return {kDLBool, 8, "bool"};
-    case Type::int8: return {kDLInt, 8, "int8"};
-    case Type::uint8: return {kDLUInt, 8, "uint8"};
-    case Type::int32: return {kDLInt, 32, "int32"};
-  }
-  return {};
-}
-
 // oneDNN adds products of int8 in 16 bits, which saturate, where the processor has no instructions for 32.
 inline const GraphTable& suited(const GraphTable& graph) {
   const bool is_exact =
@@ -64,11 +46,10 @@ class Region {
     }
   }
 
-  // Runs `action` so that whatever goes wrong names the function.
-  template <typename Action>
-  void guarded(Action action) {
+  // Whatever goes wrong names the function.
+  void call(const TVMFFIAny* arguments, int count) {
     try {
-      action();
+      run(arguments, count);
     } catch (const tvm::ffi::Error&) {
       throw;
     } catch (const dnnl::error& error) {
@@ -77,10 +58,6 @@ class Region {
     } catch (const std::exception& error) {
       TVM_FFI_THROW(RuntimeError) << graph_.symbol << ": " << error.what();
     }
-  }
-
-  void call(const TVMFFIAny* arguments, int count) {
-    guarded([&] { run(arguments, count); });
   }
 
   // The steps of the plan that ran last, one a line; empty before the first call.
@@ -190,7 +167,7 @@ class Region {
                                 << text_of(tensor->shape, tensor->ndim) << "; expected "
                                 << text_of(dims.data(), rank);
     }
-    const Foreign type = foreign(graph_.tensors[expected].type);
+    const TypeRow type = type_row(graph_.tensors[expected].type);
     if (tensor->dtype.code != type.code || tensor->dtype.bits != type.bits || tensor->dtype.lanes != 1) {
       TVM_FFI_THROW(TypeError) << graph_.symbol << ": " << role << " " << position << " is not " << type.name;
     }
@@ -259,10 +236,6 @@ class Region {
   Constants constants_;
   std::list<std::pair<Key, std::shared_ptr<Plan>>> plans_;  // the last used first
 };
-
-}  // namespace annotated_region_dnnl
-
-namespace annotated_region_dnnl {
 
 // Used: the unit that holds the tables may have been compiled without these definitions.
 #define ANNOTATED_REGION_DEFINE __attribute__((used)) inline

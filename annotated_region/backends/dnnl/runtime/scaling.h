@@ -7,27 +7,27 @@ class Scaling {
   Scaling(Builder& builder, const NodeRow& node) : builder_(builder), node_(node), row_(node.quantized) {}
 
   void set(dnnl::primitive_attr& attr) const {
-    if (row_.scale == 0.0f) return;
+    if (row_ == nullptr) return;
     attr.set_scales_mask(DNNL_ARG_SRC, 0);
-    if (row_.weights_scales >= 0) attr.set_scales_mask(DNNL_ARG_WEIGHTS, weights_mask());
+    if (row_->weights_scales >= 0) attr.set_scales_mask(DNNL_ARG_WEIGHTS, weights_mask());
     if (has_result_scale()) attr.set_scales_mask(DNNL_ARG_DST, 0);
-    if (row_.zero != 0) attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
-    if (row_.weights_zero != 0) attr.set_zero_points_mask(DNNL_ARG_WEIGHTS, 0);
-    if (row_.result_zero != 0) attr.set_zero_points_mask(DNNL_ARG_DST, 0);
+    if (row_->zero != 0) attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
+    if (row_->weights_zero != 0) attr.set_zero_points_mask(DNNL_ARG_WEIGHTS, 0);
+    if (row_->result_zero != 0) attr.set_zero_points_mask(DNNL_ARG_DST, 0);
   }
 
   void add_arguments(std::vector<Argument>& arguments) const {
-    if (row_.scale == 0.0f) return;
-    add_scale(arguments, DNNL_ARG_SRC, row_.scale);
-    if (row_.weights_scales >= 0) {
-      const Desc desc = builder_.plain(row_.weights_scales);
-      const Place place = builder_.fetch(row_.weights_scales, desc);
+    if (row_ == nullptr) return;
+    add_scale(arguments, DNNL_ARG_SRC, row_->scale);
+    if (row_->weights_scales >= 0) {
+      const Desc desc = builder_.plain(row_->weights_scales);
+      const Place place = builder_.fetch(row_->weights_scales, desc);
       arguments.push_back({DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, desc, place});
     }
-    if (has_result_scale()) add_scale(arguments, DNNL_ARG_DST, row_.result_scale);
-    add_zero(arguments, DNNL_ARG_SRC, row_.zero);
-    add_zero(arguments, DNNL_ARG_WEIGHTS, row_.weights_zero);
-    add_zero(arguments, DNNL_ARG_DST, row_.result_zero);
+    if (has_result_scale()) add_scale(arguments, DNNL_ARG_DST, row_->result_scale);
+    add_zero(arguments, DNNL_ARG_SRC, row_->zero);
+    add_zero(arguments, DNNL_ARG_WEIGHTS, row_->weights_zero);
+    add_zero(arguments, DNNL_ARG_DST, row_->result_zero);
   }
 
  private:
@@ -53,7 +53,7 @@ class Scaling {
 
   Builder& builder_;
   const NodeRow& node_;
-  const QuantizedRow& row_;
+  const QuantizedRow* row_;
 };
 
 }  // namespace annotated_region_dnnl

@@ -2,21 +2,100 @@
 // three units of the sixth digit.
 
 namespace annotated_region_dnnl {
+namespace {
+
+template <Mask hiding>
+inline __attribute__((always_inline)) float masked(const float* from, float* to, int64_t size, float scale,
+                                                   const float* mask, int64_t step, float fill) {
+  float largest = -INFINITY;
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < size; ++i) {
+    float score = from[i] * scale;
+    if (hiding == Mask::added) score += mask[i * step];
+    if (hiding == Mask::selected) score = mask[i * step] != 0.0f ? score : fill;
+    to[i] = score;
+    largest = largest < score ? score : largest;
+  }
+  return largest;
+}
+
+// scores * scale, masked; returns the largest.
+ANNOTATED_REGION_CLONES float masked_scores(const float* from, float* to, int64_t size, float scale, Mask hiding,
+                                            const float* mask, int64_t step, float fill) {
+  if (hiding == Mask::added) return masked<Mask::added>(from, to, size, scale, mask, step, fill);
+  if (hiding == Mask::selected) return masked<Mask::selected>(from, to, size, scale, mask, step, fill);
+  return masked<Mask::none>(from, to, size, scale, mask, step, fill);
+}
+
+// Probabilities from scores whose largest is known.
+ANNOTATED_REGION_CLONES void normalized_powers(float* row, int64_t size, float largest) {
+  float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < size; ++i) {
+    row[i] = exponential(row[i] - largest);
+    sum += row[i];
+  }
+  const float factor = 1.0f / sum;
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) row[i] *= factor;
+}
+
+// Their logarithms.
+ANNOTATED_REGION_CLONES void logarithms_of_shares(float* row, int64_t size, float largest) {
+  float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < size; ++i) sum += exponential(row[i] - largest);
+  const float shift = logarithm(sum);
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) row[i] = (row[i] - largest) - shift;
+}
+
+// Probabilities, or their logarithms, of `width` columns, at most kColumns, of rows that are `stride` apart.
+ANNOTATED_REGION_CLONES void softmax_columns(const float* from, float* to, int64_t size, int64_t stride, int64_t width,
+                                             bool logarithms) {
+  float largest[kColumns];
+  float sum[kColumns];
+  for (int64_t i = 0; i < width; ++i) largest[i] = -INFINITY;
+  for (int64_t i = 0; i < width; ++i) sum[i] = 0.0f;
+  for (int64_t row = 0; row < size; ++row) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      const float score = from[row * stride + i];
+      largest[i] = largest[i] < score ? score : largest[i];
+    }
+  }
+  for (int64_t row = 0; row < size; ++row) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      const float rest = from[row * stride + i] - largest[i];
+      const float power = exponential(rest);
+      sum[i] += power;
+      to[row * stride + i] = logarithms ? rest : power;
+    }
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < width; ++i) sum[i] = logarithms ? logarithm(sum[i]) : 1.0f / sum[i];
+  for (int64_t row = 0; row < size; ++row) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      float& value = to[row * stride + i];
+      value = logarithms ? value - sum[i] : value * sum[i];
+    }
+  }
+}
+
+}  // namespace
 
 // Whether a row of scores, the largest of which is known, shows nothing: then all its weights are zero.
 inline bool shows_nothing(const float* row, int64_t size, float largest) {
   return largest == -INFINITY && std::all_of(row, row + size, [](float score) { return score == -INFINITY; });
 }
 
-enum class Softmax { powers, logarithms, guarded };
-
-inline void softmax_row(const float* from, float* to, int64_t size, Softmax form) {
-  if (form == Softmax::powers) return softmax_powers(from, to, size);
-  std::copy_n(from, size, to);
-  const float largest = masked_scores(to, size, 1.0f, Mask::none, nullptr, 0, 0.0f);
-  if (form == Softmax::logarithms) {
+inline void softmax_row(const float* from, float* to, int64_t size, const SoftmaxRow& given) {
+  const float largest = masked_scores(from, to, size, 1.0f, Mask::none, nullptr, 0, 0.0f);
+  if (given.algorithm == dnnl_softmax_log) {
     logarithms_of_shares(to, size, largest);
-  } else if (form == Softmax::guarded && shows_nothing(to, size, largest)) {
+  } else if (given.guarded && shows_nothing(to, size, largest)) {
     std::fill_n(to, size, 0.0f);
   } else {
     normalized_powers(to, size, largest);
@@ -24,10 +103,10 @@ inline void softmax_row(const float* from, float* to, int64_t size, Softmax form
 }
 
 // Numbers along the axis are `stride` apart in memory, and what is further inside than the axis fills that stride.
-inline Kernel softmax_kernel(int64_t count, int64_t size, int64_t stride, Softmax form) {
+inline Kernel softmax_kernel(int64_t count, int64_t size, int64_t stride, const SoftmaxRow& given) {
   const int64_t columns = std::min(stride, kColumns);
   const int64_t blocks = (stride + columns - 1) / columns;
-  return [=](const std::vector<char*>& pointers) {
+  return [=, given = given](const std::vector<char*>& pointers) {
 #pragma omp parallel for
     for (int64_t item = 0; item < count / size / stride * blocks; ++item) {
       const int64_t column = item % blocks * columns;
@@ -35,33 +114,24 @@ inline Kernel softmax_kernel(int64_t count, int64_t size, int64_t stride, Softma
       const float* from = floats(pointers[0]) + first;
       float* to = floats(pointers[1]) + first;
       if (stride == 1) {
-        softmax_row(from, to, size, form);
+        softmax_row(from, to, size, given);
       } else {
-        softmax_columns(from, to, size, stride, std::min(columns, stride - column), form == Softmax::logarithms);
+        const bool is_log = given.algorithm == dnnl_softmax_log;
+        softmax_columns(from, to, size, stride, std::min(columns, stride - column), is_log);
       }
     }
   };
 }
 
-inline void softmax_over(Builder& builder, const NodeRow& node, int axis, Softmax form) {
-  const int src = node.inputs[0];
+inline void softmax(Builder& builder, const NodeRow& node) {
+  const auto& given = parameters_of<SoftmaxRow>(node);
+  const int src = node.inputs[0], axis = static_cast<int>(given.axis);
   const Dims& dims = builder.dims(src);
   const Desc dense = builder.dense(src);
   const Desc desc = is_strided(dense) ? retyped(dense, kFloat) : plain(dims, kFloat);
   const int64_t stride = dims[axis] == 1 ? 1 : desc.get_strides()[axis];
-  builder.add_unary_kernel(softmax_kernel(volume(dims, 0, dims.size()), dims[axis], stride, form), desc, desc,
+  builder.add_unary_kernel(softmax_kernel(volume(dims, 0, dims.size()), dims[axis], stride, given), desc, desc,
                            "softmax " + layout_name(desc));
-}
-
-// ints: axis.
-inline void softmax(Builder& builder, const NodeRow& node) {
-  const bool is_log = algorithm_of(node.algorithm) == dnnl::algorithm::softmax_log;
-  softmax_over(builder, node, static_cast<int>(node.ints[0]), is_log ? Softmax::logarithms : Softmax::powers);
-}
-
-// Over the last axis; zeros for a row that shows nothing.
-inline void guarded_softmax(Builder& builder, const NodeRow& node) {
-  softmax_over(builder, node, static_cast<int>(builder.dims(node.output).size()) - 1, Softmax::guarded);
 }
 
 }  // namespace annotated_region_dnnl

@@ -17,22 +17,16 @@ struct List {
   const T& operator[](int index) const { return data[index]; }
 };
 
-// What nodes compute: `X` of each kind, which is also the name of the function that plans it.
-#define ANNOTATED_REGION_KINDS(X)                                                                         \
-  X(convolution) X(deconvolution) X(matmul) X(pooling) X(eltwise) X(binary) X(layer_norm)                 \
-  X(softmax) X(lrn) X(reduction) X(concat) X(reshape) X(permute) X(expand) X(slice) X(cast) X(select)     \
-  X(error_function) X(exponential) X(logarithm) X(guarded_softmax) X(sine) X(cosine) X(pad) X(group_norm) \
-  X(rms_norm) X(prelu) X(resampling) X(attention) X(quantize) X(dequantize) X(gelu) X(reciprocal_root)
-#define ANNOTATED_REGION_ENUMERATOR(kind) kind,
-enum class Kind { ANNOTATED_REGION_KINDS(ANNOTATED_REGION_ENUMERATOR) };
+// What both sides know is declared once, by classes of Python (rows.py): enumerations, and of each class its row.
+enum class Kind : int;
+enum class Type : int;
+struct PostOpRow;
+struct QuantizedRow;
 
 // Products in bfloat16: none, all that oneDNN can do fast, or those that take less time than in float32.
 enum class Precision { fp32, bf16, bf16_if_faster };
 
 enum class Source { computed, input, constant };
-
-// Truth values, one byte each, exist at the border of the region only; inside they are the numbers 0 and 1.
-enum class Type { float32, truth, int8, uint8, int32 };
 
 // An extent below zero stands for expression number -1 - extent.
 struct TensorRow {
@@ -42,33 +36,20 @@ struct TensorRow {
   Type type;
 };
 
-struct PostOpRow {
-  dnnl_alg_kind_t algorithm;
-  float alpha;
-  float beta;
-  int operand;  // a tensor, or -1
-};
-
-// What the elements of an int8 product mean: e stands for scale * (e - zero). A scale of 0: the product is of floats.
-struct QuantizedRow {
-  float scale = 0.0f;  // of the source, times that of the weights unless these have one a channel
-  int zero = 0;
-  int weights_zero = 0;
-  int weights_scales = -1;  // a tensor, or -1
-  float result_scale = 1.0f;
-  int result_zero = 0;
-};
-
 struct NodeRow {
   Kind kind;
-  dnnl_alg_kind_t algorithm;
   List<int> inputs;
   int output;
-  List<int64_t> ints;
-  List<float> floats;
+  const void* parameters;  // null where the kind has none
   List<PostOpRow> post_ops;
-  QuantizedRow quantized = {};
+  const QuantizedRow* quantized;  // null: no product of int8
 };
+
+// The parameters of a node whose kind has those of `Row`.
+template <typename Row>
+const Row& parameters_of(const NodeRow& node) {
+  return *static_cast<const Row*>(node.parameters);
+}
 
 // A symbolic extent is bound to one axis of one input, or to one number of a shape, which follow the inputs.
 struct VariableRow {

@@ -12,12 +12,12 @@ inline void reshape(Builder& builder, const NodeRow& node) {
   builder.define(node.output, after, builder.fetch(src, before));
 }
 
-// ints: axes.
 inline void permute(Builder& builder, const NodeRow& node) {
-  const Desc view = permuted(builder.layout(node.inputs[0]), node.ints);
+  const List<int64_t>& axes = parameters_of<PermutationRow>(node).axes;
+  const Desc view = permuted(builder.layout(node.inputs[0]), axes);
   if (view) return builder.define(node.output, view, builder.value(node.inputs[0]).place);
   const Desc from = builder.plain(node.inputs[0]);
-  builder.define(node.output, permuted(from, node.ints), builder.fetch(node.inputs[0], from));
+  builder.define(node.output, permuted(from, axes), builder.fetch(node.inputs[0], from));
 }
 
 // Copies what oneDNN has no descriptor for: steps that do not divide an extent, so that rows would overlap.
@@ -39,17 +39,16 @@ inline void copy_part(Builder& builder, const NodeRow& node, const Value& whole,
   builder.define(node.output, to, place);
 }
 
-// ints: for each axis where the part begins, then its step.
 inline void slice(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
+  const auto& [begins, steps] = parameters_of<BeginsRow>(node);
   const Desc from = is_strided(builder.layout(src)) ? builder.layout(src) : builder.plain(src);
   const Place whole = builder.fetch(src, from);
   Place place = whole;
   Dims strides = from.get_strides();
-  const int rank = static_cast<int>(strides.size());
-  for (int axis = 0; axis < rank; ++axis) {
-    place.offset += node.ints[axis] * strides[axis] * element_bytes(from);
-    strides[axis] *= node.ints[rank + axis];
+  for (int axis = 0; axis < begins.size; ++axis) {
+    place.offset += begins[axis] * strides[axis] * element_bytes(from);
+    strides[axis] *= steps[axis];
   }
   const Dims& dims = builder.dims(node.output);
   const Desc part(dims, from.get_data_type(), canonical_strides(dims, strides), /*allow_empty=*/true);

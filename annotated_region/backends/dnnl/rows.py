@@ -1,0 +1,87 @@
+"""The structs that the runtime reads tables with, from the classes of Python whose values fill them.
+
+Each field stands in one place, so neither side can name, order or type it in another way::
+
+    class Norm(Parameters):                       struct NormRow {
+        epsilon: float              =>              float epsilon;
+                                                  };
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import Enum
+
+from annotated_region.backends.dnnl import parameters
+from annotated_region.backends.dnnl.graph import DataType, Kind, PostOp, Quantized
+from annotated_region.backends.dnnl.parameters import Causal, Mask, Parameters
+
+__all__ = ["declarations", "literal"]
+
+ENUMERATIONS: Mapping[str, type[Enum]] = {"Kind": Kind, "Type": DataType, "Mask": Mask, "Causal": Causal}
+"""The closed sets that both sides know, by their names in C++."""
+
+TYPES = {
+    "bool": "bool",
+    "int": "int64_t",
+    "float": "float",
+    "str": "dnnl_alg_kind_t",
+    "tuple[int, ...]": "List<int64_t>",
+    "TensorId | None": "int",
+    "Mask": "Mask",
+    "Causal": "Causal",
+}
+"""What a field is in C++; a tensor that is none is -1, a text the name of one of oneDNN's algorithms."""
+
+
+def declarations() -> str:
+    """The enumerations and structs in C++, and `X(kind)` of each kind."""
+    classes = [PostOp, Quantized, *(each for each in vars(parameters).values() if _is_row(each))]
+    kinds = " ".join(f"X({_enumerator(kind)})" for kind in Kind)
+    lines = [
+        f"#define ANNOTATED_REGION_KINDS(X) {kinds}",
+        'namespace annotated_region_dnnl __attribute__((visibility("hidden"))) {',
+        *(_enumeration(name, members) for name, members in ENUMERATIONS.items()),
+        *map(_struct, classes),
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def _enumeration(name: str, members: type[Enum]) -> str:
+    return f"enum class {name} : int {{ {', '.join(map(_enumerator, members))} }};"
+
+
+def _is_row(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Parameters) and bool(fields(value))
+
+
+def _struct(class_: type) -> str:
+    body = "".join(f"  {TYPES[str(field.type)]} {field.name};\n" for field in fields(class_))
+    return f"struct {class_.__name__}Row {{\n{body}}};"
+
+
+def _enumerator(member: Enum) -> str:
+    return member.name.lower()
+
+
+def literal(value: object) -> str:
+    """The value of a field that is no list, in C++."""
+    if value is None:
+        return "-1"
+    if isinstance(value, Enum):
+        names = (name for name, members in ENUMERATIONS.items() if isinstance(value, members))
+        return f"{next(names)}::{_enumerator(value)}"
+    if isinstance(value, str):
+        return f"dnnl_{value}"
+    return _float(value) if isinstance(value, float) else str(value).lower()
+
+
+def _float(value: float) -> str:
+    """A float32 literal that denotes the value exactly; a bound may be infinite."""
+    assert not math.isnan(value)
+    if math.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    return f"{value.hex()}f" if value else "0.0f"
