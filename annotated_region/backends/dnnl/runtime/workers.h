@@ -118,10 +118,10 @@ class Worker {
       if (!state_.compare_exchange_strong(state, state | 1)) continue;  // it was taken back
       Section& section = *reinterpret_cast<Section*>(state);
       section.run(section.next.fetch_add(1));
-      if (is_called_.exchange(false)) sched_setaffinity(0, sizeof home_, &home_);
       losses_.check(nanoseconds());
       state_.store(0);
       wake(waiting_);
+      go_home();
     }
   }
 
@@ -149,7 +149,7 @@ class Worker {
     if (here != caller_.load(std::memory_order_relaxed) || sched_getaffinity(0, sizeof home, &home) != 0) return;
     cpu_set_t others = home;
     CPU_CLR(here, &others);
-    if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof home, &home);
+    if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof home, &home);
   }
 
   // Spins while the worker runs. Where it has lost its processor, lends it the caller's, which sleeps.
@@ -165,22 +165,32 @@ class Worker {
       began = now;
       used = processor_time();
       if (used_before < 0 || used - used_before > kStandstill) continue;
-      call_here();
+      call_here(section);
       waiting_.store(1);
       if (state_.load() == begun(section)) sleep_on(waiting_);
       used = -1;
     }
   }
 
-  // Moves the worker to the caller's processor, until it is done.
-  void call_here() {
+  // Moves the worker to the caller's processor, until it is done. The worker reads `move_` after it has released
+  // `state_`, and the caller reads `state_` after it has written `move_`, so the worker never stays where it was moved.
+  void call_here(const Section& section) {
+    if (move_.load() != kHome) return;
     const pid_t thread = thread_.load();
-    if (is_called_.load() || sched_getaffinity(thread, sizeof home_, &home_) != 0) return;
+    move_.store(kMoving);
+    const bool is_running = state_.load() == begun(section) && sched_getaffinity(thread, sizeof home_, &home_) == 0;
     cpu_set_t here;
     CPU_ZERO(&here);
     CPU_SET(sched_getcpu(), &here);
-    is_called_.store(true);
-    sched_setaffinity(thread, sizeof here, &here);
+    move_.store(is_running && sched_setaffinity(thread, sizeof here, &here) == 0 ? kMoved : kHome);
+  }
+
+  // May run on all processors again.
+  void go_home() {
+    while (move_.load() == kMoving) sched_yield();
+    if (move_.load() != kMoved) return;
+    sched_setaffinity(0, sizeof home_, &home_);
+    move_.store(kHome);
   }
 
   int64_t processor_time() const {
@@ -192,7 +202,8 @@ class Worker {
   alignas(64) std::atomic<uintptr_t> state_{0};  // a section's address; odd once the worker has begun
   alignas(64) std::atomic<uint32_t> asleep_{0};
   std::atomic<uint32_t> waiting_{0};
-  std::atomic<bool> is_called_{false};
+  enum Move { kHome, kMoving, kMoved };
+  std::atomic<Move> move_{kHome};
   std::atomic<pid_t> thread_{0};
   std::atomic<int> caller_{-1};  // the processor that the last caller was on
   Worker* before_ = nullptr;  // the caller's: who was asked before, of the same section
