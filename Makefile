@@ -6,11 +6,6 @@ STAMP = $(VENV)/.installed
 # The suite runs in as many processes; each compiles and computes on its own (VGG-19 alone takes 4 GB).
 PROCESSES ?= 2
 PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
-# Test functions need no signatures, and TVMScript inside them is no Python to a type checker.
-TEST_TYPING = --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators \
-  --disable-error-code valid-type --disable-error-code misc --disable-error-code attr-defined \
-  --disable-error-code var-annotated --disable-error-code has-type --disable-error-code call-overload \
-  --no-warn-unused-ignores
 # Tests import the helpers beside them.
 TEST_HELPERS = tests:tests/zoo:tests/fuzz:tests/hunt:tests/regions:tests/command_line:tests/extraction:tests/placement:tests/grouping:tests/layouts:tests/backends/dnnl:tests/passes:tests/passes/preparation:tests/backends/onnx_emitter:tests/backends/tensorrt:tests/sanitizers
 
@@ -39,7 +34,7 @@ lint: $(STAMP)  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	MYPYPATH=$(TEST_HELPERS) $(BIN)/mypy $(TEST_TYPING) tests
+	MYPYPATH=$(TEST_HELPERS) $(BIN)/mypy --config-file tests/mypy.ini tests
 
 test: lint  ## lint, then the whole suite
 	$(PYTEST)

@@ -104,7 +104,7 @@ def annotation_of(value: relax.Expr, begin: str = BEGIN, end: str = END) -> Anno
         raise MalformedAnnotationError(
             f'{short} takes one value, not {len(value.args)}; write {short}(x, compiler="<target>")'
         )
-    attrs = value.attrs if isinstance(value.attrs, tvm.ir.DictAttrs) else {}
+    attrs = value.attrs if isinstance(value.attrs, tvm.ir.DictAttrs) else tvm.ir.make_node("ir.DictAttrs")
     compiler, region = attrs.get("compiler", None), attrs.get("region", None)
     if not isinstance(compiler, str) or not compiler:
         raise MalformedAnnotationError(f'{short} names no target; write {short}(x, compiler="<target>")')

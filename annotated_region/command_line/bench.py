@@ -33,6 +33,7 @@ from annotated_region.compilation.code_generation import external_functions
 from annotated_region.errors import BuildError, ModelError
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import partition
+from annotated_region.tvm_adapter.types import expect, fixed_extents, tensor_type
 
 __all__ = ["COMMAND"]
 
@@ -93,14 +94,15 @@ def _inputs(mod: tvm.IRModule) -> list[np.ndarray]:
     if "main" not in {name.name_hint for name in mod.get_global_vars()}:
         raise ModelError("the module has no function called main to be run")
     random = np.random.default_rng(0)
-    return [_numbers(param, random) for param in mod["main"].params]
+    return [_numbers(param, random) for param in expect(relax.Function, mod["main"]).params]
 
 
 def _numbers(param: relax.Var, random: np.random.Generator) -> np.ndarray:
-    extents = list(param.ty.shape) if isinstance(param.ty, relax.TensorType) and param.ty.shape else None
+    said = param.ty.shape if isinstance(param.ty, relax.TensorType) else None
+    extents = said.values if isinstance(said, relax.ShapeExpr) else None
     if extents is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in extents):
         raise ModelError(f"parameter {param.name!r} has no fixed shape, so there is nothing to run it with")
-    shape = [int(extent) for extent in extents]
+    shape = fixed_extents(param)
     needed = 8 * math.prod(shape)  # bytes, while they are numbers of double precision
     if needed > _memory():
         raise ModelError(
@@ -108,7 +110,7 @@ def _numbers(param: relax.Var, random: np.random.Generator) -> np.ndarray:
             "this machine has"
         )
     values = random.uniform(0.0, 1.0, shape)
-    return np.asarray(values).astype(str(param.ty.dtype))
+    return np.asarray(values).astype(str(tensor_type(param).dtype))
 
 
 def _memory() -> int:

@@ -88,14 +88,14 @@ def _external_functions(mod: tvm.IRModule) -> Iterator[dict[str, Any]]:
 
 
 def _type_text(ty: tvm.ir.Type) -> str:
-    if isinstance(ty, relax.TensorType) and ty.shape is not None:
-        return f"{ty.dtype}[{', '.join(map(_extent_text, ty.shape))}]"
+    if isinstance(ty, relax.TensorType) and isinstance(ty.shape, relax.ShapeExpr):
+        return f"{ty.dtype}[{', '.join(map(_extent_text, ty.shape.values))}]"
     if isinstance(ty, tvm.ir.TupleType):
         return f"({', '.join(map(_type_text, ty.fields))})"
     return str(ty)
 
 
-def _extent_text(extent: Any) -> str:
+def _extent_text(extent: relax.Expr) -> str:
     return str(extent.value) if isinstance(extent, tvm.tirx.IntImm) else str(extent)
 
 

@@ -126,8 +126,9 @@ def _without_externals(mod: tvm.IRModule, externals: Externals) -> tvm.IRModule:
     def bindings(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
         for binding in block.bindings:
             value = binding.value
-            if isinstance(value, relax.Call) and value.op in externals:
-                yield rebind(binding, _packed_call(_symbol(externals[value.op]), value))
+            callee = value.op if isinstance(value, relax.Call) else None
+            if isinstance(value, relax.Call) and isinstance(callee, tvm.ir.GlobalVar) and callee in externals:
+                yield rebind(binding, _packed_call(_symbol(externals[callee]), value))
             else:
                 yield rebind(binding, rewriter.nested(value))
 
@@ -159,11 +160,10 @@ def _with_generated(
     mod: tvm.IRModule, modules: Sequence[Any], constants: Mapping[Constant, str]
 ) -> tvm.IRModule:
     """The module with generated modules, and with constants, behind those that it has."""
-    before = mod.attrs or {}
-    known = dict(before["const_name_to_constant"]) if "const_name_to_constant" in before else {}
+    known = dict(mod.attrs.get("const_name_to_constant", {}))
     wanted = _wanted_constants(modules)
     new = {name: constant.value for constant, name in constants.items() if wanted is None or name in wanted}
     named = {**known, **new}
-    earlier = list(before["external_mods"]) if "external_mods" in before else []
+    earlier = list(mod.attrs.get("external_mods", []))
     mod = mod.with_attr("external_mods", [*earlier, *modules])
     return mod.with_attr("const_name_to_constant", named) if named else mod

@@ -22,7 +22,7 @@ __all__ = ["LinkedExecutable", "compile_module", "targets_of"]
 _FAILURES_OF_TVM = (RuntimeError, ValueError, TypeError, NotImplementedError)
 
 
-class LinkedExecutable(VMExecutable):  # type: ignore[misc]
+class LinkedExecutable(VMExecutable):
     """A `VMExecutable` that knows which libraries its external functions need.
 
     `relax.VirtualMachine` takes it as it is; ``export_library(path)`` makes a library that TVM's

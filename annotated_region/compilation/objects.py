@@ -79,6 +79,7 @@ class SharedLibraryLinker:
             The library cannot be written.
         """
         compiler = cc or tvm_cc.get_cc()
+        assert compiler, "LinkedExecutable looks for a compiler before"
         words = list(options)
         with tempfile.TemporaryDirectory() as folder, whole_file(output) as unfinished:
             linked = []

@@ -36,6 +36,7 @@ from annotated_region.functions.external import computing_nodes, external_functi
 from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.targets.backend import backend_of
 from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["MeasuredCost"]
 
@@ -286,4 +287,4 @@ def _smallest() -> relax.Function:
         with builder.dataflow():
             out = builder.emit_output(builder.emit(relax.op.nn.relu(x)))
         builder.emit_func_output(out)
-    return builder.get()["smallest"]
+    return expect(relax.Function, builder.get()["smallest"])

@@ -13,7 +13,7 @@ from tvm import relax
 from annotated_region.compilation.executable import compile_module
 from annotated_region.costs.model import HOST
 from annotated_region.costs.work import extents
-from annotated_region.tvm_adapter.types import set_type
+from annotated_region.tvm_adapter.types import expect, set_type
 
 __all__ = ["Time", "Timed", "time_copy", "time_together"]
 
@@ -157,7 +157,7 @@ def _runner(machine: relax.VirtualMachine, number: int, func: relax.Function) ->
 def _argument(ty: tvm.ir.Type, generator: np.random.Generator) -> object:
     """Seeded input: numbers around one, so that no op meets a denormal or a division by zero."""
     if isinstance(ty, relax.ShapeType):
-        return tvm.runtime.ShapeTuple([int(extent) for extent in ty.values])
-    shape, dtype = extents(ty), str(ty.dtype)
+        return tvm.runtime.ShapeTuple(tuple(int(expect(tvm.tirx.IntImm, each)) for each in ty.values or ()))
+    shape, dtype = extents(ty), str(expect(relax.TensorType, ty).dtype)
     values = generator.uniform(0.5, 1.5, shape)
     return tvm.runtime.tensor(np.asarray(values).astype(dtype))

@@ -15,6 +15,7 @@ from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.ids import NodeId, ScopeId
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["Leaf", "LeafTable", "Leaves", "flatten", "leaves_of", "with_paths"]
 
@@ -31,7 +32,7 @@ class Leaf:
         """The type of the value."""
         ty = self.root.ty
         for index in self.path:
-            ty = ty.fields[index]
+            ty = expect(tvm.ir.TupleType, ty).fields[index]
         return ty
 
     @property

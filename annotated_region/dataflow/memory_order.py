@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import tvm
+from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph, DataflowNode, NodeKind
 from annotated_region.graphs import DisjointSets
@@ -110,6 +111,7 @@ class _Memory:
 
 def _may_share(node: DataflowNode) -> bool:
     """Whether the result may be the memory of an operand: only ops promise that theirs is new."""
-    if node.kind is not NodeKind.OPERATION:
-        return True
-    return not isinstance(node.value.op, tvm.ir.Op)
+    call = node.value
+    return not (
+        node.kind is NodeKind.OPERATION and isinstance(call, relax.Call) and isinstance(call.op, tvm.ir.Op)
+    )

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import cast
 
 import tvm
 from tvm import relax
@@ -191,15 +192,16 @@ class _Walker:
         if type(binding) is relax.MatchCast:
             self.match_cast(binding, value, scope)
         elif form is _Form.CALL:
-            op = value.op
+            call = cast(relax.Call, value)
+            op = call.op
             if op in self.annotation_ops:
-                self.annotation(binding.var, value, scope)
+                self.annotation(binding.var, call, scope)
             else:
-                self.call(binding, value, op, scope)
+                self.call(binding, call, op, scope)
         elif form is _Form.CONDITIONAL:
-            self.conditional(binding, value, scope)
+            self.conditional(binding, cast(relax.If, value), scope)
         elif form is _Form.FUNCTION:
-            self.local_function(binding, value, scope)
+            self.local_function(binding, cast(relax.Function, value), scope)
         elif form in (_Form.TUPLE, _Form.FIELD, _Form.VARIABLE):
             self.node(binding, value, NodeKind.STRUCTURE, scope, self.leaves([value]))
         else:
@@ -361,7 +363,7 @@ class _Walker:
         for expr in exprs:
             form = _form_of(type(expr))
             if form is _Form.VARIABLE:
-                found += self.origins_of(expr)
+                found += self.origins_of(cast(relax.Var, expr))
             elif form is not _Form.OTHER:
                 found += self.inner_leaves(expr, form)
         return found
@@ -378,9 +380,9 @@ class _Walker:
 
     def inner_leaves(self, expr: relax.Expr, form: _Form) -> list[Origin]:
         if form is _Form.TUPLE:
-            return self.leaves(expr.fields[:])
+            return self.leaves(cast(relax.Tuple, expr).fields[:])
         if form is _Form.FIELD:
-            return self.leaves([expr.tuple_value])
+            return self.leaves([cast(relax.TupleGetItem, expr).tuple_value])
         if form is _Form.FUNCTION:
             return self.leaves(relax.analysis.free_vars(expr))
         # An expression over shapes may be a call; that is a number, no operand.

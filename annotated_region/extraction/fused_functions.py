@@ -13,7 +13,7 @@ from tvm import relax
 
 from annotated_region.extraction.call_sites import PrimitiveCall, primitive_calls
 from annotated_region.functions.modules import require_well_formed
-from annotated_region.tvm_adapter.types import set_type
+from annotated_region.tvm_adapter.types import expect, set_type
 
 __all__ = ["extract_fused_functions", "fused"]
 
@@ -104,7 +104,7 @@ def _relax_module(module: tvm.IRModule, calls: dict[tvm.ir.GlobalVar, PrimitiveC
         set_type(symbol, public.ty)
         result.update_func(symbol, public)
         for needed in _called_by(public):
-            bodies.setdefault(needed, module[needed])
+            bodies.setdefault(needed, expect(tvm.tirx.PrimFunc, module[needed]))
     for symbol, body in bodies.items():
         result.update_func(symbol, body)
     return result

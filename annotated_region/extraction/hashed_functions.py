@@ -19,6 +19,7 @@ from annotated_region.errors import InvalidModuleError
 from annotated_region.extraction.call_sites import CallSite, primitive_calls
 from annotated_region.extraction.fused_functions import fused
 from annotated_region.op_info import OpInfo, op_infos
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["FusedFunction", "Source", "extract_hashed_functions"]
 
@@ -154,7 +155,7 @@ class _Portable:
 
 
 def _from_text(text: str, expected: int) -> _Portable:
-    func = tvm.script.from_source(text)
+    func = expect(tvm.tirx.PrimFunc, tvm.script.from_source(text))
     if tvm_ffi.structural_hash(func) != expected:
         raise InvalidModuleError(f"TVMScript does not say all that is in this function:\n{text}")
     return _Portable(func)
@@ -212,9 +213,10 @@ def _extract(work: _Work, target: str | tvm.target.Target | None) -> list[_Extra
     extracts = []
     for call in primitive_calls(module):
         callee = call.callee
-        if isinstance(module[callee], tvm.tirx.PrimFunc):
+        func = module[callee]
+        if isinstance(func, tvm.tirx.PrimFunc):
             if callee not in nameless:
-                nameless[callee] = _Portable(_without_name(module[callee]))
+                nameless[callee] = _Portable(_without_name(func))
             extracts.append(_Extract(nameless[callee], callee.name_hint, call.site))
     return extracts
 

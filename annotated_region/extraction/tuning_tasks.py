@@ -54,8 +54,7 @@ def to_tuning_tasks(what: Tunable, target: str | tvm.target.Target) -> list[Extr
 
 def _functions(what: Tunable, target: tvm.target.Target) -> Iterator[tuple[str, tvm.tirx.PrimFunc, int]]:
     if isinstance(what, tvm.tirx.PrimFunc):
-        attrs = what.attrs or {}
-        yield str(attrs.get("global_symbol", "main")), what, 1
+        yield str(what.attrs.get("global_symbol", "main")), what, 1
         return
     for found in _hashed(what, target):
         yield found.name, found.func, found.count

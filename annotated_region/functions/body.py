@@ -167,7 +167,7 @@ class FunctionBody(ABC):
         return copy_with_new_vars(func)
 
     def _function(self, result: relax.Expr, attributes: Mapping[str, str]) -> relax.Function:
-        blocks = [relax.DataflowBlock(self.bindings)]
+        blocks: list[relax.BindingBlock] = [relax.DataflowBlock(self.bindings)]
         if self.entering:
             blocks.insert(0, relax.BindingBlock(self.entering))
         body = typed(relax.SeqExpr(blocks, result), result.ty)

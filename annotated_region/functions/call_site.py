@@ -10,6 +10,7 @@ from tvm import relax
 from annotated_region.dataflow.leaves import Leaf, Leaves
 from annotated_region.expr_map import ExprSet
 from annotated_region.functions.external import External
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["CallSites"]
 
@@ -61,9 +62,10 @@ class CallSites:
         if isinstance(returned, relax.Var):
             self.take(external.results[0], call, returned.name)
             return
-        whole = self.bind(f"{call.op.name_hint}_out", call)
-        for index, (leaf, var) in enumerate(zip(external.results, returned.fields, strict=True)):
-            self.take(leaf, relax.TupleGetItem(whole, index), var.name)
+        whole = self.bind(f"{expect(tvm.ir.GlobalVar, call.op).name_hint}_out", call)
+        fields = expect(relax.Tuple, returned).fields
+        for index, (leaf, field) in enumerate(zip(external.results, fields, strict=True)):
+            self.take(leaf, relax.TupleGetItem(whole, index), expect(relax.Var, field).name)
 
     def take(self, leaf: Leaf, value: relax.Expr, name: str) -> relax.Expr:
         """Bind the value of a leaf, to a fresh variable called `name` if the program has none for it."""

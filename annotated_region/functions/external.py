@@ -17,6 +17,7 @@ from annotated_region.dataflow.unit_order import in_order
 from annotated_region.functions.body import CompositeFunction, FunctionBody, Surroundings, composite_function
 from annotated_region.ids import NodeId
 from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["External", "computing_nodes", "external_function"]
 
@@ -167,11 +168,12 @@ class _RegionBody(FunctionBody):
         """A parameter; for a tuple, a tuple put together from parameters."""
         if isinstance(expr, Constant):
             return self.passed(Leaf(expr))
-        leaves = self.source.leaves.of(expr, self.scope)
+        var = expect(relax.Var, expr)
+        leaves = self.source.leaves.of(var, self.scope)
         if isinstance(leaves, Leaf):
-            self.spelling.setdefault(leaves, expr)
+            self.spelling.setdefault(leaves, var)
             return self.passed(leaves)
-        return self.put_together(expr, leaves)
+        return self.put_together(var, leaves)
 
     def put_together(self, var: relax.Var, leaves: Leaves) -> relax.Var:
         """Bind what stands here for a tuple from outside."""

@@ -24,8 +24,7 @@ class FunctionLibrary:
         self._shared = EqualFunctions()
         self._counts: dict[str, int] = {}
         self._names = _names_in(mod)
-        attrs = mod.attrs or {}
-        self._compiled = list(attrs["external_mods"]) if "external_mods" in attrs else []
+        self._compiled = list(mod.attrs.get("external_mods", []))
 
     def replace(self, global_var: tvm.ir.GlobalVar, func: relax.Function) -> None:
         """Put `func` in the place of the function called `global_var`."""

@@ -19,8 +19,9 @@ from annotated_region.expr_map import ExprMap, ExprSet
 from annotated_region.functions.dead_bindings import without_dead
 from annotated_region.functions.rewriting import FunctionRewriter, Substitute, rebind, replace_operands
 from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["Inliner", "inline_functions", "is_inlinable"]
+__all__ = ["Inliner", "callees_among", "inline_functions", "is_inlinable"]
 
 FunctionOf = Callable[[relax.Expr], "relax.Function | None"]
 """The function that a callee stands for, if calls to it are to be inlined; else None."""
@@ -43,6 +44,11 @@ def _is_composite(func: relax.Function) -> bool:
     return bool(func.attrs) and "Composite" in func.attrs
 
 
+def callees_among(chosen: Mapping[tvm.ir.GlobalVar, relax.Function]) -> FunctionOf:
+    """Calls of the chosen functions are to be inlined, and no others."""
+    return lambda callee: chosen.get(callee) if isinstance(callee, tvm.ir.GlobalVar) else None
+
+
 @paused_collector()
 def inline_functions(mod: tvm.IRModule, chosen: Mapping[tvm.ir.GlobalVar, relax.Function]) -> tvm.IRModule:
     """The module with calls of the chosen functions inlined, and without those that nobody calls any more.
@@ -54,7 +60,7 @@ def inline_functions(mod: tvm.IRModule, chosen: Mapping[tvm.ir.GlobalVar, relax.
     result = mod.clone()
     for global_var, func in mod.functions_items():
         if isinstance(func, relax.Function) and global_var not in chosen:
-            result.update_func(global_var, Inliner(chosen.get).inlined(func))
+            result.update_func(global_var, Inliner(callees_among(chosen)).inlined(func))
     _remove_unused(result, chosen)
     return result
 
@@ -161,7 +167,8 @@ class _Block:
         def name(expr: relax.Expr) -> relax.Expr:
             return self.inliner.renamed.get(expr, expr)
 
-        var, value = name(binding.var), replace_operands(binding.value, name)
+        var = self.inliner.renamed.get(binding.var, binding.var)
+        value = replace_operands(binding.value, name)
         if var.same_as(binding.var):
             return rebind(binding, value)
         return relax.VarBinding(var, value)
@@ -171,9 +178,10 @@ class _Block:
     def take(self, binding: relax.Binding) -> None:
         """One binding of the caller."""
         value = binding.value
-        callee = self.inliner.function_of(value.op) if isinstance(value, relax.Call) else None
-        if callee is not None:
-            self.call(binding.var, callee, value.args)
+        call = value if isinstance(value, relax.Call) else None
+        callee = None if call is None else self.inliner.function_of(call.op)
+        if call is not None and callee is not None:
+            self.call(binding.var, callee, call.args)
         elif isinstance(value, _STRUCTURE) and isinstance(binding, relax.VarBinding):
             self.structure(binding)
         else:
@@ -201,10 +209,11 @@ class _Block:
     def structure(self, binding: relax.VarBinding) -> None:
         """A tuple, a field or another name: perhaps one that is there already, from a function."""
         value = binding.value
-        parts = self.parts.get(value.tuple_value) if isinstance(value, relax.TupleGetItem) else None
-        if parts is not None:
-            self.define(binding.var, parts[value.index])
-            return
+        if isinstance(value, relax.TupleGetItem):
+            parts = self.parts.get(value.tuple_value)
+            if parts is not None:
+                self.define(binding.var, parts[value.index])
+                return
         leaves = self.inliner.leaves_of(value)
         known = self.unnamed.get(leaves)
         if known:
@@ -277,9 +286,9 @@ class _Block:
                     continue
                 inner = self.callee(value, composites)
                 here[binding.var] = (
-                    self.copied(binding, _replaced(value, operand), puts_together)
-                    if inner is None
-                    else self.expanded(inner, [_replaced(arg, operand) for arg in value.args])
+                    self.expanded(inner, [_replaced(arg, operand) for arg in value.args])
+                    if inner is not None and isinstance(value, relax.Call)
+                    else self.copied(binding, _replaced(value, operand), puts_together)
                 )
         return _replaced(func.body.body, operand)
 
@@ -358,7 +367,7 @@ def _with_shapes_of(func: relax.Function, args: Sequence[relax.Expr]) -> relax.F
 def _matched(ty: tvm.ir.Type, given: tvm.ir.Type) -> Iterator[tuple[relax.Var, relax.Expr]]:
     """The shape variables that stand alone in a type, with what stands there in another one."""
     if isinstance(ty, tvm.ir.TupleType):
-        for part, given_part in zip(ty.fields, given.fields, strict=True):
+        for part, given_part in zip(ty.fields, expect(tvm.ir.TupleType, given).fields, strict=True):
             yield from _matched(part, given_part)
         return
     extents, given_extents = (_extents(each) for each in (ty, given))

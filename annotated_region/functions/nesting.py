@@ -51,7 +51,8 @@ def _bindings(func: relax.Function) -> Iterator[tuple[relax.Binding, int]]:
 def _depth_of(ty: tvm.ir.Type) -> int:
     """How deep tuples stand in tuples, along the first field that is one; not counted beyond the bound."""
     depth = 0
-    while isinstance(ty, relax.TupleType) and depth <= DEEPEST:
+    level: tvm.ir.Type | None = ty
+    while isinstance(level, relax.TupleType) and depth <= DEEPEST:
         depth += 1
-        ty = next((field for field in ty.fields if isinstance(field, relax.TupleType)), None)
+        level = next((field for field in level.fields if isinstance(field, relax.TupleType)), None)
     return depth

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import tvm
 from tvm import relax
@@ -16,6 +17,8 @@ from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import set_type
 
 __all__ = ["FunctionRewriter", "make_block", "rebind", "replace_operands", "typed"]
+
+AnyExpr = TypeVar("AnyExpr", bound=relax.Expr)
 
 Substitute = Callable[[relax.Expr], relax.Expr]
 """What to put in the place of a variable; and of a tensor constant, where those are replaced too."""
@@ -94,10 +97,13 @@ def replace_operands(expr: relax.Expr, substitute: Substitute) -> relax.Expr:
     """
     if isinstance(expr, relax.Var | Constant):
         return substitute(expr)
-    for kind, replace in _REPLACERS:
-        if isinstance(expr, kind):
-            return replace(expr, substitute)
-    return expr
+    if isinstance(expr, relax.Call):
+        return _replace_in_call(expr, substitute)
+    if isinstance(expr, relax.Tuple):
+        return _replace_in_tuple(expr, substitute)
+    if isinstance(expr, relax.TupleGetItem):
+        return _replace_in_field(expr, substitute)
+    return _replace_in_condition(expr, substitute) if isinstance(expr, relax.If) else expr
 
 
 def _replace_in_tuple(expr: relax.Tuple, substitute: Substitute) -> relax.Expr:
@@ -134,17 +140,9 @@ def _replace_all(exprs: Sequence[relax.Expr], substitute: Substitute) -> list[re
     return None if all(a.same_as(b) for a, b in zip(old, new, strict=True)) else new
 
 
-def typed(expr: relax.Expr, ty: tvm.ir.Type) -> relax.Expr:
+def typed(expr: AnyExpr, ty: tvm.ir.Type) -> AnyExpr:
     """`expr`, given the type `ty` unless it has one."""
     # Tuples and fields get their type when they are made; the others are made without one.
     if expr.ty.is_missing():
         set_type(expr, ty)
     return expr
-
-
-_REPLACERS = (
-    (relax.Call, _replace_in_call),
-    (relax.Tuple, _replace_in_tuple),
-    (relax.TupleGetItem, _replace_in_field),
-    (relax.If, _replace_in_condition),
-)

@@ -22,6 +22,7 @@ from annotated_region.errors import ModelError
 from annotated_region.functions.rewriting import FunctionRewriter, rebind, replace_operands
 from annotated_region.importing import shared_memory
 from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import fixed_extents, tensor_type
 
 __all__ = ["packed", "unpacked"]
 
@@ -87,12 +88,12 @@ def _positions(variables: Sequence[relax.Var]) -> tuple[list[int], int]:
     for variable in variables:
         end += -end % _ALIGNMENT
         positions.append(end)
-        end += math.prod(_shape(variable)) * np.dtype(str(variable.ty.dtype)).itemsize
+        end += math.prod(_shape(variable)) * np.dtype(str(tensor_type(variable).dtype)).itemsize
     return positions, end
 
 
 def _shape(variable: relax.Var) -> list[int]:
-    return [int(extent) for extent in variable.ty.shape.values]
+    return list(fixed_extents(variable))
 
 
 def _require_bytes(constant: Constant, name: str) -> None:

@@ -21,6 +21,7 @@ from tvm import relax, tirx
 
 from annotated_region.errors import ModelError
 from annotated_region.tvm_adapter.arithmetic import visit
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["require_harmless"]
 
@@ -144,7 +145,7 @@ def _packed(name: str) -> str | None:
 
 
 def _called_by_op(call: relax.Call) -> str | None:
-    name = call.op.name
+    name = expect(tvm.ir.Op, call.op).name
     if name in _REFUSED_OPS:
         return f"it calls {name}, which runs what is not in the file"
     if name in _CALLS_BY_NAME and not isinstance(call.args[0], relax.ExternFunc | tvm.ir.GlobalVar):

@@ -14,6 +14,7 @@ from annotated_region.layouts import LayoutChange
 from annotated_region.op_info.calls import info_of_call, make_call
 from annotated_region.op_info.infer import composition_of
 from annotated_region.op_info.info import OpInfo, Parameter, Result, Source
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["DescribedCall", "changed_call", "described"]
 
@@ -90,7 +91,7 @@ def changed_call(
 ) -> relax.Call | None:
     """The call of an op in another layout, with its type; None if TVM finds no type for it."""
     try:
-        return builder.normalize(make_call(change.info, operands, {}))
+        return expect(relax.Call, builder.normalize(make_call(change.info, operands, {})))
     except (OpInfoError, tvm.error.InternalError, TypeError, ValueError):
         return None
 

@@ -20,6 +20,7 @@ from annotated_region.layouts import (
 from annotated_region.layouts.image_rules import PLAIN
 from annotated_region.op_info.info import OpInfo
 from annotated_region.op_info.kinds import OpKind
+from annotated_region.tvm_adapter.types import tensor_type
 
 __all__ = ["Demand", "Demands", "StepOption", "options_of", "use_rank"]
 
@@ -243,7 +244,7 @@ def _typed(step: ComputingBinding, change: LayoutChange) -> StepOption | None:
         shape = view.extents if layout is None else view.shape(layout)
         if shape is None:
             return None
-        operands[index] = relax.Var("operand", relax.TensorType(shape, operand.ty.dtype))
+        operands[index] = relax.Var("operand", relax.TensorType(shape, tensor_type(operand).dtype))
         if not view.root.is_constant:
             uses.add((view.root.number, view.storage(layout)))
     made = changed_call(change, operands, relax.BlockBuilder())

@@ -23,6 +23,7 @@ from tvm import relax
 from annotated_region.layout_plan.described_call import DescribedCall, described
 from annotated_region.layout_plan.views import Root, TensorView, extents_of
 from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["ComputingBinding", "Fields", "Names", "bytes_of", "read_block", "variables_of"]
 
@@ -73,7 +74,7 @@ class Names:
     roots: list[Root] = field(default_factory=list)
     origins: dict[int, relax.Expr] = field(default_factory=dict)
     _views: dict[relax.Expr, TensorView] = field(default_factory=dict)
-    _tuples: dict[relax.Var, Fields] = field(default_factory=dict)
+    _tuples: dict[relax.Expr, Fields] = field(default_factory=dict)
     _inlined: dict[relax.Var, relax.Tuple] = field(default_factory=dict)
 
     def view(self, expr: relax.Expr) -> TensorView | None:
@@ -115,14 +116,14 @@ class Names:
         return fields
 
     def _enter(self, expr: relax.Expr) -> None:
-        if not isinstance(expr, Constant):
+        if isinstance(expr, relax.Var):
             fields = self.make(expr, is_constant=False)
             is_tuple = isinstance(expr.ty, tvm.ir.TupleType)
             for index, view in enumerate(fields):
                 if view is not None:
                     self.origins[view.root.number] = relax.TupleGetItem(expr, index) if is_tuple else expr
             return
-        view = self._root(expr.ty, isinstance(expr.value, tvm.runtime.Tensor))
+        view = self._root(expr.ty, isinstance(expect(Constant, expr).value, tvm.runtime.Tensor))
         if view is not None:
             self._views[expr] = view
             self.origins[view.root.number] = expr
@@ -131,7 +132,9 @@ class Names:
         extents = extents_of(ty)
         if extents is None:
             return None
-        self.roots.append(Root(len(self.roots), extents, str(ty.dtype), is_constant))
+        self.roots.append(
+            Root(len(self.roots), extents, str(expect(relax.TensorType, ty).dtype), is_constant)
+        )
         return TensorView.of(self.roots[-1])
 
 
@@ -173,16 +176,18 @@ def _other_name(binding: relax.VarBinding, _mod: tvm.IRModule, names: Names) -> 
 
 
 def _tuple(binding: relax.VarBinding, _mod: tvm.IRModule, names: Names) -> bool:
-    leaves = [isinstance(part, relax.Var | Constant) for part in binding.value.fields]
-    fields = names.fields(binding.value)
+    whole = expect(relax.Tuple, binding.value)
+    leaves = [isinstance(part, relax.Var | Constant) for part in whole.fields]
+    fields = names.fields(whole)
     if not all(leaves) or None in fields or len(fields) != len(leaves):
         return False
-    names.name_tuple(binding.var, fields, binding.value)
+    names.name_tuple(binding.var, fields, whole)
     return True
 
 
 def _field(binding: relax.VarBinding, _mod: tvm.IRModule, names: Names) -> bool:
-    whole, index = binding.value.tuple_value, binding.value.index
+    field_of = expect(relax.TupleGetItem, binding.value)
+    whole, index = field_of.tuple_value, field_of.index
     fields = names.fields(whole) if isinstance(whole, relax.Var) else ()
     view = fields[index] if index < len(fields) else None
     if view is None:
@@ -194,7 +199,8 @@ def _field(binding: relax.VarBinding, _mod: tvm.IRModule, names: Names) -> bool:
 def _other_view(binding: relax.VarBinding, mod: tvm.IRModule, names: Names) -> bool:
     """A call that moves nothing, or only as a transpose does."""
     extents = extents_of(binding.var.ty)
-    call = described(binding.value, mod, names.inlined) if extents is not None else None
+    value = expect(relax.Call, binding.value)
+    call = described(value, mod, names.inlined) if extents is not None else None
     if call is None or extents is None or call.info.name not in _VIEWS:
         return False
     operand = names.view(call.operands[0])

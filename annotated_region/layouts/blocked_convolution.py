@@ -10,8 +10,10 @@ import re
 
 import tvm
 from tvm import relax, te, topi
+from tvm.tirx import Var
 
 from annotated_region.tvm_adapter.nodes import PrimExpr
+from annotated_region.tvm_adapter.types import expect, tensor_type
 
 __all__: list[str] = []
 
@@ -43,7 +45,7 @@ def _conv2d(
         for extent, name in ((in_blocks, "rcb"), (rows, "ry"), (columns, "rx"), (in_block, "rc"))
     ]
 
-    def product(n: te.Var, ob: te.Var, y: te.Var, x: te.Var, o: te.Var) -> PrimExpr:
+    def product(n: Var, ob: Var, y: Var, x: Var, o: Var) -> PrimExpr:
         rcb, ry, rx, rc = axes
         first = tvm.tirx.floordiv(ob * out_block + o, outputs) * of_group if groups > 1 else 0
         channel = first + rcb * in_block + rc
@@ -59,10 +61,11 @@ _tvms_own = tvm.ir.Op.get(CONV2D).get_attr("FLegalize")
 
 
 def _legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    attrs = call.attrs
+    attrs = expect(tvm.ir.Attrs, call.attrs)
     blocked = DATA.fullmatch(attrs.data_layout) and KERNEL.fullmatch(attrs.kernel_layout)
     if not blocked or attrs.out_layout != attrs.data_layout:
-        return _tvms_own(builder, call)
+        own: relax.Expr = _tvms_own(builder, call)
+        return own
     return builder.call_te(
         _conv2d,
         *call.args,
@@ -70,7 +73,7 @@ def _legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         [int(width) for width in attrs.padding],
         [int(dilation) for dilation in attrs.dilation],
         int(attrs.groups),
-        str(call.ty.dtype),
+        str(tensor_type(call).dtype),
         primfunc_name_hint="conv2d_blocked",
     )
 

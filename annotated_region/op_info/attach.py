@@ -10,6 +10,7 @@ from tvm import relax
 from annotated_region.op_info.calls import flat_operands, info_of_call
 from annotated_region.op_info.info import Composition, Number, Parameter, Result, Source
 from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import tensor_type
 
 __all__ = ["OP_INFO", "attach", "attached", "composition_of_lowering"]
 
@@ -67,7 +68,8 @@ def composition_of_lowering(call: relax.Call, lowered: relax.Call) -> Compositio
 
 
 def _number(expr: relax.Expr) -> Number | None:
-    is_scalar = isinstance(expr, Constant) and isinstance(expr.value, tvm.runtime.Tensor)
-    if not is_scalar or len(expr.value.shape):
+    if not isinstance(expr, Constant) or not isinstance(expr.value, tvm.runtime.Tensor):
         return None
-    return Number(expr.value.numpy()[()].item(), str(expr.ty.dtype))
+    if len(expr.value.shape):
+        return None
+    return Number(expr.value.numpy()[()].item(), str(tensor_type(expr).dtype))

@@ -24,6 +24,7 @@ from annotated_region.op_info.info import (
 )
 from annotated_region.op_info.kinds import kind_of
 from annotated_region.tvm_adapter.nodes import Constant, TextConstant
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["flat_operands", "info_of_call", "make_call"]
 
@@ -54,7 +55,8 @@ def info_of_call(call: relax.Call, place: Place) -> OpInfo | None:
     -------
     The info; None if `place` does not know an argument, or an argument or attribute is no plain data.
     """
-    declared = [argument.name for argument in call.op.arguments]
+    op = expect(tvm.ir.Op, call.op)
+    declared = [argument.name for argument in op.arguments]
     roles = []
     for index, argument in enumerate(call.args):
         source = _source_of(argument, place)
@@ -63,7 +65,7 @@ def info_of_call(call: relax.Call, place: Place) -> OpInfo | None:
         role = declared[index] if index < len(declared) else f"arg{index}"
         roles.append(ArgRole(str(role), source))
     try:
-        info = OpInfo(str(call.op.name), kind_of(call.op.name), attributes_of(call.attrs), tuple(roles))
+        info = OpInfo(str(op.name), kind_of(op.name), attributes_of(call.attrs), tuple(roles))
         info.to_dict()
     except OpInfoError:
         return None
@@ -89,8 +91,8 @@ def _source_of(expr: relax.Expr, place: Place) -> Source | None:
         parts = [_source_of(part, place) for part in expr.fields]
         return None if None in parts else Sources(tuple(part for part in parts if part is not None))
     if isinstance(expr, relax.ShapeExpr):
-        static = all(isinstance(extent, tvm.tirx.IntImm) for extent in expr.values)
-        return Shape(tuple(int(extent) for extent in expr.values)) if static else None
+        extents = [int(extent) for extent in expr.values if isinstance(extent, tvm.tirx.IntImm)]
+        return Shape(tuple(extents)) if len(extents) == len(expr.values) else None
     if isinstance(expr, tvm.tirx.IntImm | tvm.tirx.FloatImm):
         return Value(expr.value, str(expr.ty))
     if isinstance(expr, TextConstant):
@@ -131,7 +133,10 @@ def _make_attrs(op: tvm.ir.Op, attrs: Mapping[str, Any]) -> tvm.ir.Attrs | None:
     if not attrs:
         return None
     kind = _ATTRS_TYPES.get(str(op.name)) or str(op.attrs_type_key)
-    return tvm.ir.make_node(kind, **{name: _as_declared(name, value) for name, value in attrs.items()})
+    made: tvm.ir.Attrs = tvm.ir.make_node(
+        kind, **{name: _as_declared(name, value) for name, value in attrs.items()}
+    )
+    return made
 
 
 def _as_declared(name: str, value: Any) -> Any:
@@ -164,5 +169,7 @@ def _expression(
 
 def _primitive(value: float | int | bool | str, dtype: str | None) -> relax.Expr:
     if dtype is None:
-        return TextConstant(value)
-    return tvm.tirx.FloatImm(dtype, value) if "float" in dtype else tvm.tirx.IntImm(dtype, value)
+        return TextConstant(expect(str, value))
+    if isinstance(value, str):
+        raise OpInfoError(f"the number {value!r} is a text")
+    return tvm.tirx.FloatImm(dtype, value) if "float" in dtype else tvm.tirx.IntImm(dtype, int(value))

@@ -19,6 +19,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.op_info.info import ArgRole, Composition, OpInfo, Parameter, Result, Source, Sources
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["compose"]
 
@@ -92,7 +93,7 @@ class _Composer:
     def call(self, call: relax.Call) -> Source:
         """The outputs of one ``call_tir``, whose ops are appended."""
         is_call_tir = isinstance(call.op, tvm.ir.Op) and call.op.name == "relax.call_tir"
-        part = self.describe(call.args[0]) if is_call_tir else None
+        part = self.describe(expect(tvm.ir.GlobalVar, call.args[0])) if is_call_tir else None
         if part is None:
             raise _UnknownError
         arguments = self.source_of(call.args[1])

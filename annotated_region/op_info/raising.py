@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 import tvm
 import tvm_ffi
@@ -20,6 +21,7 @@ from annotated_region.functions.rewriting import FunctionRewriter, rebind
 from annotated_region.op_info.calls import make_call
 from annotated_region.op_info.infer import composition_of
 from annotated_region.op_info.info import Composition, Result
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["LoweredCalls", "called_composition", "is_call_tir", "single_call"]
 
@@ -27,19 +29,20 @@ Understand = Callable[[tvm.tirx.PrimFunc], Composition | None]
 """What a PrimFunc computes; None if that is not known, or not to be used."""
 
 
-def is_call_tir(expr: relax.Expr) -> bool:
+def is_call_tir(expr: relax.Expr) -> TypeGuard[relax.Call]:
     """Whether an expression calls a PrimFunc whose arguments are tensors alone."""
-    is_op_call = isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op)
-    return bool(is_op_call and expr.op.name == "relax.call_tir" and len(expr.args) == 2)
+    if not isinstance(expr, relax.Call) or not isinstance(expr.op, tvm.ir.Op):
+        return False
+    return expr.op.name == "relax.call_tir" and len(expr.args) == 2
 
 
 def called_composition(
     call: relax.Expr, mod: tvm.IRModule, understand: Understand = composition_of
 ) -> Composition | None:
-    """What a ``call_tir`` computes; None if it is none, or calls what nobody understands."""
+    """What a ``call_tir`` computes; None if it is none, or calls what is not understood."""
     if not is_call_tir(call) or not isinstance(call.args[1], relax.Tuple):
         return None
-    func = mod[call.args[0]]
+    func = mod[expect(tvm.ir.GlobalVar, call.args[0])]
     return understand(func) if isinstance(func, tvm.tirx.PrimFunc) else None
 
 
@@ -49,7 +52,7 @@ def single_call(call: relax.Expr, mod: tvm.IRModule) -> relax.Call | None:
     if composition is None or len(composition.ops) != 1:
         return None
     bindings = _bindings(relax.VarBinding(relax.Var("lowered", call.ty), call), composition, relax.Var)
-    return bindings[0].value if bindings is not None and len(bindings) == 1 else None
+    return expect(relax.Call, bindings[0].value) if bindings is not None and len(bindings) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +144,11 @@ class _Placement:
 
     def bindings_of(self, composition: Composition) -> tuple[relax.VarBinding, ...] | None:
         """All of them, the last for the variable of the old binding."""
-        arguments = dict(enumerate(self.binding.value.args[1].fields))
+        lowered = expect(relax.Call, self.binding.value)
+        arguments = dict(enumerate(expect(relax.Tuple, lowered.args[1]).fields))
         results: dict[Result, relax.Expr] = {}
         for number, info in enumerate(composition.ops):
-            call = self.builder.normalize(make_call(info, arguments, results))
+            call = expect(relax.Call, self.builder.normalize(make_call(info, arguments, results)))
             if composition.outputs == _results_of(number, call) and self.fits(call):
                 return self.ended_by(call)
             results.update(self.placed(number, call, info.name.rpartition(".")[2]))
@@ -158,8 +162,8 @@ class _Placement:
         """Bind a call, and each field of it."""
         value = self.bind(name, call)
         for result in _results_of(number, call):
-            is_field = result.field is not None
-            yield result, self.bind(name, relax.TupleGetItem(value, result.field)) if is_field else value
+            index = result.field
+            yield result, value if index is None else self.bind(name, relax.TupleGetItem(value, index))
 
     def bind(self, name: str, value: relax.Expr) -> relax.Var:
         var = self.kind(f"{self.binding.var.name}_{name}", value.ty)

@@ -12,13 +12,13 @@ from tvm import relax
 from annotated_region.compilation.code_generation import external_functions
 from annotated_region.compilation.executable import LinkedExecutable, compile_module, targets_of
 from annotated_region.errors import RegionRejectedError, RegionRejectedWarning
-from annotated_region.functions.inlining import Inliner, inline_functions, is_inlinable
+from annotated_region.functions.inlining import Inliner, callees_among, inline_functions, is_inlinable
 from annotated_region.passes.partition_graph import PartitionGraph
 from annotated_region.passes.pipeline import placement_passes
 from annotated_region.passes.region_session import RegionSession
 from annotated_region.surroundings import require_sane_threads
 from annotated_region.tvm_adapter.nodes import Constant
-from annotated_region.tvm_adapter.types import set_type
+from annotated_region.tvm_adapter.types import expect, set_type
 
 __all__ = ["build"]
 
@@ -100,7 +100,7 @@ def _offered_again(
     takers = {symbol: placed[symbol] for symbol in placed.get_global_vars() if symbol not in known}
     refused.update((str(taker.attrs["global_symbol"]), set(lost)) for taker in takers.values())
     _warn(error, owner, [str(taker.attrs["Codegen"]) for taker in takers.values()])
-    return inline_functions(placed, {name: placed[name]})
+    return inline_functions(placed, {name: expect(relax.Function, placed[name])})
 
 
 def _refused_region(mod: tvm.IRModule, error: RegionRejectedError) -> External:
@@ -121,7 +121,7 @@ def _opened(mod: tvm.IRModule, name: tvm.ir.GlobalVar, func: relax.Function) -> 
     )
     body = relax.SeqExpr([relax.DataflowBlock([relax.VarBinding(out, call)])], out)
     set_type(body, func.ret_ty)
-    return Inliner({name: func}.get).inlined(relax.Function(params, body, func.ret_ty))
+    return Inliner(callees_among({name: func})).inlined(relax.Function(params, body, func.ret_ty))
 
 
 def _constants_given(mod: tvm.IRModule, name: tvm.ir.GlobalVar, count: int) -> dict[int, relax.Expr]:

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import tvm
 from tvm import relax
 
 from annotated_region.op_info.attach import attach, attached, composition_of_lowering
 from annotated_region.passes.module_pass import ModulePass, module_pass
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["LegalizeWithOpInfo"]
 
@@ -86,7 +88,7 @@ def _describing(legalize: Legalization) -> Legalization:
 def _attached_to(builder: relax.BlockBuilder, call: relax.Call, lowered: relax.Expr) -> relax.Expr:
     if not _is_call_tir(lowered):
         return lowered  # case 3
-    callee = lowered.args[0]
+    callee = expect(tvm.ir.GlobalVar, lowered.args[0])
     func = builder.get()[callee]
     composition = composition_of_lowering(call, lowered)
     if composition is None or not isinstance(func, tvm.tirx.PrimFunc):
@@ -103,6 +105,7 @@ def _attached_to(builder: relax.BlockBuilder, call: relax.Call, lowered: relax.E
     return relax.Call(lowered.op, args, lowered.attrs, lowered.ty_args, lowered.span)
 
 
-def _is_call_tir(expr: relax.Expr) -> bool:
-    is_op_call = isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op)
-    return bool(is_op_call and expr.op.name == "relax.call_tir")
+def _is_call_tir(expr: relax.Expr) -> TypeGuard[relax.Call]:
+    if not isinstance(expr, relax.Call) or not isinstance(expr.op, tvm.ir.Op):
+        return False
+    return expr.op.name == "relax.call_tir"

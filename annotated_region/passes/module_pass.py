@@ -9,12 +9,17 @@ import tvm
 if TYPE_CHECKING:
     from annotated_region.passes.region_session import RegionSession
 
+    # What `module_pass` makes of a class is one of TVM's passes. The class itself cannot be: C++ makes those.
+    Pass = tvm.transform.Pass
+else:
+    Pass = object
+
 __all__ = ["ModulePass", "module_pass"]
 
 Kind = TypeVar("Kind", bound=type["ModulePass"])
 
 
-class ModulePass:
+class ModulePass(Pass):
     """What readers and type checkers see of a pass: it is called with a module, and gives a module."""
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:

@@ -178,7 +178,7 @@ def _applied(mod: tvm.IRModule, *passes: tvm.transform.Pass) -> tvm.IRModule:
     return _updated(result, {name: mod[name] for name in foreign})
 
 
-def _updated(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Function]) -> tvm.IRModule:
+def _updated(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, tvm.ir.BaseFunc]) -> tvm.IRModule:
     result = mod.clone()
     for name, function in functions.items():
         result.update_func(name, function)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tvm import relax
@@ -96,13 +96,26 @@ def _definitions(
     body: relax.Expr, place: dict[relax.Var, int], annotations: Collection[str]
 ) -> Iterator[tuple[relax.Var, relax.Expr]]:
     """All bindings; an annotation takes the place of its argument, a new shape variable that of its cast."""
-    for binding in (binding for block in getattr(body, "blocks", ()) for binding in block.bindings):
+    blocks = body.blocks if isinstance(body, relax.SeqExpr) else ()
+    for binding in (binding for block in blocks for binding in block.bindings):
         value = binding.value
-        for part in ("true_branch", "false_branch", "body"):
-            yield from _definitions(getattr(value, part, None), place, annotations)
+        for inner in _bodies_in(value):
+            yield from _definitions(inner, place, annotations)
         for extent in shape_vars_of(binding.var.ty):
             place.setdefault(extent, place.get(binding.var, -1))
         if isinstance(value, relax.Call) and getattr(value.op, "name", "") in annotations:
-            place[binding.var] = place.get(value.args[0], -1)
+            place[binding.var] = _place_of(value.args[0], place)
         else:
             yield binding.var, value
+
+
+def _bodies_in(value: relax.Expr) -> tuple[relax.Expr, ...]:
+    """The bodies that a bound value holds."""
+    if isinstance(value, relax.If):
+        return (value.true_branch, value.false_branch)
+    return (value.body,) if isinstance(value, relax.Function) else ()
+
+
+def _place_of(expr: relax.Expr, place: Mapping[relax.Var, int]) -> int:
+    """Where an annotated value stands; what is no variable of the function stands before all of it."""
+    return place.get(expr, -1) if isinstance(expr, relax.Var) else -1

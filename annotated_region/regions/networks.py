@@ -38,7 +38,8 @@ def op_name_of(value: relax.Expr) -> str:
         if isinstance(callee, tvm.ir.Op):
             if callee.name in ("relax.call_tir", "relax.call_tir_inplace", "relax.call_dps_packed"):
                 called = value.args[0]
-                return f"{callee.name}({getattr(called, 'name_hint', None) or called.global_symbol})"
+                symbol = called.global_symbol if isinstance(called, relax.ExternFunc) else None
+                return f"{callee.name}({symbol or getattr(called, 'name_hint', called)})"
             return str(callee.name)
         return str(getattr(callee, "name_hint", None) or getattr(callee, "name", None) or "call")
     return type(value).__name__

@@ -23,7 +23,6 @@ from annotated_region.expr_map import ExprMap
 from annotated_region.functions.rewriting import FunctionRewriter, rebind, replace_operands
 from annotated_region.ids import NodeId, ScopeId
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
-from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["strip_annotations", "write_annotations"]
 
@@ -236,17 +235,17 @@ class _Writer:
     ) -> tuple[relax.Expr, list[relax.Binding]]:
         """What a node computes, with its operands annotated, and the begins that must stand before it."""
         begins: list[relax.Binding] = []
-        changed = replace_operands(value, lambda var: self.operand(var, consumer, scope, begins))
+        changed = replace_operands(value, lambda expr: self.operand(expr, consumer, scope, begins))
         return changed, begins
 
     def operand(
-        self, var: relax.Var, consumer: NodeId, scope: ScopeId, begins: list[relax.Binding]
+        self, expr: relax.Expr, consumer: NodeId, scope: ScopeId, begins: list[relax.Binding]
     ) -> relax.Expr:
-        """What a node uses instead of `var`; begins that do not stand yet are added to `begins`."""
-        if isinstance(var, Constant):
-            return var
-        producer = self.graph.number_of(var)
-        stop = self.stop(var)
+        """What a node uses instead of `expr`; begins that do not stand yet are added to `begins`."""
+        if not isinstance(expr, relax.Var):
+            return expr
+        producer = self.graph.number_of(expr)
+        stop = self.stop(expr)
         for token in self.path(_EXTERNAL if producer is None else producer, consumer):
             where = scope if token % 2 else -1
             if (token, where) not in stop.onward:
@@ -254,12 +253,12 @@ class _Writer:
             stop = stop.onward[token, where]
         return stop.var
 
-    def to_result(self, var: relax.Var) -> relax.Expr:
-        """What a result uses instead of `var`: the result is outside of every region."""
-        if isinstance(var, Constant):
-            return var
-        producer = self.graph.number_of(var)
-        stop = self.stop(var)
+    def to_result(self, expr: relax.Expr) -> relax.Expr:
+        """What a result uses instead of `expr`: the result is outside of every region."""
+        if not isinstance(expr, relax.Var):
+            return expr
+        producer = self.graph.number_of(expr)
+        stop = self.stop(expr)
         for token in () if producer is None else self.path(producer, RESULT):
             stop = stop.onward[token, -1]
         return stop.var
@@ -301,4 +300,5 @@ def _marks_around(graph: DataflowGraph, marks: Sequence[_Mark]) -> list[Path]:
 def _attributes(key: Key) -> tvm.ir.Attrs:
     """The attributes that all annotations of a key share."""
     label = {"region": key.label} if key.label else {}
-    return tvm.ir.make_node("ir.DictAttrs", compiler=key.target, **label)
+    attributes: tvm.ir.Attrs = tvm.ir.make_node("ir.DictAttrs", compiler=key.target, **label)
+    return attributes

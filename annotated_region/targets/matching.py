@@ -74,9 +74,10 @@ class Matcher:
         for pattern in patterns:
             by_op.setdefault(_root_op(pattern.pattern), []).append((pattern, _depth(pattern.pattern)))
         for number, node in self.graph.numbered():
-            if node.kind is not NodeKind.OPERATION or not isinstance(node.value.op, tvm.ir.Op):
+            op = node.value.op if isinstance(node.value, relax.Call) else None
+            if node.kind is not NodeKind.OPERATION or not isinstance(op, tvm.ir.Op):
                 continue
-            candidates = (*by_op.get(node.value.op.name, ()), *by_op.get(None, ()))
+            candidates = (*by_op.get(op.name, ()), *by_op.get(None, ()))
             if not candidates:
                 continue
             near = self.values_near(number, [depth for _pattern, depth in candidates])
@@ -99,9 +100,10 @@ class Matcher:
             level = [node for user in level for node in self.operands(user) if node not in near]
             near.update(dict.fromkeys(level))
         bindings = (self.graph.nodes[node].binding for node in near)
-        return tvm.runtime.convert(
+        values: tvm.runtime.Object = tvm.runtime.convert(
             {binding.var: binding.value for binding in bindings if isinstance(binding, relax.VarBinding)}
         )
+        return values
 
     def operands(self, node: NodeId) -> Iterator[NodeId]:
         """The nodes whose values a node reads, and through those that are other names, what they name."""
@@ -166,7 +168,7 @@ class Matcher:
     def usages(self) -> tvm.runtime.Object:
         """For each variable, the variables of the bindings that use it."""
         graph = self.graph
-        return tvm.runtime.convert(
+        users: tvm.runtime.Object = tvm.runtime.convert(
             {
                 graph.nodes[number].var: [
                     graph.nodes[edge.consumer].var for edge in edges if edge.consumer >= 0
@@ -174,11 +176,13 @@ class Matcher:
                 for number, edges in enumerate(graph.out_of)
             }
         )
+        return users
 
     @cached_property
     def bound(self) -> tvm.runtime.Object:
         """For each value, the variable that it is bound to."""
-        return tvm.runtime.convert({node.value: node.var for node in self.graph.nodes})
+        bound: tvm.runtime.Object = tvm.runtime.convert({node.value: node.var for node in self.graph.nodes})
+        return bound
 
 
 def ops_of_pattern(pattern: dpl.DFPattern) -> dict[str, None] | None:

@@ -13,6 +13,7 @@ from tvm import relax
 from annotated_region.op_info.attributes import attributes_of
 from annotated_region.op_info.raising import single_call
 from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import tensor_type
 
 __all__ = ["OpView"]
 
@@ -42,8 +43,8 @@ class OpView:
     call: relax.Call = field(repr=False)
 
     @staticmethod
-    def of(call: relax.Call, mod: tvm.IRModule | None = None) -> OpView | None:
-        """The view of a call to a Relax op; None for calls to anything else.
+    def of(call: relax.Expr, mod: tvm.IRModule | None = None) -> OpView | None:
+        """The view of a call to a Relax op; None for calls to anything else, and for what is no call.
 
         Parameters
         ----------
@@ -58,6 +59,8 @@ class OpView:
         OpInfoError
             The PrimFunc carries malformed op info.
         """
+        if not isinstance(call, relax.Call):
+            return None
         raised = None if mod is None else single_call(call, mod)
         call = call if raised is None else raised
         if not isinstance(call.op, tvm.ir.Op):
@@ -69,10 +72,19 @@ class OpView:
         """The type of each argument, such as ``relax.TensorType``."""
         return tuple(arg.ty for arg in self.args)
 
+    def arg_tensor(self, index: int) -> relax.TensorType:
+        """The type of an argument that is known to be a tensor."""
+        return tensor_type(self.args[index])
+
     @property
     def out_type(self) -> tvm.ir.Type:
         """The type of the result."""
         return self.call.ty
+
+    @property
+    def out_tensor(self) -> relax.TensorType:
+        """The type of a result that is known to be one tensor."""
+        return tensor_type(self.call)
 
     def constant(self, index: int) -> np.ndarray | None:
         """Argument `index` as a numpy array if it is a constant, else None.

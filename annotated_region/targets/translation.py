@@ -103,7 +103,8 @@ class Translation(ABC, Generic[Made]):
         if view is not None:
             return self.converted(view)
         callee = self.scope.get(call.op, call.op) if isinstance(call.op, relax.Var) else call.op
-        require(isinstance(callee, relax.Function), f"the call {call} is of no op and no function inside")
+        if not isinstance(callee, relax.Function):
+            raise Declined(f"the call {call} is of no op and no function inside")
         arguments = [self._argument(argument) for argument in call.args]
         return self.body(self.entered(callee, arguments), arguments)
 

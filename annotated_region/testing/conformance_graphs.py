@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from annotated_region.testing.recipes import DTYPES, EXTENTS, RECIPES, Recipe, can_be_made
+from annotated_region.tvm_adapter.types import expect, fixed_extents, tensor_type
 
 __all__ = [
     "declared_types",
@@ -91,8 +92,8 @@ class _Bench:
         wanted = dtype or self.dtype
         values = [binding.var for binding in self.bindings] or self.params[:1]
         values = [value for value in values if _is_tensor(value, wanted)]
-        ranks = {len(value.ty.shape) for value in values} - {0} if rank is None else {rank}
-        fitting = [value for value in values if len(value.ty.shape) in ranks]
+        ranks = {tensor_type(value).ndim for value in values} - {0} if rank is None else {rank}
+        fitting = [value for value in values if tensor_type(value).ndim in ranks]
         if not fitting:
             makes_one = not self.bindings or self.draw(st.booleans())
             return self._input(4 if rank is None else rank, wanted) if makes_one else None
@@ -170,14 +171,19 @@ def inputs_of(mod: tvm.IRModule) -> list[np.ndarray]:
     """Seeded numbers for each parameter, of the kind that its name says."""
     random = np.random.default_rng(0)
     return [
-        _numbers(random, [int(extent) for extent in param.ty.shape], param.name, str(param.ty.dtype))
-        for param in mod["main"].params
+        _numbers(random, fixed_extents(param), param.name, str(tensor_type(param).dtype))
+        for param in main_of(mod).params
     ]
+
+
+def main_of(mod: tvm.IRModule) -> relax.Function:
+    """The function called main."""
+    return expect(relax.Function, mod["main"])
 
 
 def types_of(mod: tvm.IRModule) -> set[str]:
     """The data types of a graph's parameters and of what its ops make."""
-    main = mod["main"]
+    main = main_of(mod)
     values = [*main.params, *(binding.var for block in main.body.blocks for binding in block.bindings)]
     tys = [part for value in values for part in _parts(value.ty)]
     return {str(ty.dtype) for ty in tys if isinstance(ty, relax.TensorType)}
@@ -189,7 +195,7 @@ def _parts(ty: tvm.ir.Type) -> Sequence[tvm.ir.Type]:
 
 def declared_types(mod: tvm.IRModule) -> list[str]:
     """The data types of a graph's results, as it declares them."""
-    return [str(part.dtype) for part in _parts(mod["main"].ret_ty)]
+    return [str(expect(relax.TensorType, part).dtype) for part in _parts(main_of(mod).ret_ty)]
 
 
 def _numbers(random: np.random.Generator, shape: Sequence[int], kind: str, dtype: str) -> np.ndarray:
@@ -221,7 +227,7 @@ def parts_of(mod: tvm.IRModule, size: int) -> Iterator[tvm.IRModule]:
 
 def smaller_of(mod: tvm.IRModule) -> Iterator[tvm.IRModule]:
     """The module with smaller parameters: all extents of one size become 1, or 2, where that is allowed."""
-    sizes = {int(extent) for param in mod["main"].params for extent in param.ty.shape}
+    sizes = {extent for param in main_of(mod).params for extent in fixed_extents(param)}
     for size in sorted(sizes, reverse=True):
         for new in (1, 2):
             found = _resized(mod, size, new) if new < size else None
@@ -232,13 +238,13 @@ def smaller_of(mod: tvm.IRModule) -> Iterator[tvm.IRModule]:
 def _resized(mod: tvm.IRModule, size: int, new: int) -> tvm.IRModule | None:
     """The module with extents of `new` in place of `size`; None if its ops do not allow that."""
     values: dict[relax.Var, relax.Var] = {}
-    for param in mod["main"].params:
-        shape = [new if int(extent) == size else int(extent) for extent in param.ty.shape]
-        values[param] = relax.Var(param.name, relax.TensorType(shape, str(param.ty.dtype)))
+    for param in main_of(mod).params:
+        shape = [new if extent == size else extent for extent in fixed_extents(param)]
+        values[param] = relax.Var(param.name, relax.TensorType(shape, str(tensor_type(param).dtype)))
     params = list(values.values())
     builder = relax.BlockBuilder()
     bindings = []
-    for binding in (binding for block in mod["main"].body.blocks for binding in block.bindings):
+    for binding in (binding for block in main_of(mod).body.blocks for binding in block.bindings):
         try:
             value = builder.normalize(_with_operands(binding.value, values, retyped=True))
         except Exception:  # whatever TVM raises for shapes that do not fit
@@ -251,7 +257,7 @@ def _resized(mod: tvm.IRModule, size: int, new: int) -> tvm.IRModule | None:
 def _steps(mod: tvm.IRModule) -> list[list[relax.Binding]]:
     """The ops of a module, each with the bindings that take its result apart."""
     steps: list[list[relax.Binding]] = []
-    for binding in (binding for block in mod["main"].body.blocks for binding in block.bindings):
+    for binding in (binding for block in main_of(mod).body.blocks for binding in block.bindings):
         if isinstance(binding.value, relax.TupleGetItem):
             of = binding.value.tuple_value
             next(step for step in steps if any(each.var == of for each in step)).append(binding)
@@ -284,9 +290,10 @@ def _with_operands(
 ) -> relax.Expr:
     """The value of other operands; of the same type, or `retyped`, of one that is still to be inferred."""
     if isinstance(value, relax.TupleGetItem):
-        return relax.TupleGetItem(new[value.tuple_value], value.index)
-    args = [_replaced(arg, new) for arg in value.args]
-    return relax.Call(value.op, args, value.attrs, value.ty_args, ret_ty=None if retyped else value.ty)
+        return relax.TupleGetItem(_replaced(value.tuple_value, new), value.index)
+    call = expect(relax.Call, value)
+    args = [_replaced(arg, new) for arg in call.args]
+    return relax.Call(call.op, args, call.attrs, call.ty_args, ret_ty=None if retyped else call.ty)
 
 
 def _replaced(arg: relax.Expr, new: Mapping[relax.Var, relax.Var]) -> relax.Expr:
@@ -311,6 +318,7 @@ def _module(params: Sequence[relax.Var], bound: Sequence[relax.Binding]) -> tvm.
 
 def _variables(value: relax.Expr) -> list[relax.Var]:
     if isinstance(value, relax.TupleGetItem):
-        return [value.tuple_value]
-    fields = [part for arg in value.args for part in (arg.fields if isinstance(arg, relax.Tuple) else [arg])]
+        return [expect(relax.Var, value.tuple_value)]
+    args = expect(relax.Call, value).args
+    fields = [part for arg in args for part in (arg.fields if isinstance(arg, relax.Tuple) else [arg])]
     return [part for part in fields if isinstance(part, relax.Var)]

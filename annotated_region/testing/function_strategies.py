@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from annotated_region.functions.rewriting import typed
+from annotated_region.tvm_adapter.types import expect, shape_of
 
 __all__ = ["IDENTITY", "Ingredients", "functions", "modules"]
 
@@ -124,12 +125,17 @@ def _is_result(ty: tvm.ir.Type) -> bool:
     return isinstance(ty, relax.TensorType) or _is_tuple(ty)
 
 
-def _rows(value: relax.Expr) -> Any:
-    return value.ty.shape.values[0]
+def _rows(value: relax.Expr) -> relax.Expr:
+    return shape_of(value).values[0]
 
 
 def _width(value: relax.Expr) -> int:
-    return int(value.ty.shape.values[1])
+    return _columns(value.ty)
+
+
+def _columns(ty: tvm.ir.Type) -> int:
+    shape = expect(relax.ShapeExpr, expect(relax.TensorType, ty).shape)
+    return int(expect(tvm.tirx.IntImm, shape.values[1]))
 
 
 def _same(left: tvm.ir.Type, right: tvm.ir.Type) -> bool:
@@ -295,16 +301,17 @@ def _concat(gen: _Generator, place: _Place) -> _Step | None:
 
 def _concat_of_tuple(gen: _Generator, place: _Place) -> _Step | None:
     def fits(ty: tvm.ir.Type) -> bool:
-        return _is_tuple(ty) and all(_is_matrix(part) and _same(part, ty.fields[0]) for part in ty.fields)
+        parts = list(ty.fields) if isinstance(ty, tvm.ir.TupleType) else []
+        return len(parts) > 0 and all(_is_matrix(part) and _same(part, parts[0]) for part in parts)
 
     parts = gen.pick(place, fits)
-    if parts is None or sum(int(part.shape.values[1]) for part in parts.ty.fields) > 16:
+    if parts is None or sum(map(_columns, parts.ty.fields)) > 16:
         return None
     return (relax.op.concat(parts, axis=1), None)
 
 
 def _split(gen: _Generator, place: _Place) -> _Step | None:
-    value = gen.pick(place, lambda ty: _is_matrix(ty) and int(ty.shape.values[1]) % 2 == 0)
+    value = gen.pick(place, lambda ty: _is_matrix(ty) and _columns(ty) % 2 == 0)
     return None if value is None else (relax.op.split(value, 2, axis=1), None)
 
 
@@ -414,8 +421,8 @@ def _conditional(gen: _Generator, place: _Place) -> _Step | None:
         chosen = [gen.pick(inner, partial(_same, like)) for like in wanted]
         return chosen[0] if len(chosen) == 1 else _tuple_of(chosen)
 
-    branches = [gen.body(list(place.values), place.depth + 1, result) for _ in range(2)]
-    return (typed(relax.If(flag, *branches), branches[0].ty), None)
+    one, other = (gen.body(list(place.values), place.depth + 1, result) for _ in range(2))
+    return (typed(relax.If(flag, one, other), one.ty), None)
 
 
 _ANYWHERE: tuple[Recipe, ...] = (

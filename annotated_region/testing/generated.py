@@ -92,8 +92,8 @@ def inception(size: int, width: int = 8) -> tvm.IRModule:
             inner = builder.call("relax.nn.relu", builder.weighted("relax.multiply", value))
             branches.append(builder.call(GAP, inner) if branch == 0 else inner)
         value = branches[0]
-        for branch in branches[1:]:
-            value = builder.call("relax.add", value, branch)
+        for other in branches[1:]:
+            value = builder.call("relax.add", value, other)
     return builder.module()
 
 

@@ -27,7 +27,8 @@ def cpp_module(text: str, symbols: Sequence[str], constants: Sequence[str] = ())
         The names of the constants that TVM hands over when it loads the first of them.
     """
     create = tvm.get_global_func("runtime.CSourceModuleCreate")
-    return create(text, "cc", list(symbols), list(constants))
+    module: tvm.runtime.Module = create(text, "cc", list(symbols), list(constants))
+    return module
 
 
 def compiler_triple() -> str | None:

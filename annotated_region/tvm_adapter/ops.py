@@ -75,4 +75,7 @@ def pattern_check_context(**fields: object) -> relax.transform.PatternCheckConte
     fields
         `matched_expr`, `annotated_expr`, `matched_bindings`, `var_usages` and `value_to_bound_var`.
     """
-    return tvm.ir.make_node("relax.transform.PatternCheckContext", **fields)
+    context: relax.transform.PatternCheckContext = tvm.ir.make_node(
+        "relax.transform.PatternCheckContext", **fields
+    )
+    return context

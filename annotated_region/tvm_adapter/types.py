@@ -1,12 +1,16 @@
-"""Types of expressions: setting one without inferring it, and the variables in it."""
+"""Types of expressions: setting one without inferring it, narrowing it, and the variables in it."""
 
 from __future__ import annotations
+
+from typing import TypeVar
 
 import tvm
 from tvm import relax
 from tvm.relax.expr import _update_type
 
-__all__ = ["set_type", "shape_vars_of"]
+__all__ = ["expect", "fixed_extents", "set_type", "shape_of", "shape_vars_of", "tensor_type"]
+
+Kind = TypeVar("Kind")
 
 
 def set_type(expr: relax.Expr, ty: tvm.ir.Type) -> None:
@@ -28,3 +32,24 @@ def set_type(expr: relax.Expr, ty: tvm.ir.Type) -> None:
 def shape_vars_of(ty: tvm.ir.Type) -> list[relax.Var]:
     """The variables in the shapes of a type, in the order of their first use."""
     return list(relax.analysis.tir_vars_in_type(ty))
+
+
+def expect(kind: type[Kind], value: object) -> Kind:
+    """`value`, where TVM declares a base class only and the caller knows that it is of this kind."""
+    assert isinstance(value, kind), f"{value} is of no kind {kind.__name__}"
+    return value
+
+
+def tensor_type(expr: relax.Expr) -> relax.TensorType:
+    """The type of an expression that is known to be a tensor."""
+    return expect(relax.TensorType, expr.ty)
+
+
+def shape_of(expr: relax.Expr) -> relax.ShapeExpr:
+    """The shape in the type of a tensor that is known to say it extent by extent."""
+    return expect(relax.ShapeExpr, tensor_type(expr).shape)
+
+
+def fixed_extents(expr: relax.Expr) -> tuple[int, ...]:
+    """The shape of a tensor all of whose extents are known to be numbers."""
+    return tuple(int(expect(tvm.tirx.IntImm, extent)) for extent in shape_of(expr).values)

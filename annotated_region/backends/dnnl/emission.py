@@ -52,7 +52,9 @@ RUNTIME_FILES = (
 PREBUILT = "ANNOTATED_REGION_PREBUILT_RUNTIME"
 """Defined when the runtime is linked as an object file; otherwise the unit holds all that it needs."""
 
-FORMS = {
+Arithmetic = tirx.Add | tirx.Sub | tirx.Mul | tirx.FloorDiv | tirx.FloorMod | tirx.Max | tirx.Min
+
+FORMS: dict[type[Arithmetic], str] = {
     tirx.Add: "({} + {})",
     tirx.Sub: "({} - {})",
     tirx.Mul: "({} * {})",
@@ -236,9 +238,8 @@ class _Variables:
             return f"int64_t{{{int(expr)}}}"
         if isinstance(expr, relax.Var) and expr in self._slots:
             return f"v[{self._slots[expr]}]"
-        form = FORMS.get(type(expr))
-        if form is not None:
-            return form.format(self._text(expr.a), self._text(expr.b))
+        if isinstance(expr, Arithmetic):
+            return FORMS[type(expr)].format(self._text(expr.a), self._text(expr.b))
         raise CodegenError(
             f"{self.symbol}: target 'dnnl' cannot compute the extent {expr} from the shapes of the inputs; "
             "each symbolic extent has to stand alone as an extent of some input, or in a shape handed over"

@@ -37,6 +37,11 @@ def shape_of(values: Iterable[relax.Expr]) -> tuple[Dim, ...]:
     return tuple(int(value) if isinstance(value, tirx.IntImm) else value for value in values)
 
 
+def _extents_in(type_: relax.ShapeType) -> Iterable[relax.Expr]:
+    require(type_.values is not None, "a shape of unknown length is passed")
+    return type_.values or ()
+
+
 class Importer(Translation[TensorId]):
     """Translates the bindings of one function, composites included, to nodes of one graph.
 
@@ -70,7 +75,7 @@ class Importer(Translation[TensorId]):
         """A tensor, or behind all tensors the extents of a shape."""
         graph = self.graph
         if isinstance(parameter.ty, relax.ShapeType):
-            graph.shapes.append(shape_of(parameter.ty.values))
+            graph.shapes.append(shape_of(_extents_in(parameter.ty)))
             return graph.shapes[-1]
         require(not graph.shapes, "shapes are taken behind all tensors only")
         graph.inputs.append(
@@ -115,7 +120,8 @@ class Importer(Translation[TensorId]):
         if isinstance(argument, int):
             return zip(self.shape(parameter), self.graph.shape(argument), strict=True)
         if isinstance(parameter.ty, relax.ShapeType):
-            return zip(shape_of(parameter.ty.values), argument, strict=True)
+            handed = [extent for extent in argument if isinstance(extent, int | relax.Expr)]
+            return zip(shape_of(_extents_in(parameter.ty)), handed, strict=True)
         return ()
 
     def passed_shape(self, extents: Iterable[relax.Expr]) -> tuple[Dim, ...]:

@@ -47,7 +47,7 @@ def check(context: PatternCheckContext) -> bool | str:
 def check_any(context: PatternCheckContext) -> bool | str:
     """Truth values, as small integers while their largest is looked for, and back."""
     views = [OpView.of(value) for value in context.matched_bindings.values()]
-    by_type = {str(view.out_type.dtype): view for view in views if view is not None and view.name == CAST}
+    by_type = {str(view.out_tensor.dtype): view for view in views if view is not None and view.name == CAST}
     if set(by_type) != {"int8", TRUTH}:
         return "it does not go from truth values to int8 and back"
     (largest,) = (view for view in views if view is not None and view.name != CAST)

@@ -34,8 +34,10 @@ _ARITHMETIC = {
 
 def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...]:
     """The extents of a tensor type, numbers as int; declines where they are not known."""
-    require(isinstance(type_, relax.TensorType), f"a value of type {type_} is no tensor")
-    require(isinstance(type_.shape, relax.ShapeExpr), "a tensor has no known shape")
+    if not isinstance(type_, relax.TensorType):
+        raise Declined(f"a value of type {type_} is no tensor")
+    if not isinstance(type_.shape, relax.ShapeExpr):
+        raise Declined("a tensor has no known shape")
     return tuple(int(value) if isinstance(value, tirx.IntImm) else value for value in type_.shape.values)
 
 
@@ -169,7 +171,8 @@ class Emission(Translation[str]):
         type_ = parameter.ty
         name = self.graph.fresh(str(parameter.name))
         if isinstance(type_, relax.ShapeType):
-            require(type_.values is not None, "a shape of unknown length is passed")
+            if type_.values is None:
+                raise Declined("a shape of unknown length is passed")
             self.graph.inputs.append(Port(self.graph.declare(name, "int64"), "int64", (len(type_.values),)))
             self._bind_symbols(name, type_.values, is_shape=False)
             return name
@@ -287,4 +290,5 @@ def trial(view: OpView, dialect: Dialect) -> str | None:
 
 
 def _dtype_of(type_: tvm.ir.Type) -> str:
-    return "" if type_.dtype is None else str(type_.dtype)
+    dtype = type_.dtype if isinstance(type_, relax.TensorType) else None
+    return "" if dtype is None else str(dtype)

@@ -182,8 +182,7 @@ def emit(
     CodegenError
         An op or expression has no translation in this dialect.
     """
-    attrs = function.attrs or {}
-    symbol = str(attrs["global_symbol"]) if "global_symbol" in attrs else "region"
+    symbol = str(function.attrs.get("global_symbol", "region"))
     graph = Graph(symbol, dialect)
     try:
         Emission(graph, constant_names or {}).run(function)

@@ -33,6 +33,8 @@ from annotated_region.op_info.infer.transposed import read_transposed_convolutio
 from annotated_region.op_info.infer.windows import read_adaptive_pools, read_convolutions, read_pools
 from annotated_region.op_info.info import Composition, Number, OpInfo, Parameter, Result, Source
 from annotated_region.op_info.loops import NotNormalError, Program, read_program
+from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import expect, tensor_type
 
 __all__ = ["composition_of", "infer_op_info", "op_infos", "proved_composition_of"]
 
@@ -179,7 +181,7 @@ class _Splitter:
         def place(expr: relax.Expr) -> Source | None:
             if isinstance(expr, relax.Var):
                 return self.sources[segment.buffer(expr)]
-            return Number(expr.value.numpy()[()].item(), str(expr.ty.dtype))
+            return Number(expect(Constant, expr).value.numpy()[()].item(), str(tensor_type(expr).dtype))
 
         return place
 

@@ -16,6 +16,7 @@ from tvm import relax
 from annotated_region.op_info.infer.segment import Segment, lower
 from annotated_region.op_info.loops import NotNormalError, Program, read_program
 from annotated_region.op_info.loops.trees import Tree, commuted
+from annotated_region.tvm_adapter.types import tensor_type
 
 __all__ = ["read_elementwise"]
 
@@ -53,7 +54,7 @@ def _function(name: str) -> Callable[..., relax.Call]:
 
 
 def _scalar(like: relax.Expr, number: float) -> relax.Expr:
-    return relax.const(number, str(like.ty.dtype))
+    return relax.const(number, str(tensor_type(like).dtype))
 
 
 def _makers(dtype: str) -> Iterator[tuple[int, int, Maker]]:
@@ -86,9 +87,10 @@ def read_elementwise(segment: Segment) -> Iterator[relax.Call]:
         yield relax.op.astype(segment.variables[0], segment.outputs[0].dtype)
     wanted = _skeleton(segment.program)
     for order in permutations(segment.variables):
-        for count, make in _table(tuple(str(x.ty.dtype) for x in order)).get(wanted, ()):
+        for count, make in _table(tuple(str(tensor_type(x).dtype) for x in order)).get(wanted, ()):
             numbers = [
-                number + (0.0 if "float" in str(order[0].ty.dtype) else 0) for number in segment.constants
+                number + (0.0 if "float" in str(tensor_type(order[0]).dtype) else 0)
+                for number in segment.constants
             ]
             for chosen in permutations(numbers, count) if count < 2 or len(numbers) > 1 else ():
                 yield make(order, chosen)
@@ -110,7 +112,7 @@ def _table(dtypes: tuple[str, ...]) -> dict[Tree, list[tuple[int, Maker]]]:
 
 
 def _sampled(samples: tuple[relax.Var, ...], count: int, make: Maker) -> Tree | None:
-    is_float = "float" in str(samples[0].ty.dtype)
+    is_float = "float" in str(tensor_type(samples[0]).dtype)
     numbers = tuple((index + 1) * (SAMPLE if is_float else 3) for index in range(count))
     try:
         lowered = lower(make(samples, numbers))

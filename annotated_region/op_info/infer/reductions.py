@@ -10,6 +10,7 @@ from tvm import relax
 from annotated_region.op_info.infer.indices import factors
 from annotated_region.op_info.infer.segment import Segment
 from annotated_region.op_info.loops.trees import Extent
+from annotated_region.tvm_adapter.types import tensor_type
 
 __all__ = ["read_matmul", "read_norms", "read_reductions", "read_softmax"]
 
@@ -47,7 +48,7 @@ def read_matmul(segment: Segment) -> Iterator[relax.Call]:
     operands = list(segment.variables) * (2 if len(segment.variables) == 1 else 1)
     if len(operands) == 2:
         for left, right in permutations(operands):
-            yield relax.op.matmul(left, right, None if dtype == str(left.ty.dtype) else dtype)
+            yield relax.op.matmul(left, right, None if dtype == str(tensor_type(left).dtype) else dtype)
 
 
 def read_softmax(segment: Segment) -> Iterator[relax.Call]:
@@ -77,8 +78,8 @@ def read_norms(segment: Segment) -> Iterator[relax.Call]:
 def _batch_norms(segment: Segment, epsilon: float) -> Iterator[relax.Call]:
     variables = sorted((*segment.variables, *segment.spare), key=segment.buffer)
     rank = len(segment.outputs[0].shape)
-    data = [x for x in variables if len(x.ty.shape) == rank]
-    vectors = [x for x in variables if len(x.ty.shape) == 1]
+    data = [x for x in variables if tensor_type(x).ndim == rank]
+    vectors = [x for x in variables if tensor_type(x).ndim == 1]
     if len(data) != 1 or len(vectors) != 4:
         return
     for axis in range(rank):
@@ -105,10 +106,10 @@ def _momenta(
 
 def _others(segment: Segment, epsilon: float) -> Iterator[relax.Call]:
     rank = len(segment.outputs[0].shape)
-    data = [x for x in segment.variables if len(x.ty.shape) == rank]
+    data = [x for x in segment.variables if tensor_type(x).ndim == rank]
     vectors = [x for x in segment.variables if not x.same_as(data[0])] if data else []
     for order in permutations(vectors):
-        axes = list(range(rank - len(order[0].ty.shape), rank)) if order else []
+        axes = list(range(rank - tensor_type(order[0]).ndim, rank)) if order else []
         if len(order) == 1:
             yield relax.op.nn.rms_norm(data[0], order[0], axes, epsilon)
         elif len(order) == 2:

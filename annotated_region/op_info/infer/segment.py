@@ -14,6 +14,7 @@ from tvm import relax
 from annotated_region.op_info.loops import Block, LoopTensor, NotNormalError, Program, read_program
 from annotated_region.op_info.loops.trees import Extent, Tree
 from annotated_region.tvm_adapter.nodes import BufferType, PrimExpr
+from annotated_region.tvm_adapter.types import expect, shape_of
 
 __all__ = ["Segment", "lower"]
 
@@ -102,7 +103,7 @@ class Segment:
         positions = {variable: index for index, variable in enumerate(self.variables)}
         try:
             program = read_program(func, self._sizes_in(func, args))
-            names = {buffer: ("in", positions[args[buffer]]) for buffer in program.inputs}
+            names = {buffer: ("in", positions[expect(relax.Var, args[buffer])]) for buffer in program.inputs}
         except (NotNormalError, KeyError):
             return None
         # What the code never reads may be anything of that type; but it must be what the code was given.
@@ -119,8 +120,8 @@ class Segment:
             inner: names[outer]
             for param, arg in zip(func.params, args, strict=False)
             if isinstance(param.ty, BufferType)
-            for inner, outer in zip(param.shape, arg.ty.shape, strict=True)
-            if isinstance(inner, tvm.tirx.Var) and outer in names
+            for inner, outer in zip(param.shape, shape_of(arg).values, strict=True)
+            if isinstance(inner, tvm.tirx.Var) and isinstance(outer, tvm.tirx.Var) and outer in names
         }
 
 
@@ -131,11 +132,13 @@ def lower(call: relax.Call) -> tuple[relax.Call, tvm.tirx.PrimFunc, list[relax.E
     """
     builder = relax.BlockBuilder()
     try:
-        typed = builder.normalize(call)
-        lowered = typed.op.get_attr("FLegalize")(builder, typed)
+        typed = expect(relax.Call, builder.normalize(call))
+        lowered = expect(tvm.ir.Op, typed.op).get_attr("FLegalize")(builder, typed)
     except Exception:  # TVM raises all sorts for attributes that make no sense; then it is no candidate
         return None
-    is_call = isinstance(lowered, relax.Call) and isinstance(lowered.op, tvm.ir.Op)
-    if not is_call or lowered.op.name != "relax.call_tir":
+    if not isinstance(lowered, relax.Call) or not isinstance(lowered.op, tvm.ir.Op):
         return None
-    return typed, builder.get()[lowered.args[0]], list(lowered.args[1].fields)
+    if lowered.op.name != "relax.call_tir":
+        return None
+    func = builder.get()[expect(tvm.ir.GlobalVar, lowered.args[0])]
+    return typed, expect(tvm.tirx.PrimFunc, func), list(expect(relax.Tuple, lowered.args[1]).fields)

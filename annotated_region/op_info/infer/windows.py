@@ -12,6 +12,7 @@ from annotated_region.op_info.infer.indices import affine, factors
 from annotated_region.op_info.infer.segment import Segment
 from annotated_region.op_info.loops import Block
 from annotated_region.op_info.loops.trees import Tree
+from annotated_region.tvm_adapter.types import tensor_type
 
 __all__ = ["read_adaptive_pools", "read_convolutions", "read_pools"]
 
@@ -122,7 +123,7 @@ def _convolution(segment: Segment, block: Block, load: Tree, kernel: Tree) -> re
     groups = inputs // max(1, inputs_of_group)
     op = getattr(relax.op.nn, f"conv{len(letters)}d")
     dtype = segment.outputs[0].dtype
-    return op(
+    call: relax.Call = op(
         data,
         segment.variable(kernel[1]),
         strides=window.strides,
@@ -131,8 +132,9 @@ def _convolution(segment: Segment, block: Block, load: Tree, kernel: Tree) -> re
         groups=groups,
         data_layout=data_layout,
         kernel_layout=kernel_layout,
-        out_dtype=None if dtype == str(data.ty.dtype) else dtype,
+        out_dtype=None if dtype == str(tensor_type(data).dtype) else dtype,
     )
+    return call
 
 
 def _is_batch(index: Tree, block: Block, channels: list[int]) -> bool:

@@ -10,6 +10,7 @@ from tvm import relax, tirx
 
 from annotated_region.op_info.loops.trees import Extent, Tree, commuted, linear
 from annotated_region.tvm_adapter.nodes import PrimExpr, TensorLoad
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["Converter", "NotNormalError"]
 
@@ -18,7 +19,7 @@ class NotNormalError(Exception):
     """The code has no normal form; the message says why."""
 
 
-_COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
+Comparison = tirx.LT | tirx.LE | tirx.GT | tirx.GE | tirx.EQ | tirx.NE
 _BINARY = (
     tirx.Add,
     tirx.Sub,
@@ -98,7 +99,7 @@ class Converter:
                 self.data(expr.true_value),
                 self.data(expr.false_value),
             )
-        if isinstance(expr, (*_COMPARISONS, tirx.And, tirx.Or, tirx.Not)):
+        if isinstance(expr, Comparison | tirx.And | tirx.Or | tirx.Not):
             return self.condition(expr)
         if isinstance(expr, tirx.Cast):
             return ("Cast", dtype, self.data(expr.value))
@@ -109,7 +110,7 @@ class Converter:
         raise NotNormalError(f"an expression of type {type(expr).__name__}")
 
     def _call(self, expr: relax.Call, dtype: str) -> Tree:
-        name = str(expr.op.name)
+        name = str(expect(tvm.ir.Op, expr.op).name)
         if name.endswith(".if_then_else"):
             condition, then, otherwise = expr.args
             return ("if", self.condition(condition), self.data(then), self.data(otherwise))
@@ -129,11 +130,11 @@ class Converter:
             return commuted((name, tuple(parts)))
         if isinstance(expr, tirx.Not):
             return ("not", self.condition(expr.a))
-        if isinstance(expr, _COMPARISONS):
+        if isinstance(expr, Comparison):
             return self._comparison(expr)
         return self.data(expr)
 
-    def _comparison(self, expr: PrimExpr) -> Tree:
+    def _comparison(self, expr: Comparison) -> Tree:
         left, right = expr.a, expr.b
         if isinstance(expr, tirx.GT | tirx.GE):
             left, right = right, left

@@ -9,6 +9,7 @@ it runs is a variable, the same wherever it occurs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from tvm import tirx
 
@@ -19,6 +20,10 @@ from annotated_region.op_info.loops.trees import Extent, Tree, loads_in
 from annotated_region.tvm_adapter.nodes import BufferType, PrimExpr, SBlock, SBlockRealize
 
 __all__ = ["NotNormalError", "read_program"]
+
+Kind = TypeVar("Kind")
+
+_NO_STORE = "a block does something else than store"
 
 
 def read_program(func: tirx.PrimFunc, sizes: Mapping[tirx.Var, Tree] | None = None) -> Program:
@@ -36,8 +41,7 @@ def read_program(func: tirx.PrimFunc, sizes: Mapping[tirx.Var, Tree] | None = No
     NotNormalError
         It has none.
     """
-    root = func.body
-    _require(isinstance(root, SBlockRealize), "the body is no block")
+    root = _a(SBlockRealize, func.body, "the body is no block")
     _require(not root.block.match_buffers and not root.block.iter_vars, "the root block has variables")
     _require(all(isinstance(param.ty, BufferType) for param in func.params), "a parameter is no buffer")
     sizes = _sizes(func) if sizes is None else sizes
@@ -107,11 +111,11 @@ class _Nest:
             _require(serial and self.extent(statement.min) == 0, "a loop is no plain loop from 0")
             self.extents[statement.loop_var] = self.extent(statement.extent)
             statement = statement.body
-        _require(isinstance(statement, SBlockRealize), "a loop holds no block")
-        _require(_is_true(statement.predicate), "a block has a predicate")
-        block = statement.block
+        realized = _a(SBlockRealize, statement, "a loop holds no block")
+        _require(_is_true(realized.predicate), "a block has a predicate")
+        block = realized.block
         _require(not block.alloc_buffers and not block.match_buffers, "a block has buffers of its own")
-        self.check_bindings(block, statement.iter_values)
+        self.check_bindings(block, realized.iter_values)
         spatial, reduction = self.ordered(block)
         iters = {iter_.var: index for index, iter_ in enumerate((*spatial, *reduction))}
         converter = Converter(self.numbers, iters, self.sizes)
@@ -131,17 +135,17 @@ class _Nest:
             if isinstance(value, tirx.IntImm):
                 _require(value.value == 0 and extent == 1, "a domain is not covered")
             else:
-                _require(left.pop(value, None) == extent, "a loop does not cover a domain")
+                loop = _a(tirx.Var, value, "a domain is no loop")
+                _require(left.pop(loop, None) == extent, "a loop does not cover a domain")
         _require(all(extent == 1 for extent in left.values()), "a loop repeats a block")
 
     def ordered(self, block: SBlock) -> tuple[list[tirx.IterVar], list[tirx.IterVar]]:
         """Spatial variables in the order they index what is written, then the reduction in its order."""
-        kinds = {tirx.IterVar.DataPar: [], tirx.IterVar.CommReduce: []}  # type: ignore[var-annotated]
+        kinds: dict[int, list[tirx.IterVar]] = {tirx.IterVar.DataPar: [], tirx.IterVar.CommReduce: []}
         for iter_ in block.iter_vars:
             _require(iter_.iter_type in kinds, "an iteration variable is neither spatial nor reduced")
             kinds[iter_.iter_type].append(iter_)
-        last = list(_sequence(block.body))[-1]
-        _require(isinstance(last, tirx.BufferStore), "a block does something else than store")
+        last = _a(tirx.BufferStore, list(_sequence(block.body))[-1], _NO_STORE)
         places = {index: place for place, index in enumerate(last.indices) if isinstance(index, tirx.Var)}
         spatial = sorted(kinds[tirx.IterVar.DataPar], key=lambda iter_: places.get(iter_.var, len(places)))
         return spatial, kinds[tirx.IterVar.CommReduce]
@@ -153,17 +157,24 @@ class _Nest:
                 converter.bind(statement.var)
                 yield Store(None, (), value)
                 continue
-            _require(isinstance(statement, tirx.BufferStore), "a block does something else than store")
-            _require(statement.buffer in self.numbers, "a buffer is not known")
+            store = _a(tirx.BufferStore, statement, _NO_STORE)
+            _require(store.buffer in self.numbers, "a buffer is not known")
             yield Store(
-                self.numbers[statement.buffer],
-                tuple(converter.index(index) for index in statement.indices),
-                converter.data(statement.value),
+                self.numbers[store.buffer],
+                tuple(converter.index(index) for index in store.indices),
+                converter.data(store.value),
             )
 
 
 def _is_true(expr: PrimExpr) -> bool:
     return isinstance(expr, tirx.IntImm) and bool(expr.value)
+
+
+def _a(kind: type[Kind], value: object, otherwise: str) -> Kind:
+    """`value`, which has to be of this kind."""
+    if not isinstance(value, kind):
+        raise NotNormalError(otherwise)
+    return value
 
 
 def _require(holds: bool, otherwise: str) -> None:

@@ -66,7 +66,7 @@ def step_of(view: OpView, editor: Editor) -> ScaleAndShift | None:
     if view.name not in ARITHMETIC or dtype_of(view.out_type) not in FLOATS:
         return None
     source, operand = view.args
-    numbers = _operand(operand, view.out_type.ndim, editor)
+    numbers = _operand(operand, view.out_tensor.ndim, editor)
     if numbers is None or not tvm_ffi.structural_equal(source.ty, view.out_type):
         return None
     with np.errstate(all="ignore"):  # whoever uses the step looks at what is not finite

@@ -12,6 +12,7 @@ from annotated_region.passes.preparation.affine import step_of
 from annotated_region.passes.preparation.editor import Editor
 from annotated_region.passes.preparation.tensors import dtype_of
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["Parts", "dtype_among", "is_close", "uniform"]
 
@@ -97,7 +98,7 @@ class Parts:
 
     def raised(self, whole: relax.Call) -> relax.Call | None:
         """`whole`, which computes what the parts do; None if some target takes parts, but not the whole."""
-        whole = self.editor.normalize(whole)
+        whole = expect(relax.Call, self.editor.normalize(whole))
         view = OpView.of(whole)
         assert view is not None
         place = f"{self.editor.target.name!r}"

@@ -16,6 +16,7 @@ from annotated_region.passes.preparation.tensors import NUMPY_DTYPES
 from annotated_region.targets.claimants import Claimants
 from annotated_region.targets.op_view import OpView
 from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["Editor", "Rewrite"]
 
@@ -74,7 +75,7 @@ class Editor:
         """The constant tensor that `expr` is, or None. Not to be written to: it may share memory."""
         if not self.is_constant(expr):
             return None
-        tensor = self.origin(expr).value
+        tensor = expect(Constant, self.origin(expr)).value
         shared = str(tensor.dtype) in NUMPY_DTYPES and tensor.device.type == "cpu"
         return np.asarray(np.from_dlpack(tensor) if shared else tensor.numpy())
 

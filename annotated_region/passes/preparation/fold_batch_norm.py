@@ -23,6 +23,7 @@ from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.fold_affine import collapsed
 from annotated_region.passes.preparation.tensors import FLOATS, dtype_of
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.types import tensor_type
 
 __all__ = ["REWRITES"]
 
@@ -49,7 +50,7 @@ def _step_of(view: OpView, editor: Editor) -> ScaleAndShift | None:
         scale = 1 / np.sqrt(variance + view.attrs["epsilon"])
     scale = scale * gamma if view.attrs["scale"] else scale
     shift = (beta if view.attrs["center"] else 0) - mean * scale
-    shape = [1] * source.ty.ndim
+    shape = [1] * tensor_type(source).ndim
     shape[view.attrs["axis"]] = -1
     return ScaleAndShift(source, scale.reshape(shape), shift.reshape(shape), (view.name,))
 

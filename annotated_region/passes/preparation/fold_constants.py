@@ -54,7 +54,7 @@ def _constant_call(view: OpView, editor: Editor) -> ConstantCall | None:
     args = _known_all(view.args, editor)
     if shape is None or args is None:
         return None
-    return ConstantCall(args, view.attrs, shape, np.dtype(str(view.out_type.dtype)))
+    return ConstantCall(args, view.attrs, shape, np.dtype(str(view.out_tensor.dtype)))
 
 
 def _known_all(exprs: Iterable[relax.Expr], editor: Editor) -> tuple[Any, ...] | None:

@@ -30,7 +30,8 @@ def fold_padding(view: OpView, editor: Editor) -> relax.Expr | None:
     if padding is None:
         return None
     convolution = getattr(relax.op.nn, view.name.removeprefix("relax.nn."))
-    return convolution(pad.args[0], view.args[1], **{**view.attrs, "padding": padding})
+    call: relax.Call = convolution(pad.args[0], view.args[1], **{**view.attrs, "padding": padding})
+    return call
 
 
 def _joint_padding(view: OpView, widths: Sequence[int]) -> list[int] | None:

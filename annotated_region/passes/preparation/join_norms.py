@@ -74,7 +74,7 @@ def _with_vector(norm: OpView, position: int, tensor: relax.Expr, parts: Parts) 
 def _vector(norm: OpView, old: relax.Expr, tensor: relax.Expr, editor: Editor) -> relax.Expr | None:
     """`tensor` in the shape of `old`; None if it is not repeated as that is."""
     size, given = extents_of(old), extents_of(tensor)
-    rank = norm.out_type.ndim
+    rank = norm.out_tensor.ndim
     channelled = norm.name in NORMS[2:]
     axis = 1 if channelled else rank - 1
     wanted = tuple(size[0] if position == axis else 1 for position in range(rank))

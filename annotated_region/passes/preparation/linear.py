@@ -45,7 +45,9 @@ class Linear:
         """The shape in which a bias is added: (1, C, 1, 1) to a convolution, (C,) to a matrix product."""
         if self.view.name == "relax.matmul":
             return (self.channels,)
-        return tuple(self.channels if axis == self.out_axis else 1 for axis in range(self.view.out_type.ndim))
+        return tuple(
+            self.channels if axis == self.out_axis else 1 for axis in range(self.view.out_tensor.ndim)
+        )
 
     def per_channel(self, factors: np.ndarray) -> np.ndarray | None:
         """`factors`, of the rank of the result, as one number a channel; None if they are not that."""
@@ -100,7 +102,7 @@ def _matrix_product(view: OpView) -> Linear | None:
     weight = static_shape(view.arg_types[1]) or ()
     if len(weight) < 2:
         return None
-    return Linear(view, len(weight) - 1, view.out_type.ndim - 1, weight[-1])
+    return Linear(view, len(weight) - 1, view.out_tensor.ndim - 1, weight[-1])
 
 
 def _convolution(view: OpView) -> Linear | None:

@@ -32,6 +32,7 @@ from annotated_region.passes.preparation.compositions import Parts, dtype_among
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.tensors import constant_of, extents_of
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.types import tensor_type
 
 __all__ = ["REWRITES"]
 
@@ -64,7 +65,7 @@ def _norm(view: OpView, data: relax.Expr, root: relax.Expr, editor: Editor) -> r
         or mean.attrs["axis"] is None
     ):
         return None
-    rank = data.ty.ndim
+    rank = tensor_type(data).ndim
     axes = tuple(sorted({axis % rank for axis in mean.attrs["axis"]}))
     # A layer norm is the root mean square norm of what is left without the mean, so it is looked for first.
     centred = parts.copy()
@@ -124,7 +125,7 @@ def _centred(data: relax.Expr, moment: OpView, axes: tuple[int, ...], parts: Par
     mean = parts.own(centre.args[1], "relax.mean")
     if mean is None or not mean.attrs["keepdims"] or not parts.is_same(mean.args[0], source):
         return None
-    if tuple(sorted({axis % data.ty.ndim for axis in mean.attrs["axis"] or ()})) != axes:
+    if tuple(sorted({axis % tensor_type(data).ndim for axis in mean.attrs["axis"] or ()})) != axes:
         return None
     fits = _is_square(moment.args[0], data, parts) if by_parts else parts.is_same(moment.args[0], source)
     return source if fits else None
@@ -132,7 +133,7 @@ def _centred(data: relax.Expr, moment: OpView, axes: tuple[int, ...], parts: Par
 
 def _normalized(data: relax.Expr, axes: tuple[int, ...], epsilon: float, parts: Parts) -> relax.Expr | None:
     """The op that subtracts the mean and divides by the deviation over these axes, with ones and zeros."""
-    extents, last = extents_of(data), data.ty.ndim - 1
+    extents, last = extents_of(data), tensor_type(data).ndim - 1
     if axes == (last,):
         grouped = _group_norm(data, extents, epsilon, parts) if last == 2 else None
         if grouped is not None or not _is_row(extents[last]):
@@ -161,7 +162,7 @@ def _group_norm(
     norm = parts.raised(relax.op.nn.group_norm(data, *_affine(channels), groups, 1, axes, epsilon))
     if norm is None:
         return None
-    return relax.op.reshape(parts.editor.emit(norm, "normalized"), rows.ty.shape)
+    return relax.op.reshape(parts.editor.emit(norm, "normalized"), tensor_type(rows).shape)
 
 
 def _is_row(extent: Any) -> bool:

@@ -91,7 +91,7 @@ def permute_once(view: OpView, editor: Editor) -> relax.Expr | None:
 
 
 def _axes(view: OpView) -> tuple[int, ...]:
-    rank = view.out_type.ndim
+    rank = view.out_tensor.ndim
     axes = view.attrs["axes"]
     if axes is None:
         return tuple(reversed(range(rank)))
@@ -101,7 +101,7 @@ def _axes(view: OpView) -> tuple[int, ...]:
 def reshape_once(view: OpView, editor: Editor) -> relax.Expr | None:
     """Case 3: a ``reshape`` of anything that only reshapes."""
     inner = editor.view_of(view.args[0])
-    target = view.out_type.shape
+    target = view.out_tensor.shape
     if inner is None or inner.name not in RESHAPES or not isinstance(target, relax.ShapeExpr):
         return None
     if any(isinstance(extent, tvm.tirx.IntImm) and extent.value == 0 for extent in target.values):

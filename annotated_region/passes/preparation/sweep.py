@@ -25,6 +25,7 @@ from annotated_region.passes.preparation.editor import Editor
 from annotated_region.passes.preparation.weight import RewriteTable, checked
 from annotated_region.targets.claimants import Claimants
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["RewriteTable", "checking", "sweep"]
 
@@ -77,7 +78,7 @@ def _sequence(sequence: relax.SeqExpr, table: RewriteTable, editor: Editor) -> r
     new = [_block(block, table, editor) for block in old]
     if all(after.same_as(before) for after, before in zip(new, old, strict=True)):
         return sequence
-    return editor.normalize(relax.SeqExpr(new, sequence.body, sequence.span))
+    return expect(relax.SeqExpr, editor.normalize(relax.SeqExpr(new, sequence.body, sequence.span)))
 
 
 def _block(block: relax.BindingBlock, table: RewriteTable, editor: Editor) -> relax.BindingBlock:
@@ -129,4 +130,5 @@ def _conditional(branching: relax.If, table: RewriteTable, editor: Editor) -> re
     false_branch = _sequence(branching.false_branch, table, editor)
     if true_branch.same_as(branching.true_branch) and false_branch.same_as(branching.false_branch):
         return branching
-    return editor.normalize(relax.If(branching.cond, true_branch, false_branch, branching.span))
+    new = relax.If(branching.cond, true_branch, false_branch, branching.span)
+    return expect(relax.If, editor.normalize(new))

@@ -71,10 +71,8 @@ def static_shape(type_: tvm.ir.Type) -> tuple[int, ...] | None:
 
 def integers_of(shape: relax.ShapeExpr) -> tuple[int, ...] | None:
     """The extents of a shape if all of them are known now, else None."""
-    values = tuple(shape.values)
-    if not all(isinstance(value, tvm.tirx.IntImm) for value in values):
-        return None
-    return tuple(int(value) for value in values)
+    values = tuple(int(value) for value in shape.values if isinstance(value, tvm.tirx.IntImm))
+    return values if len(values) == len(shape.values) else None
 
 
 def extents_of(expr: relax.Expr) -> tuple[Any, ...]:

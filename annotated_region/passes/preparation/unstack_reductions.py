@@ -52,7 +52,7 @@ def _stacked(view: OpView, editor: Editor) -> list[relax.Expr]:
     axes = view.attrs["axis"]
     if stack is None or stack.name != "relax.stack" or axes is None:
         return []
-    rank = stack.out_type.ndim
+    rank = stack.out_tensor.ndim
     if [axis % rank for axis in axes] != [(stack.attrs["axis"] or 0) % rank]:
         return []
     parts = editor.value_of(stack.args[0])

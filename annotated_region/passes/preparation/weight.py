@@ -110,8 +110,8 @@ class Weights:
 
     def _field(self, value: relax.TupleGetItem, editor: Editor) -> int:
         whole = editor.value_of(value.tuple_value)
-        is_made = isinstance(whole, relax.Tuple)
-        return self.of(whole.fields[value.index] if is_made else value.tuple_value, editor)
+        made = whole.fields[value.index] if isinstance(whole, relax.Tuple) else value.tuple_value
+        return self.of(made, editor)
 
     def _call(self, call: relax.Call, editor: Editor) -> int:
         view = OpView.of(call)

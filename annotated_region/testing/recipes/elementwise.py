@@ -16,6 +16,7 @@ from annotated_region.testing.recipes.workbench import (
     extents_of,
     rank_of,
 )
+from annotated_region.tvm_adapter.types import tensor_type
 
 __all__ = ["OF_TRUTH", "recipes"]
 
@@ -163,4 +164,4 @@ def _astype(bench: Workbench) -> relax.Expr | None:
 
 def _full_like(bench: Workbench) -> relax.Expr | None:
     value = bench.value()
-    return None if value is None else relax.op.full_like(value, relax.const(1, str(value.ty.dtype)))
+    return None if value is None else relax.op.full_like(value, relax.const(1, str(tensor_type(value).dtype)))

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from hypothesis import strategies as st
 from tvm import relax
 
+from annotated_region.tvm_adapter.types import fixed_extents, tensor_type
+
 __all__ = ["DTYPES", "EXTENTS", "Recipe", "Workbench", "call_of", "extents_of", "rank_of"]
 
 T = TypeVar("T")
@@ -51,12 +53,12 @@ Recipe: TypeAlias = Callable[[Workbench], relax.Expr | None]
 
 def extents_of(value: relax.Expr) -> tuple[int, ...]:
     """The shape of a value; shapes are numbers here."""
-    return tuple(int(extent) for extent in value.ty.shape)
+    return fixed_extents(value)
 
 
 def rank_of(value: relax.Expr) -> int:
     """How many axes a value has."""
-    return len(value.ty.shape)
+    return tensor_type(value).ndim
 
 
 def call_of(name: str) -> Callable[..., relax.Expr]:

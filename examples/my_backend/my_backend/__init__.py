@@ -31,12 +31,15 @@ DEVICE = ar.Device(flops=4e9, bandwidth=1e10)
 
 def rule(op: ar.OpView) -> bool | str:
     """Whether `generate` can translate an op; the text is what `explain` shows."""
-    types = [*op.arg_types, op.out_type]
+    types = [op.out_tensor, *(op.arg_tensor(index) for index in range(len(op.args)))]
     if any(str(ty.dtype) != "float32" for ty in types):
         return "only float32"
-    if any(ty.shape is None or not tvm_ffi.structural_equal(ty.shape, types[-1].shape) for ty in types):
+    shape = types[0].shape
+    if any(ty.shape is None or not tvm_ffi.structural_equal(ty.shape, shape) for ty in types):
         return "operands of other shapes"
-    if not all(isinstance(extent, tvm.tirx.IntImm) for extent in types[-1].shape):
+    if not isinstance(shape, relax.ShapeExpr) or not all(
+        isinstance(extent, tvm.tirx.IntImm) for extent in shape.values
+    ):
         return "a shape that is not known before it runs"
     return True
 
@@ -61,9 +64,9 @@ def generate(
 def loop(symbol: str, function: relax.Function) -> str:
     """One region: parameters are the inputs, then come the outputs, and everything has the same shape."""
     result = function.body.body
-    results = list(result.fields) if isinstance(result, relax.Tuple) else [result]
+    results: list[Any] = list(result.fields) if isinstance(result, relax.Tuple) else [result]
     views = [f"in{i}" for i in range(len(function.params))] + [f"out{i}" for i in range(len(results))]
-    names = {
+    names: dict[relax.Expr, str] = {
         param: f"static_cast<const float*>(in{i}.data_ptr())[i]" for i, param in enumerate(function.params)
     }
     lines = body(function, names)
@@ -83,18 +86,19 @@ def body(function: relax.Function, names: dict[relax.Expr, str]) -> list[str]:
     inner: dict[relax.Expr, relax.Function] = {}
     for binding in (binding for block in function.body.blocks for binding in block.bindings):
         var, value = binding.var, binding.value
+        callee: Any = value.op if isinstance(value, relax.Call) else None
         if isinstance(value, relax.Function):
             inner[var] = value
-        elif not isinstance(value, tvm.ir.Call):
+        elif not isinstance(value, relax.Call):
             names[var] = names[value]
-        elif value.op in inner:
-            composite = inner[value.op]
+        elif callee in inner:
+            composite = inner[callee]
             names.update((param, names[arg]) for param, arg in zip(composite.params, value.args, strict=True))
             lines += body(composite, names)
             names[var] = names[composite.body.body]
         else:
             names[var] = f"v{len(names)}"
-            operation = OPS[value.op.name].format(*(names[arg] for arg in value.args))
+            operation = OPS[callee.name].format(*(names[arg] for arg in value.args))
             lines.append(f"const float {names[var]} = {operation};")
     return lines
 

@@ -92,7 +92,9 @@ class Evaluation:
         if name:
             return OPS[name](self.noise, _attributes(call), arguments)
         if isinstance(call.op, tvm.ir.GlobalVar):
-            return self.called(call.op, self.mod[call.op], arguments)
+            callee = self.mod[call.op]
+            assert isinstance(callee, relax.Function)
+            return self.called(call.op, callee, arguments)
         return self.function(self.value(call.op, scope), arguments)
 
     def called(self, _name: tvm.ir.GlobalVar, func: relax.Function, arguments: Sequence[Any]) -> Any:
@@ -136,17 +138,21 @@ def bind_extents(ty: tvm.ir.Type, argument: Any, scope: dict[Any, Any]) -> None:
             scope.setdefault(extent, int(number))
 
 
+Arithmetic = tirx.Add | tirx.Sub | tirx.Mul | tirx.FloorDiv | tirx.FloorMod | tirx.Max | tirx.Min
+
+
 def extent_value(expr: relax.Expr, scope: Mapping[Any, Any]) -> int:
     """An extent, where the symbols have the values in `scope`."""
     if isinstance(expr, tirx.IntImm):
         return int(expr)
     if expr in scope:
         return int(scope[expr])
+    assert isinstance(expr, Arithmetic)
     left, right = extent_value(expr.a, scope), extent_value(expr.b, scope)
     return _ARITHMETIC[type(expr)](left, right)
 
 
-_ARITHMETIC: dict[type, Callable[[int, int], int]] = {
+_ARITHMETIC: dict[type[Arithmetic], Callable[[int, int], int]] = {
     tirx.Add: lambda a, b: a + b,
     tirx.Sub: lambda a, b: a - b,
     tirx.Mul: lambda a, b: a * b,

@@ -85,9 +85,9 @@ def _value(recipe: Recipe, number: int, node: Node, values: list[Any], given: An
 
 
 def _check(node: Node, value: relax.Expr) -> None:
-    ty = value.ty
-    if isinstance(ty, tvm.ir.TupleType):
-        ty = ty.fields[0]
+    whole = value.ty
+    ty = whole.fields[0] if isinstance(whole, tvm.ir.TupleType) else whole
+    assert isinstance(ty, relax.TensorType)
     extents = list(getattr(ty.shape, "values", ()))
     wanted = [int(e) if isinstance(e, tirx.IntImm) else None for e in extents]
     known = [dim if isinstance(dim, int) else None for dim in node.shape]

@@ -153,8 +153,8 @@ def _binary(
 
 def _exponent_problems(op: OpView) -> Problems:
     yield number_problem(op, 1, "the exponent")
-    if str(op.arg_types[1].dtype) != FLOAT:
-        yield f"the exponent is of type {op.arg_types[1].dtype}"
+    if str(op.arg_tensor(1).dtype) != FLOAT:
+        yield f"the exponent is of type {op.arg_tensor(1).dtype}"
 
 
 @converts("relax.power", operands=("the base",), unless=_exponent_problems)

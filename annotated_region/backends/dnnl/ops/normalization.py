@@ -34,7 +34,7 @@ def _batch_norm_problems(op: OpView) -> Problems:
     yield from _affine_problems(op)
     if op.attrs["training"]:
         yield "it is in training mode, which computes statistics"
-    rank = op.arg_types[0].ndim
+    rank = op.arg_tensor(0).ndim
     if not 2 <= rank <= 5:
         yield f"the data has rank {rank}; known are 2 to 5"
     elif op.attrs["axis"] % rank == 0:
@@ -67,7 +67,7 @@ def _batch_norm(call: OpConversion) -> tuple[TensorId | None, ...]:
 
 def _rows_problem(op: OpView) -> str | None:
     """Why the normalised axes do not become one row, or None."""
-    rank = op.arg_types[0].ndim
+    rank = op.arg_tensor(0).ndim
     axes = [axis % rank for axis in op.attrs["axes"]]
     if axes != list(range(rank - len(axes), rank)):
         return f"it normalises over axes {op.attrs['axes']}; only the last ones are known"
@@ -101,7 +101,7 @@ def _row_norm(call: OpConversion) -> TensorId:
 
 def _group_norm_problems(op: OpView) -> Problems:
     yield from _affine_problems(op)
-    rank = op.arg_types[0].ndim
+    rank = op.arg_tensor(0).ndim
     axes = sorted(axis % rank for axis in op.attrs["axes"])
     if axes[:1] == [0] and (extents_of(op.arg_types[0]) or (0,))[0] == 1:
         del axes[0]  # PyTorch makes channels of the batch, and names the rest of it, too
@@ -135,7 +135,7 @@ REDUCTIONS = {
 
 def reduced_axes(op: OpView) -> tuple[int, ...]:
     """The axes that a reduction removes, counted from the front; all of them if the op names none."""
-    axes, rank = op.attrs["axis"], op.arg_types[0].ndim
+    axes, rank = op.attrs["axis"], op.arg_tensor(0).ndim
     return tuple(range(rank)) if axes is None else tuple(sorted({axis % rank for axis in axes}))
 
 

@@ -28,7 +28,7 @@ def _problems(op: OpView) -> Problems:
     if zero.dtype.kind not in "iu":
         yield f"the zero point is of type {zero.dtype}"
         return
-    dtype = str((op.out_type if op.name == "relax.quantize" else op.arg_types[0]).dtype)
+    dtype = str((op.out_tensor if op.name == "relax.quantize" else op.arg_tensor(0)).dtype)
     limits = np.iinfo(dtype)
     if (zero < limits.min).any() or (zero > limits.max).any():
         yield f"a zero point is no value of {dtype}"

@@ -81,8 +81,8 @@ def _logical_not(call: OpConversion) -> TensorId:
 def _choice_problems(op: OpView) -> Problems:
     yield tensor_problem(op.arg_types[0], "the condition", (TRUTH,))
     for index in (1, 2):
-        is_number = isinstance(op.arg_types[index], relax.TensorType) and op.arg_types[index].ndim == 0
-        if not (is_number and op.constant(index) is not None and str(op.arg_types[index].dtype) == FLOAT):
+        is_number = isinstance(op.arg_types[index], relax.TensorType) and op.arg_tensor(index).ndim == 0
+        if not (is_number and op.constant(index) is not None and str(op.arg_tensor(index).dtype) == FLOAT):
             yield tensor_problem(op.arg_types[index], "a choice")
 
 

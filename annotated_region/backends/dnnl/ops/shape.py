@@ -22,6 +22,7 @@ from annotated_region.backends.dnnl.views import (
     reshape,
 )
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.types import expect
 
 __all__: list[str] = []
 
@@ -88,8 +89,8 @@ def _part(call: OpConversion, begins: Sequence[int], steps: Sequence[int], shape
 
 
 def _parts_problems(op: OpView) -> Problems:
-    axis = op.attrs["axis"] % op.arg_types[0].ndim
-    for position, field in enumerate(op.out_type.fields):
+    axis = op.attrs["axis"] % op.arg_tensor(0).ndim
+    for position, field in enumerate(expect(relax.TupleType, op.out_type).fields):
         yield tensor_problem(field, f"part {position}", EITHER)
         if not isinstance((extents_of(field) or ())[axis], int):
             yield f"part {position} has a symbolic extent on the axis that is split"
@@ -100,7 +101,7 @@ def _split(call: OpConversion) -> tuple[TensorId, ...]:
     rank = len(call.extents(0))
     axis = call.attrs["axis"] % rank
     parts, begin = [], 0
-    for field in call.op.out_type.fields:
+    for field in expect(relax.TupleType, call.op.out_type).fields:
         shape = extents_of(field)
         assert shape is not None
         extent = shape[axis]
@@ -156,7 +157,7 @@ def _index_problems(op: OpView) -> Problems:
     if axis is None:
         yield "it takes from the flat tensor"
         return
-    extent = (extents_of(op.arg_types[0]) or ())[axis % op.arg_types[0].ndim]
+    extent = (extents_of(op.arg_types[0]) or ())[axis % op.arg_tensor(0).ndim]
     flat = index.reshape(-1)
     is_row = index.ndim < 2 and flat.size > 0 and np.array_equal(flat, np.arange(flat.size) + flat[0])
     if not is_row:

@@ -195,9 +195,11 @@ def _leaving_and_copied(graph: Graph) -> tuple[set[TensorId], set[TensorId]]:
 def _constants(graph: Graph) -> tuple[dict[TensorId, Part], Counter[str | None]]:
     """The tensors that are constants, seen through views, and how often each constant is read."""
     parts = {
-        index: Part(tensor.source, (), tensor.shape[-1])
+        index: Part(tensor.source, (), width)
         for index, tensor in enumerate(graph.tensors)
         if isinstance(tensor.source, str) and all(isinstance(extent, int) for extent in tensor.shape)
+        for width in tensor.shape[-1:]
+        if isinstance(width, int)
     }
     reads = Counter(parts[tensor].name for tensor in graph.outputs if tensor in parts)
     for node in graph.nodes:

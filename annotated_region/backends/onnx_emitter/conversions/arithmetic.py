@@ -156,4 +156,4 @@ def _where(emission: Emission, op: OpView) -> str:
 
 @converter("relax.astype")
 def _astype(emission: Emission, op: OpView) -> str:
-    return emission.cast(emission.operand(op.args[0]), str(op.out_type.dtype))
+    return emission.cast(emission.operand(op.args[0]), str(op.out_tensor.dtype))

@@ -14,7 +14,7 @@ __all__: list[str] = []
 
 
 def _filled(emission: Emission, op: OpView, value: float) -> str:
-    dtype = str(op.out_type.dtype)
+    dtype = str(op.out_tensor.dtype)
     plain = "float32" if dtype == "bfloat16" else dtype
     shape = emission.shape(extents_of(op.out_type))
     made = emission.node("ConstantOfShape", shape, value=np.array([value], plain))
@@ -33,13 +33,13 @@ def _ones(emission: Emission, op: OpView) -> str:
 
 @converter("relax.full", "relax.full_like")
 def _full(emission: Emission, op: OpView) -> str:
-    value = emission.cast(emission.operand(op.args[1]), str(op.out_type.dtype))
+    value = emission.cast(emission.operand(op.args[1]), str(op.out_tensor.dtype))
     return emission.node("Expand", value, emission.shape(extents_of(op.out_type)))
 
 
 @converter("relax.arange")
 def _arange(emission: Emission, op: OpView) -> str:
-    dtype = str(op.out_type.dtype)
+    dtype = str(op.out_tensor.dtype)
     if all(isinstance(argument, tirx.IntImm | tirx.FloatImm) for argument in op.args):
         values = np.arange(*map(literal, op.args)).astype("float32" if dtype == "bfloat16" else dtype)
         require(bool(values.size), "a range without elements")

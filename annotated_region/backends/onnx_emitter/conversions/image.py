@@ -16,7 +16,7 @@ def _resize(emission: Emission, op: OpView) -> str:
     """Only what all engines compute alike: linear, and nearest neighbours that are rounded down."""
     attrs, layout = op.attrs, op.attrs["layout"]
     mode, transformation = attrs["method"], attrs["coordinate_transformation_mode"]
-    require(attrs["out_dtype"] in (None, "", "void", str(op.arg_types[0].dtype)), "a result of another type")
+    require(attrs["out_dtype"] in (None, "", "void", str(op.arg_tensor(0).dtype)), "a result of another type")
     require(transformation in ("half_pixel", "align_corners", "asymmetric"), f"coordinates {transformation}")
     is_nearest = mode == "nearest_neighbor"
     require(mode == "linear" or is_nearest, f"interpolation {mode}")

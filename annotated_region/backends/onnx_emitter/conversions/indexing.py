@@ -90,4 +90,4 @@ def _one_hot(emission: Emission, op: OpView) -> str:
     depth = emission.number(int(op.attrs["depth"]), "int64")
     indices = emission.cast(_indices(emission, op, 0), "int64")
     made = emission.node("OneHot", indices, depth, values, axis=op.attrs["axis"])
-    return emission.cast(made, str(op.out_type.dtype))
+    return emission.cast(made, str(op.out_tensor.dtype))

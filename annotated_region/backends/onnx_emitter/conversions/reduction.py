@@ -59,12 +59,12 @@ def _extreme(emission: Emission, op: OpView) -> str:
         flat = emission.node("Reshape", data, emission.ints([-1]))
         place = emission.node(kind, flat, axis=0, keepdims=1)
         position = emission.node("Reshape", place, emission.ints([1] * len(extents_of(op.out_type))))
-    return emission.cast(position, str(op.out_type.dtype))
+    return emission.cast(position, str(op.out_tensor.dtype))
 
 
 @converter("relax.cumsum")
 def _running_sum(emission: Emission, op: OpView) -> str:
-    data, axis = emission.cast(emission.operand(op.args[0]), str(op.out_type.dtype)), op.attrs["axis"]
+    data, axis = emission.cast(emission.operand(op.args[0]), str(op.out_tensor.dtype)), op.attrs["axis"]
     if axis is None:
         data, axis = emission.node("Reshape", data, emission.ints([-1])), 0
     exclusive = int(bool(op.attrs["exclusive"]))

@@ -12,6 +12,7 @@ from annotated_region.backends.onnx_emitter.emission import Dim, Emission, exten
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Declined, require
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["reshaped"]
 
@@ -119,7 +120,7 @@ def _stack(emission: Emission, op: OpView) -> str:
 @converter("relax.split")
 def _split(emission: Emission, op: OpView) -> tuple[str, ...]:
     axis = op.attrs["axis"]
-    sizes = [extents_of(part)[axis] for part in op.out_type.fields]
+    sizes = [extents_of(part)[axis] for part in expect(tvm.ir.TupleType, op.out_type).fields]
     require(all(isinstance(size, int) for size in sizes), "the size of a part is symbolic")
     data = emission.operand(op.args[0])
     return emission.nodes("Split", [data, emission.shape(sizes)], len(sizes), axis=axis)
@@ -127,8 +128,9 @@ def _split(emission: Emission, op: OpView) -> tuple[str, ...]:
 
 @converter("relax.strided_slice")
 def _strided_slice(emission: Emission, op: OpView) -> str:
-    require(all(isinstance(argument, relax.Tuple) for argument in op.args[1:]), "where to cut is computed")
-    axes, begin, end, *steps = ([_number(field) for field in argument.fields] for argument in op.args[1:])
+    tuples = [argument for argument in op.args[1:] if isinstance(argument, relax.Tuple)]
+    require(len(tuples) == len(op.args) - 1, "where to cut is computed")
+    axes, begin, end, *steps = ([_number(field) for field in argument.fields] for argument in tuples)
     strides = steps[0] if steps else [1] * len(axes)
     require(all(isinstance(value, int) for value in (*axes, *strides)), "an axis or a stride is symbolic")
     operands = (emission.shape(values) for values in (begin, end, axes, strides))

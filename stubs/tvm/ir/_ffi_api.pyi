@@ -1,0 +1,3 @@
+"""Functions of TVM's C++ half that have no public name in Python."""
+
+def RegisterOp(name: str, description: str) -> None: ...

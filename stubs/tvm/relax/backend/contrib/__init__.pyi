@@ -1,0 +1,1 @@
+"""TVM's pattern tables for libraries of others."""

@@ -1,0 +1,1 @@
+"""TVM's patterns for TensorRT, registered when this is imported."""

@@ -1,0 +1,3 @@
+"""What TVM does for processors."""
+
+from . import pipeline as pipeline

@@ -1,0 +1,96 @@
+"""Calls of Relax's ops.
+
+Each takes expressions and attributes, which TVM checks when it infers the type of the call.
+"""
+
+from collections.abc import Callable
+
+from ...ir import Call
+from . import image as image
+from . import nn as nn
+
+_Op = Callable[..., Call]
+
+abs: _Op
+acosh: _Op
+add: _Op
+arange: _Op
+argmax: _Op
+assert_op: _Op
+astype: _Op
+broadcast_to: _Op
+call_dps_packed: _Op
+call_pure_packed: _Op
+call_tir: _Op
+call_tir_inplace: _Op
+clip: _Op
+concat: _Op
+cos: _Op
+cumsum: _Op
+dequantize: _Op
+divide: _Op
+einsum: _Op
+equal: _Op
+erf: _Op
+exp: _Op
+expand_dims: _Op
+flatten: _Op
+flip: _Op
+floor_divide: _Op
+full: _Op
+full_like: _Op
+gather_elements: _Op
+gather_nd: _Op
+greater: _Op
+greater_equal: _Op
+less: _Op
+less_equal: _Op
+log: _Op
+logical_and: _Op
+logical_not: _Op
+logical_or: _Op
+logical_xor: _Op
+matmul: _Op
+max: _Op
+maximum: _Op
+mean: _Op
+min: _Op
+minimum: _Op
+multiply: _Op
+negative: _Op
+nonzero: _Op
+not_equal: _Op
+one_hot: _Op
+ones: _Op
+ones_like: _Op
+outer: _Op
+permute_dims: _Op
+power: _Op
+prod: _Op
+quantize: _Op
+repeat: _Op
+reshape: _Op
+rsqrt: _Op
+scatter_elements: _Op
+scatter_nd: _Op
+sigmoid: _Op
+sin: _Op
+sort: _Op
+split: _Op
+sqrt: _Op
+square: _Op
+squeeze: _Op
+stack: _Op
+strided_slice: _Op
+subtract: _Op
+sum: _Op
+take: _Op
+tanh: _Op
+tile: _Op
+topk: _Op
+tril: _Op
+triu: _Op
+variance: _Op
+where: _Op
+zeros: _Op
+zeros_like: _Op

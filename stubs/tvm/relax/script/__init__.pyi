@@ -1,0 +1,3 @@
+"""Relax in TVMScript."""
+
+from . import parser as parser

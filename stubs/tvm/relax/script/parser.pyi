@@ -1,0 +1,1 @@
+"""The names that TVMScript's prefix R stands for."""

@@ -1,0 +1,6 @@
+"""TVM's syntax trees, which stand between Python's and the parser."""
+
+import ast
+
+def from_doc(node: object) -> ast.AST: ...
+def parse(source: str, filename: str = "<unknown>", mode: str = "exec") -> object: ...

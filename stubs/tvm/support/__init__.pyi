@@ -1,0 +1,3 @@
+"""The system's compilers."""
+
+from . import cc as cc

@@ -1,0 +1,3 @@
+"""The tensor expressions of common ops."""
+
+from . import nn as nn
