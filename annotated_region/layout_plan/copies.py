@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax
 
 from annotated_region.layout_plan.views import Root, Storage, TensorView, extents_of, same_extent
-from annotated_region.layouts.layout import split
+from annotated_region.layouts.layout import Extent, split
 from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["Conversion", "conversions", "converted", "converted_constant", "same_shape"]
 
@@ -37,7 +37,7 @@ class Conversion:
         The new order of the parts.
     """
 
-    parts: tuple[Any, ...]
+    parts: tuple[Extent, ...]
     axes: tuple[int, ...]
 
     @property
@@ -56,9 +56,11 @@ def conversions(root: Root, old: Storage, new: Storage) -> list[Conversion]:
     return [Conversion(tuple(map(root.extent, before)), tuple(map(before.index, after)))]
 
 
-def converted(expr: relax.Expr, steps: Sequence[Conversion], shape: Sequence[Any], emit: Emit) -> relax.Expr:
+def converted(
+    expr: relax.Expr, steps: Sequence[Conversion], shape: Sequence[Extent], emit: Emit
+) -> relax.Expr:
     """`expr` in another storage and shape; what it takes before the last step is emitted."""
-    now: Sequence[Any] | None = None
+    now: Sequence[Extent] | None = None
     for step in steps:
         if not step.is_trivial:
             parts = _bound(reshaped(_bound(expr, emit), step.parts), emit)
@@ -67,25 +69,30 @@ def converted(expr: relax.Expr, steps: Sequence[Conversion], shape: Sequence[Any
     return expr if same_shape(now, shape) else reshaped(_bound(expr, emit), shape)
 
 
-def reshaped(expr: relax.Expr, shape: Sequence[Any]) -> relax.Expr:
+def reshaped(expr: relax.Expr, shape: Sequence[Extent]) -> relax.Expr:
     """`expr` in another shape; `expr` itself if it has that shape."""
     if same_shape(extents_of(expr.ty), shape):
         return expr
     return relax.op.reshape(expr, relax.ShapeExpr(list(shape)))
 
 
-def converted_constant(constant: Constant, steps: Sequence[Conversion], shape: Sequence[Any]) -> Constant:
+def converted_constant(constant: Constant, steps: Sequence[Conversion], shape: Sequence[Extent]) -> Constant:
     """A constant in another storage and shape."""
     value = constant.value.numpy()
     for step in steps:
-        value = value.reshape(step.parts).transpose(step.axes)
-    return relax.const(tvm.runtime.tensor(np.ascontiguousarray(value.reshape(shape))))
+        value = value.reshape(_numbers(step.parts)).transpose(step.axes)
+    return relax.const(tvm.runtime.tensor(np.ascontiguousarray(value.reshape(_numbers(shape)))))
+
+
+def _numbers(extents: Sequence[Extent]) -> tuple[int, ...]:
+    """The extents of a constant, which are never symbolic."""
+    return tuple(expect(int, extent) for extent in extents)
 
 
 def _bound(expr: relax.Expr, emit: Emit) -> relax.Expr:
     return emit(expr) if isinstance(expr, relax.Call) else expr
 
 
-def same_shape(one: Sequence[Any] | None, other: Sequence[Any]) -> bool:
+def same_shape(one: Sequence[Extent] | None, other: Sequence[Extent]) -> bool:
     """Whether two shapes are known and the same."""
     return one is not None and len(one) == len(other) and all(map(same_extent, one, other))

@@ -11,6 +11,7 @@ from tvm import relax
 from annotated_region.errors import OpInfoError
 from annotated_region.layout_plan.views import extents_of
 from annotated_region.layouts import LayoutChange
+from annotated_region.layouts.layout import Extent
 from annotated_region.op_info.calls import info_of_call, make_call
 from annotated_region.op_info.infer import composition_of
 from annotated_region.op_info.info import OpInfo, Parameter, Result, Source
@@ -96,6 +97,6 @@ def changed_call(
         return None
 
 
-def result_extents(ty: tvm.ir.Type) -> list[tuple[object, ...] | None]:
+def result_extents(ty: tvm.ir.Type) -> list[tuple[Extent, ...] | None]:
     """The shape of each result of a call."""
     return [extents_of(part) for part in (ty.fields if isinstance(ty, tvm.ir.TupleType) else [ty])]

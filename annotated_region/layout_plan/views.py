@@ -18,14 +18,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
-from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import relax
 
-from annotated_region.layouts.layout import Layout, Piece, extent_of, merged, split
+from annotated_region.layouts.layout import Extent, Layout, Piece, extent_of, merged, product, split
 
 __all__ = ["MisfitError", "Root", "Storage", "TensorView", "extents_of", "same_extent"]
 
@@ -54,11 +52,11 @@ class Root:
     """
 
     number: int
-    extents: tuple[Any, ...]
+    extents: tuple[Extent, ...]
     dtype: str
     is_constant: bool = False
 
-    def extent(self, piece: Piece) -> Any:
+    def extent(self, piece: Piece) -> Extent:
         """The extent of a piece of one of its axes."""
         return extent_of(piece, self.extents[piece.axis])
 
@@ -90,10 +88,10 @@ class TensorView:
         return TensorView(root, tuple(root.ordered([Piece(axis)]) for axis in range(len(root.extents))))
 
     @property
-    def extents(self) -> tuple[Any, ...]:
+    def extents(self) -> tuple[Extent, ...]:
         """The shape of the view."""
         return tuple(
-            self.root.extent(axis[0]) if len(axis) == 1 else prod(map(self.root.extent, axis))
+            self.root.extent(axis[0]) if len(axis) == 1 else product(map(self.root.extent, axis))
             for axis in self.axes
         )
 
@@ -101,7 +99,7 @@ class TensorView:
         """What ``permute_dims(self, order)`` is."""
         return TensorView(self.root, tuple(self.axes[axis] for axis in order))
 
-    def reshaped(self, extents: Sequence[Any]) -> TensorView | None:
+    def reshaped(self, extents: Sequence[Extent]) -> TensorView | None:
         """What ``reshape(self, extents)`` is; None if it cuts an axis where it cannot be cut."""
         left = deque(piece for axis in self.axes for piece in axis)
         axes = [self._taken(left, extent) for extent in extents]
@@ -117,7 +115,8 @@ class TensorView:
         Raises
         ------
         MisfitError
-            The layout has blocks that cut an axis of several pieces inside of one.
+            The layout has blocks that cut an axis of several pieces inside of one, or one of symbolic
+            extent.
         """
         layout = layout or Layout.of_order(range(len(self.axes)))
         lifted = layout.rank - len(self.axes)
@@ -128,7 +127,7 @@ class TensorView:
         )
         return self.root.ordered(sum(digits, ()))
 
-    def shape(self, layout: Layout) -> tuple[Any, ...] | None:
+    def shape(self, layout: Layout) -> tuple[Extent, ...] | None:
         """The shape of what is stored in `layout`; None if blocks do not fit."""
         lifted = layout.rank - len(self.axes)
         return layout.shape((1,) * lifted + self.extents)
@@ -161,7 +160,7 @@ class TensorView:
             pieces.insert(next(behind, len(pieces)), Piece(unit))
         return Layout(tuple(pieces))
 
-    def _taken(self, left: deque[Piece], wanted: Any) -> list[Piece] | None:
+    def _taken(self, left: deque[Piece], wanted: Extent) -> list[Piece] | None:
         """The next pieces, taken away, that make up an extent; None if there are none that do."""
         taken: list[Piece] = []
         rest = wanted
@@ -192,7 +191,10 @@ class TensorView:
         found: list[Piece] = []
         weight = 1
         for digit in reversed(axis):
-            above = weight * self.root.extent(digit)
+            extent = self.root.extent(digit)
+            if not isinstance(extent, int):
+                raise MisfitError
+            above = weight * extent
             low, high = max(piece.low, weight), above if piece.high is None else min(piece.high, above)
             if low < high:
                 if low % weight or high % low or above % high:
@@ -203,19 +205,19 @@ class TensorView:
         return tuple(found)
 
 
-def extents_of(ty: Any) -> tuple[Any, ...] | None:
+def extents_of(ty: tvm.ir.Type) -> tuple[Extent, ...] | None:
     """The shape in a type: integers and expressions; None if it is no tensor of known shape."""
     if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
         return None
     return tuple(int(e) if isinstance(e, tvm.tirx.IntImm) else e for e in ty.shape.values)
 
 
-def same_extent(one: Any, other: Any) -> bool:
+def same_extent(one: Extent, other: Extent) -> bool:
     """Whether two extents, integers or expressions, are the same."""
     if isinstance(one, int) or isinstance(other, int):
         return isinstance(one, int) and isinstance(other, int) and one == other
     return bool(tvm_ffi.structural_equal(one, other))
 
 
-def _is_unit(extent: Any) -> bool:
+def _is_unit(extent: Extent) -> bool:
     return isinstance(extent, int) and extent == 1

@@ -8,7 +8,6 @@ its binding.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import tvm
 from tvm import relax
@@ -19,6 +18,7 @@ from annotated_region.layout_plan.options import StepOption
 from annotated_region.layout_plan.reading import ComputingBinding, Names, variables_of
 from annotated_region.layout_plan.views import Storage, TensorView, extents_of
 from annotated_region.layouts import Layout
+from annotated_region.layouts.layout import Extent
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["BlockWriter"]
@@ -132,7 +132,7 @@ class BlockWriter:
             return expr
         return converted_constant(expr, conversions(view.root, view.storage(), view.storage(layout)), shape)
 
-    def leaf(self, view: TensorView, storage: Storage, shape: Sequence[Any]) -> relax.Expr:
+    def leaf(self, view: TensorView, storage: Storage, shape: Sequence[Extent]) -> relax.Expr:
         """A variable that holds the root of a view in a storage and a shape."""
         value = self.value(view, storage, shape)
         if isinstance(value, relax.Var | Constant):
@@ -141,7 +141,7 @@ class BlockWriter:
         self.known(view).setdefault(storage, []).append(var)
         return var
 
-    def value(self, view: TensorView, storage: Storage, shape: Sequence[Any]) -> relax.Expr:
+    def value(self, view: TensorView, storage: Storage, shape: Sequence[Extent]) -> relax.Expr:
         """An expression for the root of a view in a storage and a shape."""
         known = self.known(view)
         for expr in known.get(storage, ()):

@@ -8,6 +8,7 @@ from typing import Any
 from annotated_region.layouts.layout import Layout, Piece
 from annotated_region.layouts.registry import LayoutChange, carried, parameters_of, register_layout_rule
 from annotated_region.op_info.info import ArgRole, OpInfo, Shape, Sources, Value
+from annotated_region.tvm_adapter.types import expect
 
 __all__: list[str] = []
 
@@ -172,7 +173,9 @@ def _slice(info: OpInfo, layout: Layout) -> LayoutChange | None:
 def _broadcast(info: OpInfo, layout: Layout) -> LayoutChange | None:
     shape = info.arg_roles[1].source
     extents = layout.shape(shape.extents) if isinstance(shape, Shape) else None
-    return None if extents is None else carried(_with_argument(info, 1, Shape(extents)), layout)
+    if extents is None:
+        return None
+    return carried(_with_argument(info, 1, Shape(tuple(expect(int, extent) for extent in extents))), layout)
 
 
 @register_layout_rule("relax.zeros_like", "relax.ones_like")

@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import TypeAlias
 
-__all__ = ["Layout", "Piece", "extent_of", "merged", "split"]
+from tvm import relax
+
+__all__ = ["Extent", "Layout", "Piece", "extent_of", "merged", "product", "split"]
+
+Extent: TypeAlias = int | relax.Expr
+"""How long an axis is: a number, or an expression where the shape is symbolic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +121,19 @@ class Layout:
             for piece in self.pieces
         )
 
-    def shape(self, extents: Sequence[Any]) -> tuple[Any, ...] | None:
+    def shape(self, extents: Sequence[Extent]) -> tuple[Extent, ...] | None:
         """The shape of what is stored; None if an extent is no multiple of its block.
 
         An axis of extent 1, as broadcasting reads it, has pieces of extent 1.
         """
-        shape = tuple(_extent(piece, extents[piece.axis]) for piece in self.pieces)
-        if None in shape or self.joined is None:
-            return None if None in shape else shape
+        found = [_extent(piece, extents[piece.axis]) for piece in self.pieces]
+        shape = tuple(extent for extent in found if extent is not None)
+        if len(shape) < len(found):
+            return None
+        if self.joined is None:
+            return shape
         ends = accumulate(self.joined, initial=0)
-        return tuple(math.prod(shape[first:end]) for first, end in pairwise(ends))
+        return tuple(product(shape[first:end]) for first, end in pairwise(ends))
 
     def without(self, axes: Sequence[int]) -> Layout:
         """The layout of what a tensor becomes when it loses axes."""
@@ -167,7 +175,15 @@ def split(pieces: Sequence[Piece]) -> Callable[[Piece], tuple[Piece, ...]] | Non
     return parts
 
 
-def extent_of(piece: Piece, extent: Any) -> Any:
+def product(extents: Iterable[Extent]) -> Extent:
+    """How many elements there are within some extents."""
+    whole: Extent = 1
+    for extent in extents:
+        whole = whole * extent
+    return whole
+
+
+def extent_of(piece: Piece, extent: Extent) -> Extent:
     """The extent of a piece of an axis; the blocks fit into it."""
     if piece.is_whole:
         return extent
@@ -178,7 +194,7 @@ def _block(old: str, letter: str, size: int) -> Piece:
     return Piece(old.index(letter.upper()), 1, size)
 
 
-def _extent(piece: Piece, extent: Any) -> Any:
+def _extent(piece: Piece, extent: Extent) -> Extent | None:
     if piece.is_whole or not isinstance(extent, int):
         return extent if piece.is_whole else None
     if extent == 1:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tvm import relax
 
 from annotated_region.layout_plan.copies import conversions
 from annotated_region.layout_plan.views import MisfitError, Root, TensorView
@@ -121,3 +122,11 @@ def test_a_channel_shuffle_is_a_view():
 @pytest.mark.parametrize("extents", [(5, 7), (3, 4, 2), (2, 2)])
 def test_what_cuts_an_axis_apart_or_has_another_size_is_no_view(extents):
     assert TensorView.of(Root(0, (7, 5), "float32")).reshaped(extents) is None
+
+
+def test_a_symbolic_axis_cannot_be_cut_into_blocks():
+    view = TensorView.of(Root(0, (2, relax.Var("n", "int64")), "float32"))
+    blocked = Layout((Piece(0), Piece(1, 4), Piece(1, 1, 4)))
+    assert view.shape(blocked) is None
+    with pytest.raises(MisfitError):
+        view.storage(blocked)
