@@ -10,7 +10,7 @@ from annotated_region.errors import CodegenError
 __all__ = ["known_options"]
 
 
-def known_options(target: str, options: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+def known_options(target: str, options: Mapping[str, object], known: Sequence[str]) -> dict[str, Any]:
     """The options as a dictionary.
 
     Raises

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tvm
 from tvm import relax
@@ -18,6 +17,7 @@ from annotated_region.compilation.constant_objects import Embedded
 from annotated_region.errors import CodegenError
 from annotated_region.targets.options import known_options
 from annotated_region.tvm_adapter.modules import cpp_module, register_generator
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["generate", "register_codegen", "region_graph"]
 
@@ -26,7 +26,7 @@ PRECISIONS = ("fp32", "bf16", "bf16_if_faster")
 
 def region_graph(
     function: relax.Function,
-    constant_names: Mapping[Any, str],
+    constant_names: Mapping[Constant, str],
     *,
     joins: bool = True,
     finite_math: bool = False,
@@ -56,7 +56,9 @@ def region_graph(
 
 
 def generate(
-    functions: Sequence[relax.Function], options: Mapping[str, Any] | None, constant_names: Mapping[Any, str]
+    functions: Sequence[relax.Function],
+    options: Mapping[str, object] | None,
+    constant_names: Mapping[Constant, str],
 ) -> list[tvm.runtime.Module]:
     """What TVM's ``RunCodegen`` calls: one module a function, all of whose code stands in the first.
 
@@ -98,7 +100,7 @@ def generate(
 
 def _with_constants(
     function: relax.Function,
-    names: Mapping[Any, str],
+    names: Mapping[Constant, str],
     values: Mapping[str, tvm.runtime.Tensor],
     finite_math: bool,
 ) -> tuple[Graph, tuple[Embedded, tvm.runtime.Module] | None]:
@@ -119,14 +121,14 @@ def _unit(text: str, graph: Graph, part: tuple[Embedded, tvm.runtime.Module] | N
     return module
 
 
-def _finite_math(given: Mapping[str, Any]) -> bool:
+def _finite_math(given: Mapping[str, object]) -> bool:
     value = given.get("finite_math", False)
     if not isinstance(value, int) or value not in (False, True):
         raise CodegenError(f"target 'dnnl' takes True or False for the option 'finite_math', not {value!r}")
     return bool(value)
 
 
-def _precision(given: Mapping[str, Any]) -> str:
+def _precision(given: Mapping[str, object]) -> str:
     precision = str(given.get("precision", "fp32"))
     if precision not in PRECISIONS:
         known = ", ".join(map(repr, PRECISIONS))

@@ -52,7 +52,7 @@ class Importer(Translation[TensorId]):
     """
 
     def __init__(
-        self, symbol: str, converters: Mapping[str, Convert], constant_names: Mapping[object, str]
+        self, symbol: str, converters: Mapping[str, Convert], constant_names: Mapping[Constant, str]
     ) -> None:
         """Start an empty graph called `symbol`."""
         super().__init__()
@@ -148,7 +148,7 @@ class Importer(Translation[TensorId]):
 def import_function(
     function: relax.Function,
     converters: Mapping[str, Convert],
-    constant_names: Mapping[object, str],
+    constant_names: Mapping[Constant, str],
     *,
     finite_math: bool = False,
 ) -> Graph:

@@ -7,19 +7,25 @@ shape sees none of that: it would read what lies between, and write beside the v
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import tvm
 
 from annotated_region.errors import ArgumentError
 
-__all__ = ["check_devices", "dense_input", "dense_output"]
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+__all__ = ["Argument", "check_devices", "dense_input", "dense_output", "is_tensor"]
+
+Argument: TypeAlias = tvm.runtime.Tensor | tvm.runtime.ShapeTuple
+"""What TVM hands to a region."""
 
 HOST = "cpu"
 
 
-def check_devices(symbol: str, arguments: Sequence[Any], known: Collection[str]) -> None:
+def check_devices(symbol: str, arguments: Sequence[Argument], known: Collection[str]) -> None:
     """Refuse tensors on devices that the region cannot reach; what is no tensor has no device.
 
     Raises
@@ -28,15 +34,14 @@ def check_devices(symbol: str, arguments: Sequence[Any], known: Collection[str])
         There is one.
     """
     for number, argument in enumerate(arguments):
-        device = _device(argument)
-        if device is not None and device not in known:
+        if is_tensor(argument) and str(argument.device.type) not in known:
             raise ArgumentError(
                 f"{symbol}: argument {number} lies on the device {argument.device}, which this region cannot "
                 f"reach; copy it to {' or '.join(sorted(known))} before"
             )
 
 
-def dense_input(symbol: str, argument: Any, alignment: int = 1) -> Any:
+def dense_input(symbol: str, argument: Argument, alignment: int = 1) -> tvm.runtime.Tensor:
     """The argument as a dense tensor: itself, a copy of a view, or a vector of int64 for a shape.
 
     Where its address is no multiple of `alignment`, it is copied as well.
@@ -46,8 +51,8 @@ def dense_input(symbol: str, argument: Any, alignment: int = 1) -> Any:
     ArgumentError
         It is a view of the memory of another device than the host.
     """
-    if _device(argument) is None:
-        return tvm.runtime.tensor(np.asarray(list(argument), np.int64))
+    if not is_tensor(argument):
+        return tvm.runtime.tensor(np.asarray(tuple(argument), np.int64))
     if argument.is_contiguous() and argument.data_ptr() % alignment == 0:
         return argument
     dense = _empty_as(symbol, argument)
@@ -55,7 +60,7 @@ def dense_input(symbol: str, argument: Any, alignment: int = 1) -> Any:
     return dense
 
 
-def dense_output(symbol: str, argument: Any) -> tuple[Any, Callable[[], None]]:
+def dense_output(symbol: str, argument: Argument) -> tuple[tvm.runtime.Tensor, Callable[[], None]]:
     """A dense tensor to write a result to, and what brings the result from there to the argument.
 
     Raises
@@ -63,6 +68,7 @@ def dense_output(symbol: str, argument: Any) -> tuple[Any, Callable[[], None]]:
     ArgumentError
         It is a view of the memory of another device than the host, or its elements share memory.
     """
+    assert is_tensor(argument), "results are written to tensors"
     if argument.is_contiguous():
         return argument, lambda: None
     if any(
@@ -75,13 +81,13 @@ def dense_output(symbol: str, argument: Any) -> tuple[Any, Callable[[], None]]:
     return dense, lambda: np.copyto(_elements(argument), _elements(dense))
 
 
-def _device(argument: Any) -> str | None:
-    """The kind of device of a tensor; None for what is no tensor."""
-    return str(argument.device.type) if hasattr(argument, "data_ptr") else None
+def is_tensor(argument: Argument) -> TypeIs[tvm.runtime.Tensor]:
+    """Whether an argument lies in memory; a shape does not."""
+    return hasattr(argument, "data_ptr")
 
 
-def _empty_as(symbol: str, argument: Any) -> Any:
-    if _device(argument) != HOST:
+def _empty_as(symbol: str, argument: tvm.runtime.Tensor) -> tvm.runtime.Tensor:
+    if argument.device.type != HOST:
         raise ArgumentError(
             f"{symbol}: a view with the strides {tuple(argument.strides)} on the device {argument.device}; "
             "make it dense before"
@@ -89,7 +95,7 @@ def _empty_as(symbol: str, argument: Any) -> Any:
     return tvm.runtime.empty(tuple(map(int, argument.shape)), str(argument.dtype))
 
 
-def _elements(tensor: Any) -> np.ndarray:
+def _elements(tensor: tvm.runtime.Tensor) -> np.ndarray:
     """The elements of a tensor on the host where they lie, as mere bits: numpy has not all of their types."""
     return np.asarray(_Interface(tensor))
 
@@ -97,7 +103,7 @@ def _elements(tensor: Any) -> np.ndarray:
 class _Interface:
     """What numpy asks an object whose memory it shares; strides are in bytes, the address is of element 0."""
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: tvm.runtime.Tensor) -> None:
         width = tvm.DataType(str(tensor.dtype)).bits // 8
         self.__array_interface__ = {
             "version": 3,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from annotated_region.targets.translation import require
 
 __all__ = ["Dialect", "Restriction"]
 
-Restriction: TypeAlias = Callable[[Mapping[str, Any], Sequence[str]], str | None]
+Restriction: TypeAlias = Callable[[Mapping[str, object], Sequence[str]], str | None]
 """Why an engine does not take an operator with these attributes, for data of these types; None if it does."""
 
 
@@ -55,7 +55,7 @@ class Dialect:
             f"data type {dtype or 'unknown'} is none of {', '.join(sorted(self.dtypes))}",
         )
 
-    def require_kernel(self, operator: str, dtypes: Sequence[str], attrs: Mapping[str, Any]) -> None:
+    def require_kernel(self, operator: str, dtypes: Sequence[str], attrs: Mapping[str, object]) -> None:
         """Decline an ONNX operator over data of a type, or with attributes, that the target does not take."""
         if operator in self.restrictions:
             reason = self.restrictions[operator](attrs, dtypes)

@@ -19,14 +19,15 @@ from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["Dim", "Emission", "Result", "extents_of", "literal", "trial"]
 
-Dim = Any
+Dim = int | relax.Expr
 """An extent: an int, or an expression over symbols."""
 
 Result = str | tuple[str | None, ...]
 
 # A constant of at most this many bytes stands in the model itself: shapes, scalars, small biases.
 INLINE_BYTES = 256
-_ARITHMETIC = {
+Arithmetic = tirx.Add | tirx.Sub | tirx.Mul | tirx.FloorDiv | tirx.FloorMod | tirx.Max | tirx.Min
+_ARITHMETIC: dict[type[Arithmetic], str] = {
     tirx.Add: "Add", tirx.Sub: "Sub", tirx.Mul: "Mul", tirx.FloorDiv: "Div", tirx.FloorMod: "Mod",
     tirx.Max: "Max", tirx.Min: "Min",
 }  # fmt: skip
@@ -41,10 +42,11 @@ def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...]:
     return tuple(int(value) if isinstance(value, tirx.IntImm) else value for value in type_.shape.values)
 
 
-def literal(expr: relax.Expr) -> Any:
+def literal(expr: relax.Expr) -> float:
     """The number that an argument is; declines what is none."""
     value = getattr(expr, "value", None)
-    require(isinstance(value, int | float), f"{expr} is no number")
+    if not isinstance(value, int | float):
+        raise Declined(f"{expr} is no number")
     return value
 
 
@@ -66,15 +68,15 @@ class Emission(Translation[str]):
         Whether variables that nothing binds are inputs, as they are when one op is tried alone.
     """
 
-    def __init__(self, graph: Graph, constant_names: Mapping[Any, str], is_trial: bool = False) -> None:
+    def __init__(self, graph: Graph, constant_names: Mapping[Constant, str], is_trial: bool = False) -> None:
         super().__init__()
         self.graph = graph
         self._constant_names = constant_names
         self._is_trial = is_trial
-        self._constants: dict[Any, str] = {}
+        self._constants: dict[relax.Expr, str] = {}
         # Where the value of a symbolic extent is found: a value and a position in its shape, or in itself.
-        self._symbols: dict[Any, tuple[str, int, bool]] = {}
-        self._symbol_names: dict[Any, str] = {}
+        self._symbols: dict[relax.Expr, tuple[str, int, bool]] = {}
+        self._symbol_names: dict[relax.Expr, str] = {}
         self._shapes: dict[str, str] = {}
 
     # -- what converters use ----------------------------------------------------------------------
@@ -84,11 +86,11 @@ class Emission(Translation[str]):
         """The version of the operator set."""
         return self.graph.dialect.opset
 
-    def node(self, kind: str, *inputs: str, **attrs: Any) -> str:
+    def node(self, kind: str, *inputs: str, **attrs: object) -> str:
         """Emit an operator with one result. Arrays among the attributes are tensors."""
         return self.graph.add(kind, inputs, 1, attrs)[0]
 
-    def nodes(self, kind: str, inputs: Sequence[str], count: int, **attrs: Any) -> tuple[str, ...]:
+    def nodes(self, kind: str, inputs: Sequence[str], count: int, **attrs: object) -> tuple[str, ...]:
         """Emit an operator with several results."""
         return self.graph.add(kind, inputs, count, attrs)
 
@@ -125,9 +127,9 @@ class Emission(Translation[str]):
             return self.ints([int(value)])
         if isinstance(value, relax.Var):
             return self._symbol(value)
-        kind = _ARITHMETIC.get(type(value))
-        require(kind is not None, f"the extent {value} is no plain arithmetic")
-        return self.node(str(kind), self.extent(value.a), self.extent(value.b))
+        if not isinstance(value, Arithmetic):
+            raise Declined(f"the extent {value} is no plain arithmetic")
+        return self.node(_ARITHMETIC[type(value)], self.extent(value.a), self.extent(value.b))
 
     # -- the walk ---------------------------------------------------------------------------------
 
@@ -163,9 +165,10 @@ class Emission(Translation[str]):
         dialect.require_dtype(_dtype_of(type_))
         require(len(extents) <= dialect.max_rank, f"a tensor has more than {dialect.max_rank} axes")
         require(dialect.allows_empty or 0 not in extents, "a tensor is empty")
-        if dialect.max_elements is not None and all(isinstance(extent, int) for extent in extents):
+        numbers = [extent for extent in extents if isinstance(extent, int)]
+        if dialect.max_elements is not None and len(numbers) == len(extents):
             most = dialect.max_elements
-            require(math.prod(extents) <= most, f"a tensor has more than {most} elements")
+            require(math.prod(numbers) <= most, f"a tensor has more than {most} elements")
 
     def _input(self, parameter: relax.Var) -> str:
         type_ = parameter.ty

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -49,10 +48,10 @@ class Description:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     weights: tuple[str, ...]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: EmittedModel, options: Mapping[str, Any]) -> Description:
+    def of(cls, model: EmittedModel, options: Mapping[str, object]) -> Description:
         """The description of an emitted model."""
         inputs, outputs = (tuple(port.name for port in ports) for ports in (model.inputs, model.outputs))
         return cls(model.symbol, inputs, outputs, model.weights, options)
@@ -157,7 +156,7 @@ ANNOTATED_REGION_SYMBOL(__init_{symbol})(void*, const TVMFFIAny* arguments, int3
 """
 
 
-def entry_text(target: str, models: Sequence[EmittedModel], options: Mapping[str, Any]) -> str:
+def entry_text(target: str, models: Sequence[EmittedModel], options: Mapping[str, object]) -> str:
     """The translation unit of all regions of a module."""
     parts = [_HEAD.format(target=target)]
     for model in models:
@@ -189,7 +188,7 @@ def _bytes(data: bytes) -> str:
 
 
 def entry_modules(
-    target: str, models: Sequence[EmittedModel], options: Mapping[str, Any]
+    target: str, models: Sequence[EmittedModel], options: Mapping[str, object]
 ) -> list[tvm.runtime.Module]:
     """What a code generator returns: one module a function, all of whose code stands in the first.
 
@@ -224,7 +223,7 @@ def register_runtime(target: str, opener: Opener) -> None:
         takes the inputs and then the outputs, which it fills.
     """
 
-    def open_region(description: bytes, model: bytes, weights: Sequence[tvm.runtime.Tensor] | None) -> Any:
+    def open_region(description: bytes, model: bytes, weights: Sequence[tvm.runtime.Tensor] | None) -> object:
         return tvm_ffi.convert(
             opener(Description.from_json(bytes(description).decode()), bytes(model), weights or ())
         )

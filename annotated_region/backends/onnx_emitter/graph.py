@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+import tvm
 
 from annotated_region.backends.onnx_emitter.dialect import Dialect
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["Graph", "Operator", "Port"]
 
@@ -37,7 +38,7 @@ class Operator:
     kind: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    attrs: Mapping[str, Any]
+    attrs: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Graph:
     dialect: Dialect
     operators: list[Operator] = field(default_factory=list)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
-    weights: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, tvm.runtime.Tensor] = field(default_factory=dict)
     dtypes: dict[str, str] = field(default_factory=dict)
     inputs: list[Port] = field(default_factory=list)
     outputs: list[Port] = field(default_factory=list)
@@ -95,7 +96,9 @@ class Graph:
         self.dtypes[name] = dtype
         return name
 
-    def add(self, kind: str, inputs: Sequence[str], count: int, attrs: Mapping[str, Any]) -> tuple[str, ...]:
+    def add(
+        self, kind: str, inputs: Sequence[str], count: int, attrs: Mapping[str, object]
+    ) -> tuple[str, ...]:
         """Add an operator with `count` results; returns their names.
 
         Raises
@@ -112,7 +115,7 @@ class Graph:
         self.operators.append(Operator(kind, tuple(inputs), outputs, dict(attrs)))
         return outputs
 
-    def _result_dtype(self, kind: str, deciding: str, attrs: Mapping[str, Any]) -> str:
+    def _result_dtype(self, kind: str, deciding: str, attrs: Mapping[str, object]) -> str:
         if kind in LOGICAL:
             return "bool"
         if kind in COUNTING:
@@ -120,7 +123,7 @@ class Graph:
         if kind == "Cast":
             return str(attrs["to"])
         if kind == "ConstantOfShape":
-            return str(attrs["value"].dtype)
+            return str(expect(np.ndarray, attrs["value"]).dtype)
         return self.dtypes[deciding]
 
     def constant(self, values: np.ndarray) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tvm
@@ -19,6 +20,10 @@ from annotated_region.backends.onnx_emitter.emission import Emission
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator, Port
 from annotated_region.errors import BackendUnavailableError, CodegenError
 from annotated_region.targets.translation import Declined
+from annotated_region.tvm_adapter.nodes import Constant
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["EXTERNAL", "EmittedModel", "emit", "missing_onnx"]
 
@@ -37,7 +42,7 @@ def missing_onnx() -> str | None:
     return None if find_spec("onnx") else "the package onnx is not installed; pip install onnx"
 
 
-def _onnx() -> Any:
+def _onnx() -> ModuleType:
     reason = missing_onnx()
     if reason:
         raise BackendUnavailableError(reason)
@@ -77,11 +82,11 @@ class EmittedModel:
         """The size of the weights that do not stand in the graph itself."""
         return sum(_size(tensor) for tensor in self.graph.weights.values())
 
-    def skeleton(self) -> Any:
+    def skeleton(self) -> onnx.ModelProto:
         """The ``onnx.ModelProto`` without its weights, which are marked as external data."""
         return self._model([self._external(name) for name in self.weights])
 
-    def complete(self) -> Any:
+    def complete(self) -> onnx.ModelProto:
         """The ``onnx.ModelProto`` with everything in it.
 
         Raises
@@ -136,7 +141,7 @@ class EmittedModel:
     def _port(self, name: str, tensor: tvm.runtime.Tensor) -> Port:
         return Port(name, self.graph.dtypes[name], tuple(int(extent) for extent in tensor.shape))
 
-    def _external(self, name: str) -> Any:
+    def _external(self, name: str) -> onnx.TensorProto:
         onnx, tensor = _onnx(), self.graph.weights[name]
         proto = onnx.TensorProto(name=name, data_type=_CODES[self.graph.dtypes[name]])
         proto.dims.extend(int(extent) for extent in tensor.shape)
@@ -145,7 +150,9 @@ class EmittedModel:
             proto.external_data.add(key=key, value=str(value))
         return proto
 
-    def _model(self, weights: Sequence[Any], more_inputs: Sequence[Port] = ()) -> Any:
+    def _model(
+        self, weights: Sequence[onnx.TensorProto], more_inputs: Sequence[Port] = ()
+    ) -> onnx.ModelProto:
         helper, graph = _onnx().helper, self.graph
         opset = helper.make_opsetid("", graph.dialect.opset)
         made = helper.make_graph(
@@ -164,7 +171,7 @@ class EmittedModel:
 
 
 def emit(
-    function: relax.Function, dialect: Dialect, constant_names: Mapping[Any, str] | None = None
+    function: relax.Function, dialect: Dialect, constant_names: Mapping[Constant, str] | None = None
 ) -> EmittedModel:
     """Emit an external function, with the composites inside, as ONNX.
 
@@ -196,7 +203,9 @@ def emit(
 
 
 def emit_all(
-    functions: Sequence[relax.Function], dialect: Dialect, constant_names: Mapping[Any, str] | None = None
+    functions: Sequence[relax.Function],
+    dialect: Dialect,
+    constant_names: Mapping[Constant, str] | None = None,
 ) -> list[EmittedModel]:
     """The checked models of several external functions; parameters and errors are those of `emit`."""
     # TVM hands its names over as a map of its own, whose keys are looked up much slower.
@@ -227,25 +236,25 @@ def _size(tensor: tvm.runtime.Tensor) -> int:
     return int(count * tvm.DataType(str(tensor.dtype)).bits // 8)
 
 
-def _tensor(name: str, array: np.ndarray) -> Any:
+def _tensor(name: str, array: np.ndarray) -> onnx.TensorProto:
     proto = _onnx().TensorProto(name=name, data_type=_CODES[str(array.dtype)])
     proto.dims.extend(array.shape)
     proto.raw_data = np.ascontiguousarray(array).tobytes()
     return proto
 
 
-def _value_info(port: Port) -> Any:
+def _value_info(port: Port) -> onnx.ValueInfoProto:
     return _onnx().helper.make_tensor_value_info(port.name, _CODES[port.dtype], list(port.shape))
 
 
-def _node(operator: Operator, number: int) -> Any:
+def _node(operator: Operator, number: int) -> onnx.NodeProto:
     attrs = {name: _attribute(value) for name, value in operator.attrs.items() if value is not None}
     if operator.kind == "Cast":
-        attrs["to"] = _CODES[operator.attrs["to"]]
+        attrs["to"] = _CODES[str(operator.attrs["to"])]
     return _onnx().helper.make_node(
         operator.kind, operator.inputs, operator.outputs, f"{operator.kind}_{number}", **attrs
     )
 
 
-def _attribute(value: Any) -> Any:
+def _attribute(value: object) -> object:
     return _tensor("value", value) if isinstance(value, np.ndarray) else value

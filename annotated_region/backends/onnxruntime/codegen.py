@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tvm
 from tvm import relax
@@ -14,12 +13,15 @@ from annotated_region.backends.onnxruntime.rules import DIALECT, TARGET
 from annotated_region.backends.onnxruntime.runtime import open_region
 from annotated_region.backends.onnxruntime.session import SessionSettings
 from annotated_region.tvm_adapter.modules import register_generator
+from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["generate", "register_codegen"]
 
 
 def generate(
-    functions: Sequence[relax.Function], options: Mapping[str, Any] | None, constant_names: Mapping[Any, str]
+    functions: Sequence[relax.Function],
+    options: Mapping[str, object] | None,
+    constant_names: Mapping[Constant, str],
 ) -> list[tvm.runtime.Module]:
     """What ``generate_code`` and TVM's ``RunCodegen`` call: one module a function.
 

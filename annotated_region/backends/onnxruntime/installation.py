@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from types import ModuleType
 
 from annotated_region.errors import BackendUnavailableError
 
@@ -28,7 +28,7 @@ def _is_installed(name: str) -> bool:
     return spec is not None and spec.origin is not None
 
 
-def require_library() -> Any:
+def require_library() -> ModuleType:
     """The module ``onnxruntime``.
 
     Raises

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from annotated_region.backends.onnx_emitter import Dialect, converted_ops, trial
 from annotated_region.targets.op_view import OpView
@@ -68,7 +67,7 @@ _UNREDUCED = {
 }
 
 
-def _reduction(operator: str, attrs: Mapping[str, Any], dtypes: Sequence[str]) -> str | None:
+def _reduction(operator: str, attrs: Mapping[str, object], dtypes: Sequence[str]) -> str | None:
     reduction = str(attrs.get("reduction"))
     unknown = [dtype for dtype in _UNREDUCED.get((operator, reduction), ()) if dtype in dtypes]
     return f"the reduction {reduction} of {unknown[0]}" if unknown else None

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tvm
 
-from annotated_region.backends.onnx_emitter.arguments import check_devices, dense_input, dense_output
+from annotated_region.backends.onnx_emitter.arguments import (
+    Argument,
+    check_devices,
+    dense_input,
+    dense_output,
+)
 from annotated_region.backends.onnx_emitter.entry import Description
 from annotated_region.backends.onnxruntime.session import SessionSettings, make_session
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 __all__ = ["Runner", "open_region"]
 
@@ -44,7 +52,9 @@ def open_region(description: Description, model: bytes, weights: Sequence[tvm.ru
 class Runner:
     """Runs the session of one region on tensors of TVM; may be called by several threads at once."""
 
-    def __init__(self, description: Description, session: Any, weights: dict[str, np.ndarray]) -> None:
+    def __init__(
+        self, description: Description, session: onnxruntime.InferenceSession, weights: dict[str, np.ndarray]
+    ) -> None:
         self._symbol = description.symbol
         self._inputs, self._outputs = description.inputs, description.outputs
         self._session = session
@@ -52,7 +62,7 @@ class Runner:
         has_gpu = not _PROVIDERS_OF_GPUS.isdisjoint(session.get_providers())
         self._devices = (_CPU, "cuda") if has_gpu else (_CPU,)
 
-    def __call__(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: Argument) -> None:
         """Run it; the arguments are the inputs, then the outputs, which are written in place.
 
         Raises
@@ -74,7 +84,7 @@ class Runner:
             bring_back()
 
 
-def _place(tensor: Any) -> tuple[str, int, Any, list[int], int]:
+def _place(tensor: tvm.runtime.Tensor) -> tuple[str, int, np.dtype, list[int], int]:
     """Where a tensor lies, as ONNX Runtime's binding takes it."""
     device = tensor.device
     return (

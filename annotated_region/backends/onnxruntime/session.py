@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from annotated_region.backends.onnxruntime.installation import require_library
 from annotated_region.errors import BackendUnavailableError, CodegenError
 from annotated_region.targets.options import known_options
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 __all__ = ["SessionSettings", "make_session"]
 
@@ -38,7 +43,7 @@ class SessionSettings:
     optimization: str = "all"
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> SessionSettings:
+    def of(cls, options: Mapping[str, object]) -> SessionSettings:
         """Settings from the options of the code generator.
 
         Raises
@@ -59,12 +64,14 @@ class SessionSettings:
             raise CodegenError(f"target 'onnxruntime': {settings.threads} threads")
         return settings
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The settings as plain values."""
         return asdict(self)
 
 
-def make_session(model: bytes, weights: Mapping[str, Any], settings: SessionSettings) -> Any:
+def make_session(
+    model: bytes, weights: Mapping[str, np.ndarray], settings: SessionSettings
+) -> onnxruntime.InferenceSession:
     """A session of ONNX Runtime.
 
     Parameters

@@ -6,7 +6,6 @@ import ctypes
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
-from typing import Any
 
 from annotated_region.errors import BackendUnavailableError
 
@@ -43,7 +42,7 @@ class Cuda:
         The stream that everything runs on.
     """
 
-    runtime: Any
+    runtime: ctypes.CDLL
     device: int = 0
     stream: int = field(default=0)
 
@@ -104,7 +103,7 @@ class Cuda:
             ctypes.c_void_p(self.stream),
         )
 
-    def _call(self, name: str, *arguments: Any) -> None:
+    def _call(self, name: str, *arguments: object) -> None:
         code = getattr(self.runtime, name)(*arguments)
         if code:
             raise BackendUnavailableError(
@@ -113,7 +112,7 @@ class Cuda:
 
 
 @cache
-def load_cuda() -> Any:
+def load_cuda() -> ctypes.CDLL | None:
     """The library ``libcudart``, of a wheel or of the system; None if there is none."""
     for name in (*_wheel_files(), *_NAMES):
         try:

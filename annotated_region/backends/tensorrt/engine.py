@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from annotated_region.backends.tensorrt.settings import EngineSettings
 from annotated_region.errors import BackendUnavailableError, BuildError
+
+if TYPE_CHECKING:
+    import tensorrt
 
 __all__ = ["Engine", "InputProfile", "build_plan"]
 
@@ -30,7 +34,7 @@ class InputProfile:
 
 
 def build_plan(
-    tensorrt: Any,
+    tensorrt: ModuleType,
     model: bytes | Path,
     profiles: Mapping[str, InputProfile],
     settings: EngineSettings,
@@ -86,7 +90,7 @@ def build_plan(
     return bytes(plan), bytes(cache.serialize())
 
 
-def _set_precision(tensorrt: Any, config: Any, precision: str) -> None:
+def _set_precision(tensorrt: ModuleType, config: tensorrt.IBuilderConfig, precision: str) -> None:
     flags = tensorrt.BuilderFlag
     if precision in ("fp32", "tf32"):
         (config.clear_flag if precision == "fp32" else config.set_flag)(flags.TF32)
@@ -101,7 +105,9 @@ def _set_precision(tensorrt: Any, config: Any, precision: str) -> None:
     config.set_flag(flag)
 
 
-def _profile(builder: Any, profiles: Mapping[str, InputProfile]) -> Any:
+def _profile(
+    builder: tensorrt.Builder, profiles: Mapping[str, InputProfile]
+) -> tensorrt.IOptimizationProfile:
     profile = builder.create_optimization_profile()
     for name, shapes in profiles.items():
         set_range = profile.set_shape_input if shapes.are_values else profile.set_shape
@@ -112,7 +118,7 @@ def _profile(builder: Any, profiles: Mapping[str, InputProfile]) -> Any:
 class Engine:
     """An engine that can run; not by several threads at once."""
 
-    def __init__(self, tensorrt: Any, plan: bytes) -> None:
+    def __init__(self, tensorrt: ModuleType, plan: bytes) -> None:
         """Read an engine that `build_plan` returned.
 
         Raises

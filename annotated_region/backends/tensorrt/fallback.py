@@ -6,13 +6,18 @@ import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax
 
-from annotated_region.backends.onnx_emitter.arguments import check_devices, dense_input, dense_output
+from annotated_region.backends.onnx_emitter.arguments import (
+    Argument,
+    check_devices,
+    dense_input,
+    dense_output,
+    is_tensor,
+)
 from annotated_region.backends.onnx_emitter.assembly import assemble
 from annotated_region.backends.onnx_emitter.entry import Description
 from annotated_region.backends.onnxruntime import runtime as onnxruntime
@@ -66,7 +71,7 @@ def _run_by_tvm(description: Description, model: bytes) -> Callable[..., None]:
     entry = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())["main"]
     count = len(description.inputs)
 
-    def run(*arguments: Any) -> None:
+    def run(*arguments: Argument) -> None:
         check_devices(description.symbol, arguments, ("cpu",))
         made = entry(*(_dense(description.symbol, argument) for argument in arguments[:count]))
         results = [made] if hasattr(made, "numpy") else list(made)
@@ -78,5 +83,5 @@ def _run_by_tvm(description: Description, model: bytes) -> Callable[..., None]:
     return run
 
 
-def _dense(symbol: str, argument: Any) -> Any:
-    return dense_input(symbol, argument, _ALIGNMENT) if hasattr(argument, "data_ptr") else argument
+def _dense(symbol: str, argument: Argument) -> Argument:
+    return dense_input(symbol, argument, _ALIGNMENT) if is_tensor(argument) else argument

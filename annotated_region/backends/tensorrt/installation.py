@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from types import ModuleType
 
 from annotated_region.backends.tensorrt.cuda import device_problem
 from annotated_region.errors import BackendUnavailableError
@@ -40,7 +40,7 @@ def _import_problem() -> str | None:
     return None
 
 
-def require_library() -> Any:
+def require_library() -> ModuleType:
     """The module ``tensorrt``.
 
     Raises

@@ -6,17 +6,17 @@ instead, because that generator wants composites under the names of the table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import tvm.relax.backend.contrib.tensorrt  # fills TVM's pattern registry
 from tvm import relax
-from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
+from tvm.relax.backend.pattern_registry import FusionPattern, get_patterns_with_prefix
 from tvm.relax.transform import PatternCheckContext
 
 from annotated_region.backends.onnx_emitter import Dialect, converted_ops, register_shape_pattern, trial
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import register_pattern, register_rule
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["DIALECT", "TARGET", "register_patterns", "register_rules"]
 
@@ -51,14 +51,14 @@ _KERNELS = {
 }  # fmt: skip
 
 
-def _window(attrs: Mapping[str, Any], _dtypes: Sequence[str]) -> str | None:
-    if len(attrs["kernel_shape"]) not in (2, 3):
+def _window(attrs: Mapping[str, object], _dtypes: Sequence[str]) -> str | None:
+    if len(expect(list, attrs["kernel_shape"])) not in (2, 3):
         return "pooling is over two or three axes"
-    dilated = any(step != 1 for step in attrs.get("dilations", ()))
+    dilated = any(step != 1 for step in expect(list, attrs.get("dilations", [])))
     return "the window is dilated" if dilated else None
 
 
-def _no_reduction(attrs: Mapping[str, Any], _dtypes: Sequence[str]) -> str | None:
+def _no_reduction(attrs: Mapping[str, object], _dtypes: Sequence[str]) -> str | None:
     return f"the reduction {attrs['reduction']}" if attrs.get("reduction") else None
 
 
@@ -93,7 +93,7 @@ def register_patterns() -> None:
         )
 
 
-def _check_for(fusion: Any) -> Any:
+def _check_for(fusion: FusionPattern) -> Callable[[PatternCheckContext], bool | str]:
     def check(context: PatternCheckContext) -> bool | str:
         for dtype in _dtypes(context.matched_expr.ty):
             if dtype not in DIALECT.dtypes:

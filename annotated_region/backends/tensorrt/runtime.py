@@ -9,12 +9,19 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TypeAlias
 
 import numpy as np
 import tvm
 
-from annotated_region.backends.onnx_emitter.arguments import check_devices, dense_input, dense_output
+from annotated_region.backends.onnx_emitter.arguments import (
+    Argument,
+    check_devices,
+    dense_input,
+    dense_output,
+    is_tensor,
+)
 from annotated_region.backends.onnx_emitter.assembly import (
     LARGEST_MESSAGE,
     array_of,
@@ -60,8 +67,9 @@ def open_region(
     reason = unavailable()
     if reason and settings.fallback:
         return fallback_runner(settings.fallback, reason, description, model, arrays)
-    tensorrt = require_library()
-    return EngineRunner(description, model, arrays, tensorrt, Cuda(load_cuda(), settings.device))
+    tensorrt, cuda = require_library(), load_cuda()
+    assert cuda is not None, "TensorRT is not available without a GPU"
+    return EngineRunner(description, model, arrays, tensorrt, Cuda(cuda, settings.device))
 
 
 class EngineRunner:
@@ -72,7 +80,7 @@ class EngineRunner:
         description: Description,
         model: bytes,
         weights: Mapping[str, np.ndarray],
-        tensorrt: Any,
+        tensorrt: ModuleType,
         cuda: Cuda,
     ) -> None:
         self._description = description
@@ -85,7 +93,7 @@ class EngineRunner:
         self._lock = threading.Lock()
         self._digest: str | None = None
 
-    def __call__(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: Argument) -> None:
         """Run it; the arguments are the inputs, then the outputs, which are written in place.
 
         Raises
@@ -108,7 +116,7 @@ class EngineRunner:
         for _, bring_back in results:
             bring_back()
 
-    def _run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+    def _run(self, inputs: Mapping[str, Held], outputs: Mapping[str, tvm.runtime.Tensor]) -> None:
         with self._lock:
             self._cuda.start()
             engine = self._engine(self._profiles(inputs))
@@ -122,23 +130,23 @@ class EngineRunner:
                     self._cuda.to_host(value.data_ptr(), self._buffers[name].address, _size(value))
             self._cuda.wait()
 
-    def _input_address(self, engine: Engine, name: str, value: Any) -> int:
+    def _input_address(self, engine: Engine, name: str, value: Held) -> int:
         if _on_device(value) or engine.takes_values(name):
             return int(value.data_ptr())
         address = self._cuda.reserve(self._buffers.setdefault(name, Buffer()), _size(value))
         self._cuda.to_device(address, value.data_ptr(), _size(value))
         return address
 
-    def _output_address(self, name: str, value: Any) -> int:
+    def _output_address(self, name: str, value: Held) -> int:
         if _on_device(value):
             return int(value.data_ptr())
         return self._cuda.reserve(self._buffers.setdefault(name, Buffer()), _size(value))
 
-    def _profiles(self, inputs: Mapping[str, Any]) -> Profiles:
+    def _profiles(self, inputs: Mapping[str, Held]) -> Profiles:
         """The shapes to build an engine for: given ranges where there are some, else those of this call."""
         return {name: self._range(name, value) for name, value in inputs.items()}
 
-    def _range(self, name: str, value: Any) -> InputProfile:
+    def _range(self, name: str, value: Held) -> InputProfile:
         if isinstance(value, _Values):
             return InputProfile(value.values, value.values, value.values, are_values=True)
         shape, given = _shape(value), self._settings.profiles
@@ -209,19 +217,23 @@ class _Values:
         return int(self._array.ctypes.data)
 
 
-def _dense(symbol: str, argument: Any) -> Any:
-    return dense_input(symbol, argument) if hasattr(argument, "data_ptr") else _Values(argument)
+Held: TypeAlias = tvm.runtime.Tensor | _Values
+"""What lies in memory while a region runs."""
 
 
-def _on_device(value: Any) -> bool:
+def _dense(symbol: str, argument: Argument) -> Held:
+    return dense_input(symbol, argument) if is_tensor(argument) else _Values(argument)
+
+
+def _on_device(value: Held) -> bool:
     return not isinstance(value, _Values) and str(value.device.type) == "cuda"
 
 
-def _shape(value: Any) -> tuple[int, ...]:
+def _shape(value: Held) -> tuple[int, ...]:
     return (len(value.values),) if isinstance(value, _Values) else tuple(map(int, value.shape))
 
 
-def _size(value: Any) -> int:
+def _size(value: Held) -> int:
     if isinstance(value, _Values):
         return 8 * len(value.values)
     return int(math.prod(_shape(value)) * tvm.DataType(str(value.dtype)).bits // 8)

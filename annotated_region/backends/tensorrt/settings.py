@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
 
 from annotated_region.errors import CodegenError
 from annotated_region.targets.options import known_options
@@ -50,7 +49,7 @@ class EngineSettings:
     onnx_folder: str | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> EngineSettings:
+    def of(cls, options: Mapping[str, object]) -> EngineSettings:
         """Settings from the options of the code generator.
 
         Raises
@@ -69,7 +68,7 @@ class EngineSettings:
         _require(settings.fallback in _FALLBACKS, f"fallback {settings.fallback!r}", _FALLBACKS)
         return settings
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The settings as plain values."""
         return asdict(self)
 
@@ -79,7 +78,7 @@ def _require(condition: bool, what: str, known: tuple[str | None, ...]) -> None:
         raise CodegenError(f"target 'tensorrt' does not know the {what}; known: {', '.join(map(str, known))}")
 
 
-def _range(name: str, values: Any) -> Range:
+def _range(name: str, values: Iterable[int]) -> Range:
     least, usual, largest = map(int, values)
     if not 0 < least <= usual <= largest:
         raise CodegenError(

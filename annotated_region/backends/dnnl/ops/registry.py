@@ -7,7 +7,7 @@ it declines: a decline costs time, a wrong claim costs the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -44,7 +44,7 @@ class OpConversion:
         return self.importer.graph
 
     @property
-    def attrs(self) -> Any:
+    def attrs(self) -> Mapping[str, Any]:
         """The attributes of the op, by name."""
         return self.op.attrs
 

@@ -43,8 +43,9 @@ def _moved(emission: Emission, value: str, order: list[int]) -> str:
 def _scale(op: OpView, width: Dim) -> float:
     if op.attrs["scale"] is not None:
         return float(op.attrs["scale"])
-    require(isinstance(width, int), "the width of a head is symbolic")
-    return float(int(width) ** -0.5)
+    if not isinstance(width, int):
+        raise Declined("the width of a head is symbolic")
+    return float(width**-0.5)
 
 
 def _masked(emission: Emission, scores: str, mask: str, rows: Dim, columns: Dim) -> str:

@@ -37,7 +37,7 @@ def reshaped(emission: Emission, data: str, before: Sequence[Dim], after: Sequen
         require(0 not in after, "an empty tensor is given another shape")
         return emission.node("Reshape", data, emission.shape(after))
     constant = [
-        0 if copied[position] else -1 if position in open_places else int(extent)
+        0 if copied[position] else extent if isinstance(extent, int) else -1
         for position, extent in enumerate(after)
     ]
     return emission.node("Reshape", data, emission.ints(constant))
