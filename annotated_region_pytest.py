@@ -10,7 +10,7 @@ package: nothing of annotated-region, TVM or Hypothesis is imported before a tes
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -56,7 +56,7 @@ def check_backend(request: pytest.FixtureRequest) -> Callable[..., Conformance]:
     }
     given = {name: number for name, number in chosen.items() if number is not None}
 
-    def check(target: str, **options: Any) -> Conformance:
+    def check(target: str, **options: object) -> Conformance:
         try:
             found: Conformance | str = conformance.check_backend(target, **{**options, **given})
         except BackendUnavailableError as error:

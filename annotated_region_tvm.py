@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
 import tvm_ffi
 
@@ -37,16 +36,16 @@ def register() -> None:
         tvm_ffi.register_global_func(f"annotated_region.{target}.open", _opener(target), override=True)
 
 
-def _generator(target: str) -> Callable[..., Any]:
-    def generate(functions: Any, options: Any, constant_names: Any) -> Any:
+def _generator(target: str) -> Callable[..., object]:
+    def generate(functions: object, options: object, constant_names: object) -> object:
         codegen = import_module(f"annotated_region.backends.{target}.codegen")
         return codegen.generate(functions, options, constant_names)
 
     return generate
 
 
-def _opener(target: str) -> Callable[..., Any]:
-    def open_region(*description: Any) -> Any:
+def _opener(target: str) -> Callable[..., object]:
+    def open_region(*description: object) -> object:
         import_module(f"annotated_region.backends.{target}")  # replaces this function
         return tvm_ffi.get_global_func(f"annotated_region.{target}.open")(*description)
 

@@ -39,8 +39,8 @@ class ExprMap(Generic[V]):
 
     __slots__ = ("_entries",)
 
-    def __init__(self, entries: Iterable[tuple[Any, V]] = ()) -> None:
-        self._entries: dict[int, tuple[Any, V]] = {hash(expr): (expr, value) for expr, value in entries}
+    def __init__(self, entries: Iterable[tuple[object, V]] = ()) -> None:
+        self._entries: dict[int, tuple[object, V]] = {hash(expr): (expr, value) for expr, value in entries}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -52,23 +52,23 @@ class ExprMap(Generic[V]):
     def __contains__(self, expr: object) -> bool:
         return hash(expr) in self._entries
 
-    def __getitem__(self, expr: Any) -> V:
+    def __getitem__(self, expr: object) -> V:
         """The value of an expression; `KeyError` if it has none."""
         return self._entries[hash(expr)][1]
 
-    def __setitem__(self, expr: Any, value: V) -> None:
+    def __setitem__(self, expr: object, value: V) -> None:
         self._entries[hash(expr)] = (expr, value)
 
     @overload
-    def get(self, expr: Any) -> V | None: ...
+    def get(self, expr: object) -> V | None: ...
     @overload
-    def get(self, expr: Any, default: D) -> V | D: ...
-    def get(self, expr: Any, default: Any = None) -> Any:
+    def get(self, expr: object, default: D) -> V | D: ...
+    def get(self, expr: object, default: D | None = None) -> V | D | None:
         """The value of an expression, or `default`."""
         entry = self._entries.get(hash(expr))
         return default if entry is None else entry[1]
 
-    def setdefault(self, expr: Any, value: V) -> V:
+    def setdefault(self, expr: object, value: V) -> V:
         """The value of an expression; `value`, from now on, if it had none."""
         return self._entries.setdefault(hash(expr), (expr, value))[1]
 
@@ -76,7 +76,7 @@ class ExprMap(Generic[V]):
         """The values, in the order in which their expressions were put in."""
         return (value for _expr, value in self._entries.values())
 
-    def discard(self, expr: Any) -> None:
+    def discard(self, expr: object) -> None:
         """Forget an expression, if it is known."""
         self._entries.pop(hash(expr), None)
 
@@ -86,8 +86,8 @@ class ExprSet:
 
     __slots__ = ("_held",)
 
-    def __init__(self, exprs: Iterable[Any] = ()) -> None:
-        self._held: dict[int, Any] = {hash(expr): expr for expr in exprs}
+    def __init__(self, exprs: Iterable[object] = ()) -> None:
+        self._held: dict[int, object] = {hash(expr): expr for expr in exprs}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -98,6 +98,6 @@ class ExprSet:
     def __contains__(self, expr: object) -> bool:
         return hash(expr) in self._held
 
-    def add(self, expr: Any) -> None:
+    def add(self, expr: object) -> None:
         """Put an expression in."""
         self._held[hash(expr)] = expr

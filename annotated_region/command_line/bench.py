@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import tvm
@@ -30,6 +29,7 @@ from annotated_region.command_line.options import (
     require_available,
 )
 from annotated_region.compilation.code_generation import external_functions
+from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.errors import BuildError, ModelError
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import partition
@@ -118,7 +118,7 @@ def _memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _machine(executable: Any, inputs: Sequence[np.ndarray]) -> Run:
+def _machine(executable: LinkedExecutable, inputs: Sequence[np.ndarray]) -> Run:
     machine = relax.VirtualMachine(executable, tvm.cpu())
     arguments = [tvm.runtime.tensor(value) for value in inputs]
     return lambda: machine["main"](*arguments)

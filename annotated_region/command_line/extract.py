@@ -6,13 +6,13 @@ import argparse
 import json
 import multiprocessing
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Literal, TypedDict
 
 import tvm
 from rich.table import Table
@@ -97,7 +97,34 @@ def _executor(jobs: int) -> Iterator[Executor | None]:
         yield executor
 
 
-def statistics_of(found: dict[int, FusedFunction], models: list[str]) -> dict[str, Any]:
+class _Counts(TypedDict):
+    """What is counted, of one model or of all."""
+
+    calls: int
+    distinct: int
+    shared: int
+
+
+class _Function(TypedDict):
+    """One distinct function."""
+
+    hash: str
+    name: str
+    count: int
+    counts: Mapping[str, int]
+
+
+class Statistics(_Counts):
+    """What the functions of a zoo have in common."""
+
+    models: dict[str, _Counts]
+    functions: list[_Function]
+
+
+_COUNTED: tuple[Literal["calls", "distinct", "shared"], ...] = ("calls", "distinct", "shared")
+
+
+def statistics_of(found: dict[int, FusedFunction], models: list[str]) -> Statistics:
     """What a zoo's functions have in common, as plain data; functions with the most calls first."""
     functions = sorted(found.items(), key=lambda item: -item[1].count)
     return {
@@ -119,18 +146,18 @@ def statistics_of(found: dict[int, FusedFunction], models: list[str]) -> dict[st
     }
 
 
-def _show(statistics: dict[str, Any], top: int) -> None:
+def _show(statistics: Statistics, top: int) -> None:
     output = console()
     table = Table(title="Fused functions by model", title_justify="left", show_footer=True)
     table.add_column("model", "together")
-    for column in ("calls", "distinct", "shared"):
+    for column in _COUNTED:
         table.add_column(column, str(statistics[column]), justify="right")
     for model, counts in statistics["models"].items():
-        table.add_row(plain(model), *(str(counts[column]) for column in ("calls", "distinct", "shared")))
+        table.add_row(plain(model), *(str(counts[column]) for column in _COUNTED))
     output.print(table)
     frequent = Table(title="Most frequent functions", title_justify="left")
-    for column in ("hash", "function", "calls", "models"):
-        frequent.add_column(column, overflow="fold", justify="right" if column == "calls" else "left")
+    for heading in ("hash", "function", "calls", "models"):
+        frequent.add_column(heading, overflow="fold", justify="right" if heading == "calls" else "left")
     for each in statistics["functions"][:top]:
         models = ", ".join(f"{model} {count}" for model, count in each["counts"].items())
         frequent.add_row(*map(plain, (each["hash"], each["name"], str(each["count"]), models)))
@@ -138,7 +165,7 @@ def _show(statistics: dict[str, Any], top: int) -> None:
     output.print(_sentence(statistics), soft_wrap=True)
 
 
-def _sentence(statistics: dict[str, Any]) -> str:
+def _sentence(statistics: Statistics) -> str:
     separately = sum(counts["distinct"] for counts in statistics["models"].values())
     return (
         f"{len(statistics['models'])} models make {statistics['calls']} calls of {statistics['distinct']} "

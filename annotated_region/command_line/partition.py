@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import tvm
 from rich.table import Table
@@ -76,7 +76,16 @@ def _write(partitioned: tvm.IRModule, file: Path) -> None:
         write_whole(file, partitioned.script() + "\n")
 
 
-def _external_functions(mod: tvm.IRModule) -> Iterator[dict[str, Any]]:
+class _External(TypedDict):
+    """An external function, as users read it."""
+
+    name: str
+    target: str
+    inputs: list[str]
+    output: str
+
+
+def _external_functions(mod: tvm.IRModule) -> Iterator[_External]:
     for name, function in sorted(mod.functions_items(), key=lambda item: item[0].name_hint):
         if isinstance(function, relax.Function) and "Codegen" in (function.attrs or {}):
             yield {
@@ -99,7 +108,7 @@ def _extent_text(extent: relax.Expr) -> str:
     return str(extent.value) if isinstance(extent, tvm.tirx.IntImm) else str(extent)
 
 
-def _table(found: list[dict[str, Any]]) -> Table:
+def _table(found: list[_External]) -> Table:
     table = Table(title=f"{len(found)} external function{'s' * (len(found) != 1)}", title_justify="left")
     for column in ("name", "target", "inputs", "output"):
         table.add_column(column, overflow="fold")

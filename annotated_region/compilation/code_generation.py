@@ -13,7 +13,6 @@ before, and takes targets in the order of a hash table. Here
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import tvm
 from tvm import relax
@@ -47,7 +46,7 @@ def external_functions(mod: tvm.IRModule) -> dict[str, dict[tvm.ir.GlobalVar, re
     return found
 
 
-def generate_code(mod: tvm.IRModule, options: Mapping[str, Mapping[str, Any]]) -> tvm.IRModule:
+def generate_code(mod: tvm.IRModule, options: Mapping[str, Mapping[str, object]]) -> tvm.IRModule:
     """The module with generated code in the place of its external functions.
 
     Parameters
@@ -70,7 +69,7 @@ def generate_code(mod: tvm.IRModule, options: Mapping[str, Mapping[str, Any]]) -
     for func in externals.values():
         _require_shapes(func)
     constants = _named_constants(externals)
-    modules: list[Any] = []
+    modules: list[tvm.runtime.Module] = []
     for target, functions in by_target.items():
         generate = tvm.get_global_func(f"relax.ext.{target}")
         try:
@@ -148,7 +147,7 @@ def _packed_call(symbol: str, call: relax.Call) -> relax.Call:
     return relax.Call(op, arguments, ty_args=[call.ty], ret_ty=call.ty)
 
 
-def _wanted_constants(modules: Sequence[Any]) -> set[str] | None:
+def _wanted_constants(modules: Sequence[tvm.runtime.Module]) -> set[str] | None:
     """The constants that TVM has to load for the generated modules; None if one of them does not say."""
     asked = [module.get_function("get_const_vars") for module in modules if module.kind == "c"]
     if len(asked) < len(modules):
@@ -157,7 +156,7 @@ def _wanted_constants(modules: Sequence[Any]) -> set[str] | None:
 
 
 def _with_generated(
-    mod: tvm.IRModule, modules: Sequence[Any], constants: Mapping[Constant, str]
+    mod: tvm.IRModule, modules: Sequence[tvm.runtime.Module], constants: Mapping[Constant, str]
 ) -> tvm.IRModule:
     """The module with generated modules, and with constants, behind those that it has."""
     known = dict(mod.attrs.get("const_name_to_constant", {}))

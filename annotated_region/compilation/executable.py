@@ -35,7 +35,7 @@ class LinkedExecutable(VMExecutable):
         self.options = tuple(words)
         self.sources = tuple(source for each in needs for source in each.sources)
 
-    def export_library(self, file_name: str, **kwargs: Any) -> Any:
+    def export_library(self, file_name: str, **kwargs: Any) -> object:
         """Compile and link everything into one shared library; code that was compiled before is only linked.
 
         The library is written whole or not at all.
@@ -83,7 +83,7 @@ class LinkedExecutable(VMExecutable):
 def compile_module(
     mod: tvm.IRModule,
     target: str | tvm.target.Target = "llvm",
-    options: Mapping[str, Mapping[str, Any]] | None = None,
+    options: Mapping[str, Mapping[str, object]] | None = None,
 ) -> LinkedExecutable:
     """Compile a partitioned module as it is; parameters and errors are those of `annotated_region.build`.
 

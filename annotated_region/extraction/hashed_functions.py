@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
@@ -150,7 +150,7 @@ class _Portable:
     def __init__(self, func: tvm.tirx.PrimFunc) -> None:
         self.func = func
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _from_text, (self.func.script(), tvm_ffi.structural_hash(self.func))
 
 
@@ -174,7 +174,7 @@ class _Work:
         assert source is not None, "a model is lowered once"
         return source if isinstance(source, tvm.IRModule) else source()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if isinstance(self.source, tvm.IRModule):
             raise InvalidModuleError(
                 f"module {self.name!r} cannot be sent to another process; hand in a function that makes it "

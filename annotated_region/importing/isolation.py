@@ -30,7 +30,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import tvm
 
@@ -69,7 +69,7 @@ class Job:
     kind: str
     name: str
     folder: str
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
 
 
 def import_isolated(job: Job, file: int, limits: Limits) -> tvm.IRModule:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tvm
 
@@ -26,7 +26,7 @@ def from_onnx(
     *,
     isolated: bool = False,
     limits: Limits | None = None,
-    **options: Any,
+    **options: object,
 ) -> tvm.IRModule:
     """The module of an ONNX model: TVM's importer, with checks before it.
 

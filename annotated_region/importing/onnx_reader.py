@@ -25,7 +25,7 @@ _OUT_OF_MEMORY = "std::bad_alloc"
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
-def module_from_onnx(content: bytes, name: str, folder: str, options: Mapping[str, Any]) -> tvm.IRModule:
+def module_from_onnx(content: bytes, name: str, folder: str, options: Mapping[str, object]) -> tvm.IRModule:
     """The module that an ONNX file describes.
 
     Parameters

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import tvm
 
@@ -22,7 +21,7 @@ OUT_OF_MEMORY = 3
 _MODULE, _REFUSED, DEFECT = b"m", b"r", b"\0defect\0"
 
 
-def _tvmscript(content: bytes, name: str, _folder: str, _options: Mapping[str, Any]) -> tvm.IRModule:
+def _tvmscript(content: bytes, name: str, _folder: str, _options: Mapping[str, object]) -> tvm.IRModule:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -30,13 +29,15 @@ def _tvmscript(content: bytes, name: str, _folder: str, _options: Mapping[str, A
     return module_from_tvmscript(text, name)
 
 
-READERS: dict[str, Callable[[bytes, str, str, Mapping[str, Any]], tvm.IRModule]] = {
+READERS: dict[str, Callable[[bytes, str, str, Mapping[str, object]], tvm.IRModule]] = {
     "onnx": module_from_onnx,
     "tvmscript": _tvmscript,
 }
 
 
-def answer(kind: str, name: str, folder: str, options: Mapping[str, Any], file: int, weights: int) -> bytes:
+def answer(
+    kind: str, name: str, folder: str, options: Mapping[str, object], file: int, weights: int
+) -> bytes:
     """What a child sends back: a byte that says what follows, then a module or why there is none."""
     try:
         with os.fdopen(file, "rb") as opened:

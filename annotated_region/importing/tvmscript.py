@@ -109,7 +109,7 @@ def _parsed_as_tvm_does(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-def _names() -> dict[str, Any]:
+def _names() -> dict[str, object]:
     """All that a script can name."""
     return parser_namespaces() | {"TypeVar": TypeVar, "__builtins__": {}}
 

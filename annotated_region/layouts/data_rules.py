@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from annotated_region.layouts.layout import Layout, Piece
 from annotated_region.layouts.registry import LayoutChange, carried, parameters_of, register_layout_rule
@@ -15,7 +14,7 @@ __all__: list[str] = []
 REDUCTIONS = ("sum", "max", "min", "mean", "prod", "variance", "std")
 
 
-def _with(info: OpInfo, **attrs: Any) -> OpInfo:
+def _with(info: OpInfo, **attrs: object) -> OpInfo:
     return replace(info, attrs={**info.attrs, **attrs})
 
 

@@ -31,7 +31,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
     return _FIELD_NAMES[kind]
 
 
-def _to_python(value: Any) -> Any:
+def _to_python(value: object) -> object:
     """An FFI value as a plain Python value; what has no plain counterpart stays as it is."""
     if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm | TextConstant):
         return value.value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import tvm
@@ -129,7 +128,7 @@ def make_call(
         raise OpInfoError(f"there is no op {info.name} with attributes {dict(info.attrs)}") from error
 
 
-def _make_attrs(op: tvm.ir.Op, attrs: Mapping[str, Any]) -> tvm.ir.Attrs | None:
+def _make_attrs(op: tvm.ir.Op, attrs: Mapping[str, object]) -> tvm.ir.Attrs | None:
     if not attrs:
         return None
     kind = _ATTRS_TYPES.get(str(op.name)) or str(op.attrs_type_key)
@@ -139,13 +138,13 @@ def _make_attrs(op: tvm.ir.Op, attrs: Mapping[str, Any]) -> tvm.ir.Attrs | None:
     return made
 
 
-def _as_declared(name: str, value: Any) -> Any:
+def _as_declared(name: str, value: object) -> object:
     """`value` as the attribute wants it: the one that may be a number or a list is an expression."""
     if name != "indices_or_sections":
         return value
     if isinstance(value, tuple):
         return [tvm.tirx.IntImm("int64", index) for index in value]
-    return tvm.tirx.IntImm("int64", value)
+    return tvm.tirx.IntImm("int64", expect(int, value))
 
 
 def _expression(

@@ -116,7 +116,7 @@ class OpInfo:
     def __post_init__(self) -> None:
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The info as plain data, fit for JSON."""
         return {
             "name": self.name,
@@ -180,7 +180,7 @@ _SOURCES: dict[str, type[Parameter | Result | Number | Shape | Value]] = {
 }
 
 
-def _source_to_plain(source: Source) -> dict[str, Any]:
+def _source_to_plain(source: Source) -> dict[str, object]:
     if isinstance(source, Sources):
         return {"tuple": [_source_to_plain(part) for part in source.fields]}
     fields = {name: _plain(getattr(source, name)) for name in source.__slots__}
@@ -194,7 +194,7 @@ def _source_from_plain(data: Mapping[str, Any]) -> Source:
     return _SOURCES[name](**{key: _frozen(value) for key, value in content.items()})
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """`value` with JSON's own containers."""
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
@@ -205,5 +205,5 @@ def _plain(value: Any) -> Any:
     raise OpInfoError(f"{value!r} of type {type(value).__name__} has no form in JSON")
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: object) -> Any:
     return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tvm
 from tvm import relax
@@ -28,7 +27,7 @@ External = tuple[tvm.ir.GlobalVar, relax.Function]
 def build(
     mod: tvm.IRModule,
     target: str | tvm.target.Target = "llvm",
-    options: Mapping[str, Mapping[str, Any]] | None = None,
+    options: Mapping[str, Mapping[str, object]] | None = None,
     *,
     alternatives: Sequence[str] | None = None,
 ) -> LinkedExecutable:

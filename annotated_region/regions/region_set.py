@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import networkx
 from tvm import relax
@@ -388,7 +388,7 @@ class AnnotatedRegionSet:
     def _vars(self, nodes: Iterable[NodeId]) -> tuple[relax.Var, ...]:
         return tuple(self._graph.nodes[node].var for node in nodes)
 
-    def _identity(self) -> list[tuple[Any, ...]]:
+    def _identity(self) -> list[tuple[object, ...]]:
         return [
             (region.target, region.nodes, region.inputs, region.outputs, region.composites) for region in self
         ]

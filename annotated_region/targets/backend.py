@@ -116,7 +116,7 @@ class Backend:
     min_work: float = 0.0
     builds_anywhere: bool = False
     package: str | None = None
-    codegen_options: Mapping[str, Any] = field(default_factory=dict)
+    codegen_options: Mapping[str, object] = field(default_factory=dict)
     layouts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 

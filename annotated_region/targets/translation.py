@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from tvm import relax
 
@@ -36,29 +36,29 @@ class Translation(ABC, Generic[Made]):
 
     def __init__(self) -> None:
         """Start outside of any function."""
-        self.scope: dict[relax.Var, Any] = {}
+        self.scope: dict[relax.Var, object] = {}
 
     @abstractmethod
-    def converted(self, op: OpView) -> Any:
+    def converted(self, op: OpView) -> object:
         """The value of an op."""
 
     @abstractmethod
-    def constant(self, constant: Constant) -> Any:
+    def constant(self, constant: Constant) -> object:
         """The value of a constant."""
 
     @abstractmethod
-    def passed_shape(self, extents: Iterable[relax.Expr]) -> Any:
+    def passed_shape(self, extents: Iterable[relax.Expr]) -> object:
         """The value of a shape that is handed to a composite."""
 
     @abstractmethod
-    def made(self, value: Any) -> Made:
+    def made(self, value: object) -> Made:
         """A value that has to be one tensor; declines what is none, or is not computed."""
 
-    def entered(self, composite: relax.Function, _arguments: Sequence[Any]) -> relax.Function:
+    def entered(self, composite: relax.Function, _arguments: Sequence[object]) -> relax.Function:
         """The composite to walk when `composite` is called with values; here the same."""
         return composite
 
-    def variable(self, var: relax.Var) -> Any:
+    def variable(self, var: relax.Var) -> object:
         """The value of a variable."""
         return self.scope[var]
 
@@ -70,7 +70,7 @@ class Translation(ABC, Generic[Made]):
         """The tensors that a tuple argument stands for."""
         return tuple(map(self.made, flat(self.value(expr))))
 
-    def body(self, function: relax.Function, arguments: Iterable[Any]) -> Any:
+    def body(self, function: relax.Function, arguments: Iterable[object]) -> object:
         """The value of a function's result."""
         outer, self.scope = self.scope, dict(zip(function.params, arguments, strict=True))
         for block in function.body.blocks:
@@ -80,7 +80,7 @@ class Translation(ABC, Generic[Made]):
         self.scope = outer
         return result
 
-    def value(self, expr: relax.Expr) -> Any:
+    def value(self, expr: relax.Expr) -> object:
         """The value of an argument."""
         if isinstance(expr, relax.Var):
             return self.variable(expr)
@@ -93,12 +93,12 @@ class Translation(ABC, Generic[Made]):
             return value[expr.index] if isinstance(value, tuple) else value
         raise Declined(f"the expression {expr} is no tensor")
 
-    def _bound(self, value: relax.Expr) -> Any:
+    def _bound(self, value: relax.Expr) -> object:
         if isinstance(value, relax.Function):
             return value
         return self._called(value) if isinstance(value, relax.Call) else self.value(value)
 
-    def _called(self, call: relax.Call) -> Any:
+    def _called(self, call: relax.Call) -> object:
         view = OpView.of(call)
         if view is not None:
             return self.converted(view)
@@ -108,10 +108,10 @@ class Translation(ABC, Generic[Made]):
         arguments = [self._argument(argument) for argument in call.args]
         return self.body(self.entered(callee, arguments), arguments)
 
-    def _argument(self, expr: relax.Expr) -> Any:
+    def _argument(self, expr: relax.Expr) -> object:
         return self.passed_shape(expr.values) if isinstance(expr, relax.ShapeExpr) else self.value(expr)
 
 
-def flat(value: Any) -> tuple[Any, ...]:
+def flat(value: object) -> tuple[object, ...]:
     """The values of a tuple; of one tensor that alone."""
     return value if isinstance(value, tuple) else (value,)

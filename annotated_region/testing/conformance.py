@@ -18,6 +18,7 @@ import numpy as np
 import tvm
 from hypothesis import strategies as st
 from tvm import relax
+from tvm.relax.dpl import DFPattern
 
 import annotated_region as ar
 from annotated_region.errors import BackendUnavailableError, ConformanceError
@@ -352,7 +353,7 @@ def _answers(mods: Graphs) -> list[Answer | None]:
         return [None] if len(mods) == 1 else [_answers([mod])[0] for mod in mods]
 
 
-def _results(executable: Any, mods: Graphs) -> list[Answer]:
+def _results(executable: relax.VMExecutable, mods: Graphs) -> list[Answer]:
     machine = relax.VirtualMachine(executable, tvm.cpu())
     return [_result(machine[_name(number)], mod) for number, mod in enumerate(mods)]
 
@@ -374,7 +375,7 @@ def _claimed_ops(target: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _ops_in(pattern: Any) -> list[str]:
+def _ops_in(pattern: DFPattern) -> list[str]:
     """The ops that a pattern names, inner ones first."""
     if isinstance(pattern, tvm.ir.Op):
         return [str(pattern.name)]

@@ -101,7 +101,7 @@ def modules(ingredients: Ingredients | None = None) -> st.SearchStrategy[tvm.IRM
 # -- what values are --------------------------------------------------------------------------------
 
 
-def _matrix(rows: Any, width: int) -> relax.TensorType:
+def _matrix(rows: relax.Expr | int, width: int) -> relax.TensorType:
     return relax.TensorType([rows, width], "float32")
 
 
@@ -162,7 +162,7 @@ class _Generator:
         self.pure = not (ingredients.effects and draw(st.booleans()))
         self.layered = draw(st.booleans())
         symbolic = ingredients.symbolic and draw(st.booleans())
-        self.rows: Any = tvm.tirx.Var("n", "int64") if symbolic else 2
+        self.rows: relax.Expr | int = tvm.tirx.Var("n", "int64") if symbolic else 2
         self.builder = relax.BlockBuilder()
         self.names = 0
         self.local_functions: list[relax.Var] = []
@@ -175,7 +175,7 @@ class _Generator:
         params += [relax.Var("pair", pair), relax.Var("flag", relax.TensorType([], "bool"))]
         body = self.body(list(params), depth=0, result=self.result)
         # Shape variables that casts define mean nothing outside of the function.
-        known = {} if isinstance(self.rows, int) else {self.rows: self.rows}
+        known = {self.rows: self.rows} if isinstance(self.rows, relax.Var) else {}
         ret_ty = relax.analysis.erase_to_well_defined(body.ty, known, {})
         attrs = tvm.ir.make_node("ir.DictAttrs", global_symbol=name)
         return relax.Function(params, body, ret_ty, self.pure, attrs)

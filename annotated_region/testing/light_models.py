@@ -26,11 +26,10 @@ reads the same model, sees the same network.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableSequence
 from dataclasses import dataclass
 from importlib.resources import files
 from math import prod
-from typing import Any
 
 import numpy as np
 import onnx
@@ -178,7 +177,7 @@ def _remove_old_weights(graph: onnx.GraphProto, drop: Mapping[str, object]) -> N
     _replace(graph.initializer, kept)
 
 
-def _replace(repeated: Any, values: list[Any]) -> None:
+def _replace(repeated: MutableSequence[object], values: list[object]) -> None:
     del repeated[:]
     repeated.extend(values)
 

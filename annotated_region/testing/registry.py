@@ -29,7 +29,7 @@ def temporary_registrations() -> Iterator[None]:
             registry.update(before)
 
 
-def _copy(registered: Any) -> Any:
+def _copy(registered: object) -> object:
     """A copy as deep as registrations change things: dicts and lists, not what they hold."""
     if isinstance(registered, dict):
         return {key: _copy(value) for key, value in registered.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tvm
 import tvm_ffi
@@ -37,7 +36,7 @@ def compiler_triple() -> str | None:
     return triple
 
 
-def register_generator(target: str, generate: Callable[..., Any]) -> bool:
+def register_generator(target: str, generate: Callable[..., object]) -> bool:
     """Register a code generator as ``relax.ext.<target>``, unless TVM was built with one of its own.
 
     Returns

@@ -105,7 +105,7 @@ class Importer(Translation[TensorId]):
             raise Declined(f"no converter for {op.name}")
         return convert(self, op)
 
-    def entered(self, composite: relax.Function, arguments: Sequence[Imported]) -> relax.Function:
+    def entered(self, composite: relax.Function, arguments: Sequence[object]) -> relax.Function:
         """A composite in terms of the caller's symbolic extents; each function has its own."""
         extents = {
             inner: outer
@@ -115,11 +115,11 @@ class Importer(Translation[TensorId]):
         }
         return composite.bind_symbolic_vars(extents) if extents else composite
 
-    def _extents(self, parameter: relax.Var, argument: Imported) -> Iterable[tuple[Dim, Dim]]:
+    def _extents(self, parameter: relax.Var, argument: object) -> Iterable[tuple[Dim, Dim]]:
         """The extents of a parameter, and what is handed over for them."""
         if isinstance(argument, int):
             return zip(self.shape(parameter), self.graph.shape(argument), strict=True)
-        if isinstance(parameter.ty, relax.ShapeType):
+        if isinstance(parameter.ty, relax.ShapeType) and isinstance(argument, tuple):
             handed = [extent for extent in argument if isinstance(extent, int | relax.Expr)]
             return zip(shape_of(_extents_in(parameter.ty)), handed, strict=True)
         return ()

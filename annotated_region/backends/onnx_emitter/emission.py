@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tvm
@@ -231,25 +230,25 @@ class Emission(Translation[str]):
         """A vector of extents."""
         return self.shape(tuple(extents))
 
-    def entered(self, composite: relax.Function, arguments: Sequence[Any]) -> relax.Function:
+    def entered(self, composite: relax.Function, arguments: Sequence[object]) -> relax.Function:
         """The composite, whose symbolic extents are found in the values that it is called with."""
         for parameter, argument in zip(composite.params, arguments, strict=True):
             self._bind_inner(parameter.ty, argument)
         return composite
 
-    def _bind_inner(self, type_: tvm.ir.Type, argument: Any) -> None:
+    def _bind_inner(self, type_: tvm.ir.Type, argument: object) -> None:
         if isinstance(type_, relax.ShapeType):
-            self._bind_symbols(argument, type_.values or (), is_shape=False)
+            self._bind_symbols(self.made(argument), type_.values or (), is_shape=False)
         elif isinstance(type_, relax.TensorType) and isinstance(type_.shape, relax.ShapeExpr):
-            self._bind_symbols(argument, extents_of(type_), is_shape=True)
+            self._bind_symbols(self.made(argument), extents_of(type_), is_shape=True)
 
-    def variable(self, var: relax.Var) -> Any:
+    def variable(self, var: relax.Var) -> object:
         """The value of a variable; while an op is tried alone, a new one for what nothing binds."""
         if var not in self.scope and self._is_trial:
             self.scope[var] = self._free(var.ty, str(var.name))
         return self.scope[var]
 
-    def _free(self, type_: tvm.ir.Type, name: str) -> Any:
+    def _free(self, type_: tvm.ir.Type, name: str) -> object:
         """What stands for a variable while an op is tried alone."""
         if isinstance(type_, tvm.ir.TupleType):
             return tuple(self._free(part, name) for part in type_.fields)
@@ -277,7 +276,7 @@ class Emission(Translation[str]):
         self.graph.weights[name] = tensor
         return name
 
-    def made(self, value: Any) -> str:
+    def made(self, value: object) -> str:
         """A value that is one tensor."""
         require(isinstance(value, str), "a value is used that is not computed: no tensor, or left out")
         return str(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -62,7 +62,9 @@ def _keeps(segment: Segment, layout: str) -> bool:
     )
 
 
-def _is_likely(options: dict[str, Any], space: list[Any], size: list[Any], numbers: set[float]) -> bool:
+def _is_likely(
+    options: Mapping[str, Any], space: Sequence[Any], size: Sequence[Any], numbers: set[float]
+) -> bool:
     """Whether the code holds the numbers that a proposal computes with: its lowering takes long."""
     if options["method"] == "nearest_neighbor":
         return True  # quick, and in part computed without fractions
@@ -75,7 +77,7 @@ def _is_likely(options: dict[str, Any], space: list[Any], size: list[Any], numbe
     return all(number in numbers for number in needed)
 
 
-def _methods(reads: int) -> Iterator[dict[str, Any]]:
+def _methods(reads: int) -> Iterator[Mapping[str, object]]:
     """The likeliest methods first: one element is read, or two or four along each axis."""
     names = ["cubic", "linear"] if reads >= 16 else ["linear", "cubic"]
     for method in ["nearest_neighbor", *names] if reads == 1 else names:
@@ -86,7 +88,7 @@ def _methods(reads: int) -> Iterator[dict[str, Any]]:
             )
 
 
-def _options(method: str) -> Iterator[dict[str, Any]]:
+def _options(method: str) -> Iterator[Mapping[str, object]]:
     if method == "nearest_neighbor":
         yield from ({"rounding_method": rounding} for rounding in _ROUNDINGS)
     elif method == "cubic":

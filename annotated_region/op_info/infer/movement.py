@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, combinations, islice, product
 from math import prod
-from typing import Any
 
 from tvm import relax
 
 from annotated_region.op_info.infer.indices import affine
 from annotated_region.op_info.infer.segment import Segment
 from annotated_region.op_info.loops.trees import Extent, Tree, loads_in, subtrees
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = [
     "read_dropout",
@@ -84,10 +84,11 @@ def _slices(segment: Segment, load: Tree) -> Iterator[relax.Call]:
         yield relax.op.strided_slice(x, axes, begins, ends, steps)
 
 
-def _repetitions(x: relax.Var, shape: tuple[Any, ...], target: tuple[Any, ...]) -> Iterator[relax.Call]:
-    if len(shape) != len(target) or any(to % extent for extent, to in zip(shape, target, strict=True)):
+def _repetitions(x: relax.Var, shape: tuple[Extent, ...], target: tuple[Extent, ...]) -> Iterator[relax.Call]:
+    pairs = [(expect(int, extent), expect(int, to)) for extent, to in zip(shape, target, strict=False)]
+    if len(shape) != len(target) or any(to % extent for extent, to in pairs):
         return
-    times = [to // extent for extent, to in zip(shape, target, strict=True)]
+    times = [to // extent for extent, to in pairs]
     grown = [axis for axis, factor in enumerate(times) if factor > 1]
     if len(grown) == 1:
         yield relax.op.repeat(x, times[grown[0]], grown[0])

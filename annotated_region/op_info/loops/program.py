@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from annotated_region.op_info.loops.trees import Extent, Tree, loads_in, renamed, subtrees
 
@@ -72,7 +71,7 @@ class Block:
         own = self.written
         return [load for load in loads if load[1] not in own]
 
-    def key(self, names: Mapping[int, Any]) -> Tree:
+    def key(self, names: Mapping[int, object]) -> Tree:
         """The block as a value, with these names for the buffers."""
         return (
             self.spatial,
@@ -113,7 +112,7 @@ class Program:
     outputs: tuple[int, ...]
     unread: tuple[int, ...] = ()
 
-    def key(self, names: Mapping[int, Any]) -> Tree:
+    def key(self, names: Mapping[int, object]) -> Tree:
         """All that the program computes, as a value; `names` says what its inputs are called."""
         names = dict(names)
         made = [buffer for block in self.blocks for buffer in block.written]

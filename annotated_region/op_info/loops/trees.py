@@ -58,17 +58,18 @@ def iters_in(tree: Tree) -> list[int]:
     return list(dict.fromkeys(part[1] for part in subtrees(tree) if part[0] == "iter"))
 
 
-def renamed(tree: Tree, buffers: Mapping[Any, Any]) -> Tree:
+def renamed(tree: Tree, buffers: Mapping[int, object]) -> Tree:
     """The tree with other names for its buffers, in normal form again."""
 
-    def rename(part: Any) -> Any:
+    def rename(part: object) -> object:
         if not isinstance(part, tuple):
             return part
         if part and part[0] == "load":
             return ("load", buffers[part[1]], rename(part[2]))
         return commuted(tuple(map(rename, part)))
 
-    renamed_tree: Tree = rename(tree)
+    renamed_tree = rename(tree)
+    assert isinstance(renamed_tree, tuple)
     return renamed_tree
 
 

@@ -30,7 +30,7 @@ class ConstantCall:
     args: tuple[Any, ...]
     attrs: Mapping[str, Any]
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype
 
 
 Evaluator = Callable[[ConstantCall], np.ndarray | None]

@@ -7,7 +7,6 @@ Those that move data or choose among it are here; what computes is in `constant_
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -154,7 +153,7 @@ def _astype(call: ConstantCall) -> np.ndarray | None:
     return array.astype(call.dtype)
 
 
-def _fits(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
+def _fits(array: np.ndarray, dtype: np.dtype) -> bool:
     """Whether C defines the conversion of these floats to integers."""
     limits = np.iinfo(dtype)
     whole = np.trunc(array.astype(np.float64))

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import prod
-from typing import Any
 
 import numpy as np
 import tvm
@@ -57,7 +56,7 @@ def _constant_call(view: OpView, editor: Editor) -> ConstantCall | None:
     return ConstantCall(args, view.attrs, shape, np.dtype(str(view.out_tensor.dtype)))
 
 
-def _known_all(exprs: Iterable[relax.Expr], editor: Editor) -> tuple[Any, ...] | None:
+def _known_all(exprs: Iterable[relax.Expr], editor: Editor) -> tuple[object, ...] | None:
     """The value of each expression, or None as soon as one has none; large constants are not copied."""
     values = []
     for expr in exprs:
@@ -68,7 +67,7 @@ def _known_all(exprs: Iterable[relax.Expr], editor: Editor) -> tuple[Any, ...] |
     return tuple(values)
 
 
-def _known(expr: relax.Expr, editor: Editor) -> Any:
+def _known(expr: relax.Expr, editor: Editor) -> object:
     match expr:
         case relax.Tuple():
             return _known_all(expr.fields, editor)
@@ -86,7 +85,7 @@ def _grows_too_much(call: ConstantCall) -> bool:
     return size > FREE_ELEMENTS and size > sum(_sizes(call.args))
 
 
-def _sizes(values: Iterable[Any]) -> Iterator[int]:
+def _sizes(values: Iterable[object]) -> Iterator[int]:
     for value in values:
         if isinstance(value, tuple):
             yield from _sizes(value)

@@ -86,7 +86,7 @@ def _vector(norm: OpView, old: relax.Expr, tensor: relax.Expr, editor: Editor) -
         return None
     constant = editor.constant(tensor)
     if constant is not None:
-        return constant_of(constant.reshape(size))
+        return constant_of(constant.reshape(-1))
     return tensor if len(given) == 1 else editor.emit(relax.op.reshape(tensor, size), "vector")
 
 

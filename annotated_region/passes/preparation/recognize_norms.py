@@ -22,12 +22,13 @@ be known.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 import tvm_ffi
 from tvm import relax
 
+from annotated_region.layouts.layout import Extent
 from annotated_region.passes.preparation.compositions import Parts, dtype_among
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.tensors import constant_of, extents_of
@@ -136,16 +137,17 @@ def _normalized(data: relax.Expr, axes: tuple[int, ...], epsilon: float, parts: 
     extents, last = extents_of(data), tensor_type(data).ndim - 1
     if axes == (last,):
         grouped = _group_norm(data, extents, epsilon, parts) if last == 2 else None
-        if grouped is not None or not _is_row(extents[last]):
+        width = extents[last]
+        if grouped is not None or not _is_row(width):
             return grouped
-        return parts.raised(relax.op.nn.layer_norm(data, *_affine(extents[last]), [-1], epsilon))
+        return parts.raised(relax.op.nn.layer_norm(data, *_affine(width), [-1], epsilon))
     if len(axes) < 2 or axes != tuple(range(2, last + 1)) or not _is_row(extents[1]):
         return None
     return parts.raised(relax.op.nn.instance_norm(data, *_affine(extents[1]), 1, list(axes), epsilon))
 
 
 def _group_norm(
-    rows: relax.Expr, extents: tuple[Any, ...], epsilon: float, parts: Parts
+    rows: relax.Expr, extents: tuple[Extent, ...], epsilon: float, parts: Parts
 ) -> relax.Expr | None:
     """Case 2."""
     reshape = parts.editor.view_of(rows)
@@ -156,7 +158,7 @@ def _group_norm(
     if len(whole) < 3 or not tvm_ffi.structural_equal(whole[0], extents[0]):
         return None
     channels, groups = whole[1], extents[1]
-    if not (_is_row(channels) and isinstance(groups, int)) or groups >= channels or channels % groups:
+    if not _is_row(channels) or not isinstance(groups, int) or groups >= channels or channels % groups:
         return None
     axes = list(range(2, len(whole)))
     norm = parts.raised(relax.op.nn.group_norm(data, *_affine(channels), groups, 1, axes, epsilon))
@@ -165,7 +167,7 @@ def _group_norm(
     return relax.op.reshape(parts.editor.emit(norm, "normalized"), tensor_type(rows).shape)
 
 
-def _is_row(extent: Any) -> bool:
+def _is_row(extent: Extent) -> TypeGuard[int]:
     return isinstance(extent, int) and 0 < extent <= LONGEST_ROW
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import tvm
 from tvm import relax
 
+from annotated_region.layouts.layout import Extent
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = [
@@ -38,7 +37,7 @@ def constant_of(array: np.ndarray) -> Constant:
     return relax.const(tensor)
 
 
-def rounded_once(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+def rounded_once(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """`array` in another dtype, each element the nearest there is.
 
     Numbers of double precision become bfloat16 by way of float32. Were they rounded to the nearest there
@@ -75,7 +74,7 @@ def integers_of(shape: relax.ShapeExpr) -> tuple[int, ...] | None:
     return values if len(values) == len(shape.values) else None
 
 
-def extents_of(expr: relax.Expr) -> tuple[Any, ...]:
+def extents_of(expr: relax.Expr) -> tuple[Extent, ...]:
     """The extents of a tensor, numbers as int, others as TVM's expressions; empty if they are not known."""
     shape = expr.ty.shape if isinstance(expr.ty, relax.TensorType) else None
     if not isinstance(shape, relax.ShapeExpr):
