@@ -38,7 +38,9 @@ class Terms(Translation[str]):
 
 
 def translated(function: relax.Function) -> tuple[str, ...]:
-    return flat(Terms().body(function, [str(parameter.name) for parameter in function.params]))
+    return tuple(
+        map(str, flat(Terms().body(function, [str(parameter.name) for parameter in function.params])))
+    )
 
 
 def function_of(x: relax.Var, make: Any) -> relax.Function:
