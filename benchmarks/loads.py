@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["LOADS", "confined", "load"]
+__all__ = ["LOADS", "Elsewhere", "confined", "load"]
 
 _ENDLESS = "while True: pass"
 # As a shell script or a build makes them: some ten milliseconds each, one after the other.
@@ -40,12 +40,12 @@ _PERIOD = 100_000  # microseconds
 
 
 @contextmanager
-def load(name: str) -> Iterator[None]:
-    """Keeps the machine busy in the way of that name."""
+def load(name: str) -> Iterator[list[int]]:
+    """Keeps the machine busy in the way of that name; hands out the processes that do."""
     programs = [_started(text, priority) for text, priority in _PROGRAMS[name]]
     time.sleep(_SETTLING)
     try:
-        yield
+        yield [program.pid for program in programs]
     finally:
         for program in programs:
             with suppress(ProcessLookupError):
@@ -57,6 +57,32 @@ def _started(text: str, priority: int) -> subprocess.Popen[bytes]:
     # A group of its own, so that the short processes end with the one that starts them.
     command = ["nice", "-n", str(priority), sys.executable, "-S", "-c", text]
     return subprocess.Popen(command, process_group=0)
+
+
+class Elsewhere:
+    """How much the processors compute for others than some processes and their children that have ended."""
+
+    def __init__(self, own: Sequence[int]) -> None:
+        self.own = own
+        self._since = time.perf_counter()
+        self._before = self._used()
+
+    def processors(self) -> float:
+        """The mean count of processors that others have had since this object was made."""
+        return (self._used() - self._before) / os.sysconf("SC_CLK_TCK") / (time.perf_counter() - self._since)
+
+    def _used(self) -> int:
+        counts = [int(count) for count in Path("/proc/stat").read_text("utf-8").split("\n")[0].split()[1:9]]
+        return sum(counts) - sum(counts[_IDLE]) - sum(map(_ticks, self.own))
+
+
+_IDLE = slice(3, 5)  # of a row of /proc/stat: idle, and waiting for a device
+
+
+def _ticks(process: int) -> int:
+    # Its own time in user and in system mode, and that of the children that it has waited for.
+    fields = Path(f"/proc/{process}/stat").read_text("utf-8").rsplit(")", 1)[1].split()
+    return sum(map(int, fields[11:15]))
 
 
 @contextmanager
