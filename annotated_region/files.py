@@ -27,7 +27,10 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     OSError
         The folder cannot be written to, or `path` is a folder.
     """
-    file = Path(path).resolve()
+    try:
+        file = Path(path).resolve()
+    except RuntimeError as error:  # of Python up to 3.12
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from error
     if file.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if file.exists() and not file.is_file():

@@ -15,6 +15,7 @@ from annotated_region.command_line.options import (
 )
 from annotated_region.errors import DrawingError
 from annotated_region.passes.pipeline import explain
+from annotated_region.printable import printable
 
 __all__ = ["COMMAND"]
 
@@ -38,7 +39,7 @@ def _run(options: argparse.Namespace) -> int:
         cross_compile=options.cross_compile,
     )
     tell_unavailable(options)
-    print(report.draw(options.output))
+    print(printable(str(report.draw(options.output))))
     return 0
 
 

@@ -20,6 +20,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import shtab
 
@@ -27,7 +28,7 @@ from annotated_region._version import __version__
 from annotated_region.command_line import bench, draw, explain, extract, partition
 from annotated_region.command_line.command import Command
 from annotated_region.command_line.supervision import INTERRUPTED, ended_in_child
-from annotated_region.errors import AnnotatedRegionError
+from annotated_region.errors import AnnotatedRegionError, ModelError
 from annotated_region.files import sweep_unfinished
 from annotated_region.importing.isolation import start_server_here
 from annotated_region.printable import printable
@@ -70,10 +71,14 @@ def main(arguments: Sequence[str] | None = None, *, in_child: bool = False) -> i
     def work() -> int:
         return _ended(options, with_server=True)
 
-    def crashed(process: int, number: int) -> int:
-        return _crashed(options, process, signal.Signals(number))
+    def crashed(number: int) -> int:
+        return _crashed(options, signal.Signals(number))
 
-    return ended_in_child(work, crashed, backtrace=options.traceback)
+    def clean_up(process: int) -> None:
+        if getattr(options, "output", None):
+            sweep_unfinished(options.output, process)
+
+    return ended_in_child(work, crashed, clean_up=clean_up, backtrace=options.traceback)
 
 
 def _ended(options: argparse.Namespace, with_server: bool = False) -> int:
@@ -83,6 +88,7 @@ def _ended(options: argparse.Namespace, with_server: bool = False) -> int:
             # TVM is loaded and nothing has run yet: the cheapest moment for the process that reads models.
             start_server_here()
         require_sane_threads()
+        _require_apart(options)
         code: int = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -96,11 +102,26 @@ def _ended(options: argparse.Namespace, with_server: bool = False) -> int:
     return code
 
 
-def _crashed(options: argparse.Namespace, process: int, ending: signal.Signals) -> int:
-    """Tell that a signal ended the process of a command, and clear away what that left."""
-    if getattr(options, "output", None):
-        sweep_unfinished(options.output, process)
-    models = getattr(options, "models", None) or [options.model]
+def _models_of(options: argparse.Namespace) -> list[str]:
+    return getattr(options, "models", None) or [options.model]
+
+
+def _require_apart(options: argparse.Namespace) -> None:
+    """Check that the output does not take the place of a model, as with ``-o`` before a list of models."""
+    output: Path | None = getattr(options, "output", None)
+    for model in _models_of(options):
+        if (
+            output is not None
+            and os.path.exists(output)
+            and os.path.exists(model)
+            and os.path.samefile(output, model)
+        ):
+            raise ModelError(f"the output {output} is a model that is to be read; name another file")
+
+
+def _crashed(options: argparse.Namespace, ending: signal.Signals) -> int:
+    """Tell that a signal ended the process of a command."""
+    models = _models_of(options)
     others = f" and {len(models) - _SHOWN} others" if len(models) > _SHOWN else ""
     what = f"{', '.join(models[:_SHOWN])}{others}"
     why = (
@@ -156,7 +177,9 @@ def _failed(message: str, options: argparse.Namespace) -> int:
 
 
 def _tell(message: str) -> None:
-    print(f"{PROGRAM}: error: {printable(message)}", file=sys.stderr)
+    # Names may hold newlines: no line of a message but the first looks like one of the program.
+    first, *others = printable(message).split("\n")
+    print(f"{PROGRAM}: error: {first}", *others, sep="\n    ", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -31,7 +31,11 @@ _PATIENCE = 1.0
 
 
 def ended_in_child(
-    work: Callable[[], int], crashed: Callable[[int, int], int], *, backtrace: bool = False
+    work: Callable[[], int],
+    crashed: Callable[[int], int],
+    *,
+    clean_up: Callable[[int], None] = lambda _child: None,
+    backtrace: bool = False,
 ) -> int:
     """The exit code of some work, done in a child of this process.
 
@@ -43,7 +47,9 @@ def ended_in_child(
     work
         Gives an exit code.
     crashed
-        Told the process id and the signal that ended the child; gives the exit code of this process.
+        Told the signal that ended the child; gives the exit code of this process.
+    clean_up
+        Told the process id of a child that a signal ended, whoever sent it.
     backtrace
         Whether TVM may print its stack when the child crashes.
     """
@@ -61,12 +67,13 @@ def ended_in_child(
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code >= 0:
         return code
+    clean_up(child)
     if watch.first_interrupt is not None:
         return INTERRUPTED
     if -code in heard:
         signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
-    return crashed(child, -code)
+    return crashed(-code)
 
 
 class _Watch:

@@ -1,13 +1,18 @@
-"""Keeps measured times in an SQLite file that several processes may share."""
+"""Keeps measured times in an SQLite file that several processes may share.
+
+A file may come from anywhere, and SQLite runs what it holds: views that never end, triggers. So its table has
+to be the very one that is made here, with nothing attached to it.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 
-from annotated_region.cache import cache_folder
+from annotated_region.cache import private_cache_folder
 from annotated_region.costs.timing import Time
 from annotated_region.errors import ModelError
 
@@ -22,6 +27,8 @@ CREATE TABLE IF NOT EXISTS times (
     what TEXT NOT NULL
 )
 """
+# The table, and all that SQLite keeps or runs with it; reading this runs nothing.
+_ATTACHED = "SELECT type, name, sql FROM sqlite_master WHERE tbl_name = 'times' ORDER BY name"
 _BUSY_SECONDS = 30.0
 # What SQLite says of files that are something else; all other errors have to do with the file's surroundings.
 _FOREIGN = frozenset((sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR))
@@ -33,12 +40,27 @@ def default_path() -> Path:
     Raises
     ------
     ModelError
-        The user has no home, and ``XDG_CACHE_HOME`` is not set.
+        There is no such folder, and none can be made.
+
+    Warns
+    -----
+    CacheWarning
+        It is there, and others may write to it.
     """
-    try:
-        return cache_folder() / "costs.sqlite3"
-    except RuntimeError as error:
-        raise ModelError(f"there is no folder for the cost database ({error}); set XDG_CACHE_HOME") from error
+    folder = private_cache_folder()
+    if folder is None:
+        raise ModelError(
+            "there is no folder for the cost database that is yours alone; set XDG_CACHE_HOME to another one"
+        )
+    return folder / "costs.sqlite3"
+
+
+@cache
+def _expected() -> list[tuple[str, str, str | None]]:
+    """What `_ATTACHED` gives of a new database."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(_SCHEMA)
+        return connection.execute(_ATTACHED).fetchall()
 
 
 class CostStore:
@@ -66,6 +88,11 @@ class CostStore:
             raise ModelError(f"the cost database {path} is a folder; remove it, or name another file")
         with self._connected() as connection:
             connection.execute(_SCHEMA)
+            attached = connection.execute(_ATTACHED).fetchall()
+        if attached != _expected():
+            raise ModelError(
+                f"{path} is no cost database (its table is another one); remove it, or name another file"
+            )
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:

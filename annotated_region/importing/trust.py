@@ -178,6 +178,8 @@ def _of_shape(ty: relax.TensorType) -> str | None:
     """What the known extents and the constant factors of the others make: not more than a machine holds."""
     size = 1
     for extent in ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else ():
+        if isinstance(extent, tirx.IntImm) and int(extent) < 0:
+            return f"a tensor has the extent {int(extent)}, and none is less than 0"
         for factor in (extent.a, extent.b) if isinstance(extent, tirx.Mul) else (extent,):
             size *= max(int(factor), 1) if isinstance(factor, tirx.IntImm) else 1
     return f"a tensor of at least {size} elements is larger than any machine" if size > _MOST_BYTES else None

@@ -69,7 +69,7 @@ def module_from_tvmscript(text: str, file_name: str) -> tvm.IRModule:
     try:
         tree = _parsed_as_tvm_does(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ModelError(f"{file_name} is no TVMScript: {error or type(error).__name__}") from error
+        raise ModelError(f"{file_name} is no TVMScript: {str(error) or type(error).__name__}") from error
     _Guard(tree, file_name).check()
     try:
         parsed = tvm.script.from_source(text, extra_vars=_names())

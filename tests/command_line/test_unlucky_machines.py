@@ -187,6 +187,22 @@ def test_a_name_that_no_file_can_have_is_refused(words):
     assert_says(called(*words, "--targets", "dnnl"), 2, "is no name of a file")
 
 
+@pytest.mark.parametrize("name", ["m.onnx", "link.onnx", "./m.onnx"])
+def test_an_output_does_not_take_the_place_of_a_model(model, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    content = Path(model).read_bytes()
+    Path("m.onnx").write_bytes(content)
+    Path("link.onnx").symlink_to("m.onnx")
+    assert_says(called("extract", model, "m.onnx", "-o", name), 1, "is a model that is to be read")
+    assert Path("m.onnx").read_bytes() == content
+
+
+def test_a_link_that_leads_to_itself_is_no_output(model, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    finished = called("partition", model, "--targets", "dnnl", "-o", tmp_path / "loop" / "x.so")
+    assert_says(finished, 1, "Too many levels of symbolic links")
+
+
 # -- surroundings ------------------------------------------------------------------------------------------
 
 
@@ -305,7 +321,7 @@ def supervised(work, before=lambda: None):
     if process == 0:
         os.dup2(writer, 2)
         before()
-        os._exit(ended_in_child(work, lambda _child, number: os.write(2, str(number).encode()) and 7))
+        os._exit(ended_in_child(work, lambda number: os.write(2, str(number).encode()) and 7))
     os.close(writer)
     with os.fdopen(reader) as errors:
         said = errors.read()
@@ -385,16 +401,25 @@ def test_a_model_that_crashes_one_of_several_processes_is_an_error_line(model, m
     assert_says(called("extract", model), 1, "one of the models crashed its process", "--jobs")
 
 
-def test_nothing_half_written_is_left_by_a_crash(tmp_path):
-    code = f"""
-import os, signal, sys
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", 1),
+        ("os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)", -signal.SIGTERM),
+        ("os.kill(os.getppid(), signal.SIGHUP); time.sleep(60)", -signal.SIGHUP),
+    ],
+    ids=["SIGSEGV", "SIGTERM", "SIGHUP"],
+)
+def test_nothing_half_written_is_left_by_a_crash_or_a_signal(tmp_path, ending, code):
+    program = f"""
+import os, signal, sys, time
 from annotated_region.__main__ import program
 from annotated_region.command_line import partition
 from annotated_region.files import whole_file
 def crash(_mod, file):
     with whole_file(file) as unfinished:
         unfinished.write_text("half")
-        os.kill(os.getpid(), signal.SIGSEGV)
+        {ending}
 partition._write = crash
 model = {str(small_model(tmp_path))!r}
 sys.argv = ["annotated-region", "partition", model, "--targets", "dnnl", "-o", "x.so"]
@@ -402,8 +427,8 @@ sys.exit(program())
 """
     (tmp_path / "out").mkdir()
     finished = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", program],
         cwd=tmp_path / "out", stderr=subprocess.PIPE, text=True, timeout=300, check=False,
     )  # fmt: skip
-    assert_says(finished, 1, "small.onnx ended with SIGSEGV")
+    assert_says(finished, code, *(["small.onnx ended with SIGSEGV"] if code == 1 else []))
     assert list((tmp_path / "out").iterdir()) == []

@@ -70,6 +70,16 @@ def test_names_do_not_reach_the_terminal_as_they_are(tmp_path):
     assert "Relu\\x1b[31m\\x07" in finished.stderr
 
 
+def test_names_of_files_do_not_look_like_lines_of_the_program(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a\nannotated-region: error: \x1b[2Jno.onnx").write_bytes(b"no model")
+    finished = called("explain", "a\nannotated-region: error: \x1b[2Jno.onnx", "--targets", "dnnl")
+    assert finished.returncode == 1
+    first, second = finished.stderr.splitlines()
+    assert first == "annotated-region: error: a"
+    assert second.startswith("    annotated-region: error: \\x1b[2Jno.onnx is no ONNX model")
+
+
 @pytest.mark.parametrize(
     ("limits", "said"),
     [

@@ -103,10 +103,44 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
         CostStore(path)
 
 
+COLUMNS = "1 AS key, 1.0 AS seconds, 0.0 AS spread, '' AS what"
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "CREATE VIEW times AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n FROM r) "
+        f"SELECT {COLUMNS} FROM r",
+        f"CREATE VIEW Times AS SELECT {COLUMNS}",
+        "CREATE TABLE times (key, seconds AS (zeroblob(1000000000)), spread, what)",
+        store_module._SCHEMA + ";CREATE TRIGGER t BEFORE INSERT ON times BEGIN DELETE FROM times; END",
+    ],
+    ids=["endless view", "view", "computed column", "trigger"],
+)
+def test_nothing_that_a_file_holds_is_run(tmp_path, hostile):
+    path = tmp_path / "costs.sqlite3"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(hostile)
+    with pytest.raises(ar.ModelError, match="is no cost database"):
+        CostStore(path).get("one")
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "annotated-region").mkdir()
+    (tmp_path / "annotated-region").chmod(0o777)
+    with (
+        pytest.warns(ar.CacheWarning, match="is not used"),
+        pytest.raises(ar.ModelError, match="no folder for the cost database that is yours alone"),
+    ):
+        default_path()
+
+
 def test_a_database_with_something_else_in_it_is_refused(tmp_path):
     path = tmp_path / "costs.sqlite3"
     connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE times (key TEXT, seconds TEXT, spread TEXT, what TEXT)")
+    connection.execute(store_module._SCHEMA)
+    connection.execute("PRAGMA ignore_check_constraints = ON")
     connection.execute("INSERT INTO times VALUES ('one', 'soon', '0', 'conv')")
     connection.commit()
     connection.close()

@@ -113,6 +113,20 @@ def test_nesting_has_a_bound():
         require_harmless(nested_tuple(500), "m")
 
 
+@pytest.mark.parametrize("shape", ["[-5, 3]", "[-9223372036854775808]"])
+def test_no_extent_is_less_than_nothing(shape):
+    text = f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main() -> R.Object:
+        y = R.zeros(R.shape({shape}), "float32")
+        return y
+"""
+    with pytest.raises(ModelError, match=r"has the extent -\d+, and none is less than 0"):
+        require_harmless(module_from_tvmscript(text, "m.py"), "m.py")
+
+
 @pytest.mark.parametrize(
     "shape",
     ["(4294967296, 4294967296)", "(1, 4294967296, 4294967296, 4294967296)", '("n * 4294967296", 4294967296)'],

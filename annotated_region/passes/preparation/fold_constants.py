@@ -51,7 +51,7 @@ def fold_constants(view: OpView, editor: Editor) -> relax.Expr | None:
 def _constant_call(view: OpView, editor: Editor) -> ConstantCall | None:
     shape = static_shape(view.out_type)
     args = _known_all(view.args, editor)
-    if shape is None or args is None:
+    if shape is None or args is None or min(shape, default=0) < 0:
         return None
     return ConstantCall(args, view.attrs, shape, np.dtype(str(view.out_tensor.dtype)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -112,6 +113,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(program: str, *arguments: str, threads: int = 4) -> str:
     environment = {"TVM_NUM_THREADS": str(threads), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
+    # What `make sanitize` needs of the environment.
+    environment |= {name: os.environ[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS") if name in os.environ}
     finished = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program, *arguments],
         capture_output=True, text=True, timeout=120, check=False, env=environment,
