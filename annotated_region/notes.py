@@ -26,6 +26,7 @@ __all__ = [
     "PolicyNote",
     "PriceNote",
     "Refusal",
+    "RuledOutNote",
     "UnavailableNote",
 ]
 
@@ -129,6 +130,15 @@ class DissolveNote:
 
 
 @dataclass(frozen=True, slots=True)
+class RuledOutNote:
+    """A target that must not have a node: the node is pinned to `place`, or banned from the target (None)."""
+
+    var: relax.Var
+    target: str
+    place: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class UnavailableNote:
     """A target that claims nodes but cannot run on this machine; `why` is the answer of its backend."""
 
@@ -152,5 +162,12 @@ class PriceNote:
 
 
 Note: TypeAlias = (
-    ClaimNote | DeclineNote | ApartNote | DissolveNote | UnavailableNote | PolicyNote | PriceNote
+    ClaimNote
+    | DeclineNote
+    | ApartNote
+    | DissolveNote
+    | RuledOutNote
+    | UnavailableNote
+    | PolicyNote
+    | PriceNote
 )

@@ -23,16 +23,19 @@ from tvm import relax
 from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.models import read_model
 from annotated_region.command_line.options import (
-    add_placement_arguments,
     count,
-    policy_of,
     require_available,
+)
+from annotated_region.command_line.placement import (
+    add_code_generator_arguments,
+    add_placement_arguments,
+    generator_options,
+    partitioned,
 )
 from annotated_region.compilation.code_generation import external_functions
 from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.errors import BuildError, ModelError
 from annotated_region.passes.build import build
-from annotated_region.passes.pipeline import partition
 from annotated_region.tvm_adapter.types import expect, fixed_extents, tensor_type
 
 __all__ = ["COMMAND"]
@@ -54,6 +57,7 @@ Outcome = Sequence[float] | Refused
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement_arguments(parser)
+    add_code_generator_arguments(parser)
     parser.add_argument(
         "--rounds", type=count, default=10, metavar="N", help="how often each runs (default: 10)"
     )
@@ -65,15 +69,14 @@ def _run(options: argparse.Namespace) -> int:
     require_available(options.targets)
     mod = read_model(options.model, options.limits)
     inputs = _inputs(mod)
-    partitioned = partition(
-        mod, options.targets, policy_of(options), prepare=options.prepare, cross_compile=options.cross_compile
-    )
-    if not external_functions(partitioned):
+    cut = partitioned(mod, options)
+    if not external_functions(cut):
         raise ModelError(
             f"{', '.join(options.targets)} would run nothing of this model, so there is nothing to measure; "
             "annotated-region explain says why"
         )
-    engines: dict[str, Run | Refused] = {", ".join(options.targets): _machine(build(partitioned), inputs)}
+    executable = build(cut, options=generator_options(options))
+    engines: dict[str, Run | Refused] = {", ".join(options.targets): _machine(executable, inputs)}
     if options.host:
         engines["TVM alone"] = _tvm_alone(mod, inputs)
     engines |= _with_onnx_runtime(Path(options.model), inputs)

@@ -7,14 +7,12 @@ import argparse
 from annotated_region.command_line.command import Command
 from annotated_region.command_line.models import read_model
 from annotated_region.command_line.options import (
-    add_placement_arguments,
     complete_files,
     path,
-    policy_of,
     tell_unavailable,
 )
+from annotated_region.command_line.placement import add_placement_arguments, explained
 from annotated_region.errors import DrawingError
-from annotated_region.passes.pipeline import explain
 from annotated_region.printable import printable
 
 __all__ = ["COMMAND"]
@@ -31,13 +29,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     if options.output.suffix.lower() not in (".svg", ".html"):
         raise DrawingError(f"{options.output} ends neither in .svg nor in .html")
-    report = explain(
-        read_model(options.model, options.limits),
-        options.targets,
-        policy_of(options),
-        prepare=options.prepare,
-        cross_compile=options.cross_compile,
-    )
+    report = explained(read_model(options.model, options.limits), options)
     tell_unavailable(options)
     print(printable(str(report.draw(options.output))))
     return 0

@@ -9,9 +9,8 @@ from rich.table import Table
 
 from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.options import add_placement_arguments, policy_of
+from annotated_region.command_line.placement import add_placement_arguments, explained
 from annotated_region.findings.function_report import FunctionReport, OpReport
-from annotated_region.passes.pipeline import explain
 from annotated_region.reports.report import Report
 
 __all__ = ["COMMAND"]
@@ -24,13 +23,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    report = explain(
-        read_model(options.model, options.limits),
-        options.targets,
-        policy_of(options),
-        prepare=options.prepare,
-        cross_compile=options.cross_compile,
-    )
+    report = explained(read_model(options.model, options.limits), options)
     if options.json:
         print(report.to_json(indent=2))
     else:

@@ -4,68 +4,27 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import shtab
 
-from annotated_region.costs import CostModel, MeasuredCost, RooflineCost, UnitCost
 from annotated_region.errors import BackendUnavailableError, ModelError
 from annotated_region.importing.limits import Limits
-from annotated_region.policies.least_cost import LeastCost
-from annotated_region.policies.policy import Policy, Priority
 from annotated_region.printable import printable
 from annotated_region.targets.backend import backend_of, unavailability
 
 __all__ = [
     "add_limits_argument",
-    "add_placement_arguments",
     "complete_files",
     "count",
+    "file_name",
     "path",
-    "policy_of",
     "require_available",
     "tell_unavailable",
 ]
 
 _MOST = 1_000_000
-
-
-def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
-    """The model, the targets, and how conflicts between targets are settled."""
-    model = parser.add_argument(
-        "model", type=_file_name, help="an ONNX file (.onnx), or a Relax module as TVMScript (.py)"
-    )
-    complete_files(model)
-    add_limits_argument(parser)
-    parser.add_argument(
-        "--targets",
-        required=True,
-        type=_names,
-        metavar="NAME[,NAME...]",
-        help="the targets, the most preferred first",
-    )
-    parser.add_argument(
-        "--policy",
-        choices=["priority", "least-cost"],
-        default="priority",
-        help="who gets what several targets claim: the first, or whoever is cheapest (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--cost",
-        choices=list(_COST_MODELS),
-        default="roofline",
-        help="what least-cost goes by; measured runs every distinct op once (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--no-prepare",
-        dest="prepare",
-        action="store_false",
-        help="take the module as it is, do not fold anything",
-    )
-    parser.add_argument(
-        "--cross-compile", action="store_true", help="let targets win that cannot run on this machine"
-    )
 
 
 def add_limits_argument(parser: argparse.ArgumentParser) -> None:
@@ -83,13 +42,6 @@ def add_limits_argument(parser: argparse.ArgumentParser) -> None:
 def complete_files(argument: argparse.Action) -> None:
     """Let shells offer files for an argument."""
     argument.complete = shtab.FILE  # type: ignore[attr-defined] # the documented way to tell shtab
-
-
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of names with commas between them")
-    return names
 
 
 def _limits(text: str) -> Limits:
@@ -110,10 +62,11 @@ def count(text: str) -> int:
 
 def path(text: str) -> Path:
     """The path of a file, for argparse."""
-    return Path(_file_name(text))
+    return Path(file_name(text))
 
 
-def _file_name(text: str) -> str:
+def file_name(text: str) -> str:
+    """The name of a file as text, for argparse."""
     if "\0" in text or not text:
         raise argparse.ArgumentTypeError(f"{text!r} is no name of a file")
     return text
@@ -147,17 +100,3 @@ def _unavailable(targets: Sequence[str]) -> Iterator[tuple[str, str]]:
         reason = unavailability(backend_of(target))
         if reason:
             yield target, reason
-
-
-def policy_of(options: argparse.Namespace) -> Policy:
-    """The policy that the arguments ask for."""
-    if options.policy == "priority":
-        return Priority(options.targets)
-    return LeastCost(_COST_MODELS[options.cost]())
-
-
-_COST_MODELS: dict[str, Callable[[], CostModel]] = {
-    "roofline": RooflineCost,
-    "measured": MeasuredCost,
-    "unit": UnitCost,
-}

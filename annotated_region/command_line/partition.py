@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
 
@@ -15,17 +15,20 @@ from tvm import relax
 from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.models import read_model
 from annotated_region.command_line.options import (
-    add_placement_arguments,
     complete_files,
     path,
-    policy_of,
     require_available,
     tell_unavailable,
+)
+from annotated_region.command_line.placement import (
+    add_code_generator_arguments,
+    add_placement_arguments,
+    generator_options,
+    partitioned,
 )
 from annotated_region.errors import ModelError
 from annotated_region.files import write_whole
 from annotated_region.passes.build import build
-from annotated_region.passes.pipeline import partition
 
 __all__ = ["COMMAND"]
 
@@ -34,6 +37,7 @@ _LIBRARY, _SCRIPT = ".so", ".py"
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement_arguments(parser)
+    add_code_generator_arguments(parser)
     output = parser.add_argument(
         "-o",
         "--output",
@@ -52,16 +56,10 @@ def _run(options: argparse.Namespace) -> int:
         require_available(options.targets, "or build for another machine with --cross-compile")
     else:
         tell_unavailable(options)
-    partitioned = partition(
-        read_model(options.model, options.limits),
-        options.targets,
-        policy_of(options),
-        prepare=options.prepare,
-        cross_compile=options.cross_compile,
-    )
+    mod = partitioned(read_model(options.model, options.limits), options)
     if options.output is not None:
-        _write(partitioned, options.output)
-    found = list(_external_functions(partitioned))
+        _write(mod, options.output, generator_options(options))
+    found = list(_external_functions(mod))
     if options.json:
         print(json.dumps({"external_functions": found}, indent=2))
     else:
@@ -69,11 +67,11 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _write(partitioned: tvm.IRModule, file: Path) -> None:
+def _write(mod: tvm.IRModule, file: Path, generators: Mapping[str, Mapping[str, object]]) -> None:
     if file.suffix == _LIBRARY:
-        build(partitioned).export_library(str(file))
+        build(mod, options=generators).export_library(str(file))
     else:
-        write_whole(file, partitioned.script() + "\n")
+        write_whole(file, mod.script() + "\n")
 
 
 class _External(TypedDict):

@@ -130,7 +130,7 @@ class FunctionReport:
                 claimed=claimed[target],
                 unavailable=self.unavailable.get(target),
             )
-        yield words_for_host((op.op, op.declines) for op in self.ops if op.placed == HOST)
+        yield words_for_host((op.op, op.declines, op.lost) for op in self.ops if op.placed == HOST)
         for each in self.apart[:_APART_SHOWN]:
             yield words_for_neighbours(each.target, each.left, each.right, each.between)
         if len(self.apart) > _APART_SHOWN:

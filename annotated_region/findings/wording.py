@@ -56,6 +56,12 @@ class LossReason(Enum):
     CANNOT_RUN = auto()
     """The target cannot run on this machine."""
 
+    PINNED = auto()
+    """The user pins the op to another place."""
+
+    BANNED = auto()
+    """The user bans the op from the target."""
+
     DISSOLVED = auto()
     """The region that held the op was given back; `Loss.dissolved`."""
 
@@ -84,25 +90,25 @@ class Loss:
     seconds_lost: float = 0.0
 
 
+_LOSSES = {
+    LossReason.CANNOT_RUN: ": it cannot run here",
+    LossReason.PINNED: ", where it is pinned",
+    LossReason.BANNED: ": it is banned from {target}",
+    LossReason.COSTS_MORE: ": alone it takes {there} there, {here} on {target}",
+    LossReason.LARGER_UNIT: ": cheaper as a part of a larger unit",
+    LossReason.COMES_LATER: ", which comes first",
+    LossReason.NOT_PLACED: "",
+}
+
+
 def words_for_loss(loss: Loss) -> str:
     """To whom an op was lost, and why."""
     to = "to the host" if loss.placed == HOST else f"to {loss.placed}"
-    match loss.reason:
-        case LossReason.CANNOT_RUN:
-            return f"{to}: it cannot run here"
-        case LossReason.DISSOLVED:
-            assert loss.dissolved is not None
-            verb = "had" if loss.dissolved.reason is DissolveReason.LITTLE_WORK else "was"
-            return f"{to}: its region {verb} {words_for_dissolved(loss.dissolved)}"
-        case LossReason.COSTS_MORE:
-            there, here = _seconds(loss.seconds), _seconds(loss.seconds_lost)
-            return f"{to}: alone it takes {there} there, {here} on {loss.target}"
-        case LossReason.LARGER_UNIT:
-            return f"{to}: cheaper as a part of a larger unit"
-        case LossReason.COMES_LATER:
-            return f"{to}, which comes first"
-        case LossReason.NOT_PLACED:
-            return to
+    if loss.dissolved is not None:
+        verb = "had" if loss.dissolved.reason is DissolveReason.LITTLE_WORK else "was"
+        return f"{to}: its region {verb} {words_for_dissolved(loss.dissolved)}"
+    there, here = _seconds(loss.seconds), _seconds(loss.seconds_lost)
+    return to + _LOSSES[loss.reason].format(target=loss.target, there=there, here=here)
 
 
 def words_for_counts(
@@ -113,12 +119,13 @@ def words_for_counts(
     return f"{line} (claims {claimed}, but cannot run here: {unavailable})" if unavailable else line
 
 
-def words_for_host(ops: Iterable[tuple[str, dict[str, str]]]) -> str:
-    """What stays on the host: of each op its name, and the targets that decline it with their reasons."""
+def words_for_host(ops: Iterable[tuple[str, dict[str, str], dict[str, str]]]) -> str:
+    """What stays on the host: of each op its name, and why targets decline it or lose it."""
     counts: dict[tuple[str, str], int] = {}
-    for op, declines in ops:
-        why = "; ".join(f"declined by {target}: {reason}" for target, reason in declines.items())
-        key = (op.removeprefix("relax."), why or "claimed, but not placed")
+    for op, declines, lost in ops:
+        reasons = [f"declined by {target}: {reason}" for target, reason in declines.items()]
+        reasons = reasons or [f"lost by {target} {words}" for target, words in lost.items()]
+        key = (op.removeprefix("relax."), "; ".join(reasons))
         counts[key] = counts.get(key, 0) + 1
     lines = (f"{op}{f' x{count}' if count > 1 else ''} ({why})" for (op, why), count in counts.items())
     return f"{HOST}: {', '.join(lines) or 'nothing'}"

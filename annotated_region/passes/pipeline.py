@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tvm
 
@@ -17,6 +17,7 @@ from annotated_region.passes.prepare_for_inference import PrepareForInference
 from annotated_region.passes.region_pass import RegionPass
 from annotated_region.passes.region_session import RegionSession
 from annotated_region.passes.resolve_conflicts import ResolveConflicts
+from annotated_region.policies.pins import Pins, require_target
 from annotated_region.policies.policy import Policy, Priority
 from annotated_region.reports.report import Report
 from annotated_region.reports.reporting import report_of
@@ -27,7 +28,13 @@ __all__ = ["explain", "partition", "placement_passes"]
 
 
 def placement_passes(
-    targets: Sequence[str], policy: Policy | None = None, *, cross_compile: bool = False
+    targets: Sequence[str],
+    policy: Policy | None = None,
+    *,
+    cross_compile: bool = False,
+    pins: Mapping[str, str] | None = None,
+    bans: Mapping[str, Sequence[str]] | None = None,
+    min_work: Mapping[str, float] | None = None,
 ) -> list[RegionPass]:
     """The passes that decide which target gets what, in their order; `PartitionGraph` comes behind them.
 
@@ -36,12 +43,18 @@ def placement_passes(
     names = [targets] if isinstance(targets, str) else list(targets)
     for target in names:
         backend_of(target)
+    Pins(pins or {}, bans or {}).require_targets(names)
+    for target in min_work or {}:
+        require_target("the least work is given for", target, names)
+    resolve = ResolveConflicts(
+        policy or Priority(names), cross_compile, pins=pins, bans=bans, min_work=min_work
+    )
     return [
         # Every target claims what it can run, as much at once as it can.
         AnnotateTarget(names),
         MergeCompilerRegions(),
         # Each node gets one target, and what belongs to one target grows together again.
-        ResolveConflicts(policy or Priority(names), cross_compile),
+        resolve,
         MergeCompilerRegions(),
     ]
 
@@ -54,6 +67,9 @@ def partition(
     *,
     prepare: bool = True,
     cross_compile: bool = False,
+    pins: Mapping[str, str] | None = None,
+    bans: Mapping[str, Sequence[str]] | None = None,
+    min_work: Mapping[str, float] | None = None,
 ) -> tvm.IRModule:
     """Partition a module for the given targets: the whole pipeline.
 
@@ -74,6 +90,13 @@ def partition(
         Whether to make the module fit for inference first (see `PrepareForInference`).
     cross_compile
         Whether targets that cannot run on this machine may win.
+    pins
+        By the name of a binding (``"lv3"``) or of an op (``"relax.nn.softmax"``), the one target that may
+        have it, or ``"host"``. Names are those of the prepared module, as `explain` shows them.
+    bans
+        Likewise, the targets that may not have it.
+    min_work
+        By target, the least work of a region (see `ResolveConflicts`).
 
     Returns
     -------
@@ -83,6 +106,9 @@ def partition(
     ------
     UnknownTargetError
         A target has no rule, pattern or backend.
+    PinError
+        A pin, a ban or a least work names nothing, or several bindings; or a pin asks for a target that
+        declines the op.
     InvalidModuleError
         The module is not well formed.
     RuleError
@@ -97,7 +123,9 @@ def partition(
     """
     passes = [
         *_preparation(targets, prepare=prepare),
-        *placement_passes(targets, policy, cross_compile=cross_compile),
+        *placement_passes(
+            targets, policy, cross_compile=cross_compile, pins=pins, bans=bans, min_work=min_work
+        ),
         PartitionGraph(),
     ]
     _require_sound(mod)
@@ -113,11 +141,16 @@ def explain(
     *,
     prepare: bool = True,
     cross_compile: bool = False,
+    pins: Mapping[str, str] | None = None,
+    bans: Mapping[str, Sequence[str]] | None = None,
+    min_work: Mapping[str, float] | None = None,
 ) -> Report:
     """What `partition` does with the same arguments, and why: who claimed what, who declined, who won."""
     passes = [
         *_preparation(targets, prepare=prepare),
-        *placement_passes(targets, policy, cross_compile=cross_compile),
+        *placement_passes(
+            targets, policy, cross_compile=cross_compile, pins=pins, bans=bans, min_work=min_work
+        ),
     ]
     _require_sound(mod)
     session = RegionSession(keeps_notes=True, checked=mod)

@@ -41,12 +41,17 @@ class RegionPass(SessionPass):
         """What the pass does to one function of a module; the set that is given stays as it is."""
         raise NotImplementedError
 
+    def require_applicable(self, regions: Iterable[AnnotatedRegionSet]) -> None:
+        """Check the options of the pass against all functions of a module, before it changes the first."""
+
     def run(
         self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext, session: RegionSession
     ) -> tvm.IRModule:
         """Change the regions of all functions; called by TVM's pass manager, in a session or out of one."""
         left = {}
-        for name, regions in session.take(mod).items():
+        sets = session.take(mod)
+        self.require_applicable(sets.values())
+        for name, regions in sets.items():
             result = self.transform_regions(regions, mod)
             session.note(name.name_hint, result.notes)
             left[name] = result.regions

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -72,7 +73,7 @@ class ResolveConflicts(RegionPass):
     RegionCycleError
         Regions that were handed in whole need each other's results.
     PinError
-        A pin names nothing, or asks for a target that declines the op.
+        A pin or a ban names nothing or several bindings, or a pin asks for a target that declines the op.
     UnknownTargetError
         A region is annotated for a target that is not registered.
     """
@@ -83,31 +84,34 @@ class ResolveConflicts(RegionPass):
     bans: Mapping[str, Sequence[str]] | None = field(default=None, kw_only=True)
     min_work: Mapping[str, float] | None = field(default=None, kw_only=True)
 
+    def require_applicable(self, regions: Iterable[AnnotatedRegionSet]) -> None:
+        """Check that pins and bans stand for something in the module."""
+        if self.pins or self.bans:
+            self._constraints.require_known([each.dataflow for each in regions])
+
+    @property
+    def _constraints(self) -> Pins:
+        return Pins(self.pins or {}, self.bans or {})
+
     def transform_regions(self, regions: AnnotatedRegionSet, _mod: tvm.IRModule) -> RegionsAndNotes:
         """Settle the conflicts in one function."""
+        unavailable = list(_unavailable(regions))
+        absent = {} if self.cross_compile else {note.target: note.why for note in unavailable}
+        runnable = [member for member in regions.node_regions.values() if member.target not in absent]
+        allowed = self._constraints.apply(regions.dataflow, runnable, absent)
         if not len(regions):
             return RegionsAndNotes(regions)
-        graph = regions.dataflow
-        unavailable = list(_unavailable(regions))
-        runnable = self._runnable(regions, unavailable)
-        offered, pinned = Pins(self.pins or {}, self.bans or {}).apply(graph, runnable)
-        resolution, dissolved = self._resolve_above_minimum(regions.replaced_by(offered), pinned)
+        offered = regions.replaced_by(allowed.regions)
+        resolution, dissolved = self._resolve_above_minimum(offered, allowed.pinned)
         resolved = regions.replaced_by(resolution.regions)
         resolved.require_disjoint()
         resolved.verify()
         prices = _prices(regions, self.policy.model) if hasattr(self.policy, "model") else ()
-        noted: list[Note] = [*unavailable, *dissolved, PolicyNote(dict(resolution.details))]
+        noted: list[Note] = [*unavailable, *allowed.notes, *dissolved, PolicyNote(dict(resolution.details))]
         return RegionsAndNotes(resolved, chain(noted, prices))
 
-    def _runnable(
-        self, regions: AnnotatedRegionSet, unavailable: Iterable[UnavailableNote]
-    ) -> list[NodeRegion]:
-        """The regions of the targets that can win."""
-        absent = set() if self.cross_compile else {note.target for note in unavailable}
-        return [member for member in regions.node_regions.values() if member.target not in absent]
-
     def _resolve_above_minimum(
-        self, offered: AnnotatedRegionSet, pinned: set[NodeId]
+        self, offered: AnnotatedRegionSet, pinned: AbstractSet[NodeId]
     ) -> tuple[Resolution, list[DissolveNote]]:
         """Resolve, take back the claims behind regions with too little work, and resolve what is left.
 

@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from annotated_region.costs.model import HOST
-from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import PinError
 from annotated_region.ids import NodeId
+from annotated_region.notes import RuledOutNote
+from annotated_region.policies.operation_names import OperationNames
 from annotated_region.regions.claims import without
 from annotated_region.regions.networks import op_name_of
 from annotated_region.regions.node_region import NodeRegion
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import rule_of
 
-__all__ = ["Pins"]
+__all__ = ["Pins", "require_target"]
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What pins and bans leave.
+
+    Attributes
+    ----------
+    regions
+        The regions without the claims that are ruled out.
+    pinned
+        The nodes that the host may not have.
+    notes
+        Each claim that is ruled out.
+    """
+
+    regions: Sequence[NodeRegion]
+    pinned: AbstractSet[NodeId] = frozenset()
+    notes: Sequence[RuledOutNote] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +49,8 @@ class Pins:
     ----------
     pins
         By the name of a binding (``"lv3"``) or of an op (``"relax.nn.softmax"``), the one target that
-        may have it; "host" keeps it on the host. A binding's own pin goes before its op's.
+        may have it; "host" keeps it on the host. A binding's own pin goes before its op's. Where several
+        bindings have the same name, ``"main/lv3"`` is that of one function, ``"lv3#2"`` the second one.
     bans
         Likewise, the targets that may not have it.
     """
@@ -34,90 +58,141 @@ class Pins:
     pins: Mapping[str, str] = field(default_factory=dict)
     bans: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def apply(
-        self, graph: DataflowGraph, members: Sequence[NodeRegion]
-    ) -> tuple[list[NodeRegion], set[NodeId]]:
-        """The regions without the claims that are ruled out, and the nodes that the host may not have.
+    def require_targets(self, targets: Sequence[str]) -> None:
+        """Check that ops are pinned to, and banned from, targets that take part.
 
         Raises
         ------
         PinError
-            A name stands for nothing in the function, or a pin asks for a target that does not claim
-            the op; the message says why it declined.
+            A target is none of `targets`; the message gives the nearest of them.
         """
-        places = dict(self._places(graph))
-        ruled_out: dict[str, set[NodeId]] = {}
+        for key, place in self.pins.items():
+            if place != HOST:
+                require_target(f"{key!r} is pinned to", place, targets)
+        for key, banned in self.bans.items():
+            for target in (banned,) if isinstance(banned, str) else banned:
+                require_target(f"{key!r} is banned from", target, targets)
+
+    def require_known(self, graphs: Sequence[DataflowGraph]) -> None:
+        """Check that each name stands for an op or for one binding of a module's functions.
+
+        Raises
+        ------
+        PinError
+            A name stands for nothing, and the message gives the nearest names; or it stands for several
+            bindings, and the message gives a name for each.
+        """
+        functions = [OperationNames.of(graph) for graph in graphs]
+        for what, keys in (("pin", self.pins), ("ban", self.bans)):
+            for key in keys:
+                _require_known(what, key, functions)
+
+    def apply(
+        self, graph: DataflowGraph, members: Sequence[NodeRegion], absent: Mapping[str, str] | None = None
+    ) -> Allowed:
+        """What pins and bans leave of the claims in a function.
+
+        Names that stand for nothing in this function are for another one, see `require_known`. `absent` holds
+        the targets whose claims are left out because they cannot run here, and why they cannot.
+
+        Raises
+        ------
+        PinError
+            A pin asks for a target that does not claim the op; the message says why it declined.
+        """
+        if not self.pins and not self.bans:
+            return Allowed(members)
+        names = OperationNames.of(graph)
+        places = self._places(names)
         targets = dict.fromkeys(member.target for member in members)
+        ruled_out: dict[str, dict[NodeId, str | None]] = {target: {} for target in targets}
+        for node, target in self._banned(names):
+            ruled_out.setdefault(target, {})[node] = None
         for node, place in places.items():
             for target in targets:
                 if target != place:
-                    ruled_out.setdefault(target, set()).add(node)
-        for node, banned in self._banned(graph):
-            for target in banned:
-                ruled_out.setdefault(target, set()).add(node)
-        kept = [
-            left
-            for member in members
-            if (left := without(member, ruled_out.get(member.target, set()))) is not None
-        ]
-        pinned = {node for node, place in places.items() if place != HOST}
-        self._require_offers(graph, places, kept)
-        return kept, pinned
-
-    def _places(self, graph: DataflowGraph) -> Iterator[tuple[NodeId, str]]:
-        found = set()
-        for number, key in _keys(graph, self.pins):
-            found.add(key)
-            yield number, self.pins[key]
-        _require_known(graph, "pin", set(self.pins) - found - _shadowed(graph, self.pins))
-
-    def _banned(self, graph: DataflowGraph) -> Iterator[tuple[NodeId, Sequence[str]]]:
-        found = set()
-        for number, node in graph.numbered():
-            for key in (node.var.name, op_name_of(node.value)):
-                if key in self.bans and node.kind is NodeKind.OPERATION:
-                    found.add(key)
-                    banned = self.bans[key]
-                    yield number, (banned,) if isinstance(banned, str) else banned
-        _require_known(graph, "ban", set(self.bans) - found)
-
-    def _require_offers(
-        self, graph: DataflowGraph, places: Mapping[NodeId, str], members: Iterable[NodeRegion]
-    ) -> None:
-        offered: dict[NodeId, set[str]] = {}
-        for member in members:
-            for node in member.nodes:
-                offered.setdefault(node, set()).add(member.target)
-        for node, place in places.items():
-            if place != HOST and place not in offered.get(node, set()):
-                name, refusal = graph.nodes[node].var.name, _refusal(graph, node, place)
-                raise PinError(
-                    f"{graph.name}: {name!r} is pinned to {place!r}, which {refusal}; pin it to a target "
-                    "that claims it, or to 'host'"
-                )
-
-
-def _keys(graph: DataflowGraph, wanted: Mapping[str, str]) -> Iterator[tuple[NodeId, str]]:
-    """The nodes that a mapping names, each with the most particular name that it has there."""
-    for number, node in graph.numbered():
-        if node.kind is NodeKind.OPERATION:
-            for key in (node.var.name, op_name_of(node.value)):
-                if key in wanted:
-                    yield number, key
-                    break
-
-
-def _shadowed(graph: DataflowGraph, wanted: Mapping[str, str]) -> set[str]:
-    """Op names all of whose nodes are named more particularly."""
-    return {op_name_of(node.value) for node in graph.nodes if node.var.name in wanted}
-
-
-def _require_known(graph: DataflowGraph, what: str, unknown: set[str]) -> None:
-    if unknown:
-        names = ", ".join(repr(name) for name in sorted(unknown))
-        raise PinError(
-            f"{graph.name}: nothing to {what} is called {names}; name a binding or an op of the function"
+                    ruled_out[target][node] = place
+        allowed = (without(member, ruled_out[member.target].keys()) for member in members)
+        kept = [member for member in allowed if member is not None]
+        _require_offers(graph, places, kept, absent or {})
+        notes = (
+            RuledOutNote(graph.nodes[node].var, target, place)
+            for target, nodes in ruled_out.items()
+            for node, place in nodes.items()
         )
+        return Allowed(kept, {node for node, place in places.items() if place != HOST}, tuple(notes))
+
+    def _places(self, names: OperationNames) -> dict[NodeId, str]:
+        """Where each pinned node goes."""
+        found = [(names.bindings_called(key), place) for key, place in self.pins.items()]
+        by_op = {node: place for key, place in self.pins.items() for node in names.calls_of(key)}
+        return by_op | {node: place for nodes, place in found for node in nodes}
+
+    def _banned(self, names: OperationNames) -> Iterator[tuple[NodeId, str]]:
+        for key, banned in self.bans.items():
+            for node in (*names.bindings_called(key), *names.calls_of(key)):
+                for target in (banned,) if isinstance(banned, str) else banned:
+                    yield node, target
+
+
+def require_target(what: str, target: str, targets: Sequence[str]) -> None:
+    """Check that an option names one of the targets.
+
+    Raises
+    ------
+    PinError
+        It does not; the message begins with `what` and gives the nearest target.
+    """
+    if target not in targets:
+        nearest = get_close_matches(target, targets, n=1)
+        remedy = (
+            f"did you mean {nearest[0]!r}?" if nearest else f"name one of {', '.join(map(repr, targets))}"
+        )
+        raise PinError(f"{what} {target!r}, which is not among the targets; {remedy}")
+
+
+def _require_known(what: str, key: str, functions: Sequence[OperationNames]) -> None:
+    if any(names.calls_of(key) for names in functions):
+        return
+    bindings = [(names, node) for names in functions for node in names.bindings_called(key)]
+    if len(bindings) > 1:
+        each = ", ".join(f"{names.unique_name(node)!r} ({names.op(node)})" for names, node in bindings)
+        raise PinError(f"{key!r} is the name of {len(bindings)} bindings; {what} one of {each}")
+    if not bindings:
+        raise PinError(
+            f"nothing to {what} is called {key!r}; name a binding or an op of "
+            f"{_listed([names.function for names in functions], 'or')}{_nearest(key, functions)}"
+        )
+
+
+def _nearest(key: str, functions: Iterable[OperationNames]) -> str:
+    known = dict.fromkeys(name for names in functions for name in names.all())
+    nearest = get_close_matches(key, known, n=3)
+    return f", such as {_listed([repr(name) for name in nearest], 'or')}" if nearest else ""
+
+
+def _listed(words: Sequence[str], last: str) -> str:
+    return f" {last} ".join(part for part in (", ".join(words[:-1]), words[-1]) if part) if words else ""
+
+
+def _require_offers(
+    graph: DataflowGraph,
+    places: Mapping[NodeId, str],
+    members: Iterable[NodeRegion],
+    absent: Mapping[str, str],
+) -> None:
+    offered: dict[NodeId, set[str]] = {}
+    for member in members:
+        for node in member.nodes:
+            offered.setdefault(node, set()).add(member.target)
+    for node, place in places.items():
+        if place != HOST and place not in offered.get(node, set()):
+            name = graph.nodes[node].var.name
+            refusal = f"cannot run here: {absent[place]}" if place in absent else _refusal(graph, node, place)
+            raise PinError(
+                f"{graph.name}: {name!r} is pinned to {place!r}, which {refusal}; pin it to a target "
+                "that claims it, or to 'host'"
+            )
 
 
 def _refusal(graph: DataflowGraph, node: NodeId, target: str) -> str:

@@ -18,6 +18,7 @@ from annotated_region.notes import (
     PolicyNote,
     PriceNote,
     Refusal,
+    RuledOutNote,
     UnavailableNote,
 )
 
@@ -38,6 +39,8 @@ class FunctionRecord:
         The neighbouring regions that the last merge left.
     dissolved
         The regions that were given back, in order, and by target and variable the first that held it.
+    ruled_out
+        By target and variable, why the target must not have it.
     unavailable
         The targets that cannot run on this machine, and why.
     resolution
@@ -52,6 +55,7 @@ class FunctionRecord:
     apart: Sequence[Neighbours] = ()
     dissolved: list[DissolveNote] = field(default_factory=list)
     dissolved_with: dict[tuple[str, relax.Var], DissolveNote] = field(default_factory=dict)
+    ruled_out: dict[tuple[str, relax.Var], RuledOutNote] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
     resolution: Mapping[str, Any] = field(default_factory=dict)
     prices: dict[relax.Var, Mapping[str, float]] = field(default_factory=dict)
@@ -77,6 +81,8 @@ class FunctionRecord:
                 self.dissolved.append(note)
                 for var in note.nodes:
                     self.dissolved_with.setdefault((note.target, var), note)
+            case RuledOutNote(var, target):
+                self.ruled_out[target, var] = note
             case UnavailableNote(target, why):
                 self.unavailable[target] = why
             case PolicyNote(details):

@@ -103,6 +103,9 @@ def _loss(target: str, placed: str, var: relax.Var, record: FunctionRecord) -> L
     """Why a target did not get what it claims."""
     if target in record.unavailable:
         return Loss(target, placed, LossReason.CANNOT_RUN)
+    ruled_out = record.ruled_out.get((target, var))
+    if ruled_out is not None:
+        return Loss(target, placed, LossReason.BANNED if ruled_out.place is None else LossReason.PINNED)
     dissolved = record.dissolved_with.get((target, var))
     if dissolved is not None:
         return Loss(target, placed, LossReason.DISSOLVED, dissolved)

@@ -92,6 +92,27 @@ def test_partition_writes_a_library_that_computes_the_model(model, tmp_path):
     )
 
 
+def test_an_op_is_pinned_banned_and_left_to_the_host(model):
+    def places(*words):
+        finished = called("explain", model, "--targets", "dnnl,tensorrt", "--cross-compile", "--json", *words)
+        (function,) = json.loads(finished.stdout)["functions"]
+        return {op["op"]: op["placed"] for op in function["ops"]}
+
+    everywhere = places()
+    assert set(everywhere.values()) == {"dnnl"}
+    moved = places("--pin", "relax.tanh=host", "--ban", "relax.nn.relu=dnnl")
+    assert moved == {**everywhere, "relax.tanh": "host", "relax.nn.relu": "tensorrt"}
+    assert set(places("--min-work", "dnnl=1000", "--pin", "relax.tanh=host").values()) == {"tensorrt", "host"}
+
+
+def test_options_of_a_code_generator_reach_it(model, tmp_path):
+    words = ("partition", model, "--targets", "dnnl", "-o", tmp_path / "small.so")
+    assert called(*words, "--option", "dnnl.precision=fp32").returncode == 0
+    assert_refused(called(*words, "--option", "dnnl.precision=fp3"), 1, "precision", "fp3")
+    assert_refused(called(*words, "--option", "dnnl.precison=fp32"), 1, "precison", "precision")
+    assert_refused(called(*words, "--option", "dnn.precision=fp32"), 1, "dnn", "dnnl")
+
+
 @pytest.mark.parametrize("ending", ["svg", "html"])
 def test_draw_writes_one_file(model, tmp_path, ending):
     pytest.importorskip("igraph", reason="the layout engine of pictures")
@@ -219,6 +240,12 @@ def test_other_shells_are_served(shell):
         (("explain",), "required: model, --targets"),
         (("explain", "m.onnx", "--targets", "dnnl,,"), "no list of names"),
         (("explain", "m.onnx", "--targets", "dnnl", "--policy", "best"), "invalid choice"),
+        (("explain", "m.onnx", "--targets", "dnnl", "--pin", "lv"), "'lv' is not NAME=VALUE"),
+        (("explain", "m.onnx", "--targets", "dnnl", "--pin", "=dnnl"), "'=dnnl' is not NAME=VALUE"),
+        (("explain", "m.onnx", "--targets", "dnnl", "--ban", "lv=a,,b"), "no list of names"),
+        (("explain", "m.onnx", "--targets", "dnnl", "--min-work", "dnnl=nan"), "is no number from 0"),
+        (("explain", "m.onnx", "--targets", "dnnl", "--min-work", "dnnl=-1"), "is no number from 0"),
+        (("bench", "m.onnx", "--targets", "dnnl", "--option", "precision=bf16"), "is not TARGET.NAME=VALUE"),
         (("extract",), "required: model"),
         (("extract", "m.onnx", "--jobs", "many"), "is no number from 0"),
     ],
@@ -243,6 +270,12 @@ def test_an_unknown_ending_is_named(tmp_path):
 
 def test_an_unknown_target_is_named_with_the_known_ones(model):
     assert_refused(called("explain", model, "--targets", "dnl"), 1, "unknown target 'dnl'", "'dnnl'")
+
+
+def test_a_pin_of_nothing_is_named_with_the_nearest_names(model):
+    words = ("explain", model, "--targets", "dnnl")
+    assert_refused(called(*words, "--pin", "relax.tan=host"), 1, "'relax.tan'", "'relax.tanh'")
+    assert_refused(called(*words, "--pin", "relax.tanh=dnln"), 1, "'dnln'", "did you mean 'dnnl'?")
 
 
 def test_an_output_of_unknown_kind_is_refused_before_any_work():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain, count
 
 import numpy as np
 import tvm
@@ -49,6 +50,7 @@ class Editor:
             self._reads[variable] += 1
             self._fields.setdefault(variable, set()).add(index)
         self._annotated = set(annotated_variables(body))
+        self._names = {variable.name for variable in self._reads}
 
     def origin(self, expr: relax.Expr) -> relax.Expr:
         """The variable or constant that `expr` is another name of; `expr` itself if it is none."""
@@ -103,13 +105,23 @@ class Editor:
         near = {binding.var, *(variable for variable, _ in reads_of(binding.value))}
         return not self._annotated.isdisjoint(near)
 
-    def emit(self, value: relax.Expr, name: str) -> relax.Var:
-        """Bind `value` to a new variable that stands before the binding being rewritten."""
+    def emit(self, value: relax.Expr, role: str) -> relax.Var:
+        """Bind `value` to a new variable that stands before the binding being rewritten.
+
+        It is called after that binding and its role, ``lv3_scaled``, so that readers know where it comes from
+        and a user may refer to it; no other variable of the function has its name.
+        """
         value = self.normalize(value)
-        variable = self._new_variable(name, value.ty)
+        variable = self._new_variable(self._unique(f"{self.target.name}_{role}"), value.ty)
         self.bind(relax.VarBinding(variable, value))
         self._reads[variable] = 1
         return variable
+
+    def _unique(self, name: str) -> str:
+        numbered = (f"{name}_{number}" for number in count(2))
+        found = next(each for each in chain([name], numbered) if each not in self._names)
+        self._names.add(found)
+        return found
 
     def normalize(self, value: relax.Expr) -> relax.Expr:
         """`value` with its type filled in."""

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from preparation_kit import becomes, constant, constants, module, ops, prepare, run, stays, values
 from tvm import relax
 
+import annotated_region as ar
+
 op = relax.op
 Body = Callable[..., relax.Expr]
 CHANNELS = (1, 4, 1, 1)
@@ -337,3 +339,24 @@ def test_a_batch_norm_behind_a_quotient_leaves_it_one() -> None:
         return relax.TupleGetItem(op.nn.batch_norm(scaled, *parameters, axis=1, training=False), 0)
 
     assert ops(prepare(module(body, x=(1, 3, 4, 4)))) == {"divide": 1, "multiply": 1, "add": 1}
+
+
+def test_what_is_folded_is_called_after_the_binding_that_it_stands_for() -> None:
+    """Five convolutions with a bias and a scale, no two bindings of one name, and a pin moves one of them."""
+
+    def chained(_builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+        for seed in range(5):
+            kernel = constant(3, 3, 1, 1, seed=seed)
+            biased = op.add(op.nn.conv2d(x, kernel), constant(1, 3, 1, 1, seed=seed + 9))
+            x = op.nn.relu(op.multiply(biased, constant(1, 3, 1, 1, seed=seed)))
+        return x
+
+    before = module(chained, x=(1, 3, 6, 6))
+    after = prepare(before)
+    given = [binding.var.name for block in before["main"].body.blocks for binding in block.bindings]
+    names = [binding.var.name for block in after["main"].body.blocks for binding in block.bindings]
+    assert len(set(names)) == len(names)
+    assert all(any(name == old or name.startswith(f"{old}_") for old in given) for name in names)
+    convolution = next(name for name in names if name.endswith("_scaled"))
+    report = ar.explain(before, ["dnnl"], pins={convolution: "host"})
+    assert [op.name for op in report.functions[0].ops if op.placed == "host"] == [convolution]

@@ -1,0 +1,201 @@
+"""Arguments that say which target gets what, and what they ask for."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import tvm
+
+from annotated_region.command_line.options import add_limits_argument, complete_files, file_name
+from annotated_region.costs import CostModel, MeasuredCost, RooflineCost, UnitCost
+from annotated_region.passes.pipeline import explain, partition
+from annotated_region.policies.least_cost import LeastCost
+from annotated_region.policies.policy import Policy, Priority
+from annotated_region.reports.report import Report
+
+__all__ = [
+    "add_code_generator_arguments",
+    "add_placement_arguments",
+    "explained",
+    "generator_options",
+    "partitioned",
+]
+
+Value = TypeVar("Value")
+_MOST_WORK = 1e15
+
+
+def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model, the targets, and how conflicts between targets are settled."""
+    model = parser.add_argument(
+        "model", type=file_name, help="an ONNX file (.onnx), or a Relax module as TVMScript (.py)"
+    )
+    complete_files(model)
+    add_limits_argument(parser)
+    parser.add_argument(
+        "--targets",
+        required=True,
+        type=_names,
+        metavar="NAME[,NAME...]",
+        help="the targets, the most preferred first",
+    )
+    parser.add_argument(
+        "--policy",
+        choices=["priority", "least-cost"],
+        default="priority",
+        help="who gets what several targets claim: the first, or whoever is cheapest (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--cost",
+        choices=list(_COST_MODELS),
+        default="roofline",
+        help="what least-cost goes by; measured runs every distinct op once (default: %(default)s)",
+    )
+    _add_constraint_arguments(parser)
+    parser.add_argument(
+        "--no-prepare",
+        dest="prepare",
+        action="store_false",
+        help="take the module as it is, do not fold anything",
+    )
+    parser.add_argument(
+        "--cross-compile", action="store_true", help="let targets win that cannot run on this machine"
+    )
+
+
+def _add_constraint_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pin",
+        action="append",
+        default=[],
+        type=_assignment(str),
+        metavar="OP=TARGET",
+        help="the one target that may have an op, or host; OP is a binding, as explain --ops shows it, "
+        "or the name of an op, such as relax.nn.softmax; may be given several times",
+    )
+    parser.add_argument(
+        "--ban",
+        action="append",
+        default=[],
+        type=_assignment(_names),
+        metavar="OP=TARGET[,TARGET...]",
+        help="targets that may not have an op; may be given several times",
+    )
+    parser.add_argument(
+        "--min-work",
+        action="append",
+        default=[],
+        type=_assignment(_work),
+        metavar="TARGET=N",
+        help="the least work of a region of a target: a convolution or a product counts 10, other ops 1",
+    )
+
+
+def add_code_generator_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the targets' code generators, for commands that build."""
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        type=_generator_option,
+        metavar="TARGET.NAME=VALUE",
+        help="an option of a code generator, such as dnnl.precision=bf16; may be given several times",
+    )
+
+
+def partitioned(mod: tvm.IRModule, options: argparse.Namespace) -> tvm.IRModule:
+    """The module, partitioned as the arguments ask for."""
+    return partition(
+        mod,
+        options.targets,
+        _policy(options),
+        prepare=options.prepare,
+        cross_compile=options.cross_compile,
+        pins=dict(options.pin),
+        bans=dict(options.ban),
+        min_work=dict(options.min_work),
+    )
+
+
+def explained(mod: tvm.IRModule, options: argparse.Namespace) -> Report:
+    """The report of what `partitioned` does with the same arguments."""
+    return explain(
+        mod,
+        options.targets,
+        _policy(options),
+        prepare=options.prepare,
+        cross_compile=options.cross_compile,
+        pins=dict(options.pin),
+        bans=dict(options.ban),
+        min_work=dict(options.min_work),
+    )
+
+
+def generator_options(options: argparse.Namespace) -> Mapping[str, Mapping[str, object]]:
+    """By target, the options of its code generator."""
+    found: dict[str, dict[str, object]] = {}
+    for target, name, value in options.option:
+        found.setdefault(target, {})[name] = value
+    return found
+
+
+def _policy(options: argparse.Namespace) -> Policy:
+    if options.policy == "priority":
+        return Priority(options.targets)
+    return LeastCost(_COST_MODELS[options.cost]())
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of names with commas between them")
+    return names
+
+
+def _assignment(read: Callable[[str], Value]) -> Callable[[str], tuple[str, Value]]:
+    """Reads ``name=value``; the last sign divides, since names of bindings may hold one."""
+
+    def assignment(text: str) -> tuple[str, Value]:
+        name, sign, value = text.rpartition("=")
+        if not (name and sign and value):
+            raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+        return name, read(value)
+
+    return assignment
+
+
+def _generator_option(text: str) -> tuple[str, str, object]:
+    key, value = _assignment(_scalar)(text)
+    target, _, name = key.partition(".")
+    if not (target and name):
+        raise argparse.ArgumentTypeError(f"{text!r} is not TARGET.NAME=VALUE")
+    return target, name, value
+
+
+def _work(text: str) -> float:
+    try:
+        work = float(text)
+    except ValueError:
+        work = -1.0
+    if not 0 <= work <= _MOST_WORK:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to {_MOST_WORK:g}")
+    return work
+
+
+def _scalar(text: str) -> object:
+    """A number or a truth value as JSON has them; anything else is text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, bool | int | float) else text
+
+
+_COST_MODELS: dict[str, Callable[[], CostModel]] = {
+    "roofline": RooflineCost,
+    "measured": MeasuredCost,
+    "unit": UnitCost,
+}
