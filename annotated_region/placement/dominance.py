@@ -14,10 +14,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from annotated_region.placement.shapes import Shape
+from annotated_region.placement.shapes import HOST, Shape
 
 __all__ = ["Profile", "beats", "profile"]
+
+
+class IdleRegion(NamedTuple):
+    """An open region that made no live value and holds no pending composite.
+
+    Attributes
+    ----------
+    place
+        Its target.
+    before
+        The busy regions that come before it, as a bit set.
+    after
+        The busy regions and closed values that come after it, as a bit set.
+    """
+
+    place: int
+    before: int
+    after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,42 +50,47 @@ class Profile:
     order
         Which busy regions come before which busy regions and closed values, as a bit set.
     idle
-        For each idle region: its place, the busy regions before it, what comes after it.
+        The idle regions.
     between
         For each idle region, the idle regions before it, as a bit set.
     """
 
     stands: tuple[object, ...]
     order: int
-    idle: tuple[tuple[int, int, int], ...]
+    idle: tuple[IdleRegion, ...]
     between: tuple[int, ...]
 
 
-def profile(shape: Shape, places: int) -> Profile:
+def profile(shape: Shape) -> Profile:
     """Take a shape apart; busy regions have the lowest indices, thanks to their canonical numbers."""
-    entries, regions, pending = shape
-    busy = max([0, *entries, *(region + 1 for _, region in pending)])
+    stands, regions, pending = shape.stands, shape.regions, shape.pending
+    busy = 1 + max([HOST, *[stand.region for stand in stands], *[choice.region for choice in pending]])
     mask = (1 << busy) - 1
+    # What comes before each of all that an idle region can come before: busy regions, and closed values.
+    befores = [region.before for region in regions[:busy]]
+    befores += [stand.before for stand in stands if stand.region == HOST]
     order = 0
-    stands = []
-    above = [code // places for code in regions[:busy]]  # of all that an idle region can come before
-    for code in entries:
-        if code < 0:
-            above.append((-1 - code) // places)
-            stands.append(-1 - (-1 - code) % places)
-        else:
-            stands.append(code)
-    for before in above:
+    for before in befores:
         order = order << busy | before & mask
-    idle = []
-    for index, code in enumerate(regions[busy:], busy):
-        after = 0
-        for before in above:
-            after = after << 1 | before >> index & 1
-        idle.append((code % places, code // places & mask, after))
-    between = tuple(code // places >> busy for code in regions[busy:])
-    key = (tuple(stands), tuple(code % places for code in regions[:busy]), pending)
-    return Profile(key, order, tuple(idle), between)
+    idle = [
+        IdleRegion(region.place, region.before & mask, _column(befores, index))
+        for index, region in enumerate(regions[busy:], busy)
+    ]
+    between = tuple([region.before >> busy for region in regions[busy:]])
+    agreeing = (
+        tuple([(stand.place, stand.region) for stand in stands]),
+        tuple([region.place for region in regions[:busy]]),
+        pending,
+    )
+    return Profile(agreeing, order, tuple(idle), between)
+
+
+def _column(befores: Sequence[int], index: int) -> int:
+    """The things that region `index` comes before, as a bit set; `befores` has one bit set for each thing."""
+    after = 0
+    for before in befores:
+        after = after << 1 | before >> index & 1
+    return after
 
 
 def beats(cheap: Profile, dear: Profile, saving: float, launch: Sequence[float]) -> bool:
@@ -74,12 +98,12 @@ def beats(cheap: Profile, dear: Profile, saving: float, launch: Sequence[float])
     if cheap.order & ~dear.order:
         return False
     matched: list[tuple[int, int]] = []
-    for index, (place, _before, _after) in enumerate(dear.idle):
+    for index, region in enumerate(dear.idle):
         twin = _twin(cheap, dear, index, matched)
         if twin is not None:
             matched.append((twin, index))
             continue
-        saving -= launch[place]
+        saving -= launch[region.place]
         if saving < 0:
             return False
     return True
@@ -87,15 +111,21 @@ def beats(cheap: Profile, dear: Profile, saving: float, launch: Sequence[float])
 
 def _twin(cheap: Profile, dear: Profile, index: int, matched: list[tuple[int, int]]) -> int | None:
     """An idle region of `cheap` that can stand in for one of `dear`, next to those matched before."""
-    place, before, after = dear.idle[index]
-    for twin, (other, above, below) in enumerate(cheap.idle):
-        if other != place or above & ~before or below & ~after:
+    wanted = dear.idle[index]
+    for twin, offered in enumerate(cheap.idle):
+        if offered.place != wanted.place or offered.before & ~wanted.before or offered.after & ~wanted.after:
             continue
-        if all(
-            left != twin
-            and cheap.between[twin] >> left & 1 <= dear.between[index] >> right & 1
-            and cheap.between[left] >> twin & 1 <= dear.between[right] >> index & 1
-            for left, right in matched
-        ):
+        if _agree(cheap, dear, twin, index, matched):
             return twin
     return None
+
+
+def _agree(cheap: Profile, dear: Profile, twin: int, index: int, matched: list[tuple[int, int]]) -> bool:
+    """Whether `twin` comes before or after a region matched before only if the one it stands in for does."""
+    comes_after, may_come_after = cheap.between[twin], dear.between[index]
+    for left, right in matched:
+        if left == twin or comes_after >> left & 1 > may_come_after >> right & 1:
+            return False
+        if cheap.between[left] >> twin & 1 > dear.between[right] >> index & 1:
+            return False
+    return True

@@ -4,20 +4,27 @@ Where one value alone connects what is done with what is to come (an articulatio
 solved by itself for each place of that value. Going backwards, segment by segment, gives for each such cut
 and each place a bound on what the label's own bound still lacks, mostly launches away from the spine.
 
+        .-> b -.          .-> e -.
+     a -'-> c -'-> d -----'-> f -'-> g        d alone is live between two segments: the segment from d on
+        segment        cut    segment         is solved once for each place of d, then the one that ends in d
+
 The solver of a segment may be given more than any real past leaves behind, never less: the value's
 own region is open, nothing else comes after anything, one idle region of each target waits for
 nodes that depend on nothing, parameters are paid everywhere. Other open regions are accounted for
-by the caller, who takes their launches off (`FrontierSearch.allowance`).
+by the caller, who takes their launches off (`Spine.allowance`).
 """
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
+from itertools import pairwise
 
-from annotated_region.placement.frontier import BEFORE, FrontierSearch, Layer
-from annotated_region.placement.shapes import EMPTY, HOST, Shape
+from annotated_region.placement.frontier import FrontierSearch, Limits
+from annotated_region.placement.labels import Label, Layer
+from annotated_region.placement.shapes import HOST, OpenRegion, Stand
+from annotated_region.placement.spine import Ahead, OffSpine
 
-__all__ = ["look_ahead"]
+__all__ = ["LookedAhead", "look_ahead"]
 
 FIRST_WIDTH = 8
 """The first, narrow run over a segment."""
@@ -29,8 +36,16 @@ SHORTEST = 6
 """Steps between two cuts, at least: shorter segments teach nothing that the next one does not."""
 
 
-def look_ahead(search: FrontierSearch, slack: float, width: int, ration: int) -> tuple[float, int]:
-    """Fill `search.ahead`, and say by how much the bound of the whole problem rises.
+@dataclass(frozen=True, slots=True)
+class LookedAhead:
+    """What looking ahead found: by how much the bound of the whole problem rises, and the work done."""
+
+    rise: float
+    work: int
+
+
+def look_ahead(search: FrontierSearch, slack: float, width: int, ration: int) -> LookedAhead:
+    """Fill ``search.spine.ahead``, and say by how much the bound of the whole problem rises.
 
     Parameters
     ----------
@@ -43,60 +58,35 @@ def look_ahead(search: FrontierSearch, slack: float, width: int, ration: int) ->
     ration
         The work after which cuts further ahead are left as they are known.
 
-    Returns
-    -------
-    tuple
-        The rise, and the work done.
-
     Notes
     -----
     As one run of the search with `width`, times the places of a cut value.
     """
-    cuts = _cuts(search)
-    ends = [*(cut + 1 for cut in cuts[1:]), len(search.transitions.steps)]
-    work, least = 0, 0.0
-    for rank in range(len(cuts) - 1, -1, -1):
-        cut = cuts[rank]
-        if work < ration:
-            found: dict[int, float] = {}
-            for place in _places_at(search, cut):
-                layer = _entry(search, cut, place)
-                found[place], done = _solve(search, layer, (cut + 1, ends[rank]), slack, width)
-                work += done
-            offset = _parameters(search, cut)
-            search.ahead[cut] = {place: max(0.0, rise - offset) for place, rise in found.items()}
-            least = max(0.0, min(found.values()) - offset)
+    segments = _segments(search)
+    solver = _Solver(search, slack, width)
+    ahead = search.spine.ahead
+    least = 0.0
+    for before, segment in reversed(list(pairwise(segments))):
+        cut = segment.start - 1
+        if solver.work < ration:
+            ahead[cut] = solver.ahead_of(segment)
+            least = ahead[cut].least
         else:
-            known = search.ahead[cut]
-            least = max(least, min(known.values()) if isinstance(known, dict) else known)
-            search.ahead[cut] = known if isinstance(known, dict) else least
-        first = cuts[rank - 1] + 1 if rank else 0
-        search.ahead[first:cut] = [least] * (cut - first)
-    if work >= ration:
-        return least, work
-    start: Layer = {EMPTY: {0: (0.0, None, -1, HOST)}}
-    rise, done = _solve(search, start, (0, cuts[0] + 1 if cuts else ends[0]), slack, width)
-    return max(rise, least), work + done
+            least = max(least, ahead[cut].least)
+            if not ahead[cut].by_place:
+                ahead[cut] = Ahead(least)
+        ahead[before.start : cut] = [Ahead(least)] * (cut - before.start)
+    if solver.work >= ration:
+        return LookedAhead(least, solver.work)
+    rise = solver.rise({search.transitions.shapes.empty: {0: Label(0.0, None, None)}}, segments[0])
+    return LookedAhead(max(rise, least), solver.work)
 
 
-def _solve(
-    search: FrontierSearch, layer: Layer, steps: tuple[int, int], slack: float, width: int
-) -> tuple[float, int]:
-    """The least rise over a segment and all that follows it, at most `slack`; and the work done.
-
-    A narrow run finds a rise that can be reached, which is the limit that makes the next run small.
-    """
-    last = steps[1] - 1
-    dropped, work, room = math.inf, 0, FIRST_WIDTH
-    while True:
-        arrived, dropped, done = search.explore(layer, steps, slack, room)
-        work += done
-        for shape, variants in arrived.items():
-            allowance = search.allowance(last, shape)
-            slack = min([slack, *(label[0] - allowance for label in variants.values())])
-        if dropped >= slack or room >= width:
-            return min(slack, dropped), work
-        room = min(WIDER * room, width)
+def _segments(search: FrontierSearch) -> list[range]:
+    """The steps, cut behind each step of `_cuts`."""
+    starts = [0, *(cut + 1 for cut in _cuts(search))]
+    ends = [*starts[1:], len(search.transitions.steps)]
+    return [range(start, end) for start, end in zip(starts, ends, strict=True)]
 
 
 def _cuts(search: FrontierSearch) -> list[int]:
@@ -108,71 +98,111 @@ def _cuts(search: FrontierSearch) -> list[int]:
     for index, step in enumerate(transitions.steps):
         made = [value for value in step.live if values[value].producer is not None]
         alone = len(made) == 1 and made == list(step.made)
-        slot = search.spine_slots[index]
-        on_spine = slot is not None and slot != BEFORE and step.live[slot] in made
+        slot = search.spine.slots[index]
+        on_spine = not isinstance(slot, OffSpine) and step.live[slot] in made
         far = not found or index - found[-1] >= SHORTEST
         if far and alone and on_spine and not spanned[index] and not step.detached_places:
             found.append(index)
     return found
 
 
-def _places_at(search: FrontierSearch, cut: int) -> list[int]:
-    """The places where the value of a cut can stand."""
-    problem = search.transitions.problem
-    node = search.transitions.steps[cut].node
-    return sorted({problem.units[unit].place for unit in problem.units_of[node]})
+class _Solver:
+    """Solves segments, and counts the work."""
+
+    def __init__(self, search: FrontierSearch, slack: float, width: int) -> None:
+        self.search = search
+        self.slack = slack
+        self.width = width
+        self.work = 0
+
+    def ahead_of(self, segment: range) -> Ahead:
+        """What bounds lack at the cut before a segment."""
+        cut = _Cut(self.search, segment.start - 1)
+        rises = {place: self.rise(cut.entry(place), segment) for place in cut.places()}
+        lost = cut.lost_by_paid_parameters()
+        by_place = {place: max(0.0, rise - lost) for place, rise in rises.items()}
+        return Ahead(min(by_place.values()), by_place)
+
+    def rise(self, layer: Layer, segment: range) -> float:
+        """The least rise over a segment and all that follows it, at most the slack.
+
+        A narrow run finds a rise that can be reached, which is the limit that makes the next run small.
+        """
+        least, room = self.slack, FIRST_WIDTH
+        while True:
+            explored = self.search.explore(layer, segment, Limits(least, room))
+            self.work += explored.work
+            for shape, variants in explored.layer.items():
+                allowance = self.search.spine.allowance(segment.stop - 1, shape)
+                least = min([least, *(label.bound - allowance for label in variants.values())])
+            if explored.dropped >= least or room >= self.width:
+                return min(least, explored.dropped)
+            room = min(WIDER * room, self.width)
 
 
-def _entry(search: FrontierSearch, cut: int, place: int) -> Layer:
-    """The one label from which the segment after a cut starts."""
-    transitions = search.transitions
-    step = transitions.steps[cut]
-    host, places = transitions.problem.host, transitions.places
-    waiting = [target for target in range(host) if step.source_places >> target & 1]
-    idle = (1 << len(waiting)) - 1
-    if place == host:
-        regions = tuple(waiting)
-        code = -1 - (place + places * idle)
-    else:
-        regions = (place + places * (idle << 1), *waiting)
-        code = 1
-    entries, charged = [], 0
-    for slot, value in enumerate(step.live):
-        if value in step.made:
-            entries.append(code)
-            described = transitions.problem.values[value]
-            readers = transitions.readers_after(value, cut)
-            paid = 1 << host if described.host_reads and place != host else 0
-            charged |= (paid & transitions.useful_bits(value, readers, place)) << slot * places
+class _Cut:
+    """A step behind which one made value is live, apart from parameters."""
+
+    def __init__(self, search: FrontierSearch, index: int) -> None:
+        self.transitions = search.transitions
+        self.problem = search.transitions.problem
+        self.index = index
+        self.step = search.transitions.steps[index]
+
+    def places(self) -> list[int]:
+        """The places where the value can stand."""
+        units = self.problem.units
+        return sorted({units[unit].place for unit in self.problem.units_of[self.step.node]})
+
+    def entry(self, place: int) -> Layer:
+        """The one label from which the segment after the cut starts, if the value stands at `place`."""
+        made_by_host = place == self.problem.host
+        waiting = [target for target in range(self.problem.host) if self.step.source_places >> target & 1]
+        idle = (1 << len(waiting)) - 1  # the idle regions come before the value
+        regions = [OpenRegion(target, 0) for target in waiting]
+        if made_by_host:
+            made = Stand(place, HOST, idle)
         else:
-            entries.append(0)
-            charged |= _useful_of_parameter(search, value, cut) << slot * places
-    shape: Shape = (tuple(entries), regions, ())
-    return {shape: {charged: (0.0, None, -1, HOST)}}
+            made = Stand(place, 0, 0)
+            regions.insert(0, OpenRegion(place, idle << 1))
+        parameter = Stand(self.problem.host, HOST, 0)
+        stands = (made if value in self.step.made else parameter for value in self.step.live)
+        shape = self.transitions.shapes.of(tuple(stands), tuple(regions), ())
+        return {shape: {self.charged(place): Label(0.0, None, None)}}
 
+    def charged(self, place: int) -> int:
+        """What is paid where the value stands at `place`: what the host reads, and parameters everywhere."""
+        paid = 0
+        for slot, value in enumerate(self.step.live):
+            bits = self.paid_of_made(value, place) if value in self.step.made else self.useful(value)
+            paid |= bits << slot * self.transitions.places
+        return paid
 
-def _readers_left(search: FrontierSearch, value: int, cut: int) -> tuple[int, ...]:
-    """Who reads a parameter after a cut, in the order of the steps."""
-    steps = search.transitions.steps
-    wanted = set(search.transitions.problem.values[value].consumers)
-    return tuple(step.node for step in steps[cut + 1 :] if step.node in wanted)
+    def paid_of_made(self, value: int, place: int) -> int:
+        """Where the value made at the cut has been sent."""
+        host = self.problem.host
+        if not self.problem.values[value].host_reads or place == host:
+            return 0
+        readers = self.transitions.readers_after(value, self.index)
+        return 1 << host & self.transitions.useful_bits(value, readers, place)
 
+    def readers_left(self, parameter: int) -> tuple[int, ...]:
+        """Who reads a parameter after the cut, in the order of the steps."""
+        wanted = set(self.problem.values[parameter].consumers)
+        return tuple(step.node for step in self.transitions.steps[self.index + 1 :] if step.node in wanted)
 
-def _useful_of_parameter(search: FrontierSearch, value: int, cut: int) -> int:
-    """Where a parameter could have been sent before a cut, if that matters."""
-    readers = _readers_left(search, value, cut)
-    return search.transitions.useful_bits(value, readers, search.transitions.problem.host)
+    def useful(self, parameter: int) -> int:
+        """Where a parameter could have been sent before the cut, if that matters."""
+        readers = self.readers_left(parameter)
+        return self.transitions.useful_bits(parameter, readers, self.problem.host)
 
-
-def _parameters(search: FrontierSearch, cut: int) -> float:
-    """What is lost, at most, by taking the live parameters for paid."""
-    transitions = search.transitions
-    host = transitions.problem.host
-    lost = 0.0
-    for value in transitions.steps[cut].live:
-        if transitions.problem.values[value].producer is None:
-            readers = _readers_left(search, value, cut)
-            everything = _useful_of_parameter(search, value, cut)
-            lost += transitions.potential.rest(value, readers, host, 0)
-            lost -= transitions.potential.rest(value, readers, host, everything)
-    return lost
+    def lost_by_paid_parameters(self) -> float:
+        """What is lost, at most, by taking the live parameters for paid."""
+        potential, host = self.transitions.potential, self.problem.host
+        lost = 0.0
+        for value in self.step.live:
+            if self.problem.values[value].producer is None:
+                readers = self.readers_left(value)
+                lost += potential.rest(value, readers, host, 0)
+                lost -= potential.rest(value, readers, host, self.useful(value))
+        return lost

@@ -169,7 +169,8 @@ class Potential:
     The bound of a label is what it has paid plus the least that is to come. It is kept up to date by adding
     `node`, `made`, `read` and differences of `rest`; launches are added when a region is founded, although
     the bound may already hold a launch for the next run of the spine. That run may join a region founded
-    elsewhere, so `FrontierSearch` takes the launches of regions which the spine can still enter off.
+    elsewhere, so a bound is compared with a cost only after the launches of the regions that the spine can
+    still join are taken off it (`Spine.allowance`).
 
     Attributes
     ----------

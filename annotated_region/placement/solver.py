@@ -16,10 +16,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from annotated_region.collector import paused_collector
 from annotated_region.errors import PinError
 from annotated_region.placement.elimination import narrow_order, steps_of
 from annotated_region.placement.evaluation import evaluate
-from annotated_region.placement.frontier import FrontierSearch
+from annotated_region.placement.frontier import FrontierSearch, Limits
 from annotated_region.placement.grid import grid_step, snapped_problem
 from annotated_region.placement.lookahead import look_ahead
 from annotated_region.placement.mincut import minimum_cut
@@ -78,6 +79,7 @@ class Solution:
         return 0.0 if self.cost <= 0 else (self.cost - self.lower_bound) / self.cost
 
 
+@paused_collector()
 def solve(
     problem: PlacementProblem, budget: int = DEFAULT_BUDGET, starts: Iterable[Placement] = ()
 ) -> Solution:
@@ -203,7 +205,7 @@ def _search(best: _Best, search: FrontierSearch, budget: int) -> None:
     steps = len(search.transitions.steps)
     width = max(2, min(FIRST_WIDTH, budget // (32 * steps)))
     while True:
-        result = search.run(best.cost, width, budget - best.work)
+        result = search.run(Limits(best.cost, width, budget - best.work))
         best.work += result.work
         best.raise_bound(result.bound, "frontier")
         if result.placement is not None:
@@ -212,9 +214,9 @@ def _search(best: _Best, search: FrontierSearch, budget: int) -> None:
             return
         slack = best.cost - base
         if math.isfinite(slack):
-            rise, work = look_ahead(search, slack, 4 * width, (budget - best.work) // 2)
-            best.work += work
-            best.raise_bound(base + rise, "look-ahead")
+            looked = look_ahead(search, slack, 4 * width, (budget - best.work) // 2)
+            best.work += looked.work
+            best.raise_bound(base + looked.rise, "look-ahead")
         if best.proven or best.work >= budget:
             return
         width *= WIDER

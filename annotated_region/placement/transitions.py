@@ -5,22 +5,51 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from annotated_region.placement.elimination import Step
+from annotated_region.placement.joining import Advanced, Joining, advance
 from annotated_region.placement.prices import Potential
 from annotated_region.placement.problem import PlacementProblem
-from annotated_region.placement.shapes import HOST, Pending, Shape, advance, open_regions, source_place
+from annotated_region.placement.shapes import HOST, Choice, Shape, Shapes, Stand, open_regions
 
-__all__ = ["Choice", "Move", "Transitions"]
-
-Choice = tuple[int, int]
-"""A unit that covers the node, and the region that it joins: an index, the number of open ones, or HOST."""
-
-Row = tuple[float, int]
-"""What a read adds to the bound, and the destinations that are paid afterwards."""
+__all__ = ["Move", "Transitions"]
 
 REMEMBERED = 200_000
 """Shapes to remember; long networks repeat the same few."""
+
+
+class Row(NamedTuple):
+    """What reading one value does, given the destinations that are paid before.
+
+    Attributes
+    ----------
+    rise
+        What it adds to the bound.
+    paid
+        The destinations of the value that are paid afterwards, as a bit set of places.
+    """
+
+    rise: float
+    paid: int
+
+
+class Reading(NamedTuple):
+    """What reading one value does to every label of one shape.
+
+    Attributes
+    ----------
+    shift
+        Where the paid destinations of the value begin in a label's bit set.
+    rows
+        For each set of destinations that may be paid before, as a bit set of places: what reading does.
+    to
+        Where the paid destinations begin after the step.
+    """
+
+    shift: int
+    rows: list[Row]
+    to: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,34 +62,84 @@ class Move:
         What it adds to the bound whatever has been paid.
     made_bits
         The destinations of the new values that are paid at once, in their slots.
-    reads
-        For each value read: where its paid destinations stand, what they lead to, where they go.
+    readings
+        The values read.
     """
 
     rise: float
     made_bits: int
-    reads: tuple[tuple[int, list[Row], int], ...]
+    readings: tuple[Reading, ...]
+
+
+class _Made(NamedTuple):
+    """The destinations of the values made at a step that are paid at once, in their slots, and the cost."""
+
+    bits: int
+    cost: float
+
+
+class _Read(NamedTuple):
+    """A value that a step reads: its slot before, and where its paid destinations begin afterwards."""
+
+    value: int
+    slot: int
+    to: int
+
+
+class _Shift(NamedTuple):
+    """Paid destinations that move together when slots are renumbered: which bits, and how far down."""
+
+    mask: int
+    by: int
+
+
+_ReadingKey = tuple[int, int, int, bool]
+"""A value, where it stands, the place of its reader, and whether they are in one region."""
+
+_AdvanceKey = tuple[int, Shape, int, int]
+"""The signature of a step, a shape before it, and the region and place of the step's node."""
 
 
 @dataclass(slots=True)
 class _StepFacts:
-    """What does not depend on the shape, worked out once a step."""
+    """What does not depend on the shape, worked out once a step.
 
-    shifts: list[tuple[int, int]]
+    Attributes
+    ----------
+    shifts
+        Where the paid destinations go of values that the step neither reads nor makes.
+    signature
+        A number that steps share which do the same to every shape.
+    reads
+        The values that the node reads.
+    made
+        What making its values means, by the place of the node.
+    readings
+        What reading its values means.
+    """
+
+    shifts: list[_Shift]
     signature: int
-    reads: list[tuple[int, int, int]]
-    made: dict[int, tuple[int, float]] = field(default_factory=dict)
-    tables: dict[tuple[int, int, int, bool], list[Row]] = field(default_factory=dict)
+    reads: list[_Read]
+    made: dict[int, _Made] = field(default_factory=dict)
+    readings: dict[_ReadingKey, Reading] = field(default_factory=dict)
 
 
 class Transitions:
-    """The steps of one problem in one order, priced by one potential."""
+    """The steps of one problem in one order, priced by one potential.
+
+    The paid destinations of all live values are one bit set: `places` bits for each slot, the lowest for
+    slot 0. A set bit says that the value has been sent to that place, so that the next reader there is free.
+    """
 
     def __init__(self, problem: PlacementProblem, steps: Sequence[Step], potential: Potential) -> None:
         self.problem = problem
         self.steps = steps
         self.potential = potential
         self.places = problem.host + 1
+        self.shapes = Shapes()
+        self._host = problem.host
+        self._parameter = Stand(problem.host, HOST, 0)
         self._mask = (1 << self.places) - 1
         position = {step.node: index for index, step in enumerate(steps)}
         self._first: list[list[int]] = [[] for _ in steps]
@@ -73,7 +152,7 @@ class Transitions:
         self._readers_after = self._remaining_readers(position)
         self._signatures: dict[tuple[object, ...], int] = {}
         self._facts = [self._facts_of(step) for step in steps]
-        self._advanced: dict[tuple[object, ...], tuple[Shape, tuple[int, ...]] | None] = {}
+        self._advanced: dict[_AdvanceKey, Advanced | None] = {}
 
     def spanned(self) -> list[bool]:
         """For each step, whether some unit has nodes on both sides of its end."""
@@ -91,43 +170,43 @@ class Transitions:
     def choices(self, index: int, shape: Shape) -> list[Choice]:
         """What may cover the node of step `index`."""
         units = self.problem.units
-        if shape[2]:
-            node = self.steps[index].node
-            for unit, region in shape[2]:
-                if node in units[unit].nodes:
-                    return [(unit, region)]
-        choices = []
+        node = self.steps[index].node
+        for begun in shape.pending:
+            if node in units[begun.unit].nodes:
+                return [begun]
+        choices: list[Choice] = []
         for unit in self._first[index]:
             nodes = units[unit].nodes
-            if any(not set(nodes).isdisjoint(units[other].nodes) for other, _ in shape[2]):
+            if any(not set(nodes).isdisjoint(units[other].nodes) for other, _ in shape.pending):
                 continue
             place = units[unit].place
-            if place == self.problem.host:
-                choices.append((unit, HOST))
+            if place == self._host:
+                choices.append(Choice(unit, HOST))
             else:
-                choices += [(unit, region) for region in open_regions(shape, place, self.places)]
-                choices.append((unit, len(shape[1])))
+                choices += [Choice(unit, region) for region in open_regions(shape, place)]
+                choices.append(Choice(unit, len(shape.regions)))
         return choices
 
-    def shape_after(self, index: int, shape: Shape, choice: Choice) -> tuple[Shape, tuple[int, ...]] | None:
+    def shape_after(self, index: int, shape: Shape, choice: Choice) -> Advanced | None:
         """The shape after this choice, and which regions it keeps; None if it closes a cycle."""
-        unit, region = choice
-        pending = self._pending_after(index, shape[2], choice)
-        key = (self._facts[index].signature, shape[0], shape[1], region, self.problem.units[unit].place)
+        step = self.steps[index]
+        place = self.problem.units[choice.unit].place
+        pending = self._pending_after(index, shape.pending, choice)
         if pending:
-            return advance(self.steps[index], shape, region, key[-1], pending, self.places)
+            return advance(self.shapes, step, shape, Joining(choice.region, place, pending, self._host))
+        key = (self._facts[index].signature, shape, choice.region, place)
         if key not in self._advanced:
             if len(self._advanced) >= REMEMBERED:
                 self._advanced.clear()
-            self._advanced[key] = advance(self.steps[index], shape, region, key[-1], (), self.places)
+            joining = Joining(choice.region, place, (), self._host)
+            self._advanced[key] = advance(self.shapes, step, shape, joining)
         return self._advanced[key]
 
-    def _pending_after(self, index: int, pending: Pending, choice: Choice) -> Pending:
+    def _pending_after(self, index: int, pending: tuple[Choice, ...], choice: Choice) -> tuple[Choice, ...]:
         """The composites that are begun and not complete after this choice."""
-        unit, _ = choice
-        if self._last[unit] == index:
-            return tuple(entry for entry in pending if entry[0] != unit) if pending else pending
-        return pending if any(other == unit for other, _ in pending) else (*pending, choice)
+        if self._last[choice.unit] == index:
+            return tuple(begun for begun in pending if begun.unit != choice.unit) if pending else pending
+        return pending if any(begun.unit == choice.unit for begun in pending) else (*pending, choice)
 
     def move(self, index: int, shape: Shape, choice: Choice) -> Move:
         """What this choice does to the labels of `shape`."""
@@ -138,23 +217,30 @@ class Transitions:
             facts.made[place] = self._made(index, place)
         made_bits, rise = facts.made[place]
         rise += self.potential.node(self.steps[index].node, unit)
-        if region == len(shape[1]):
+        if region == len(shape.regions):
             rise += self.problem.launch[place]
-        entries, regions, _ = shape
-        reads = []
-        for value, slot, to in facts.reads:
-            code = entries[slot] if slot < len(entries) else 0
-            key = (value, source_place(code, regions, self.places), place, code > 0 and code - 1 == region)
-            if key not in facts.tables:
-                facts.tables[key] = self._table(index, *key)
-            reads.append((slot * self.places, facts.tables[key], to))
-        return Move(rise, made_bits, tuple(reads))
+        return Move(rise, made_bits, self._readings(index, shape, region, place))
+
+    def _readings(self, index: int, shape: Shape, region: int, place: int) -> tuple[Reading, ...]:
+        """What reading the values of this step at `place` in `region` does to every label of `shape`."""
+        facts = self._facts[index]
+        found = []
+        for read in facts.reads:
+            arrives = read.slot >= len(shape.stands)
+            stand = self._parameter if arrives else shape.stands[read.slot]
+            key = (read.value, stand.place, place, stand.region == region != HOST)
+            known = facts.readings.get(key)
+            if known is None:
+                known = Reading(read.slot * self.places, self._rows(index, key), read.to)
+                facts.readings[key] = known
+            found.append(known)
+        return tuple(found)
 
     def paid_after(self, index: int, charged: int) -> int:
         """The paid destinations of values that the step leaves alone, in their new slots."""
         after = 0
-        for mask, shift in self._facts[index].shifts:
-            after |= (charged & mask) >> shift
+        for mask, by in self._facts[index].shifts:
+            after |= (charged & mask) >> by
         return after
 
     def useful_bits(self, value: int, readers: Sequence[int], source: int) -> int:
@@ -165,7 +251,7 @@ class Transitions:
             for unit in self.problem.units_of[reader]:
                 place = self.problem.units[unit].place
                 bits |= (row[place] > 0) << place
-        return bits & ~(1 << source) if source == self.problem.host else bits
+        return bits & ~(1 << source) if source == self._host else bits
 
     def readers_after(self, value: int, index: int) -> tuple[int, ...]:
         """Who reads `value` after step `index`, which made or read it."""
@@ -196,15 +282,15 @@ class Transitions:
         counts = (len(step.arrivals), len(step.made))
         key = (slots, step.kept, counts, step.ready, places)
         signature = self._signatures.setdefault(key, len(self._signatures))
-        reads = [(value, slot, new_slot.get(slot, 0) * self.places) for value, slot in step.inputs]
-        return _StepFacts([(mask, shift) for shift, mask in shifts.items()], signature, reads)
+        reads = [_Read(value, slot, new_slot.get(slot, 0) * self.places) for value, slot in step.inputs]
+        return _StepFacts([_Shift(mask, by) for by, mask in shifts.items()], signature, reads)
 
-    def _made(self, index: int, place: int) -> tuple[int, float]:
-        """The paid destinations of the values made at this step, in their slots, and their cost."""
+    def _made(self, index: int, place: int) -> _Made:
+        """What making the values of this step at `place` means."""
         bits, cost = 0, 0.0
         step = self.steps[index]
         slot = len(step.kept)
-        host = self.problem.host
+        host = self._host
         for value in self.problem.makes[step.node]:
             charged = 0
             described = self.problem.values[value]
@@ -217,11 +303,12 @@ class Transitions:
             if readers:
                 bits |= charged << slot * self.places
                 slot += 1
-        return bits, cost
+        return _Made(bits, cost)
 
-    def _table(self, index: int, value: int, source: int, place: int, same_region: bool) -> list[Row]:
-        """For each set of paid destinations: what reading `value` at `place` adds, and what is paid then."""
-        host = self.problem.host
+    def _rows(self, index: int, key: _ReadingKey) -> list[Row]:
+        """For each set of paid destinations, what reading a value does."""
+        value, source, place, same_region = key
+        host = self._host
         node = self.steps[index].node
         after = self._readers_after[value, index]
         before = (node, *after)
@@ -236,5 +323,5 @@ class Transitions:
             rise -= self.potential.rest(value, before, source, charged)
             paid &= useful
             rise += self.potential.rest(value, after, source, paid)
-            rows.append((rise, paid))
+            rows.append(Row(rise, paid))
         return rows

@@ -1,0 +1,104 @@
+"""Partial placements as the frontier search keeps them, and which of them it drops.
+
+A label is one partial placement. The labels of a layer have visited the same nodes; those that agree on
+shape and paid destinations differ in nothing that can still matter, so a layer keeps the cheapest of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from annotated_region.placement.dominance import Profile, beats, profile
+from annotated_region.placement.shapes import Choice, Shape
+
+__all__ = ["Label", "Layer", "Narrowed", "choices_of", "size_of_layer", "undominated"]
+
+RIVALS = 16
+"""How many of the cheapest labels each label is compared with."""
+
+
+class Label(NamedTuple):
+    """A partial placement.
+
+    Attributes
+    ----------
+    bound
+        What every placement that begins like this costs at least.
+    before
+        The label that it was made of; None for where a search starts.
+    choice
+        What covers the node of the last step; None for where a search starts.
+    """
+
+    bound: float
+    before: Label | None
+    choice: Choice | None
+
+
+Layer = dict[Shape, dict[int, Label]]
+"""For each shape, the best label for each set of paid destinations (places bits for each slot)."""
+
+
+class Narrowed(NamedTuple):
+    """A layer with fewer labels, and the least bound of those that were dropped."""
+
+    layer: Layer
+    dropped: float
+
+
+def size_of_layer(layer: Layer) -> int:
+    """The number of labels."""
+    return sum(map(len, layer.values()))
+
+
+def choices_of(label: Label) -> list[Choice]:
+    """The choices that lead to a label, the first step's first."""
+    choices: list[Choice] = []
+    cursor: Label | None = label
+    while cursor is not None and cursor.choice is not None:
+        choices.append(cursor.choice)
+        cursor = cursor.before
+    return choices[::-1]
+
+
+def undominated(layer: Layer, launch: Sequence[float]) -> Layer:
+    """The layer without the labels that another label beats whatever follows.
+
+    Parameters
+    ----------
+    layer
+        The layer.
+    launch
+        Seconds to enter a region, for each target.
+
+    Notes
+    -----
+    O(labels x `RIVALS` x idle regions^3).
+    """
+    profiles = {shape: profile(shape) for shape in layer}
+    contests: dict[tuple[tuple[object, ...], int], list[Shape]] = {}
+    for shape, variants in layer.items():
+        stands = profiles[shape].stands
+        for paid in variants:
+            contests.setdefault((stands, paid), []).append(shape)
+    kept: Layer = {}
+    for (_stands, paid), shapes in contests.items():
+        for shape in shapes if len(shapes) == 1 else _unbeaten(layer, shapes, paid, profiles, launch):
+            kept.setdefault(shape, {})[paid] = layer[shape][paid]
+    return kept
+
+
+def _unbeaten(
+    layer: Layer, shapes: list[Shape], paid: int, profiles: Mapping[Shape, Profile], launch: Sequence[float]
+) -> list[Shape]:
+    """Of the labels of some shapes that paid the same, those that no cheaper unbeaten one beats."""
+    shapes.sort(key=lambda shape: (layer[shape][paid].bound, len(profiles[shape].idle)))
+    best: list[Shape] = []
+    for shape in shapes:
+        taken, bound = profiles[shape], layer[shape][paid].bound
+        if not any(
+            beats(profiles[other], taken, bound - layer[other][paid].bound, launch) for other in best[:RIVALS]
+        ):
+            best.append(shape)
+    return best
