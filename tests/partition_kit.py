@@ -18,6 +18,7 @@ from annotated_region.testing.strategies import TARGETS, Ingredients, claims, fu
 
 __all__ = [
     "array",
+    "calls_in",
     "claimed",
     "disjoint_sets",
     "external",
@@ -28,9 +29,11 @@ __all__ = [
     "partitioned",
     "register_targets",
     "require_form",
+    "same_answers",
     "same_up_to_order",
     "size",
     "stripped",
+    "tensor",
     "unannotated",
 ]
 
@@ -357,3 +360,27 @@ def _by_target(pairs: Sequence[tuple[str, Any]]) -> dict[str, list[Any]]:
     for target, claim in pairs:
         made.setdefault(target, []).append(claim)
     return made
+
+
+def calls_in(func: relax.Function) -> list[relax.Call]:
+    """The calls of functions of the module in the bindings of `func`."""
+    return [
+        binding.value
+        for block in func.body.blocks
+        for binding in block.bindings
+        if isinstance(binding.value, tvm.ir.Call) and isinstance(binding.value.op, tvm.ir.GlobalVar)
+    ]
+
+
+def same_answers(mod: tvm.IRModule, part: tvm.IRModule, *arguments: Any) -> None:
+    """Require that an annotated module and what partitioning made of it compute the same bits."""
+    expected = flat(machine(unannotated(mod))["main"](*arguments))
+    found = flat(machine(stripped(part))["main"](*arguments))
+    assert len(expected) == len(found)
+    for left, right in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def tensor(*shape: int, seed: int = 0) -> Any:
+    """A seeded argument."""
+    return tvm.runtime.tensor(array(*shape, seed=seed))

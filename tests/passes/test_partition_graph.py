@@ -3,38 +3,31 @@
 # Assignments in TVMScript are bindings, not Python variables:
 # ruff: noqa: F841, RET504
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import tvm
 import tvm_ffi
 from hypothesis import given
 from partition_kit import (
-    array,
+    calls_in,
     claimed,
     disjoint_sets,
     external,
-    flat,
-    machine,
     partitioned,
     register_targets,
     require_form,
-    stripped,
-    unannotated,
+    same_answers,
+    tensor,
 )
+from partition_modules import Before
 from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
-from tvm.relax.utils import copy_with_new_vars
 from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
 
 import annotated_region as ar
-from annotated_region.testing.registry import claim_ops, temporary_registrations
+from annotated_region.testing.registry import temporary_registrations
 from annotated_region.testing.strategies import Ingredients
 
 
@@ -50,41 +43,7 @@ def outputs_of(func):
     return list(result.fields) if isinstance(result, relax.Tuple) else [result]
 
 
-def calls_in(func):
-    return [
-        binding.value
-        for block in func.body.blocks
-        for binding in block.bindings
-        if isinstance(binding.value, tvm.ir.Call) and isinstance(binding.value.op, tvm.ir.GlobalVar)
-    ]
-
-
-def same_answers(mod, part, *arguments):
-    expected = flat(machine(unannotated(mod))["main"](*arguments))
-    found = flat(machine(stripped(part))["main"](*arguments))
-    assert len(expected) == len(found)
-    for left, right in zip(expected, found, strict=True):
-        np.testing.assert_array_equal(left, right)
-
-
-def tensor(*shape, seed=0):
-    return tvm.runtime.tensor(array(*shape, seed=seed))
-
-
 # -- the expected text of one module -----------------------------------------------------------------
-
-
-@I.ir_module
-class Before:
-    @R.function
-    def main(x: R.Tensor((2, 4), "float32"), y: R.Tensor((2, 4), "float32")):
-        with R.dataflow():
-            a = R.nn.relu(x)
-            b = R.add(a, y)
-            c = R.tanh(b)
-            d = R.multiply(c, a)
-            R.output(b, d)
-        return (b, d)
 
 
 @I.ir_module
@@ -300,180 +259,6 @@ def test_regions_that_need_each_other_are_refused():
         partitioned(Before, alpha=["a d", "b c"])
 
 
-# -- constants ---------------------------------------------------------------------------------------
-
-FLOATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
-DTYPES = (*FLOATS, "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
-
-
-def with_constants(dtype, *contents):
-    """A module that adds constants to its argument, one after the other, with a tanh between them."""
-    x = relax.Var("x", relax.TensorType([2], dtype))
-    builder = relax.BlockBuilder()
-    value = x
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            for index, content in enumerate(contents):
-                constant = relax.const(np.asarray(content), dtype)
-                value = builder.emit(relax.op.add(value, constant), name_hint=f"a{index}")
-                value = builder.emit(relax.op.negative(value), name_hint=f"n{index}")
-            result = builder.emit_output(value)
-        builder.emit_func_output(result)
-    return builder.get()
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("target", ["alpha", "beta"])
-def test_constants_of_every_dtype_are_bound_or_passed(dtype, target):
-    mod = with_constants(dtype, [1, 1])
-    part = partitioned(mod, **{target: ["a0"]})
-    (func,) = external(part).values()
-    assert len(func.params) == (1 if target == "alpha" else 2)
-    back = ar.passes.InlinePartitions()(part)
-    tvm.ir.assert_structural_equal(back, mod)
-
-
-@pytest.mark.parametrize("target", ["alpha", "beta"])
-def test_equal_regions_share_a_function_when_their_constants_are_equal_too(target):
-    mod = with_constants("float32", [1, 2], [1, 2], [1, 3])
-    names = sorted(external(partitioned(mod, **{target: ["a0", "a1", "a2"]})))
-    # Constants that are passed are no part of the function.
-    assert names == (["alpha_main_0", "alpha_main_1"] if target == "alpha" else ["beta_main_0"])
-
-
-def test_not_a_number_is_equal_to_itself_when_functions_are_compared():
-    mod = with_constants("float32", [np.nan, 0.0], [np.nan, 0.0], [np.nan, -0.0])
-    assert len(external(partitioned(mod, alpha=["a0", "a1", "a2"]))) == 2
-
-
-def test_a_backend_that_does_not_share_gets_a_function_for_each_region():
-    mod = with_constants("float32", [1, 2], [1, 2])
-    assert sorted(external(partitioned(mod, gamma=["a0", "a1"]))) == ["gamma_main_0", "gamma_main_1"]
-
-
-def test_a_weight_of_two_regions_stays_one_object():
-    weight = relax.const(array(2), "float32")
-    x = relax.Var("x", relax.TensorType([2], "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        a = builder.emit(relax.op.add(x, weight), name_hint="a")
-        b = builder.emit(relax.op.multiply(a, weight), name_hint="b")
-        builder.emit_func_output(b)
-    part = partitioned(builder.get(), alpha=["a", "b"])
-    used = [
-        arg
-        for func in external(part).values()
-        for block in func.body.blocks
-        for binding in block.bindings
-        for arg in binding.value.args
-        if isinstance(arg, tvm.ir.GenericConst)
-    ]
-    assert len(used) == 2
-    assert used[0].same_as(used[1])
-
-
-@pytest.mark.parametrize(("target", "count"), [("alpha", 1), ("beta", 3)])
-@pytest.mark.parametrize("region", ["t c", "c"])
-def test_a_tuple_of_constants_is_bound_or_passed(target, count, region):
-    x = relax.Var("x", relax.TensorType([2], "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            one, two = (relax.const(np.full(2, value), "float32") for value in (1.0, 2.0))
-            whole = builder.emit(relax.Tuple([one, x, two]), name_hint="t")
-            c = builder.emit_output(relax.op.concat(whole, axis=0), name_hint="c")
-        builder.emit_func_output(c)
-    mod = builder.get()
-    part = partitioned(mod, **{target: [region]})
-    (func,) = external(part).values()
-    assert len(func.params) == count
-    same_answers(mod, part, tensor(2))
-
-
-# -- symbolic shapes ---------------------------------------------------------------------------------
-
-
-@I.ir_module
-class Symbolic:
-    @R.function
-    def main(
-        x: R.Tensor(("n", 4), "float32"),
-        h: R.Tensor(("n // 2", 4), "float32"),
-        k: R.Tensor(("m",), "float32"),
-    ):
-        n = T.int64()
-        m = T.int64()
-        with R.dataflow():
-            a = R.nn.relu(x)
-            b = R.nn.relu(h)
-            c = R.reshape(a, R.shape([n * 4]))
-            d = R.full(R.shape([n * m]), R.const(1.5, "float32"), "float32")
-            e = R.arange(0, n * m, 2, "float32")
-            f = R.strided_slice(a, (0,), (0,), (n // 2,), assume_inbound=True)
-            R.output(a, b, c, d, e, f)
-        return (a, b, c, d, e, f, k)
-
-
-@pytest.mark.parametrize(
-    ("region", "hidden"),
-    [
-        ("a", []),
-        ("a c", []),  # n is revealed by x
-        ("b", ["n"]),  # n // 2 reveals nothing
-        ("d", ["n", "m"]),  # no parameter at all
-        ("e", ["n", "m"]),  # in an argument that is a number
-        ("a f", []),
-        ("b d e", ["n", "m"]),
-    ],
-)
-@pytest.mark.parametrize("composite", [False, True])
-def test_shape_variables_are_closed_over_the_parameters(region, hidden, composite):
-    claims = [region]
-    if composite:
-        claims += [ar.Composite("alpha.one", (name,)) for name in region.split()]
-    part = partitioned(Symbolic, alpha=claims)
-    (func,) = external(part).values()
-    assert not relax.analysis.free_symbolic_vars(func)
-    shapes = [param for param in func.params if isinstance(param.ty, relax.ShapeType)]
-    assert sorted(var.name for shape in shapes for var in shape.ty.values) == sorted(hidden)
-    mod = claimed(Symbolic, {"main": {"alpha": claims}})
-    same_answers(mod, part, tensor(6, 4), tensor(3, 4), tensor(5))
-
-
-def test_the_type_at_the_call_is_in_terms_of_the_caller():
-    part = partitioned(Symbolic, alpha=["b"])
-    (call,) = calls_in(part["main"])
-    caller = {hash(var) for var in relax.analysis.tir_vars_in_type(part["main"].params[1].ty)}
-    assert {hash(var) for var in relax.analysis.tir_vars_in_type(call.ty)} == caller
-
-
-def test_shapes_that_are_not_known_at_all_stay_unknown():
-    @I.ir_module
-    class Unknown:
-        @R.function
-        def main(x: R.Tensor(dtype="float32", ndim=2)):
-            with R.dataflow():
-                a = R.nn.relu(x)
-                R.output(a)
-            return a
-
-    (func,) = external(partitioned(Unknown, alpha=["a"])).values()
-    assert func.ret_ty.shape is None
-
-
-def test_a_number_that_is_a_parameter_enters_as_a_shape():
-    n = relax.Var("n", tvm.ir.PrimType("int64"))
-    x = relax.Var("x", relax.TensorType([4], "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x, n]):
-        with builder.dataflow():
-            a = builder.emit(relax.op.arange(0, n, 1, "float32"), name_hint="a")
-            b = builder.emit_output(relax.op.nn.relu(a), name_hint="b")
-        builder.emit_func_output(b)
-    (func,) = external(partitioned(builder.get(), alpha=["a b"])).values()
-    assert [str(type(param.ty).__name__) for param in func.params] == ["ShapeType"]
-
-
 # -- modules -----------------------------------------------------------------------------------------
 
 
@@ -581,107 +366,6 @@ def test_calls_of_packed_functions_can_be_inside():
 
     (func,) = external(partitioned(Packed, alpha=["a b"])).values()
     assert "somewhere" in str(func)
-
-
-# -- names -------------------------------------------------------------------------------------------
-
-
-def test_names_are_numbered_in_program_order_for_each_caller():
-    part = partitioned(Before, alpha=["a", "d"], beta=["b", "c"])
-    assert sorted(external(part)) == ["alpha_main_0", "alpha_main_1", "beta_main_0", "beta_main_1"]
-    assert "relu" in str(part["alpha_main_0"])
-
-
-def test_a_name_that_is_taken_is_passed_over():
-    func = copy_with_new_vars(Before["main"]).with_attr("global_symbol", "alpha_main_0")
-    mod = tvm.IRModule({"main": Before["main"], "alpha_main_0": func})
-    assert "alpha_main_1" in external(partitioned(mod, alpha=["a b"]))
-
-
-def test_a_symbol_of_code_that_was_generated_before_is_passed_over():
-    create = tvm.get_global_func("runtime.CSourceModuleCreate")
-    earlier = create("// made before", "cc", ["alpha_main_0"], [])
-    mod = Before.with_attr("external_mods", [earlier])
-    part = partitioned(mod, alpha=["a b"])
-    assert sorted(external(part)) == ["alpha_main_1"]
-    assert part.attrs["external_mods"][0].same_as(earlier)
-
-
-@pytest.mark.parametrize(
-    ("target", "function", "name"),
-    [
-        ("my.target-2", "main", "my_target_2_main_0"),
-        ("3d", "f", "_3d_f_0"),
-        ("übung", "main", "_bung_main_0"),
-    ],
-)
-def test_names_are_identifiers(target, function, name):
-    ar.register_backend(target)
-    func = Before["main"].with_attr("global_symbol", function)
-    part = ar.passes.PartitionGraph()(claimed(tvm.IRModule({function: func}), {function: {target: ["a b"]}}))
-    assert list(external(part)) == [name]
-
-
-def edited(extra_before=0, extra_in_first=0, extra_after=0):
-    """Two regions of different ops, with more host ops before, more ops in the first, a region after."""
-    x = relax.Var("x", relax.TensorType([2], "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            value = x
-            for _ in range(extra_before):
-                value = builder.emit(relax.op.exp(value))
-            value = builder.emit(relax.op.nn.relu(value))
-            for _ in range(extra_in_first):
-                value = builder.emit(relax.op.nn.relu(value))
-            value = builder.emit(relax.op.tanh(value))
-            value = builder.emit(relax.op.add(value, value))
-            for _ in range(extra_after):
-                value = builder.emit(relax.op.nn.relu(builder.emit(relax.op.tanh(value))))
-            result = builder.emit_output(relax.op.tanh(value))
-        builder.emit_func_output(result)
-    return builder.get()
-
-
-@pytest.mark.parametrize("edit", ["extra_before", "extra_in_first", "extra_after"])
-def test_a_name_survives_edits_elsewhere(edit):
-    claim_ops("alpha", "relax.nn.relu", "relax.add")
-    before = external(ar.partition(edited(), ["alpha"], prepare=False))
-    after = external(ar.partition(edited(**{edit: 2}), ["alpha"], prepare=False))
-    assert str(before["alpha_main_1"]).count("R.add") == 1
-    tvm.ir.assert_structural_equal(before["alpha_main_1"], after["alpha_main_1"])
-
-
-def test_a_name_survives_a_new_function():
-    mod = tvm.IRModule(
-        {
-            "main": Before["main"],
-            "before": copy_with_new_vars(Before["main"]).with_attr("global_symbol", "before"),
-        }
-    )
-    part = ar.passes.PartitionGraph()(
-        claimed(mod, {"main": {"gamma": ["a b"]}, "before": {"gamma": ["a b"]}})
-    )
-    assert sorted(external(part)) == ["gamma_before_0", "gamma_main_0"]
-
-
-PROGRAM = """
-from partition_kit import partitioned, register_targets
-from test_partition_graph import Symbolic
-register_targets()
-print(partitioned(Symbolic, alpha=["b d e", "a f"], beta=["c"]).script())
-"""
-
-
-def test_the_text_is_the_same_in_every_process():
-    tests = Path(__file__).parents[1]
-    texts = set()
-    for seed in ("0", "17"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{tests}:{tests / 'passes'}"}
-        command = [sys.executable, "-c", PROGRAM]
-        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-        texts.add(done.stdout)
-    assert len(texts) == 1
 
 
 # -- laws --------------------------------------------------------------------------------------------
