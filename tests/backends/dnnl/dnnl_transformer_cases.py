@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from dnnl_cases import CASES, Shape, case, const
+from dnnl_cases import Shape, case, const
+from dnnl_fusion_cases import CASES
 from tvm import relax
 from tvm.relax import op
 

@@ -10,7 +10,8 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx_cases import CASES, Graph, function_of
+from onnx_case_kit import Graph, function_of
+from onnx_shape_cases import CASES
 from tvm import relax
 
 from annotated_region.backends.onnx_emitter import converted_ops, emit, trial
