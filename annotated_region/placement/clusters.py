@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from annotated_region.ids import UnitId
 from annotated_region.placement.problem import PlacementProblem
 
 __all__ = ["Cluster", "clusters_of"]
@@ -87,7 +88,7 @@ class Cluster:
             for index, want in zip(span, wants, strict=True):
                 shares[unit][self.nodes[index]] += mean - want
 
-    def _want(self, shares: Shares, prices: Sequence[float], index: int, unit: int) -> float:
+    def _want(self, shares: Shares, prices: Sequence[float], index: int, unit: UnitId) -> float:
         """How much dearer `unit` is at one node than the best other unit there."""
         node = self.nodes[index]
         costs = {

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from annotated_region.ids import Place
 from annotated_region.placement.shapes import HOST, Shape
 
 __all__ = ["Profile", "beats", "profile"]
@@ -34,7 +35,7 @@ class IdleRegion(NamedTuple):
         The busy regions and closed values that come after it, as a bit set.
     """
 
-    place: int
+    place: Place
     before: int
     after: int
 

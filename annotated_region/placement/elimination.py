@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 from itertools import combinations
 
+from annotated_region.ids import ValueId
 from annotated_region.placement.problem import PlacementProblem
 
 __all__ = ["Step", "frontier_sizes", "narrow_order", "steps_of"]
@@ -50,11 +51,11 @@ class Step:
     """
 
     node: int
-    arrivals: tuple[int, ...]
-    inputs: tuple[tuple[int, int], ...]
+    arrivals: tuple[ValueId, ...]
+    inputs: tuple[tuple[ValueId, int], ...]
     kept: tuple[int, ...]
-    made: tuple[int, ...]
-    live: tuple[int, ...]
+    made: tuple[ValueId, ...]
+    live: tuple[ValueId, ...]
     ready: tuple[tuple[int, ...], ...]
     later_places: int
     source_places: int
@@ -108,7 +109,7 @@ def steps_of(problem: PlacementProblem, order: tuple[int, ...]) -> tuple[Step, .
     first = _first_visits(problem, order)
     places = _LaterPlaces(problem, order, first)
     ready = _ReadyNodes(problem, order, first)
-    live: list[int] = []
+    live: list[ValueId] = []
     steps = []
     for index, node in enumerate(order):
         here = set(live)
@@ -144,7 +145,7 @@ class _ReadyNodes:
         self._visited = [False] * problem.nodes
         self._between = [0] * problem.nodes  # producers that are not visited, but depend on what is
         # For each node that reads something visited, the made values among those that it reads.
-        self._candidates: dict[int, frozenset[int]] = {}
+        self._candidates: dict[int, frozenset[ValueId]] = {}
         self._touched: list[list[int]] = [[] for _ in order]
         for node in order:
             self._touched[first[node]].append(node)
@@ -161,7 +162,7 @@ class _ReadyNodes:
             self._between[reader] -= 1
             self._candidates[reader] = frozenset(filter(self._is_made, self._problem.reads[reader]))
 
-    def minimal(self, live: list[int]) -> tuple[tuple[int, ...], ...]:
+    def minimal(self, live: list[ValueId]) -> tuple[tuple[int, ...], ...]:
         """The minimal sets of slots that such nodes read."""
         slot_of = {value: slot for slot, value in enumerate(live)}
         sets = {values for node, values in self._candidates.items() if self._between[node] == 0}
@@ -170,13 +171,13 @@ class _ReadyNodes:
         ]
         return tuple(map(tuple, sorted(minimal, key=lambda slots: (len(slots), slots))))
 
-    def _is_made(self, value: int) -> bool:
+    def _is_made(self, value: ValueId) -> bool:
         """Whether a visited node made the value."""
         producer = self._problem.values[value].producer
         return producer is not None and self._visited[producer]
 
 
-def _has_part_in(values: frozenset[int], sets: set[frozenset[int]]) -> bool:
+def _has_part_in(values: frozenset[ValueId], sets: set[frozenset[ValueId]]) -> bool:
     """Whether `sets` has a proper subset of `values`."""
     if len(values) == 1:
         return frozenset() in sets

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from annotated_region.ids import UnitId
 from annotated_region.placement.labels import Label, Layer, Narrowed, choices_of, size_of_layer, undominated
 from annotated_region.placement.problem import Placement
 from annotated_region.placement.shapes import HOST, Choice, Shape
@@ -161,7 +162,7 @@ class FrontierSearch:
     def _replay(self, choices: list[Choice]) -> Placement:
         """Take the choices once more, and give each region of each step its identity."""
         shape = self.transitions.shapes.empty
-        groups: list[dict[int, None]] = []  # units, by the identity of their region
+        groups: list[dict[UnitId, None]] = []  # units, by the identity of their region
         identities: list[int] = []  # of the open regions
         for index, choice in enumerate(choices):
             if choice.region in (len(identities), HOST):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from annotated_region.ids import Place
 from annotated_region.placement.elimination import Step
 from annotated_region.placement.shapes import HOST, Choice, OpenRegion, Shape, Shapes, Stand
 
@@ -43,9 +44,9 @@ class Joining(NamedTuple):
     """
 
     region: int
-    place: int
+    place: Place
     pending: tuple[Choice, ...]
-    host: int
+    host: Place
 
 
 def advance(shapes: Shapes, step: Step, shape: Shape, joining: Joining) -> Advanced | None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from annotated_region.ids import Place, ValueId
 from annotated_region.placement.frontier import FrontierSearch, Limits
 from annotated_region.placement.labels import Label, Layer
 from annotated_region.placement.shapes import HOST, OpenRegion, Stand
@@ -149,15 +150,17 @@ class _Cut:
         self.index = index
         self.step = search.transitions.steps[index]
 
-    def places(self) -> list[int]:
+    def places(self) -> list[Place]:
         """The places where the value can stand."""
         units = self.problem.units
         return sorted({units[unit].place for unit in self.problem.units_of[self.step.node]})
 
-    def entry(self, place: int) -> Layer:
+    def entry(self, place: Place) -> Layer:
         """The one label from which the segment after the cut starts, if the value stands at `place`."""
         made_by_host = place == self.problem.host
-        waiting = [target for target in range(self.problem.host) if self.step.source_places >> target & 1]
+        waiting = [
+            target for target in map(Place, range(self.problem.host)) if self.step.source_places >> target & 1
+        ]
         idle = (1 << len(waiting)) - 1  # the idle regions come before the value
         regions = [OpenRegion(target, 0) for target in waiting]
         if made_by_host:
@@ -170,7 +173,7 @@ class _Cut:
         shape = self.transitions.shapes.of(tuple(stands), tuple(regions), ())
         return {shape: {self.charged(place): Label(0.0, None, None)}}
 
-    def charged(self, place: int) -> int:
+    def charged(self, place: Place) -> int:
         """What is paid where the value stands at `place`: what the host reads, and parameters everywhere."""
         paid = 0
         for slot, value in enumerate(self.step.live):
@@ -178,7 +181,7 @@ class _Cut:
             paid |= bits << slot * self.transitions.places
         return paid
 
-    def paid_of_made(self, value: int, place: int) -> int:
+    def paid_of_made(self, value: ValueId, place: Place) -> int:
         """Where the value made at the cut has been sent."""
         host = self.problem.host
         if not self.problem.values[value].host_reads or place == host:
@@ -186,12 +189,12 @@ class _Cut:
         readers = self.transitions.readers_after(value, self.index)
         return 1 << host & self.transitions.useful_bits(value, readers, place)
 
-    def readers_left(self, parameter: int) -> tuple[int, ...]:
+    def readers_left(self, parameter: ValueId) -> tuple[int, ...]:
         """Who reads a parameter after the cut, in the order of the steps."""
         wanted = set(self.problem.values[parameter].consumers)
         return tuple(step.node for step in self.transitions.steps[self.index + 1 :] if step.node in wanted)
 
-    def useful(self, parameter: int) -> int:
+    def useful(self, parameter: ValueId) -> int:
         """Where a parameter could have been sent before the cut, if that matters."""
         readers = self.readers_left(parameter)
         return self.transitions.useful_bits(parameter, readers, self.problem.host)

@@ -17,12 +17,13 @@ from __future__ import annotations
 import math
 
 from annotated_region.graphs import FlowNetwork
+from annotated_region.ids import UnitId
 from annotated_region.placement.problem import PlacementProblem
 
 __all__ = ["minimum_cut"]
 
 
-def minimum_cut(problem: PlacementProblem) -> tuple[float, list[int]] | None:
+def minimum_cut(problem: PlacementProblem) -> tuple[float, list[UnitId]] | None:
     """The least cost without launches, and the units that reach it.
 
     Parameters

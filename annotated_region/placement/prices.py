@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from annotated_region.ids import Place, UnitId, ValueId
 from annotated_region.placement.clusters import Cluster, clusters_of
 from annotated_region.placement.grid import snapped
 from annotated_region.placement.problem import PlacementProblem
@@ -75,7 +76,7 @@ class Prices:
             self._cluster_of |= dict.fromkeys(cluster.nodes, cluster)
         self._at = self._incidence()
 
-    def _carriers(self) -> dict[int, int]:
+    def _carriers(self) -> dict[int, ValueId]:
         """For each node of the spine but the last, the first of its values that the next node reads."""
         found = {}
         for node, after in zip(self.spine, self.spine[1:], strict=False):
@@ -87,7 +88,7 @@ class Prices:
         """One star a value; those along the spine carry its launches."""
         after = dict(zip(self.spine, self.spine[1:], strict=False))
         follower = {value: after[node] for node, value in self.carriers.items()}
-        values = range(len(self._problem.values))
+        values = map(ValueId, range(len(self._problem.values)))
         return [Star(self._problem, value, self._places, follower.get(value)) for value in values]
 
     def _incidence(self) -> list[list[tuple[Star, int, bool, bool]]]:
@@ -193,21 +194,21 @@ class Potential:
         self.carriers = prices.carriers
         self.base = math.fsum([*self._least, *self._best])
 
-    def node(self, node: int, unit: int) -> float:
+    def node(self, node: int, unit: UnitId) -> float:
         """What the bound rises by when `unit` covers `node`, before any value is looked at."""
         rise = self._costs[node][unit] - self._least[node]
         return rise - self._entry[self._unit_place[unit]] if node == self.spine[0] else rise
 
-    def made(self, value: int, place: int) -> float:
+    def made(self, value: ValueId, place: Place) -> float:
         """What the bound rises by when `value` is made at `place`, before its readers are looked at."""
         return -self._stars[value].price[0][place] - self._best[value]
 
-    def read(self, value: int, reader: int, place: int) -> float:
+    def read(self, value: ValueId, reader: int, place: Place) -> float:
         """What the bound rises by when `reader` reads `value` at `place`, before transfers."""
         star = self._stars[value]
         return -star.price[star.members.index(reader)][place]
 
-    def rest(self, value: int, readers: Sequence[int], source: int, charged: int) -> float:
+    def rest(self, value: ValueId, readers: Sequence[int], source: Place, charged: int) -> float:
         """The least that `value` still pays: see `annotated_region.placement.stars.Star.rest`."""
         key = (value, len(readers), source, charged)
         if key not in self._rests:

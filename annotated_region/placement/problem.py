@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from annotated_region.graphs import Dag, connected_parts
+from annotated_region.ids import Place, UnitId, ValueId, numbered
 
 __all__ = ["Placement", "PlacementProblem", "PlacedRegion", "PlacementUnit", "PlacementValue"]
 
@@ -33,7 +34,7 @@ class PlacementUnit:
         Seconds of computing; infinite means that the unit is not offered.
     """
 
-    place: int
+    place: Place
     nodes: tuple[int, ...]
     cost: float
 
@@ -98,33 +99,33 @@ class PlacementProblem:
         _check_units(self)
 
     @property
-    def host(self) -> int:
+    def host(self) -> Place:
         """The place of the host: the number of targets."""
-        return len(self.launch)
+        return Place(len(self.launch))
 
     @cached_property
-    def units_of(self) -> tuple[tuple[int, ...], ...]:
+    def units_of(self) -> tuple[tuple[UnitId, ...], ...]:
         """For each node, the indices of the units of finite cost that hold it, in the order given."""
-        found: list[list[int]] = [[] for _ in range(self.nodes)]
-        for index, unit in enumerate(self.units):
+        found: list[list[UnitId]] = [[] for _ in range(self.nodes)]
+        for index, unit in numbered(UnitId, self.units):
             for node in unit.nodes if math.isfinite(unit.cost) else ():
                 found[node].append(index)
         return tuple(map(tuple, found))
 
     @cached_property
-    def reads(self) -> tuple[tuple[int, ...], ...]:
+    def reads(self) -> tuple[tuple[ValueId, ...], ...]:
         """For each node, the indices of the values that it reads."""
-        found: list[list[int]] = [[] for _ in range(self.nodes)]
-        for index, value in enumerate(self.values):
+        found: list[list[ValueId]] = [[] for _ in range(self.nodes)]
+        for index, value in numbered(ValueId, self.values):
             for node in value.consumers:
                 found[node].append(index)
         return tuple(map(tuple, found))
 
     @cached_property
-    def makes(self) -> tuple[tuple[int, ...], ...]:
+    def makes(self) -> tuple[tuple[ValueId, ...], ...]:
         """For each node, the indices of the values that it makes."""
-        found: list[list[int]] = [[] for _ in range(self.nodes)]
-        for index, value in enumerate(self.values):
+        found: list[list[ValueId]] = [[] for _ in range(self.nodes)]
+        for index, value in numbered(ValueId, self.values):
             if value.producer is not None:
                 found[value.producer].append(index)
         return tuple(map(tuple, found))
@@ -156,8 +157,8 @@ class PlacementProblem:
 class PlacedRegion:
     """The units that one target runs in one go, by index, ascending."""
 
-    place: int
-    units: tuple[int, ...]
+    place: Place
+    units: tuple[UnitId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +174,15 @@ class Placement:
     """
 
     regions: tuple[PlacedRegion, ...]
-    host_units: tuple[int, ...]
+    host_units: tuple[UnitId, ...]
 
     @property
-    def units(self) -> tuple[int, ...]:
+    def units(self) -> tuple[UnitId, ...]:
         """All chosen units, ascending."""
         return tuple(sorted([*self.host_units, *(unit for region in self.regions for unit in region.units)]))
 
     @staticmethod
-    def of(problem: PlacementProblem, groups: Sequence[Sequence[int]]) -> Placement:
+    def of(problem: PlacementProblem, groups: Sequence[Sequence[UnitId]]) -> Placement:
         """The placement whose regions are `groups` of units; units of the host are taken out of them.
 
         Parameters
@@ -192,7 +193,7 @@ class Placement:
             Units by index; the units of a group share a place.
         """
         regions: list[PlacedRegion] = []
-        host: list[int] = []
+        host: list[UnitId] = []
         for group in groups:
             place = problem.units[group[0]].place
             if place == problem.host:
@@ -207,7 +208,7 @@ class Placement:
 
         Cutting a region into parts that no value joins closes no cycle and moves no value: it costs launches.
         """
-        groups: list[list[int]] = [[unit] for unit in self.host_units]
+        groups: list[list[UnitId]] = [[unit] for unit in self.host_units]
         for region in self.regions:
             if region.place in problem.connected:
                 groups += _components(problem, region.units)
@@ -216,11 +217,11 @@ class Placement:
         return Placement.of(problem, groups)
 
 
-def _components(problem: PlacementProblem, units: Sequence[int]) -> list[list[int]]:
+def _components(problem: PlacementProblem, units: Sequence[UnitId]) -> list[list[UnitId]]:
     """The units of one region, by weakly connected component."""
     owner = {node: unit for unit in units for node in problem.units[unit].nodes}
 
-    def neighbours(unit: int) -> Iterator[int]:
+    def neighbours(unit: UnitId) -> Iterator[UnitId]:
         for node in problem.units[unit].nodes:
             for other in (*problem.successors[node], *problem.predecessors[node]):
                 yield owner.get(other, unit)

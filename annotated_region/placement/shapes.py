@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
+from annotated_region.ids import Place, UnitId
+
 __all__ = [
     "HOST",
     "Choice",
@@ -49,7 +51,7 @@ class Stand(NamedTuple):
         knows them.
     """
 
-    place: int
+    place: Place
     region: int
     before: int
 
@@ -65,7 +67,7 @@ class OpenRegion(NamedTuple):
         The open regions that come before it, as a bit set.
     """
 
-    place: int
+    place: Place
     before: int
 
 
@@ -80,7 +82,7 @@ class Choice(NamedTuple):
         The region that it joins: a position among the open ones, their number for a new one, or `HOST`.
     """
 
-    unit: int
+    unit: UnitId
     region: int
 
 
@@ -123,6 +125,6 @@ class Shapes:
         return shape
 
 
-def open_regions(shape: Shape, place: int) -> list[int]:
+def open_regions(shape: Shape, place: Place) -> list[int]:
     """The open regions of `place`."""
     return [index for index, region in enumerate(shape.regions) if region.place == place]

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
+from annotated_region.ids import Place, ValueId
 from annotated_region.placement.problem import PlacementProblem
 from annotated_region.placement.shapes import HOST, Shape
 from annotated_region.placement.transitions import Transitions
@@ -46,9 +47,9 @@ class Ahead:
     """
 
     least: float = 0.0
-    by_place: Mapping[int, float] = field(default_factory=dict)
+    by_place: Mapping[Place, float] = field(default_factory=dict)
 
-    def at(self, place: int | None) -> float:
+    def at(self, place: Place | None) -> float:
         """What bounds lack when the spine's value stands at `place`; None if it stands nowhere yet."""
         return self.least if place is None else self.by_place.get(place, self.least)
 
@@ -106,7 +107,7 @@ class Spine:
 class _Watched(NamedTuple):
     """Where the spine's value stands: its place, and the open regions that the spine cannot join any more."""
 
-    place: int | None
+    place: Place | None
     barred: int
 
 
@@ -124,7 +125,7 @@ def _watch(shape: Shape, slot: int) -> _Watched:
 def _slots(transitions: Transitions) -> list[int | OffSpine]:
     """After each step, the slot of the value that the next node of the spine reads."""
     potential = transitions.potential
-    value: int | OffSpine = OffSpine.BEFORE
+    value: ValueId | OffSpine = OffSpine.BEFORE
     slots: list[int | OffSpine] = []
     for step in transitions.steps:
         if step.node == potential.spine[-1]:
@@ -140,7 +141,7 @@ def _feeding_slots(transitions: Transitions) -> list[tuple[int, ...]]:
     visits = {step.node: index for index, step in enumerate(transitions.steps)}
     upcoming = iter(transitions.potential.spine)
     following = next(upcoming, None)
-    needs: dict[int, None] = {}
+    needs: dict[ValueId, None] = {}
     found: list[tuple[int, ...]] = []
     for index, step in enumerate(transitions.steps):
         if step.node == following:
@@ -154,9 +155,9 @@ def _feeding_slots(transitions: Transitions) -> list[tuple[int, ...]]:
 
 def _needs(
     problem: PlacementProblem, node: int | None, visits: Mapping[int, int], index: int
-) -> dict[int, None]:
+) -> dict[ValueId, None]:
     """The values that `node` and its producers to come, visited after step `index`, read."""
-    needs: dict[int, None] = {}
+    needs: dict[ValueId, None] = {}
     stack = [] if node is None else [node]
     seen = set(stack)
     while stack:

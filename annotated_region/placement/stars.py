@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from annotated_region.ids import ValueId
 from annotated_region.placement.problem import PlacementProblem
 
 __all__ = ["Star", "subsets"]
@@ -56,7 +57,7 @@ class Star:
     def __init__(
         self,
         problem: PlacementProblem,
-        value: int,
+        value: ValueId,
         places_of: Sequence[tuple[int, ...]],
         follower: int | None = None,
     ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import permutations
 
 from annotated_region.graphs import contract, cyclic_core
+from annotated_region.ids import UnitId
 from annotated_region.placement.problem import Placement, PlacementProblem
 from annotated_region.placement.waves import wave_placement
 
@@ -39,7 +40,7 @@ def priority_placement(problem: PlacementProblem, order: Sequence[int]) -> Place
     that would need each other are dissolved, and their nodes offered again. O(units log units) for each
     round of dissolving.
     """
-    banned: set[int] = set()
+    banned: set[UnitId] = set()
     while True:
         units = _cover(problem, order, banned)
         if units is None:
@@ -67,7 +68,7 @@ def starting_placements(problem: PlacementProblem) -> list[Placement]:
     return list(dict.fromkeys(placement for placement in found if placement is not None))
 
 
-def _cover(problem: PlacementProblem, order: Sequence[int], banned: set[int]) -> list[int] | None:
+def _cover(problem: PlacementProblem, order: Sequence[int], banned: set[UnitId]) -> list[UnitId] | None:
     """Units that cover each node once, first come first served; None if a node stays uncovered."""
     rank = {place: position for position, place in enumerate([*order, problem.host])}
     offered = sorted({unit for units in problem.units_of for unit in units} - banned)
@@ -85,14 +86,14 @@ def _cover(problem: PlacementProblem, order: Sequence[int], banned: set[int]) ->
 
 
 def _preference(
-    problem: PlacementProblem, unit: int, rank: dict[int, int]
+    problem: PlacementProblem, unit: UnitId, rank: dict[int, int]
 ) -> tuple[int, int, int, float, int]:
     """Earlier place, then larger, then earlier in the program, then cheaper, then as given."""
     described = problem.units[unit]
     return rank[described.place], -len(described.nodes), described.nodes[0], described.cost, unit
 
 
-def _tangled(problem: PlacementProblem, units: Iterable[int]) -> set[int]:
+def _tangled(problem: PlacementProblem, units: Iterable[UnitId]) -> set[UnitId]:
     """The composites that stand in a cycle of units, or between cycles."""
     composites = {problem.units[unit].nodes: unit for unit in units if len(problem.units[unit].nodes) > 1}
     quotient, blocks, _ = contract(problem.dag, composites)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from annotated_region.ids import Place, UnitId, ValueId, numbered
 from annotated_region.placement.elimination import Step
 from annotated_region.placement.joining import Advanced, Joining, advance
 from annotated_region.placement.prices import Potential
@@ -81,7 +82,7 @@ class _Made(NamedTuple):
 class _Read(NamedTuple):
     """A value that a step reads: its slot before, and where its paid destinations begin afterwards."""
 
-    value: int
+    value: ValueId
     slot: int
     to: int
 
@@ -93,10 +94,10 @@ class _Shift(NamedTuple):
     by: int
 
 
-_ReadingKey = tuple[int, int, int, bool]
+_ReadingKey = tuple[ValueId, Place, Place, bool]
 """A value, where it stands, the place of its reader, and whether they are in one region."""
 
-_AdvanceKey = tuple[int, Shape, int, int]
+_AdvanceKey = tuple[int, Shape, int, Place]
 """The signature of a step, a shape before it, and the region and place of the step's node."""
 
 
@@ -121,7 +122,7 @@ class _StepFacts:
     shifts: list[_Shift]
     signature: int
     reads: list[_Read]
-    made: dict[int, _Made] = field(default_factory=dict)
+    made: dict[Place, _Made] = field(default_factory=dict)
     readings: dict[_ReadingKey, Reading] = field(default_factory=dict)
 
 
@@ -142,9 +143,9 @@ class Transitions:
         self._parameter = Stand(problem.host, HOST, 0)
         self._mask = (1 << self.places) - 1
         position = {step.node: index for index, step in enumerate(steps)}
-        self._first: list[list[int]] = [[] for _ in steps]
-        self._last: dict[int, int] = {}
-        for index, unit in enumerate(problem.units):
+        self._first: list[list[UnitId]] = [[] for _ in steps]
+        self._last: dict[UnitId, int] = {}
+        for index, unit in numbered(UnitId, problem.units):
             if math.isfinite(unit.cost):
                 visits = [position[node] for node in unit.nodes]
                 self._first[min(visits)].append(index)
@@ -221,7 +222,7 @@ class Transitions:
             rise += self.problem.launch[place]
         return Move(rise, made_bits, self._readings(index, shape, region, place))
 
-    def _readings(self, index: int, shape: Shape, region: int, place: int) -> tuple[Reading, ...]:
+    def _readings(self, index: int, shape: Shape, region: int, place: Place) -> tuple[Reading, ...]:
         """What reading the values of this step at `place` in `region` does to every label of `shape`."""
         facts = self._facts[index]
         found = []
@@ -243,7 +244,7 @@ class Transitions:
             after |= (charged & mask) >> by
         return after
 
-    def useful_bits(self, value: int, readers: Sequence[int], source: int) -> int:
+    def useful_bits(self, value: ValueId, readers: Sequence[int], source: Place) -> int:
         """The destinations worth remembering: those that cost something and that a reader can have."""
         row = self.problem.values[value].transfer[source]
         bits = 0
@@ -253,14 +254,14 @@ class Transitions:
                 bits |= (row[place] > 0) << place
         return bits & ~(1 << source) if source == self._host else bits
 
-    def readers_after(self, value: int, index: int) -> tuple[int, ...]:
+    def readers_after(self, value: ValueId, index: int) -> tuple[int, ...]:
         """Who reads `value` after step `index`, which made or read it."""
         return self._readers_after[value, index]
 
-    def _remaining_readers(self, position: dict[int, int]) -> dict[tuple[int, int], tuple[int, ...]]:
+    def _remaining_readers(self, position: dict[int, int]) -> dict[tuple[ValueId, int], tuple[int, ...]]:
         """For (value, step that makes or reads it): who reads the value later."""
         found = {}
-        for index, value in enumerate(self.problem.values):
+        for index, value in numbered(ValueId, self.problem.values):
             readers = sorted(value.consumers, key=position.__getitem__)
             if value.producer is not None:
                 found[index, position[value.producer]] = tuple(readers)
@@ -285,7 +286,7 @@ class Transitions:
         reads = [_Read(value, slot, new_slot.get(slot, 0) * self.places) for value, slot in step.inputs]
         return _StepFacts([_Shift(mask, by) for by, mask in shifts.items()], signature, reads)
 
-    def _made(self, index: int, place: int) -> _Made:
+    def _made(self, index: int, place: Place) -> _Made:
         """What making the values of this step at `place` means."""
         bits, cost = 0, 0.0
         step = self.steps[index]

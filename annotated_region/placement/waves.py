@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from annotated_region.graphs import contract
+from annotated_region.ids import UnitId
 from annotated_region.placement.problem import Placement, PlacementProblem
 
 __all__ = ["wave_placement"]
 
 
-def wave_placement(problem: PlacementProblem, units: Sequence[int]) -> Placement | None:
+def wave_placement(problem: PlacementProblem, units: Sequence[UnitId]) -> Placement | None:
     """The cheapest, in launches, of the waves that start with each place in turn.
 
     Parameters
@@ -49,7 +50,7 @@ def wave_placement(problem: PlacementProblem, units: Sequence[int]) -> Placement
 class _UnitGraph:
     """The chosen units and the edges between them."""
 
-    def __init__(self, problem: PlacementProblem, units: Sequence[int]) -> None:
+    def __init__(self, problem: PlacementProblem, units: Sequence[UnitId]) -> None:
         quotient, blocks, _ = contract(problem.dag, [problem.units[unit].nodes for unit in units])
         unit_of = {problem.units[unit].nodes[0]: unit for unit in units}
         self._units = [unit_of[block[0]] for block in blocks]
@@ -58,14 +59,14 @@ class _UnitGraph:
         self._after = quotient.successors
         self._waiting = [len(sources) for sources in quotient.predecessors]
 
-    def waves(self, first: int) -> list[list[int]] | None:
+    def waves(self, first: int) -> list[list[UnitId]] | None:
         """The units in waves; the place of the first wave is `first`, then those with most ready units."""
         waiting = list(self._waiting)
         ready: list[list[int]] = [[] for _ in range(self._count)]
         for rank, count in enumerate(waiting):
             if count == 0:
                 ready[self._places[rank]].append(rank)
-        groups: list[list[int]] = []
+        groups: list[list[UnitId]] = []
         done, place = 0, first
         while done < len(self._units):
             if not ready[place]:

@@ -12,7 +12,7 @@ from annotated_region.costs.model import HOST, ConfirmingCostModel, CostModel, C
 from annotated_region.costs.work import size_of
 from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind, Scope
 from annotated_region.dataflow.leaves import Leaf, flatten, leaves_of
-from annotated_region.ids import MemberIndex, NodeId, ScopeId, Vertex, numbered
+from annotated_region.ids import MemberIndex, NodeId, Place, ScopeId, Vertex, numbered
 from annotated_region.placement import (
     DEFAULT_BUDGET,
     PlacementProblem,
@@ -184,7 +184,7 @@ def _problem(
             cost = 0.0
         else:
             cost = model.compute(target, cost_unit)
-        units.append(PlacementUnit(places.index(target), nodes, cost))
+        units.append(PlacementUnit(Place(places.index(target)), nodes, cost))
     tables = _Tables(model, places)
     values = [*_values(offers, readers, tables), *_orders(offers, tables)]
     launch = tuple(model.launch(target) for target in offers.targets)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from annotated_region.dataflow.graph import DataflowGraph
-from annotated_region.ids import Colour, MemberIndex, NodeId, RegionId, ScopeId, Vertex
+from annotated_region.ids import Colour, MemberIndex, NodeId, RegionId, ScopeId, UnitId, Vertex
+from annotated_region.placement import Placement, PlacementProblem, PlacementUnit
 from annotated_region.regions.claims import without
 from annotated_region.regions.families import family_of
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
@@ -21,6 +22,8 @@ def mix_up(
     scope: ScopeId,
     vertices: Sequence[Vertex],
     members: Sequence[MemberIndex],
+    unit: UnitId,
+    problem: PlacementProblem,
 ) -> None:
     """Never called."""
     region = next(iter(regions))
@@ -32,3 +35,5 @@ def mix_up(
     ClaimedUnit(tuple(vertices), "")  # type: ignore[arg-type]
     colours: Sequence[Colour] = members  # type: ignore[assignment]
     regroup(graph, list(regions.values()), colours, {})
+    PlacementUnit(unit, (0,), 1.0)  # type: ignore[arg-type]
+    Placement.of(problem, problem.reads)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Iterable, Sequence
 
+from annotated_region.ids import Place
 from annotated_region.placement import PlacementProblem, PlacementUnit, PlacementValue
 
 Table = tuple[tuple[float, ...], ...]
@@ -36,7 +37,7 @@ def of_edges(
         PlacementValue(node, tuple(read), table, host_reads=not read) for node, read in enumerate(readers)
     ]
     units = [
-        PlacementUnit(place, (node,), cost)
+        PlacementUnit(Place(place), (node,), cost)
         for node in range(nodes)
         for place, cost in enumerate(compute[node])
     ]
@@ -92,13 +93,13 @@ def _units(rng: random.Random, draw, nodes: int, targets: int) -> tuple[Placemen
     for node in range(nodes):
         if rng.random() < 0.95:
             host = math.inf if rng.random() < 0.05 else draw() + rng.choice([0.0, 1.0, 2.0])
-            units.append(PlacementUnit(targets, (node,), host))
+            units.append(PlacementUnit(Place(targets), (node,), host))
         for target in range(targets):
             if rng.random() < support:
-                units.append(PlacementUnit(target, (node,), draw()))
+                units.append(PlacementUnit(Place(target), (node,), draw()))
     for _ in range(rng.randint(0, 3) if nodes > 1 else 0):
         size = rng.randint(2, min(4, nodes))
         start = rng.randrange(nodes - size + 1)
         members = range(start, start + size) if rng.random() < 0.6 else rng.sample(range(nodes), size)
-        units.append(PlacementUnit(rng.randrange(targets), tuple(sorted(members)), draw()))
+        units.append(PlacementUnit(Place(rng.randrange(targets)), tuple(sorted(members)), draw()))
     return tuple(units)
