@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from annotated_region.ids import Place
-from annotated_region.placement.shapes import HOST, Shape
+from annotated_region.placement.shapes import HOST, PlacementShape
 
 __all__ = ["Profile", "beats", "profile"]
 
@@ -62,7 +62,7 @@ class Profile:
     between: tuple[int, ...]
 
 
-def profile(shape: Shape) -> Profile:
+def profile(shape: PlacementShape) -> Profile:
     """Take a shape apart; busy regions have the lowest indices, thanks to their canonical numbers."""
     stands, regions, pending = shape.stands, shape.regions, shape.pending
     busy = 1 + max([HOST, *[stand.region for stand in stands], *[choice.region for choice in pending]])

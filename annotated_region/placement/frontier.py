@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from annotated_region.ids import UnitId
 from annotated_region.placement.labels import Label, Layer, Narrowed, choices_of, size_of_layer, undominated
 from annotated_region.placement.problem import Placement
-from annotated_region.placement.shapes import HOST, Choice, Shape
+from annotated_region.placement.shapes import HOST, Choice, PlacementShape
 from annotated_region.placement.spine import Spine
 from annotated_region.placement.transitions import Transitions
 
-__all__ = ["Explored", "FrontierResult", "FrontierSearch", "Limits"]
+__all__ = ["Explored", "FrontierResult", "FrontierSearch", "SearchLimits"]
 
 NARROWEST = 4
 """Labels that are kept after a step even when the ration is used up."""
@@ -34,7 +34,7 @@ BRANCHING = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SearchLimits:
     """How far to search.
 
     Attributes
@@ -121,7 +121,7 @@ class FrontierSearch:
         self.transitions = transitions
         self.spine = Spine(transitions)
 
-    def run(self, limits: Limits) -> FrontierResult:
+    def run(self, limits: SearchLimits) -> FrontierResult:
         """Search for a placement cheaper than ``limits.upper``."""
         start = Label(self.transitions.potential.base, None, None)
         explored = self.explore(
@@ -133,7 +133,7 @@ class FrontierSearch:
         placement = None if best is None else self._replay(choices_of(best))
         return FrontierResult(placement, bound, explored.work, explored.dropped == math.inf)
 
-    def explore(self, layer: Layer, steps: range, limits: Limits) -> Explored:
+    def explore(self, layer: Layer, steps: range, limits: SearchLimits) -> Explored:
         """Carry `layer` over some steps."""
         dropped, work = math.inf, 0
         for index in steps:
@@ -196,7 +196,7 @@ class _Carrying:
                 self.follow(shape, choice, variants)
         return made
 
-    def follow(self, shape: Shape, choice: Choice, variants: dict[int, Label]) -> None:
+    def follow(self, shape: PlacementShape, choice: Choice, variants: dict[int, Label]) -> None:
         """Carry the labels of one shape over one choice; those that reach the limit are dropped."""
         moved = self.transitions.shape_after(self.index, shape, choice)
         if moved is None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from annotated_region.ids import Place
 from annotated_region.placement.elimination import Step
-from annotated_region.placement.shapes import HOST, Choice, OpenRegion, Shape, Shapes, Stand
+from annotated_region.placement.shapes import HOST, Choice, OpenRegion, PlacementShape, PlacementShapes, Stand
 
 __all__ = ["Advanced", "Joining", "advance"]
 
@@ -24,7 +24,7 @@ class Advanced(NamedTuple):
         For each of its open regions, the position before the step; for a new one, the number of regions then.
     """
 
-    shape: Shape
+    shape: PlacementShape
     origin: tuple[int, ...]
 
 
@@ -49,7 +49,7 @@ class Joining(NamedTuple):
     host: Place
 
 
-def advance(shapes: Shapes, step: Step, shape: Shape, joining: Joining) -> Advanced | None:
+def advance(shapes: PlacementShapes, step: Step, shape: PlacementShape, joining: Joining) -> Advanced | None:
     """The shape after the node of `step` joins a region; None if joining would close a cycle.
 
     Parameters
@@ -154,7 +154,9 @@ class _Draft:
                 return True
         return False
 
-    def renumbered(self, shapes: Shapes, origin: tuple[int, ...], pending: tuple[Choice, ...]) -> Shape:
+    def renumbered(
+        self, shapes: PlacementShapes, origin: tuple[int, ...], pending: tuple[Choice, ...]
+    ) -> PlacementShape:
         """The shape with the regions `origin` under new numbers, and without the others."""
         if origin == tuple(range(len(self.regions))):
             return shapes.of(tuple(self.stands), tuple(self.regions), pending)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from annotated_region.placement.dominance import Profile, beats, profile
-from annotated_region.placement.shapes import Choice, Shape
+from annotated_region.placement.shapes import Choice, PlacementShape
 
 __all__ = ["Label", "Layer", "Narrowed", "choices_of", "size_of_layer", "undominated"]
 
@@ -36,7 +36,7 @@ class Label(NamedTuple):
     choice: Choice | None
 
 
-Layer = dict[Shape, dict[int, Label]]
+Layer = dict[PlacementShape, dict[int, Label]]
 """For each shape, the best label for each set of paid destinations (places bits for each slot)."""
 
 
@@ -77,7 +77,7 @@ def undominated(layer: Layer, launch: Sequence[float]) -> Layer:
     O(labels x `RIVALS` x idle regions^3).
     """
     profiles = {shape: profile(shape) for shape in layer}
-    contests: dict[tuple[tuple[object, ...], int], list[Shape]] = {}
+    contests: dict[tuple[tuple[object, ...], int], list[PlacementShape]] = {}
     for shape, variants in layer.items():
         stands = profiles[shape].stands
         for paid in variants:
@@ -90,11 +90,15 @@ def undominated(layer: Layer, launch: Sequence[float]) -> Layer:
 
 
 def _unbeaten(
-    layer: Layer, shapes: list[Shape], paid: int, profiles: Mapping[Shape, Profile], launch: Sequence[float]
-) -> list[Shape]:
+    layer: Layer,
+    shapes: list[PlacementShape],
+    paid: int,
+    profiles: Mapping[PlacementShape, Profile],
+    launch: Sequence[float],
+) -> list[PlacementShape]:
     """Of the labels of some shapes that paid the same, those that no cheaper unbeaten one beats."""
     shapes.sort(key=lambda shape: (layer[shape][paid].bound, len(profiles[shape].idle)))
-    best: list[Shape] = []
+    best: list[PlacementShape] = []
     for shape in shapes:
         taken, bound = profiles[shape], layer[shape][paid].bound
         if not any(

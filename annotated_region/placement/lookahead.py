@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from annotated_region.ids import Place, ValueId
-from annotated_region.placement.frontier import FrontierSearch, Limits
+from annotated_region.placement.frontier import FrontierSearch, SearchLimits
 from annotated_region.placement.labels import Label, Layer
 from annotated_region.placement.shapes import HOST, OpenRegion, Stand
 from annotated_region.placement.spine import Ahead, OffSpine
@@ -131,7 +131,7 @@ class _Solver:
         """
         least, room = self.slack, FIRST_WIDTH
         while True:
-            explored = self.search.explore(layer, segment, Limits(least, room))
+            explored = self.search.explore(layer, segment, SearchLimits(least, room))
             self.work += explored.work
             for shape, variants in explored.layer.items():
                 allowance = self.search.spine.allowance(segment.stop - 1, shape)

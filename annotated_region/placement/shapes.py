@@ -1,8 +1,8 @@
 r"""The discrete half of a partial placement: where live values stand, and which regions come before which.
 
-A `Shape` says, of all nodes that are placed already, what can still matter: for each live slot, where its
-value stands (`Stand`); the *open* regions, which a later node may still join (`OpenRegion`); the composites
-that are begun and not complete. Bit sets name open regions by their positions in the shape.
+A `PlacementShape` says, of all nodes that are placed already, what can still matter: for each live slot,
+where its value stands (`Stand`); the *open* regions, which a later node may still join (`OpenRegion`); the
+composites that are begun and not complete. Bit sets name open regions by their positions in the shape.
 
 The quotient graph stays acyclic because a node joins a region only if that region does not come before what
 the node reads elsewhere. `before` is kept transitively closed, so the test is one bit. Regions that no later
@@ -27,8 +27,8 @@ __all__ = [
     "HOST",
     "Choice",
     "OpenRegion",
-    "Shape",
-    "Shapes",
+    "PlacementShape",
+    "PlacementShapes",
     "Stand",
     "open_regions",
 ]
@@ -87,8 +87,8 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Shape:
-    """The discrete half of a partial placement; made by `Shapes` alone, which makes each only once.
+class PlacementShape:
+    """The discrete half of a partial placement; made by `PlacementShapes` alone, which makes each only once.
 
     Searches look shapes up many times for each label, so they are compared, and hashed, by identity.
 
@@ -107,24 +107,24 @@ class Shape:
     pending: tuple[Choice, ...]
 
 
-class Shapes:
+class PlacementShapes:
     """The shapes of one search: equal ones are one object. Those that nothing refers to are forgotten."""
 
     def __init__(self) -> None:
-        self._known: WeakValueDictionary[tuple[object, ...], Shape] = WeakValueDictionary()
+        self._known: WeakValueDictionary[tuple[object, ...], PlacementShape] = WeakValueDictionary()
         self.empty = self.of((), (), ())
 
     def of(
         self, stands: tuple[Stand, ...], regions: tuple[OpenRegion, ...], pending: tuple[Choice, ...]
-    ) -> Shape:
+    ) -> PlacementShape:
         """The shape with these attributes."""
         key = (stands, regions, pending)
         shape = self._known.get(key)
         if shape is None:
-            shape = self._known[key] = Shape(stands, regions, pending)
+            shape = self._known[key] = PlacementShape(stands, regions, pending)
         return shape
 
 
-def open_regions(shape: Shape, place: Place) -> list[int]:
+def open_regions(shape: PlacementShape, place: Place) -> list[int]:
     """The open regions of `place`."""
     return [index for index, region in enumerate(shape.regions) if region.place == place]

@@ -20,7 +20,7 @@ from annotated_region.collector import paused_collector
 from annotated_region.errors import PinError
 from annotated_region.placement.elimination import narrow_order, steps_of
 from annotated_region.placement.evaluation import evaluate
-from annotated_region.placement.frontier import FrontierSearch, Limits
+from annotated_region.placement.frontier import FrontierSearch, SearchLimits
 from annotated_region.placement.grid import grid_step, snapped_problem
 from annotated_region.placement.lookahead import look_ahead
 from annotated_region.placement.mincut import minimum_cut
@@ -205,7 +205,7 @@ def _search(best: _Best, search: FrontierSearch, budget: int) -> None:
     steps = len(search.transitions.steps)
     width = max(2, min(FIRST_WIDTH, budget // (32 * steps)))
     while True:
-        result = search.run(Limits(best.cost, width, budget - best.work))
+        result = search.run(SearchLimits(best.cost, width, budget - best.work))
         best.work += result.work
         best.raise_bound(result.bound, "frontier")
         if result.placement is not None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from annotated_region.ids import Place, ValueId
 from annotated_region.placement.problem import PlacementProblem
-from annotated_region.placement.shapes import HOST, Shape
+from annotated_region.placement.shapes import HOST, PlacementShape
 from annotated_region.placement.transitions import Transitions
 
 __all__ = ["Ahead", "OffSpine", "Spine"]
@@ -71,7 +71,7 @@ class Spine:
         self._feeds = _feeding_slots(transitions)
         self.ahead = [Ahead()] * len(transitions.steps)
 
-    def allowance(self, index: int, shape: Shape) -> float:
+    def allowance(self, index: int, shape: PlacementShape) -> float:
         """What to take off the bound of a label after step `index` before it is compared with a cost.
 
         A run of the spine to come may join an open region that does not come before the spine (case 1). Of
@@ -94,7 +94,7 @@ class Spine:
                 single = launch  # case 2
         return credit + single - self.ahead[index].at(watched.place)
 
-    def _feeding(self, index: int, shape: Shape) -> int:
+    def _feeding(self, index: int, shape: PlacementShape) -> int:
         """The open regions with values that the spine's next node depends on, as a bit set."""
         feeding = 0
         for feed in self._feeds[index]:
@@ -114,7 +114,7 @@ class _Watched(NamedTuple):
 _NOWHERE = _Watched(None, 0)
 
 
-def _watch(shape: Shape, slot: int) -> _Watched:
+def _watch(shape: PlacementShape, slot: int) -> _Watched:
     """The value in a slot; its own region is barred as well: staying in it founds nothing."""
     stand = shape.stands[slot]
     if stand.region == HOST:

@@ -12,12 +12,19 @@ from annotated_region.placement.elimination import Step
 from annotated_region.placement.joining import Advanced, Joining, advance
 from annotated_region.placement.prices import Potential
 from annotated_region.placement.problem import PlacementProblem
-from annotated_region.placement.shapes import HOST, Choice, Shape, Shapes, Stand, open_regions
+from annotated_region.placement.shapes import (
+    HOST,
+    Choice,
+    PlacementShape,
+    PlacementShapes,
+    Stand,
+    open_regions,
+)
 
 __all__ = ["Move", "Transitions"]
 
 REMEMBERED = 200_000
-"""Shapes to remember; long networks repeat the same few."""
+"""PlacementShapes to remember; long networks repeat the same few."""
 
 
 class Row(NamedTuple):
@@ -97,7 +104,7 @@ class _Shift(NamedTuple):
 _ReadingKey = tuple[ValueId, Place, Place, bool]
 """A value, where it stands, the place of its reader, and whether they are in one region."""
 
-_AdvanceKey = tuple[int, Shape, int, Place]
+_AdvanceKey = tuple[int, PlacementShape, int, Place]
 """The signature of a step, a shape before it, and the region and place of the step's node."""
 
 
@@ -138,7 +145,7 @@ class Transitions:
         self.steps = steps
         self.potential = potential
         self.places = problem.host + 1
-        self.shapes = Shapes()
+        self.shapes = PlacementShapes()
         self._host = problem.host
         self._parameter = Stand(problem.host, HOST, 0)
         self._mask = (1 << self.places) - 1
@@ -168,7 +175,7 @@ class Transitions:
             found.append(open_units > 0)
         return found
 
-    def choices(self, index: int, shape: Shape) -> list[Choice]:
+    def choices(self, index: int, shape: PlacementShape) -> list[Choice]:
         """What may cover the node of step `index`."""
         units = self.problem.units
         node = self.steps[index].node
@@ -188,7 +195,7 @@ class Transitions:
                 choices.append(Choice(unit, len(shape.regions)))
         return choices
 
-    def shape_after(self, index: int, shape: Shape, choice: Choice) -> Advanced | None:
+    def shape_after(self, index: int, shape: PlacementShape, choice: Choice) -> Advanced | None:
         """The shape after this choice, and which regions it keeps; None if it closes a cycle."""
         step = self.steps[index]
         place = self.problem.units[choice.unit].place
@@ -209,7 +216,7 @@ class Transitions:
             return tuple(begun for begun in pending if begun.unit != choice.unit) if pending else pending
         return pending if any(begun.unit == choice.unit for begun in pending) else (*pending, choice)
 
-    def move(self, index: int, shape: Shape, choice: Choice) -> Move:
+    def move(self, index: int, shape: PlacementShape, choice: Choice) -> Move:
         """What this choice does to the labels of `shape`."""
         unit, region = choice
         place = self.problem.units[unit].place
@@ -222,7 +229,7 @@ class Transitions:
             rise += self.problem.launch[place]
         return Move(rise, made_bits, self._readings(index, shape, region, place))
 
-    def _readings(self, index: int, shape: Shape, region: int, place: Place) -> tuple[Reading, ...]:
+    def _readings(self, index: int, shape: PlacementShape, region: int, place: Place) -> tuple[Reading, ...]:
         """What reading the values of this step at `place` in `region` does to every label of `shape`."""
         facts = self._facts[index]
         found = []
