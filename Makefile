@@ -15,7 +15,7 @@ IN_SANITIZED_PYTHON = XDG_CACHE_HOME=$(SANITIZED) CXX=$(SANITIZING) \
   ASAN_OPTIONS=detect_leaks=0:log_path=$(SANITIZED)/report \
   LD_PRELOAD="$(foreach name,asan ubsan stdc++,$$(g++ -print-file-name=lib$(name).so))" $(BIN)/python
 
-.PHONY: help venv demo test test-torch smoke lint format campaign hunt sanitize bench docs clean
+.PHONY: help venv demo test test-torch smoke lint format campaign hunt sanitize sanitize-threads bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -60,6 +60,13 @@ sanitize: $(STAMP)  ## the C++ of the dnnl backend under AddressSanitizer and Un
 	XDG_CACHE_HOME=$(SANITIZED) CXX=$(SANITIZING) $(BIN)/python -m pytest tests/examples/test_deploy_cpp.py
 	$(IN_SANITIZED_PYTHON) -m pytest tests/backends/dnnl
 	AR_HUNT_SANITIZED=1 PYTHONPATH=tests:tests/hunt $(IN_SANITIZED_PYTHON) tests/sanitizers/sanitized_graphs.py --graphs 2000
+
+# oneDNN is not instrumented, so only the headers that share work take part.
+sanitize-threads:  ## the workers of the dnnl backend under ThreadSanitizer
+	mkdir -p build
+	g++ -std=c++17 -O1 -g -fsanitize=thread -pthread -Iannotated_region/backends/dnnl/runtime \
+	  tests/sanitizers/threads.cc -o build/threads -ldl
+	OMP_NUM_THREADS=4 TVM_NUM_THREADS=4 build/threads 1000
 
 bench: $(STAMP)  ## the side-by-side measurements
 	$(BIN)/python benchmarks/inference.py

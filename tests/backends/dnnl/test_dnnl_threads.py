@@ -189,3 +189,19 @@ def test_the_quota_is_the_least_of_the_groups_around(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text + "\n", encoding="utf-8")
     assert processors.quota(str(tmp_path).encode(), b"/a/b") == quota
+
+
+STRESS = Path(__file__).parents[2] / "sanitizers" / "threads.cc"
+
+
+@needs_onednn
+def test_callers_and_workers_do_not_race(tmp_path: Path) -> None:
+    """With more rounds: ``make sanitize-threads``."""
+    program = tmp_path / "threads"
+    words = ["-std=c++17", "-O1", "-g", "-fsanitize=thread", "-pthread", f"-I{emission.RUNTIME}"]
+    subprocess.run([cc.get_cc(), *words, str(STRESS), "-o", str(program), "-ldl"], check=True, timeout=120)
+    threads = {"OMP_NUM_THREADS": "4", "TVM_NUM_THREADS": "4"}
+    finished = subprocess.run(
+        [str(program), "30"], capture_output=True, text=True, timeout=120, check=False, env=threads
+    )
+    assert (finished.returncode, finished.stderr) == (0, "")

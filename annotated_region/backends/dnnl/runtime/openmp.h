@@ -72,10 +72,7 @@ inline void begin(Section& section) {
 // Runs what nobody has begun, then waits for what somebody has.
 inline void end(Section& section) {
   section.run(section.next.fetch_add(1));
-  for (Worker* worker = section.asked; worker != nullptr;) {
-    Worker* const asked = std::exchange(worker, worker->asked_before());  // another caller may ask it once it is back
-    asked->take_back(section);
-  }
+  Workers::all().take_back(section);
   for (std::thread& thread : section.more) thread.join();
 }
 
@@ -88,7 +85,7 @@ inline void meet(Section& section, int share) {
     section.barriers.store(passed + 1);
     return;
   }
-  if (share == 0 && section.asked == nullptr) Workers::all().ask(section, section.shares - 1, true);
+  if (share == 0 && section.asked == 0) Workers::all().ask(section, section.shares - 1, true);
   for (const int64_t began = nanoseconds(); section.barriers.load() == passed;) {
     for (int spin = 0; spin < 64 && section.barriers.load() == passed; ++spin) pause();
     if (nanoseconds() - began < kLate) continue;

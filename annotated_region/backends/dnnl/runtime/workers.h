@@ -3,7 +3,7 @@
 namespace annotated_region_dnnl {
 
 // Modules of one process share what is in here; the number changes with its layout.
-inline namespace threads_2 {
+inline namespace threads_3 {
 
 // A thread that waits spins for a while, because waking one that sleeps takes some microseconds. Where other
 // threads want the processors, spinning takes them from those that work, so then it sleeps at once.
@@ -34,7 +34,7 @@ struct Section {
   std::atomic<int> next{1};
   std::atomic<int> arrived{0};  // at the barrier
   std::atomic<int> barriers{0};
-  class Worker* asked = nullptr;  // the last one; each knows the one before
+  size_t asked = 0;  // none of the workers from this one on was asked
   std::vector<std::thread> more{};
 
   // Runs shares from `first` on, until none is left.
@@ -88,18 +88,14 @@ class Worker {
     if (state_.load(std::memory_order_relaxed) != 0 || (asleep_.load() != 0 && !is_worth_waking)) return false;
     caller_.store(sched_getcpu(), std::memory_order_relaxed);
     if (!state_.compare_exchange_strong(idle, address(section))) return false;
-    before_ = section.asked;
-    section.asked = this;
     wake(asleep_);
     return true;
   }
 
-  Worker* asked_before() const { return before_; }
-
   // Has the worker look for sections, if it sleeps.
   void rouse() { wake(asleep_); }
 
-  // Takes the section back; waits if the worker has begun.
+  // Takes the section back, if the worker has it; waits if it has begun.
   void take_back(Section& section) {
     uintptr_t state = address(section);
     if (!state_.compare_exchange_strong(state, 0) && state == begun(section)) wait_for(section);
@@ -206,7 +202,6 @@ class Worker {
   std::atomic<Move> move_{kHome};
   std::atomic<pid_t> thread_{0};
   std::atomic<int> caller_{-1};  // the processor that the last caller was on
-  Worker* before_ = nullptr;  // the caller's: who was asked before, of the same section
   Losses losses_;
   cpu_set_t home_{};
   clockid_t clock_{};
@@ -223,9 +218,18 @@ class Workers {
   // Asks up to some idle workers; those that sleep only if that is worth it.
   void ask(Section& section, int most, bool is_worth_waking) {
     const std::vector<std::unique_ptr<Worker>>& workers = started();
-    for (size_t index = 0, asked = 0; index < workers.size() && static_cast<int>(asked) < most; ++index) {
-      if (workers[index]->ask(section, is_worth_waking)) ++asked;
+    int asked = 0;
+    for (size_t index = 0; index < workers.size() && asked < most; ++index) {
+      if (!workers[index]->ask(section, is_worth_waking)) continue;
+      ++asked;
+      section.asked = index + 1;
     }
+  }
+
+  // Waits for those that have begun; the section is the caller's again. A worker that is done may work for another
+  // caller by now, so that nothing is kept in workers about who was asked.
+  void take_back(Section& section) {
+    for (size_t index = 0; index < section.asked; ++index) workers_[index]->take_back(section);
   }
 
   // Has sleeping workers look for sections, which are about to come; not while processors are contended for.
@@ -252,5 +256,5 @@ class Workers {
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
-}  // namespace threads_2
+}  // namespace threads_3
 }  // namespace annotated_region_dnnl
