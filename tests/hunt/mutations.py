@@ -87,8 +87,8 @@ MUTATIONS = (
     Mutation(
         "off by one: a choice leaves out the last of a row",
         "kernels.h",
-        "for (int64_t item = 0; item < size; ++item) {\n        const int operand",
-        "for (int64_t item = 0; item + 1 < size; ++item) {\n        const int operand",
+        "item < out.back(); ++item) to[item] = element(",
+        "item + 1 < out.back(); ++item) to[item] = element(",
     ),
     Mutation(
         "an axis: softmax over the last one",

@@ -104,23 +104,18 @@ def emit_region(graph: Graph, precision: str, embedded: Embedded | None = None) 
     """The tables of one region and the export of its function."""
     name = f"{graph.symbol}_tables"
     constants = constants_of(graph)
-    settings = f"Precision::{precision}"
-    place = "{}"
     lines = [f"namespace annotated_region_dnnl {{ namespace {{ namespace {name} {{"]
+    settings, in_floats = f"Precision::{precision}, {{}}", "nullptr"
     if embedded:
         hidden = '__attribute__((visibility("hidden")))'
         lines.insert(0, f'extern "C" {hidden} const char {embedded.symbol}[];')
         lines.append(f"const int64_t offsets[] = {{{', '.join(map(str, embedded.offsets))}}};")
-        place = f"{{{embedded.symbol}, offsets, {embedded.size}}}"
+        settings = f"Precision::{precision}, {{{embedded.symbol}, offsets, {embedded.size}}}"
     if graph.in_floats:
-        inner = _GraphTables(graph.in_floats, constants).written(
-            settings + (f", {place}" if embedded else "")
-        )
+        inner = _GraphTables(graph.in_floats, constants).written(f"{settings}, nullptr")
         lines += ["namespace in_floats {", *inner, "}"]
-        settings += f", {place}, &in_floats::graph"
-    elif embedded:
-        settings += f", {place}"
-    lines += _GraphTables(graph, constants).written(settings)
+        in_floats = "&in_floats::graph"
+    lines += _GraphTables(graph, constants).written(f"{settings}, {in_floats}")
     lines.append("}}}")
     lines.append(f"ANNOTATED_REGION_EXPORT({graph.symbol}, annotated_region_dnnl::{name}::graph)\n")
     return "\n".join(lines)

@@ -1,21 +1,30 @@
-"""Where oneDNN is on this machine, and what the compiler needs to build against it."""
+"""Where oneDNN is on this machine, and what the compiler needs to build against it.
+
+The C++ runtime is the same for every module and takes most of the compiler's time. It is compiled once and
+linked with every module: its object is kept in the user's cache folder (`compilation/objects.py`) for each
+combination of its text, the compiler, the options and the installed headers. Where that is not possible,
+generated units hold the runtime's text and are compiled as they are.
+"""
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
 import tvm_ffi
 
-from annotated_region.backends.dnnl.prebuilt import runtime_source
+from annotated_region.backends.dnnl.emission import PREBUILT, runtime_text
 from annotated_region.errors import BackendUnavailableError
-from annotated_region.targets.backend import BuildOptions
+from annotated_region.targets.backend import BuildOptions, LinkedSource
 
-__all__ = ["REMEDY", "build_options", "onednn", "unavailable"]
+__all__ = ["LANGUAGE", "REMEDY", "build_options", "onednn", "unavailable"]
 
 RUNTIME_WHEEL = "onednn-cpu-gomp"
 HEADER_WHEEL = "onednn-devel-cpu-gomp"
 VERSION = "2023.2.0"
+LANGUAGE = ("-std=c++17", "-O2", "-fno-math-errno", "-fno-trapping-math", "-fopenmp")
+"""How C++ is compiled; loops that choose become vectors of AVX2 only where no operation can trap."""
+
 REMEDY = f"pip install {RUNTIME_WHEEL}=={VERSION} {HEADER_WHEEL}=={VERSION}"
 
 
@@ -72,15 +81,11 @@ def build_options() -> BuildOptions:
             str(header.parents[2]),
         )
     )
-    compile_options = (
-        "-std=c++17",
-        "-O2",
-        "-fno-math-errno",
-        "-fopenmp",
-        *(f"-I{folder}" for folder in folders),
-    )
+    compile_options = (*LANGUAGE, *(f"-I{folder}" for folder in folders))
     # The library stands before the objects on TVM's command line; some linkers would drop it there.
     # The path is a word of its own: commas in it would separate words behind -Wl.
     run_path = ("-Xlinker", "-rpath", "-Xlinker", str(found.parent))
     link_options = ("-fopenmp", "-Wl,--no-as-needed", f"-L{found.parent}", "-ldnnl", *run_path)
-    return BuildOptions(compile_options, link_options, (runtime_source(compile_options),))
+    headers = tuple(f"{name} {version(name)}" for name in ("apache-tvm-ffi", HEADER_WHEEL))
+    runtime = LinkedSource(runtime_text(), compile_options, headers, PREBUILT)
+    return BuildOptions(compile_options, link_options, (runtime,))

@@ -65,7 +65,7 @@ GOLDEN = """\
         "small",
         {tensors, 5}, {nodes, 2}, {inputs, 1}, {outputs, 1}, {},
         0, evaluate,
-        2, 0, Precision::fp32};
+        2, 0, Precision::fp32, {}, nullptr};
     }}}
     ANNOTATED_REGION_EXPORT(small, annotated_region_dnnl::small_tables::graph)
 """
@@ -107,4 +107,4 @@ def test_unit_holds_the_runtime_unless_it_is_linked() -> None:
     assert "struct GraphTable" in before
     assert "class Region " in rest
     assert "class Region " not in before
-    assert "Precision::bf16}" in rest
+    assert "Precision::bf16, {}, nullptr}" in rest

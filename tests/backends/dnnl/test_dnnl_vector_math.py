@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import math
+import platform
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from tvm.support import cc
 
 from annotated_region.backends.dnnl import emission
+from annotated_region.backends.dnnl.installation import LANGUAGE
 
 PROGRAM = """
 #include "vector_math.h"
@@ -27,6 +30,11 @@ extern "C" void gauss_error(const float* from, float* to, int64_t size) {
 extern "C" void logarithm(const float* from, float* to, int64_t size) {
   annotated_region_dnnl::logarithm_run(from, to, size);
 }
+extern "C" void all(const float* from, float* to, int64_t size) {
+  annotated_region_dnnl::exponential_run(from, to, size);
+  annotated_region_dnnl::gelu_run(from, to, size);
+  annotated_region_dnnl::half_power_run(from, to, size);
+}
 extern "C" void powers(const float* from, float* to, int64_t size) {
   for (int64_t i = 0; i < size; ++i) to[i] = annotated_region_dnnl::exponential(from[i]);
 }
@@ -39,9 +47,23 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     source, library = folder / "program.cc", folder / "program.so"
     source.write_text(PROGRAM, encoding="utf-8")
     headers = Path(emission.__file__).parent / "runtime"
-    options = ["-std=c++17", "-O2", "-fno-math-errno", "-fopenmp", "-fPIC", "-shared", f"-I{headers}"]
+    options = [*LANGUAGE, "-fPIC", "-shared", f"-I{headers}"]
     subprocess.run([cc.get_cc(), *options, str(source), "-o", str(library)], check=True)
     return ctypes.CDLL(str(library))
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="there is no disassembler")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="there are clones for x86-64 only")
+@pytest.mark.parametrize(
+    "name", ["gauss_error_run", "exponential_run", "logarithm_run", "gelu_run", "half_power_run"]
+)
+def test_loops_for_avx2_work_on_whole_vectors(library: ctypes.CDLL, name: str) -> None:
+    listing = subprocess.run(
+        ["objdump", "-d", "--no-show-raw-insn", library._name], capture_output=True, text=True, check=True
+    ).stdout
+    clones = {text.split(">:")[0]: text for text in listing.split("\n\n")}
+    wide = [text for name_, text in clones.items() if name in name_ and name_.endswith(("v3", "avx2"))]
+    assert [text.count("%ymm") > 0 for text in wide] == [True]
 
 
 def processor_flags() -> set[str]:

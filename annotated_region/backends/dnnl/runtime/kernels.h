@@ -67,41 +67,51 @@ inline void add_plain_kernel(Builder& builder, const NodeRow& node, Kernel kerne
   builder.define(node.output, desc, place);
 }
 
-// Repeats the operand along the axes where its extent is one.
-inline void expand(Builder& builder, const NodeRow& node) {
-  const Dims out = builder.dims(node.output);
-  const Dims strides = repeating_strides(builder.dims(node.inputs[0]));
-  const auto kernel = [out, strides](const std::vector<char*>& pointers) {
-    const int64_t size = out.back();
-    for_rows(out, [&](int64_t row) {
-      const float* from = floats(pointers[0]) + row_offset(out, strides, row);
-      float* to = floats(pointers[1]) + row * size;
-      for (int64_t item = 0; item < size; ++item) to[item] = from[item * strides.back()];
-    });
-  };
-  add_plain_kernel(builder, node, kernel, "expand");
-}
+// Where a row of an operand lies, and how far its elements are apart: 0 where one is repeated.
+struct Line {
+  const float* data;
+  int64_t step;
+  float operator[](int64_t item) const { return data[item * step]; }
+};
 
-// inputs: condition, and what is taken where it is not zero and where it is; each is repeated if smaller.
-inline void select(Builder& builder, const NodeRow& node) {
+using Lines = std::array<Line, 3>;  // of the operands
+
+// Adds a kernel whose operands are repeated along the axes where their extent is one; `element` makes one number of
+// the result from a row of each operand and its place there.
+template <typename Element>
+void add_repeating_kernel(Builder& builder, const NodeRow& node, Element element, const char* label) {
   const Dims out = builder.dims(node.output);
   std::vector<Dims> strides;
   for (int tensor : node.inputs) strides.push_back(repeating_strides(builder.dims(tensor)));
-  const auto kernel = [out, strides](const std::vector<char*>& pointers) {
-    const int64_t size = out.back();
+  const auto kernel = [out, strides, element](const std::vector<char*>& pointers) {
     for_rows(out, [&](int64_t row) {
-      const float* from[3];
-      for (int operand = 0; operand < 3; ++operand) {
-        from[operand] = floats(pointers[operand]) + row_offset(out, strides[operand], row);
+      Lines lines{};
+      for (size_t operand = 0; operand < strides.size(); ++operand) {
+        lines[operand] = {floats(pointers[operand]) + row_offset(out, strides[operand], row), strides[operand].back()};
       }
-      float* to = floats(pointers[3]) + row * size;
-      for (int64_t item = 0; item < size; ++item) {
-        const int operand = from[0][item * strides[0].back()] != 0.0f ? 1 : 2;
-        to[item] = from[operand][item * strides[operand].back()];
-      }
+      float* to = floats(pointers.back()) + row * out.back();
+      for (int64_t item = 0; item < out.back(); ++item) to[item] = element(lines, item);
     });
   };
-  add_plain_kernel(builder, node, kernel, "select");
+  add_plain_kernel(builder, node, kernel, label);
+}
+
+inline void expand(Builder& builder, const NodeRow& node) {
+  add_repeating_kernel(builder, node, [](const Lines& lines, int64_t item) { return lines[0][item]; }, "expand");
+}
+
+// inputs: condition, and what is taken where it is not zero and where it is.
+inline void select(Builder& builder, const NodeRow& node) {
+  const auto chosen = [](const Lines& lines, int64_t item) { return lines[lines[0][item] != 0.0f ? 1 : 2][item]; };
+  add_repeating_kernel(builder, node, chosen, "select");
+}
+
+// inputs: data, slopes for what is not above zero, of the same rank. oneDNN's multiplies the rest by them, too.
+inline void exact_prelu(Builder& builder, const NodeRow& node) {
+  const auto sloped = [](const Lines& lines, int64_t item) {
+    return lines[0][item] > 0.0f ? lines[0][item] : lines[0][item] * lines[1][item];
+  };
+  add_repeating_kernel(builder, node, sloped, "prelu");
 }
 
 constexpr int64_t kRunLength = 4096;
@@ -140,23 +150,6 @@ inline void reciprocal_root(Builder& builder, const NodeRow& node) { apply(build
 inline void gelu(Builder& builder, const NodeRow& node) { apply(builder, node, gelu_run, "gelu"); }
 inline void sine(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::sin>, "sine"); }
 inline void cosine(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::cos>, "cosine"); }
-
-// inputs: data, slopes for what is not above zero, of the same rank. oneDNN's multiplies the rest by them, too.
-inline void exact_prelu(Builder& builder, const NodeRow& node) {
-  const Dims out = builder.dims(node.output), strides = repeating_strides(builder.dims(node.inputs[1]));
-  const auto kernel = [out, strides](const std::vector<char*>& pointers) {
-    const int64_t size = out.back();
-    for_rows(out, [&](int64_t row) {
-      const float* from = floats(pointers[0]) + row * size;
-      const float* slopes = floats(pointers[1]) + row_offset(out, strides, row);
-      float* to = floats(pointers[2]) + row * size;
-      for (int64_t item = 0; item < size; ++item) {
-        to[item] = from[item] > 0.0f ? from[item] : from[item] * slopes[item * strides.back()];
-      }
-    });
-  };
-  add_plain_kernel(builder, node, kernel, "prelu");
-}
 
 // inputs: data, and a scale or none. Over the last axis.
 inline void rms_norm(Builder& builder, const NodeRow& node) {

@@ -76,8 +76,8 @@ struct GraphTable {
   int constants;
   int shapes;
   Precision precision;
-  Embedded embedded = {};
-  const GraphTable* in_floats = nullptr;  // the same without products of int8
+  Embedded embedded;
+  const GraphTable* in_floats;  // the same without products of int8
 };
 
 }  // namespace annotated_region_dnnl
