@@ -60,76 +60,61 @@ void dequantize_bytes(const char* from, char* to, int64_t size, float scale, int
   dequantize_run(reinterpret_cast<const T*>(from), floats(to), size, scale, zero);
 }
 
-inline ConvertRun converter(Kind kind, DataType type) {
-  if (kind == Kind::quantize) return type == DataType::u8 ? quantize_bytes<uint8_t> : quantize_bytes<int8_t>;
-  if (type == DataType::s32) return dequantize_bytes<int32_t>;
-  return type == DataType::u8 ? dequantize_bytes<uint8_t> : dequantize_bytes<int8_t>;
-}
-
-// The same scale and zero point for all elements, so that their order does not matter.
-inline void convert_all(Builder& builder, const NodeRow& node, ConvertRun convert) {
-  const int src = node.inputs[0];
-  const Desc from = flat_layout(builder, src, node.kind == Kind::quantize ? kFloat : builder.type(src));
-  const Desc to = retyped(from, builder.type(node.output));
-  const int64_t count = volume(builder.dims(src), 0, builder.dims(src).size());
-  const float scale = parameters_of<ScaleRow>(node).scale;
-  const auto zero = static_cast<int32_t>(parameters_of<ScaleRow>(node).zero);
-  const size_t step = element_bytes(from), to_step = element_bytes(to);
-  const auto kernel = [=](const std::vector<char*>& pointers) {
-#pragma omp parallel for
-    for (int64_t first = 0; first < count; first += kRunLength) {
-      const int64_t size = std::min(kRunLength, count - first);
-      convert(pointers[0] + first * step, pointers[1] + first * to_step, size, scale, zero);
-    }
-  };
-  const std::string label = node.kind == Kind::quantize ? "quantize " : "dequantize ";
-  builder.add_unary_kernel(kernel, from, to, label + layout_name(to));
-}
-
-// inputs: data, scales, and zero points or none.
-inline void convert_channels(Builder& builder, const NodeRow& node, ConvertRun convert) {
+// inputs: data; where channels have scales of their own, these, and zero points or none. Elements that have one scale
+// lie side by side: any run of them if all have the same, so that their order does not matter.
+inline void convert(Builder& builder, const NodeRow& node, DataType type, ConvertRun convert_run, const char* label) {
   const int src = node.inputs[0];
   const Dims dims = builder.dims(src);
-  const auto& given = parameters_of<ChannelScalesRow>(node);
-  const size_t first = given.first, last = given.first + given.count;
-  const int64_t channels = volume(dims, first, last), size = volume(dims, last, dims.size());
-  const int64_t rows = volume(dims, 0, last);
-  const Desc to = builder.plain(node.output);
-  const Desc from = node.kind == Kind::quantize ? plain(dims, kFloat) : builder.plain(src);
+  const bool has_channels = node.inputs.size > 1;
+  const Desc from = has_channels ? plain(dims, type) : flat_layout(builder, src, type);
+  const Desc to = retyped(from, builder.type(node.output));
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, from, builder.fetch(src, from)}};
+  ScaleRow all = {};
+  int64_t channels = 1, size = kRunLength;
+  if (has_channels) {
+    const auto& [first, count] = parameters_of<ChannelScalesRow>(node);
+    channels = volume(dims, first, first + count);
+    size = volume(dims, first + count, dims.size());
+  } else {
+    all = parameters_of<ScaleRow>(node);
+  }
   const DataType types[] = {kFloat, DataType::s32};
-  std::vector<int64_t> steps;
+  std::array<int64_t, 2> steps{};  // of scales and zero points from channel to channel
   for (int index = 1; index < node.inputs.size; ++index) {
     const Dims& extents = builder.dims(node.inputs[index]);
     const Desc desc = plain(extents, types[index - 1]);
-    steps.push_back(volume(extents, 0, extents.size()) == 1 ? 0 : 1);
+    steps[index - 1] = volume(extents, 0, extents.size()) == 1 ? 0 : 1;
     arguments.push_back({DNNL_ARG_SRC_1, desc, builder.fetch(node.inputs[index], desc)});
   }
   const Place place = builder.fresh(to);
   arguments.push_back({DNNL_ARG_DST, to, place});
-  const size_t step = element_bytes(from) * size, to_step = element_bytes(to) * size;
+  const int64_t elements = volume(dims, 0, dims.size());
+  const size_t from_bytes = element_bytes(from), to_bytes = element_bytes(to);
+  const bool has_zeros = node.inputs.size > 2;
   const auto kernel = [=](const std::vector<char*>& pointers) {
-    const float* scales = floats(pointers[1]);
-    const int32_t* zeros = steps.size() > 1 ? reinterpret_cast<const int32_t*>(pointers[2]) : nullptr;
+    const float* scales = has_channels ? floats(pointers[1]) : &all.scale;
+    const int32_t* zeros = has_zeros ? reinterpret_cast<const int32_t*>(pointers[2]) : nullptr;
 #pragma omp parallel for
-    for (int64_t row = 0; row < rows; ++row) {
-      const int64_t channel = row % channels;
-      const int32_t zero = zeros == nullptr ? 0 : zeros[channel * steps[1]];
-      convert(pointers[0] + row * step, pointers.back() + row * to_step, size, scales[channel * steps[0]], zero);
+    for (int64_t first = 0; first < elements; first += size) {
+      const int64_t channel = first / size % channels;
+      const int32_t zero = has_zeros ? zeros[channel * steps[1]] : static_cast<int32_t>(all.zero);
+      convert_run(pointers[0] + first * from_bytes, pointers.back() + first * to_bytes,
+                  std::min(size, elements - first), scales[channel * steps[0]], zero);
     }
   };
-  builder.add_kernel(kernel, std::move(arguments), node.kind == Kind::quantize ? "quantize" : "dequantize");
+  builder.add_kernel(kernel, std::move(arguments), label + layout_name(to));
   builder.define(node.output, to, place);
 }
 
 inline void quantize(Builder& builder, const NodeRow& node) {
-  const ConvertRun convert = converter(node.kind, builder.type(node.output));
-  node.inputs.size == 1 ? convert_all(builder, node, convert) : convert_channels(builder, node, convert);
+  const bool is_signed = builder.type(node.output) == DataType::s8;
+  convert(builder, node, kFloat, is_signed ? quantize_bytes<int8_t> : quantize_bytes<uint8_t>, "quantize ");
 }
 
 inline void dequantize(Builder& builder, const NodeRow& node) {
-  const ConvertRun convert = converter(node.kind, builder.type(node.inputs[0]));
-  node.inputs.size == 1 ? convert_all(builder, node, convert) : convert_channels(builder, node, convert);
+  const DataType type = builder.type(node.inputs[0]);
+  const ConvertRun from_bytes = type == DataType::u8 ? dequantize_bytes<uint8_t> : dequantize_bytes<int8_t>;
+  convert(builder, node, type, type == DataType::s32 ? dequantize_bytes<int32_t> : from_bytes, "dequantize ");
 }
 
 }  // namespace annotated_region_dnnl
