@@ -15,9 +15,10 @@ from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.ids import NodeId, ScopeId
+from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["Leaf", "LeafTable", "Leaves", "flatten", "leaves_of", "with_paths"]
+__all__ = ["Leaf", "LeafTable", "Leaves", "flatten", "leaves_of", "readers_of_leaves", "with_paths"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,38 @@ def leaves_of(expr: relax.Expr, definition: Definition) -> Leaves:
     if isinstance(found, relax.Tuple | relax.TupleGetItem | relax.Var):
         return leaves_of(found, definition)
     return _by_type(Leaf(expr), expr.ty)
+
+
+def readers_of_leaves(graph: DataflowGraph, counts: Callable[[NodeId], bool]) -> dict[Leaf, list[NodeId]]:
+    """For each single value, the nodes that read it (or RESULT), seen through tuples, fields and other names.
+
+    Constants are no values: they belong to their readers.
+
+    Parameters
+    ----------
+    graph
+        The graph of a function.
+    counts
+        Which consumers count as readers.
+
+    Notes
+    -----
+    O(nodes + edges), times the fields of tuples.
+    """
+
+    def definition(var: relax.Expr) -> relax.Expr | None:
+        number = graph.number_of(var)
+        if number is None or graph.nodes[number].kind is not NodeKind.STRUCTURE:
+            return None
+        return graph.nodes[number].value
+
+    readers: dict[Leaf, list[NodeId]] = {}
+    for edge in graph.edges():
+        if counts(edge.consumer) and not graph.is_literal(edge.producer):
+            for leaf in flatten(leaves_of(graph.producer_var(edge.producer), definition)):
+                if not isinstance(leaf.root, Constant):
+                    readers.setdefault(leaf, []).append(edge.consumer)
+    return readers
 
 
 def _by_type(leaf: Leaf, ty: tvm.ir.Type) -> Leaves:

@@ -6,12 +6,10 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tvm import relax
-
 from annotated_region.costs.model import HOST, ConfirmingCostModel, CostModel, CostUnit
 from annotated_region.costs.work import size_of
 from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind, Scope
-from annotated_region.dataflow.leaves import Leaf, flatten, leaves_of
+from annotated_region.dataflow.leaves import Leaf, readers_of_leaves
 from annotated_region.ids import MemberIndex, NodeId, Place, ScopeId, Vertex, numbered
 from annotated_region.placement import (
     DEFAULT_BUDGET,
@@ -26,7 +24,6 @@ from annotated_region.policies.policy import Resolution
 from annotated_region.regions.claims import follow_the_data, units_of
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
-from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["LeastCost"]
 
@@ -93,24 +90,12 @@ def _details(solutions: Sequence[Solution]) -> dict[str, object]:
 
 
 def _readers(graph: DataflowGraph) -> dict[Leaf, list[NodeId]]:
-    """For each single value, the nodes that read it (or RESULT), seen through tuples and names."""
+    """For each single value, the nodes that compute with it (or RESULT)."""
 
-    def definition(var: relax.Expr) -> relax.Expr | None:
-        number = graph.number_of(var)
-        if number is None or graph.nodes[number].kind is not NodeKind.STRUCTURE:
-            return None
-        return graph.nodes[number].value
+    def computes(consumer: NodeId) -> bool:
+        return consumer < 0 or graph.nodes[consumer].kind is not NodeKind.STRUCTURE
 
-    readers: dict[Leaf, list[NodeId]] = {}
-    for edge in graph.edges():
-        consumer = edge.consumer
-        if consumer >= 0 and graph.nodes[consumer].kind is NodeKind.STRUCTURE:
-            continue
-        if not graph.is_literal(edge.producer):
-            for leaf in flatten(leaves_of(graph.producer_var(edge.producer), definition)):
-                if not isinstance(leaf.root, Constant):
-                    readers.setdefault(leaf, []).append(consumer)
-    return readers
+    return readers_of_leaves(graph, computes)
 
 
 class _Offers:
