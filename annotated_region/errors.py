@@ -96,7 +96,7 @@ class RegionRejectedError(AnnotatedRegionError):
     message
         Why.
     symbol
-        The name of the external function; without it, nobody knows what to take back, and the build fails.
+        The name of the external function; without it no region can be placed anew, and the build fails.
     """
 
     def __init__(self, message: str, symbol: str | None = None) -> None:

@@ -38,7 +38,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         return
     try:
         folder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", dir=file.parent)
-    except OSError as error:  # it would name a path that nobody has asked for
+    except OSError as error:  # it names the temporary path, which the caller does not know
         raise type(error)(error.errno, error.strerror, str(path)) from error
     with folder:
         unfinished = Path(folder.name, file.name)

@@ -209,7 +209,7 @@ class MeasuredCost:
 
     @contextmanager
     def _progress(self, total: int) -> Iterator[Callable[[int], None]]:
-        """A progress bar over `total` units; none when there is nothing to do, or nobody to look at it."""
+        """A progress bar over `total` units; none without work, or without a terminal."""
         console = Console(stderr=True)
         if not total or not self.progress or not console.is_terminal:
             yield lambda _done: None

@@ -44,7 +44,7 @@ class CostUnit:
         return CostUnit(tuple(view for view in views if view is not None), composite, graph, nodes)
 
     def function(self, attributes: dict[str, str], bind_constants: bool = True) -> relax.Function | None:
-        """A Relax function that computes just this unit; None if nobody uses what it computes."""
+        """A Relax function that computes just this unit; None if its results are not used."""
         if self._graph is None:
             return None
         composites = [(self.composite, self._nodes)] if self.composite else []

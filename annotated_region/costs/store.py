@@ -35,7 +35,7 @@ _FOREIGN = frozenset((sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQL
 
 
 def default_path() -> Path:
-    """The user's own file, in a folder that nobody else can read.
+    """The user's own file, in a folder that no other user can read.
 
     Raises
     ------

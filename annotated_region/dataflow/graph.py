@@ -30,7 +30,7 @@ RESULT: Final = NodeId(-1)
 """The consumer number that stands for the result of the function."""
 
 DEAD: Final = NodeId(-2)
-"""The consumer number of a ``compiler_end`` that nobody uses."""
+"""The consumer number of a ``compiler_end`` that has no user."""
 
 
 class NodeKind(Enum):
@@ -148,7 +148,7 @@ class DataflowGraph:
     has_shape_vars
         Whether any shape depends on a variable.
     unused_begins
-        The edges that end in a ``compiler_begin`` that nobody uses; their consumer is `DEAD`.
+        The edges that end in a ``compiler_begin`` without a user; their consumer is `DEAD`.
     annotation_values
         For each annotation variable, the expression that it annotates: another annotation
         variable, where annotations stand one behind the other.
@@ -211,7 +211,7 @@ class DataflowGraph:
         return self.nodes[producer].var if producer >= 0 else self.externals[-1 - producer]
 
     def is_literal(self, producer: NodeId) -> bool:
-        """Whether a producer is a constant or the like, which belongs to whoever uses it."""
+        """Whether a producer is a constant or the like, which belongs to its users."""
         if producer >= 0:
             return self.nodes[producer].kind is NodeKind.LITERAL
         return producer in self.bare_externals
@@ -228,7 +228,7 @@ class DataflowGraph:
 
     def describe(self, edge: Edge) -> str:
         """An edge in words, for messages."""
-        consumer = {RESULT: "the result", DEAD: "nobody"}.get(edge.consumer)
+        consumer = {RESULT: "the result", DEAD: "none"}.get(edge.consumer)
         if consumer is None:
             consumer = repr(self.nodes[edge.consumer].var.name)
         return f"{self.producer_var(edge.producer).name!r} -> {consumer}"

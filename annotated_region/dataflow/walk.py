@@ -405,7 +405,7 @@ class _Walker:
         return edges
 
     def finish(self) -> None:
-        """Enter the annotations that nobody uses: an end still says where its producer is."""
+        """Enter the annotations that are not used: an end still says where its producer is."""
         graph = self.graph
         for producer, chain in self.unused.values():
             edge = Edge(producer, DEAD, chain)

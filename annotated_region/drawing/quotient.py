@@ -40,7 +40,7 @@ class Box:
     lines
         What stands below.
     target
-        Who runs it; "host", or "" for what nobody runs.
+        The target that runs it; "host", or "" for what runs nowhere, such as a parameter.
     region
         The id of its region, if it is one.
     ops
@@ -214,6 +214,6 @@ def _short(op: str) -> str:
 
 
 def colours(targets: Sequence[str]) -> Mapping[str, int]:
-    """A number for each target, in the order given; the host and what nobody runs have none."""
+    """A number for each target, in the order given; the host and what runs nowhere have none."""
     named = dict.fromkeys(target for target in targets if target not in ("host", ""))
     return {target: number for number, target in enumerate(named)}

@@ -98,7 +98,7 @@ def _answered(job: Job, file: int, weights: int, limits: Limits) -> bytearray:
             server.stop()
             raise ModelError(f"{job.name} cannot be imported: the process for that has ended") from error
         except BaseException:
-            # Whatever interrupted it: a child that nobody waits for shall not go on.
+            # Whatever interrupted it: a child must not outlive the wait for it.
             server.stop()
             raise
 

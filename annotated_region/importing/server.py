@@ -111,7 +111,7 @@ def _child(job: dict[str, Any], file: int, pipe: int, weights: int) -> None:
     except MemoryError:
         status = OUT_OF_MEMORY
     finally:
-        # The parent says that this should not happen; without the text nobody could tell what did.
+        # The parent says that this should not happen; without the text the cause would be lost.
         if status == 1:
             _send(pipe, DEFECT + traceback.format_exc().encode("utf-8", "backslashreplace"))
         os._exit(status)

@@ -37,7 +37,7 @@ def write(file: int, position: int, part: memoryview) -> None:
 
 
 def sealed(file: int, length: int) -> mmap.mmap:
-    """The first bytes of the file, which nobody can change any more; what is written to them stays here.
+    """The first bytes of the file, which no process can change any more; what is written to them stays here.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-r"""Reads TVMScript files that nobody vouches for: what could run code is refused before TVM sees the text.
+r"""Reads untrusted TVMScript files: what could run code is refused before TVM sees the text.
 
 TVM's parser evaluates the expressions of a script as Python, builtins included, and evaluates text inside
 strings where a shape stands. So the syntax tree of the text is held against a list of what may stand in it:

@@ -5,7 +5,7 @@ each value it has to do with. A value costs its weight for each storage beyond t
 
     cost = sum over values of weight * (storages in use - 1) + sum over nodes of the cost of their options
 
-so a transposed copy is paid once, however many nodes read it, and whoever makes the first does not matter.
+so a transposed copy is paid once, however many nodes read it, whichever of them makes the first.
 """
 
 from __future__ import annotations

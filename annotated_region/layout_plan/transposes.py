@@ -1,4 +1,4 @@
-"""Counts what a module transposes at run time, whoever wrote it."""
+"""Counts what a module transposes at run time, its own transposes and the planned ones."""
 
 from __future__ import annotations
 

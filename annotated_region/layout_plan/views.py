@@ -1,8 +1,8 @@
 """Views: what is known of how values hang together, so that a transpose is only another name for a value.
 
-``y = permute_dims(x)`` moves nothing as long as whoever reads ``y`` can read ``x`` as it is stored. So values
-that hold the same elements in another order of indices are views of one root. Each axis of a view is a
-sequence of pieces of the root's axes:
+``y = permute_dims(x)`` moves nothing as long as the readers of ``y`` can read ``x`` as it is stored. So
+values that hold the same elements in another order of indices are views of one root. Each axis of a view is
+a sequence of pieces of the root's axes:
 
     x: NCHW            (N) (C) (H) (W)
     reshape            (N) (C: 8..) (C: ..8) (H) (W)       splits the channels into groups of 8

@@ -102,7 +102,7 @@ class BlockWriter:
                     self.known(view).setdefault(view.storage(), []).append(var)
 
     def restored(self, var: relax.Var, old: relax.Binding | None, view: TensorView) -> relax.Binding:
-        """A binding of a tensor as it was: the old one where that can stay, and nobody made it before."""
+        """A binding of a tensor as it was: the old one where that can stay and was not made before."""
         reads = () if old is None else variables_of(old.value)
         if old is not None and not any(read in self.unbound for read in reads):
             shown = self.names.view(reads[0])

@@ -46,7 +46,7 @@ class Policy(Protocol):
         regions
             The regions that may win; they may overlap.
         pinned
-            Nodes that may not go to the host. Whoever claims them is pinned already: no other
+            Nodes that may not go to the host. The target that claims them is pinned already: no other
             region holds them.
         """
 

@@ -204,7 +204,7 @@ def ops_of_pattern(pattern: dpl.DFPattern) -> dict[str, None] | None:
 
 
 def _depth(pattern: dpl.DFPattern, known: ExprMap[int | None] | None = None) -> int | None:
-    """How many values lie one behind the other in a pattern, at most; None if nobody knows."""
+    """How many values lie one behind the other in a pattern, at most; None if that is not known."""
     known = ExprMap() if known is None else known
     if pattern not in known:
         parts = _parts(pattern)

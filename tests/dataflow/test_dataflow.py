@@ -212,7 +212,7 @@ def test_the_edges_of_annotated_values_carry_their_chains() -> None:
         ("'x' -> 'w'", []),
         ("'v' -> 'w'", ["compiler_end for 't'", "compiler_begin for 'u' (region 'r')"]),
         ("'w' -> the result", []),
-        ("'w' -> nobody", ["compiler_end for 'u' (region 'r')"]),
+        ("'w' -> none", ["compiler_end for 'u' (region 'r')"]),
     ]
 
 

@@ -209,7 +209,7 @@ CASES = {
         v = R.nn.relu(x)
         return v
         """,
-        "main: target 't', edge 'x' -> nobody: the result of compiler_begin is never used; use it or drop it",
+        "main: target 't', edge 'x' -> none: the result of compiler_begin is never used; use it or drop it",
     ),
     "a begin before an end that nobody uses": (
         """
@@ -220,7 +220,7 @@ CASES = {
         unused = end(other, compiler="s")
         return e
         """,
-        "main: target 'u', edge 'v' -> nobody: the result of compiler_begin is never used; use it or drop it",
+        "main: target 'u', edge 'v' -> none: the result of compiler_begin is never used; use it or drop it",
     ),
     "a begin before the result": (
         """

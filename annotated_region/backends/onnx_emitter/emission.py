@@ -50,7 +50,7 @@ def literal(expr: relax.Expr) -> float:
 
 
 class Emission(Translation[str]):
-    """Emits one function, or one op for nobody.
+    """Emits one function, or one op on trial.
 
     Attributes
     ----------
@@ -283,7 +283,7 @@ class Emission(Translation[str]):
 
 
 def trial(view: OpView, dialect: Dialect) -> str | None:
-    """Why an op cannot be said in a dialect; None if it can. The op is emitted for nobody."""
+    """Why an op cannot be said in a dialect; None if it can. What is emitted is thrown away."""
     try:
         Emission(Graph("trial", dialect), {}, is_trial=True).converted(view)
     except Declined as reason:

@@ -1,6 +1,6 @@
 """The ONNX graph under construction: operators, small constants, and the data type of every value.
 
-Nothing here needs the ``onnx`` package: claims are made by converting an op for nobody, on any machine.
+Nothing here needs the ``onnx`` package: rules convert an op on trial, on any machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An emitted function as an ONNX model: with its weights inside, beside it, or left to whoever runs it."""
+"""An emitted function as an ONNX model: with its weights inside, beside it, or handed over when it runs."""
 
 from __future__ import annotations
 

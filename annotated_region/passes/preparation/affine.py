@@ -69,7 +69,7 @@ def step_of(view: OpView, editor: Editor) -> ScaleAndShift | None:
     numbers = _operand(operand, view.out_tensor.ndim, editor)
     if numbers is None or not tvm_ffi.structural_equal(source.ty, view.out_type):
         return None
-    with np.errstate(all="ignore"):  # whoever uses the step looks at what is not finite
+    with np.errstate(all="ignore"):  # the callers check for what is not finite
         divides = view.name == "relax.divide" and bool((np.abs(np.frexp(numbers)[0]) != 0.5).any())
         return ScaleAndShift(source, *ARITHMETIC[view.name](numbers), (view.name,), divides)
 
