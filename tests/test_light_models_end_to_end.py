@@ -1,7 +1,6 @@
 """The main job on real models: the nine light models on oneDNN, compared with ONNX Runtime."""
 
 import ctypes
-import os
 import subprocess
 import sys
 from importlib.metadata import distribution
@@ -10,6 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import tvm
+from kits.hash_seeds import outputs_of
 from tvm import relax
 
 import annotated_region as ar
@@ -84,16 +84,7 @@ print(ar.partition(light_module("resnet50"), ["tensorrt", "dnnl"]).script())
 
 
 def test_resnet50_is_partitioned_to_the_same_text_whatever_the_hash_seed():
-    texts = [
-        subprocess.run(
-            [sys.executable, "-c", PARTITION],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("0", "4711")
-    ]
+    texts = outputs_of(PARTITION)
     assert "dnnl_main_0" in texts[0]
     assert texts[0] == texts[1]
 

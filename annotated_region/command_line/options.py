@@ -78,7 +78,7 @@ def require_available(targets: Sequence[str], remedy: str = "") -> None:
     Raises
     ------
     UnknownTargetError
-        Nobody has registered one of them.
+        One of them is not registered.
     BackendUnavailableError
         One of them lacks its library or its device.
     """

@@ -46,7 +46,7 @@ def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
         "--policy",
         choices=["priority", "least-cost"],
         default="priority",
-        help="who gets what several targets claim: the first, or whoever is cheapest (default: %(default)s)",
+        help="what several targets claim goes to the first, or where it costs least (default: %(default)s)",
     )
     parser.add_argument(
         "--cost",

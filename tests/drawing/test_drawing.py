@@ -1,7 +1,6 @@
 """Pictures: the same regions as the data, readable at a thousand ops, one file, the same in every process."""
 
 import re
-import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
@@ -10,6 +9,7 @@ import networkx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kits.hash_seeds import outputs_of
 
 import annotated_region as ar
 from annotated_region.drawing.quotient import Picture, every_op, quotient
@@ -169,16 +169,7 @@ for ending in ("svg", "html"):
 
 
 def test_two_processes_draw_the_same(tmp_path):
-    texts = [
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(tmp_path)],
-            env={"PYTHONHASHSEED": seed, "PATH": ""},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
+    texts = outputs_of(PROGRAM, str(tmp_path))
     assert texts[0] == texts[1]
     assert "<svg" in texts[0]
 
