@@ -25,7 +25,8 @@ def whole_op(bench: Bench) -> int | None:
     if not isinstance(shape[3], int):
         return None
     batch, rows, heads, depth = shape
-    columns = added(rows, bench.one_of((0, 1, 4)))
+    fewer = (-1,) if isinstance(rows, int) and rows > 1 else ()
+    columns = added(rows, bench.one_of((0, 1, 4, *fewer)))
     keys = bench.source((batch, columns, heads, depth), constant=0.0)
     values = bench.source((batch, columns, heads, bench.one_of((depth, 3))), constant=0.0)
     width = bench.shape_of(values)[3]
