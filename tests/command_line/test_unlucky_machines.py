@@ -126,9 +126,9 @@ def test_what_tvm_cannot_compile_is_a_row_with_the_reason(model, monkeypatch):
 
     real, built = bench.build, list[object]()
 
-    def build_once(mod):
+    def build_once(mod, options=None):
         built.append(mod)
-        return real(mod) if len(built) == 1 else refuse(mod)
+        return real(mod, options=options) if len(built) == 1 else refuse(mod)
 
     monkeypatch.setattr(bench, "build", build_once)
     finished = called("bench", model, "--targets", "dnnl", "--rounds", "1", "--host", "--json")
@@ -416,7 +416,7 @@ import os, signal, sys, time
 from annotated_region.__main__ import program
 from annotated_region.command_line import partition
 from annotated_region.files import whole_file
-def crash(_mod, file):
+def crash(_mod, file, _options):
     with whole_file(file) as unfinished:
         unfinished.write_text("half")
         {ending}

@@ -20,7 +20,7 @@ from annotated_region.regions.writing import write_annotations
 from annotated_region.testing import annotated_functions
 
 IN_CAMPAIGN = settings.get_current_profile_name() == "campaign"
-WHERE = re.compile(r"^main: target '[^']+'( \(region '.+'\))?, edge '\w+' -> ('\w+'|the result|nobody): .+")
+WHERE = re.compile(r"^main: target '[^']+'( \(region '.+'\))?, edge '\w+' -> ('\w+'|the result|none): .+")
 
 
 def told(func: relax.Function) -> oracle.Reading:
