@@ -13,9 +13,11 @@ from pathlib import Path
 
 __all__ = ["LOADS", "Elsewhere", "confined", "load"]
 
-_ENDLESS = "while True: pass"
+# The kernel ends a program with the process that started it, whatever ended that: PR_SET_PDEATHSIG, SIGKILL.
+_TIED = "import ctypes; ctypes.CDLL(None).prctl(1, 9)\n"
+_ENDLESS = _TIED + "while True: pass"
 # As a shell script or a build makes them: some ten milliseconds each, one after the other.
-_SHORT = """
+_SHORT = f"""{_TIED}
 import subprocess, sys
 while True:
     subprocess.run([sys.executable, "-S", "-c", "sum(range(200_000))"], check=False)
