@@ -108,21 +108,16 @@ def add_code_generator_arguments(parser: argparse.ArgumentParser) -> None:
 
 def partitioned(mod: tvm.IRModule, options: argparse.Namespace) -> tvm.IRModule:
     """The module, partitioned as the arguments ask for."""
-    return partition(
-        mod,
-        options.targets,
-        _policy(options),
-        prepare=options.prepare,
-        cross_compile=options.cross_compile,
-        pins=dict(options.pin),
-        bans=dict(options.ban),
-        min_work=dict(options.min_work),
-    )
+    return _placed(partition, mod, options)
 
 
 def explained(mod: tvm.IRModule, options: argparse.Namespace) -> Report:
     """The report of what `partitioned` does with the same arguments."""
-    return explain(
+    return _placed(explain, mod, options)
+
+
+def _placed(place: Callable[..., Value], mod: tvm.IRModule, options: argparse.Namespace) -> Value:
+    return place(
         mod,
         options.targets,
         _policy(options),

@@ -72,7 +72,7 @@ def _on_tvm(form: tvm.IRModule, mod: tvm.IRModule) -> Engine:
     """A form that TVM compiles, if it can compile what the form was made of."""
     try:
         return compiled(form)
-    except tvm.error.InternalError:
+    except (tvm.error.InternalError, AssertionError):
         if _is_compilable(mod):
             raise
         return _no_compiling
@@ -82,6 +82,10 @@ def _is_compilable(mod: tvm.IRModule) -> bool:
     try:
         compiled(mod)
     except tvm.error.InternalError:
+        return False
+    except AssertionError as error:
+        if str(error) != UNLIKE:
+            raise
         return False
     return True
 
