@@ -138,7 +138,8 @@ def _moments(x: Array, groups: int) -> tuple[Array, Array]:
     grouped = x.reshape(x.shape[0], groups, -1).astype("float64")
     mean = grouped.mean(2, keepdims=True)
     inverse = 1 / np.sqrt(np.square(grouped - mean).mean(2, keepdims=True) + 1e-5)
-    return tuple(np.broadcast_to(each, grouped.shape).reshape(x.shape) for each in (mean, inverse))  # type: ignore[return-value]
+    wide_mean, wide_inverse = (np.broadcast_to(each, grouped.shape) for each in (mean, inverse))
+    return wide_mean.reshape(x.shape), wide_inverse.reshape(x.shape)
 
 
 def grouped_norm(x: Array, scale: Array, shift: Array, groups: int, *, is_folded: bool) -> Array:
