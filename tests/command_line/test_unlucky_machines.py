@@ -407,8 +407,9 @@ def test_a_model_that_crashes_one_of_several_processes_is_an_error_line(model, m
         ("os.kill(os.getpid(), signal.SIGSEGV)", 1),
         ("os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)", -signal.SIGTERM),
         ("os.kill(os.getppid(), signal.SIGHUP); time.sleep(60)", -signal.SIGHUP),
+        ("ignore_an_interrupt(); os.kill(os.getppid(), signal.SIGINT); time.sleep(60)", 130),
     ],
-    ids=["SIGSEGV", "SIGTERM", "SIGHUP"],
+    ids=["SIGSEGV", "SIGTERM", "SIGHUP", "second Ctrl-C"],
 )
 def test_nothing_half_written_is_left_by_a_crash_or_a_signal(tmp_path, ending, code):
     program = f"""
@@ -416,6 +417,12 @@ import os, signal, sys, time
 from annotated_region.__main__ import program
 from annotated_region.command_line import partition
 from annotated_region.files import whole_file
+def ignore_an_interrupt():
+    try:
+        os.kill(os.getppid(), signal.SIGINT)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        time.sleep(1.5)
 def crash(_mod, file, _options):
     with whole_file(file) as unfinished:
         unfinished.write_text("half")
