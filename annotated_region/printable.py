@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["printable"]
+__all__ = ["elided", "printable"]
+
+_LONGEST = 4000
 
 
 def printable(text: str) -> str:
@@ -11,3 +13,12 @@ def printable(text: str) -> str:
         character if character.isprintable() or character == "\n" else ascii(character)[1:-1]
         for character in text
     )
+
+
+def elided(text: str) -> str:
+    """The text without its middle where it has more than 4 000 characters; a name alone may be megabytes."""
+    left_out = len(text) - _LONGEST
+    if left_out <= 0:
+        return text
+    half = _LONGEST // 2
+    return f"{text[:half]}[... {left_out} characters ...]{text[-half:]}"

@@ -31,7 +31,7 @@ from annotated_region.command_line.supervision import INTERRUPTED, ended_in_chil
 from annotated_region.errors import AnnotatedRegionError, ModelError
 from annotated_region.files import sweep_unfinished
 from annotated_region.importing.isolation import start_server_here
-from annotated_region.printable import printable
+from annotated_region.printable import elided, printable
 from annotated_region.surroundings import require_sane_threads
 
 __all__ = ["COMMANDS", "main"]
@@ -178,7 +178,7 @@ def _failed(message: str, options: argparse.Namespace) -> int:
 
 def _tell(message: str) -> None:
     # Names may hold newlines: no line of a message but the first looks like one of the program.
-    first, *others = printable(message).split("\n")
+    first, *others = elided(printable(message)).split("\n")
     print(f"{PROGRAM}: error: {first}", *others, sep="\n    ", file=sys.stderr)
 
 

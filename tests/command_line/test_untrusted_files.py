@@ -70,6 +70,16 @@ def test_names_do_not_reach_the_terminal_as_they_are(tmp_path):
     assert "Relu\\x1b[31m\\x07" in finished.stderr
 
 
+def test_a_name_of_megabytes_makes_no_error_of_megabytes(tmp_path):
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("n" * 3_000_000, ["x"], ["y"])], "g", [x], [y])
+    (tmp_path / "m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
+    finished = called("explain", tmp_path / "m.onnx", "--targets", "dnnl")
+    assert finished.returncode == 1
+    assert "characters ...]nnn" in finished.stderr
+    assert len(finished.stderr) < 5000
+
+
 def test_names_of_files_do_not_look_like_lines_of_the_program(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a\nannotated-region: error: \x1b[2Jno.onnx").write_bytes(b"no model")
