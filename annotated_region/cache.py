@@ -34,7 +34,7 @@ _MAGIC = b"annotated-region cache 1\n"
 _HEAD_BYTES = len(_MAGIC) + 2 * hashlib.sha256().digest_size
 _UNFINISHED = "unfinished-"
 _LOCK = ".lock"
-# Nobody takes as long to write one entry; what is older was left by a process that was killed.
+# Writing one entry never takes as long; what is older was left by a process that was killed.
 _OLD_SECONDS = 3600.0
 
 
@@ -131,7 +131,7 @@ def store_entry(path: Path, content: bytes) -> None:
 def alone(path: Path) -> Iterator[None]:
     """Hold the lock of an entry, so that of several processes that miss it one makes it and the others wait.
 
-    A process that dies gives its lock back. Where files cannot be locked, nobody waits.
+    A process that dies gives its lock back. Where files cannot be locked, there is no waiting.
     """
     lock = path.with_name(path.name + _LOCK)
     handle = _locked(lock, fcntl.LOCK_EX)
@@ -144,7 +144,7 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed processes have left: entries half written, and locks that nobody holds."""
+    """Remove what killed processes have left: entries half written, and locks that no process holds."""
     for path in folder.iterdir():
         if path.name.startswith((_UNFINISHED, "tmp")) and _is_old(path):
             _remove(path)
@@ -170,7 +170,7 @@ def _locked(lock: Path, how: int) -> int | None:
         except KeyboardInterrupt:
             os.close(handle)
             raise
-        # Whoever had it before has removed the file: then the lock is one of a file that nobody else finds.
+        # The previous owner has removed the file: then the lock is one of a file that no other process finds.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), lock.lstat()):
                 return handle

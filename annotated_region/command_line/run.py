@@ -92,7 +92,7 @@ def _ended(options: argparse.Namespace, with_server: bool = False) -> int:
         code: int = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever reads has read enough, as in ``annotated-region explain model.onnx | head``.
+        # The reader closed the pipe, as in ``annotated-region explain model.onnx | head``.
         _give_up_output()
         return 0
     except KeyboardInterrupt:
@@ -134,7 +134,7 @@ def _crashed(options: argparse.Namespace, ending: signal.Signals) -> int:
 
 
 def _open_streams() -> None:
-    """Give the process the streams that whoever started it has closed; what is written to them is lost.
+    """Open the standard streams that the parent process has closed; what is written to them is lost.
 
     Their numbers are taken first, or the next file or socket would get them and be written into.
     """

@@ -49,12 +49,12 @@ def ended_in_child(
     crashed
         Told the signal that ended the child; gives the exit code of this process.
     clean_up
-        Told the process id of a child that a signal ended, whoever sent it.
+        Told the process id of a child that a signal ended, from whichever process it came.
     backtrace
         Whether TVM may print its stack when the child crashes.
     """
     sys.stdout.flush()
-    # Whoever started the program may have it ignore some: nohup does with SIGHUP, a shell's & with SIGINT.
+    # The parent process may have set some to be ignored: nohup does with SIGHUP, a shell's & with SIGINT.
     heard = [number for number in _ENDINGS if signal.getsignal(number) != signal.SIG_IGN]
     signal.pthread_sigmask(signal.SIG_BLOCK, heard)
     child = os.fork()

@@ -59,7 +59,7 @@ def generate_code(mod: tvm.IRModule, options: Mapping[str, Mapping[str, object]]
     Raises
     ------
     BuildError
-        The shape of a result is not known from the shapes of the arguments, so that nobody can
+        The shape of a result is not known from the shapes of the arguments, so that no caller can
         make room for it.
     """
     by_target = external_functions(mod)

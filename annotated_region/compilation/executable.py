@@ -99,7 +99,7 @@ def compile_module(
     needs = [backend.build_options() for backend in backends]
     chosen = options or {}
     for name in chosen:
-        backend_of(name)  # a name that nobody registered is a slip, and its options would count for nothing
+        backend_of(name)  # a name that is not registered is a slip, and its options would count for nothing
     codegen_options = {
         backend.name: {**backend.codegen_options, **chosen.get(backend.name, {})} for backend in backends
     }

@@ -1,4 +1,4 @@
-"""Drops bindings that moved data to or from a call and that nobody uses any more."""
+"""Drops bindings that moved data to or from a call and are unused now."""
 
 from __future__ import annotations
 

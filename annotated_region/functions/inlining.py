@@ -3,7 +3,7 @@
 The body of the function is copied, composites included, with arguments for parameters. What stood
 around the call for its sake goes: results take the names that the caller has for them, tuples that
 were taken apart or put together become the tuples that they were, and fields that were read for the
-call, or from its result, are dropped where nobody else uses them.
+call, or from its result, are dropped where they have no other user.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def callees_among(chosen: Mapping[tvm.ir.GlobalVar, relax.Function]) -> Function
 
 @paused_collector()
 def inline_functions(mod: tvm.IRModule, chosen: Mapping[tvm.ir.GlobalVar, relax.Function]) -> tvm.IRModule:
-    """The module with calls of the chosen functions inlined, and without those that nobody calls any more.
+    """The module with calls of the chosen functions inlined, and without those that have no caller left.
 
     Linear in the size of the result.
     """

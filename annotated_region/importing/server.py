@@ -61,7 +61,7 @@ def forked_server(connection: socket.socket, end_of_parent: socket.socket) -> No
 
 
 def _forget_files(keep: int) -> None:
-    """Close what the parent had open, so that whoever reads its output sees the end when it ends."""
+    """Close what the parent had open, so that a reader of its output sees the end when it ends."""
     silent = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(silent, stream)
@@ -82,7 +82,7 @@ def _status_of(job: dict[str, Any], descriptors: list[int], connection: socket.s
     try:
         readable, *_ = select.select(ends, [], [])
         if end not in readable:
-            # Either the time is up, or whoever asked is gone.
+            # Either the time is up, or the parent is gone.
             _kill(child)
             connection.recv(LARGEST_JOB)
     finally:

@@ -2,7 +2,7 @@
 
 The parent makes it and fixes its size; pages that are never written cost nothing. The child writes through
 mappings, because the limit that keeps it from writing files holds for `write` here as well. When the child
-has ended the parent seals the file: from then on no process can change it, whoever still holds it.
+has ended the parent seals the file: from then on no process can change it, not even one that still holds it.
 """
 
 from __future__ import annotations

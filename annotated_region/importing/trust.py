@@ -67,7 +67,7 @@ def require_harmless(mod: tvm.IRModule, name: str) -> None:
 
     Notes
     -----
-    O(size of the module). What kernels do with indices from tensors is not checked: whoever runs a model
+    O(size of the module). What kernels do with indices from tensors is not checked: a caller who runs a model
     trusts its values.
     """
     for global_var, func in sorted(mod.functions_items(), key=lambda item: item[0].name_hint):

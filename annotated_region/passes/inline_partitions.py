@@ -31,7 +31,7 @@ __all__ = ["InlinePartitions"]
 @module_pass
 @dataclass(frozen=True)
 class InlinePartitions(ModulePass):
-    """Inline the external functions of the given targets, whoever made them.
+    """Inline the external functions of the given targets, from any partitioner.
 
     External functions without callers are removed. One that is not straight code (it
     holds an `If` or defines a function that is no composite) is left alone.

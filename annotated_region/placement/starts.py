@@ -20,7 +20,7 @@ ALL_ORDERS_UP_TO = 4
 
 
 def priority_placement(problem: PlacementProblem, order: Sequence[int]) -> Placement | None:
-    """First target that claims wins, as in ONNX Runtime and TVM; what nobody takes is the host's.
+    """First target that claims wins, as in ONNX Runtime and TVM; what no target takes is the host's.
 
     Parameters
     ----------

@@ -206,7 +206,7 @@ class _Writer:
         behind[ends] = behind.get(ends, False) or not stays
 
     def lost_nodes(self) -> Iterator[NodeId]:
-        """A node of each piece that no edge crosses into or out of: an end nobody uses must mark it."""
+        """A node of each piece that no edge crosses into or out of: an unused end must mark it."""
         for mark in self.marks:
             inside = set(mark.nodes)
             for piece in pieces(self.graph, mark.nodes):

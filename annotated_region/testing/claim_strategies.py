@@ -18,7 +18,7 @@ from annotated_region.testing.function_strategies import Ingredients, functions
 __all__ = ["TARGETS", "annotated_functions", "claimable", "claims", "region_sets"]
 
 TARGETS = ("alpha", "beta", "gamma")
-"""The targets that claim; nobody registered them."""
+"""The targets that claim; they are not registered."""
 
 _CLAIMABLE = (NodeKind.OPERATION, NodeKind.STRUCTURE)
 

@@ -48,7 +48,7 @@ class _Builder:
         return self.call(op, value, relax.const(weight))
 
     def module(self) -> tvm.IRModule:
-        """The module; all values that nobody uses are added up to the result."""
+        """The module; all unused values are added up to the result."""
         loose = [b.var for b in self.bindings if hash(b.var) not in self.used]
         total = loose[0]
         for value in loose[1:]:

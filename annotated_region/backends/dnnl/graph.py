@@ -314,7 +314,7 @@ class Graph:
         return self.tensors[tensor].dtype
 
     def remove_dead_nodes(self) -> None:
-        """Drop the nodes whose results nobody reads."""
+        """Drop the nodes whose results have no reader."""
         live = set(self.outputs)
         kept: list[Node] = []
         for node in reversed(self.nodes):
@@ -324,7 +324,7 @@ class Graph:
         self.nodes = kept[::-1]
 
     def compact(self) -> None:
-        """Renumber the tensors so that those nobody needs any more disappear."""
+        """Renumber the tensors so that unused ones disappear."""
         used = [
             *self.inputs,
             *self.outputs,

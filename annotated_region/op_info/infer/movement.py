@@ -214,7 +214,7 @@ def read_split(segment: Segment) -> Iterator[relax.Call]:
 
 
 def read_fills(segment: Segment) -> Iterator[relax.Call]:
-    """One number everywhere: ``full``, or ``full_like`` where there is a tensor that nobody reads."""
+    """One number everywhere: ``full``, or ``full_like`` where there is a tensor without a reader."""
     value = _only_value(segment)
     if value is None or value[0] not in ("float", "int") or len(segment.outputs) != 1 or segment.variables:
         return

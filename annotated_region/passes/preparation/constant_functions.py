@@ -2,7 +2,7 @@
 
 What IEEE 754 defines to the last bit is computed in the dtype of the call, so float16 and bfloat16 round as
 they would at run time. Functions that libraries approximate are computed in double precision and rounded
-once, which is the nearest number but for rare ties; so whoever rounds the result to whole numbers gets what a
+once, which is the nearest number but for rare ties; so rounding the result to whole numbers gives what a
 good library gives, ONNX Runtime for example, whatever vector code a target would have run.
 """
 

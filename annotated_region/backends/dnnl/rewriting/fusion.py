@@ -7,7 +7,7 @@ A producer takes in its consumer when the consumer is the only reader of its res
     x ---------+                 x ------+
 
 The merged node stands where the consumer stood. That is always a valid place: the other operands of the
-consumer are defined before it, and nobody between the two reads the producer's result. Whether a residual
+consumer are defined before it, and no node between the two reads the producer's result. Whether a residual
 sum is computed in place is decided by the runtime, which knows the layouts.
 
 The composites of the partitioner are not needed for this, and no fusion stops at their borders.

@@ -20,7 +20,7 @@ __all__ = ["JoinLinearFunctions"]
 
 
 class JoinLinearFunctions(Rewrite):
-    """Two linear functions in a row become one where nobody else reads the inner one; the nodes get fewer."""
+    """Two linear functions in a row become one if the inner one has no other reader; fewer nodes remain."""
 
     def rewritten(self, node: Node) -> Node | TensorId | None:
         """The joined function; of ``1 * x + 0`` the operand."""

@@ -5,8 +5,8 @@ at the nodes placed so far and leaves the node as it is, or answers with what ta
 
     placed                       at hand     waiting
     conv --> linear -->          linear -->  relu ...
-             [dies: nobody       [replaced by one linear node, which is looked at again]
-              reads it any more]
+             [dies: it has       [replaced by one linear node, which is looked at again]
+              no reader left]
 
 What a rewrite adds stands before the node, in its place, and is looked at as well. A placed node whose last
 reader goes away goes with it, so the counts of readers are exact at every step and no pass leaves dead nodes
@@ -267,7 +267,7 @@ class Rewriter:
             self._counts[tensor] = self._counts.get(tensor, 0) + 1
 
     def _unread(self, node: Node) -> None:
-        """Forget what a node reads; what nobody reads any more then goes, too."""
+        """Forget what a node reads; what has no reader left then goes, too."""
         gone = [node]
         while gone:
             reader = gone.pop()

@@ -94,7 +94,7 @@ class Builder {
     return false;
   }
 
-  // Whether the current node may write its result over `tensor`, one of its operands: nobody reads the bytes
+  // Whether the current node may write its result over `tensor`, one of its operands: no step reads the bytes
   // later, through whatever view, and the node itself reads them through this operand alone.
   bool may_overwrite(int tensor) const {
     const Place place = plan_->buffers.resolve(value(tensor).place);
@@ -212,8 +212,8 @@ class Builder {
     finish(std::move(step), std::move(arguments));
   }
 
-  // Makes the buffer at `part` a part of the one at `whole`, if it is free to move: then whoever
-  // writes the part writes into the whole, and nothing has to be copied.
+  // Makes the buffer at `part` a part of the one at `whole`, if it is free to move: then a write
+  // to the part is a write into the whole, and nothing has to be copied.
   bool adopt(const Value& part, Place whole) {
     Buffer& buffer = plan_->buffers[part.place.buffer];
     const bool is_free = buffer.home == Home::arena && buffer.parent < 0 && part.place.offset == 0 &&

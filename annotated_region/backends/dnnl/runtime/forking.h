@@ -32,7 +32,7 @@ class ForkGate {
 
   static void before() { gate().lock(); }
   static void in_parent() { gate().unlock(); }
-  // The child has another thread id than the owner of the lock, so it cannot unlock; nobody else holds it.
+  // The child has another thread id than the owner of the lock, so it cannot unlock; no other thread holds it.
   static void in_child() {
     new (&gate()) std::shared_mutex;
     Workers::all().forget();

@@ -71,7 +71,7 @@ class Buffers {
     return total;
   }
 
-  // Lets nobody touch the bytes of an arena that belong to no buffer.
+  // Forbids access to the bytes of an arena that belong to no buffer.
   void guard(const char* arena, size_t bytes) const {
     forbid(arena, bytes);
     for (const Buffer& buffer : list_) {

@@ -2,7 +2,7 @@
 
 // GNU OpenMP waits at the end of each parallel loop until each thread of its team has done its share. A thread that
 // has lost its processor to another process stops the loop for a time slice, a hundred times in a run, and threads
-// that spin meanwhile take the processors from those that work. Here the caller does the shares that nobody has
+// that spin meanwhile take the processors from those that work. Here the caller does the shares that no worker has
 // begun. How long GNU OpenMP spins is fixed when it is loaded, by variables of the environment that other libraries
 // read, too; so it is not GNU OpenMP that runs the loops.
 //
@@ -69,14 +69,14 @@ inline void begin(Section& section) {
   if (most > 0) Workers::all().ask(section, most, help_is_worth() > kWorthWaking);
 }
 
-// Runs what nobody has begun, then waits for what somebody has.
+// Runs the shares that no worker has begun, then waits for the others.
 inline void end(Section& section) {
   section.run(section.next.fetch_add(1));
   Workers::all().take_back(section);
   for (std::thread& thread : section.more) thread.join();
 }
 
-// All shares have to meet, so each needs a thread. Those that nobody has begun after a while get one of their own.
+// All shares have to meet, so each needs a thread. Those that no worker has begun after a while get one of their own.
 inline void meet(Section& section, int share) {
   constexpr int64_t kLate = 100'000;
   const int passed = section.barriers.load();

@@ -34,7 +34,7 @@ class PostOps {
     return with(chain);
   }
 
-  // The whole chain for a result in layout `native`. The first full operand that nobody needs later
+  // The whole chain for a result in layout `native`. The first full operand that has no later reader
   // and that already has this layout is added in place: the result is written over it.
   dnnl::primitive_attr settle(const Desc& native, bool may_accumulate = true) {
     dnnl::post_ops chain;

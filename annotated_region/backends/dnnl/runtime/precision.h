@@ -59,7 +59,7 @@ class Rounding {
   // There is no fast implementation for bfloat16 after all.
   void refuse(int node) { rounds_[node] = false; }
 
-  // What a plan says about it; nothing if nobody asked.
+  // What a plan says about it; nothing if no precision was asked for.
   std::string note() const {
     if (graph_.precision == Precision::fp32) return {};
     if (!multiplies_bfloat16()) return "float32: the processor has no instructions for products of bfloat16\n";

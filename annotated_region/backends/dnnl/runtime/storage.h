@@ -6,7 +6,7 @@
 
 namespace annotated_region_dnnl {
 
-// Under AddressSanitizer, tensors in the arena share no bytes and have gaps between them that nobody may touch.
+// Under AddressSanitizer, tensors in the arena share no bytes and have gaps between them that no access may touch.
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool kGuarded = true;
 inline void forbid(const char* data, size_t bytes) { __asan_poison_memory_region(data, bytes); }

@@ -21,7 +21,7 @@ inline void pause() {
 
 // Sleeps while `word` is 1, until woken.
 inline void sleep_on(std::atomic<uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0); }
-// Wakes whoever sleeps on `word`, if somebody may.
+// Wakes the threads that sleep on `word`, if there may be any.
 inline void wake(std::atomic<uint32_t>& word) {
   if (word.load() != 0 && word.exchange(0) != 0) syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
