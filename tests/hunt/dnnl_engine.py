@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+from kits.dense_graphs.values import is_float
 from partitioned_engine import PartitionedEngine, Result
 from table_interpreter import InterpretedRegion
 from tvm import relax
@@ -53,5 +54,5 @@ def _handed(argument: Any) -> Any:
 
 def poisoned(shape: Sequence[int], dtype: str) -> tvm.runtime.Tensor:
     """Memory for a result that nobody has written to: NaN, or what no answer would be."""
-    filling = {"f": np.nan, "b": True}.get(np.dtype(dtype).kind, 0x55)
+    filling = np.nan if is_float(np.dtype(dtype)) else {"b": True}.get(np.dtype(dtype).kind, 0x55)
     return tvm.runtime.tensor(np.full(shape, filling, dtype))

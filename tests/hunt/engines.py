@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import tvm
 from kits.dense_graphs.generation import generated
-from kits.dense_graphs.recipe import Recipe
+from kits.dense_graphs.recipe import Recipe, of_type
 
 __all__ = ["TARGETS", "Build", "Engine", "LeftOutError", "build_of", "recipe_of"]
 
@@ -17,7 +17,10 @@ Engine: TypeAlias = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 Build: TypeAlias = Callable[[tvm.IRModule, int], Mapping[str, Engine]]
 """The forms of a graph that a target runs, by name; the number is the graph's seed."""
 
-TARGETS = ("dnnl", "onnxruntime", "tensorrt", "passes")
+HALVES = {"dnnl_float16": "float16", "dnnl_bfloat16": "bfloat16"}
+"""Graphs whose floats have half the bits, on dnnl."""
+
+TARGETS = ("dnnl", "onnxruntime", "tensorrt", "passes", *HALVES)
 
 
 class LeftOutError(Exception):
@@ -26,7 +29,8 @@ class LeftOutError(Exception):
 
 def recipe_of(target: str, seed: int) -> Recipe:
     """The graph of a seed for a target; dnnl gets none of the ops that it has nothing for."""
-    return generated(seed, extras=target != "dnnl")
+    recipe = generated(seed, extras=not target.startswith("dnnl"))
+    return of_type(recipe, HALVES[target]) if target in HALVES else recipe
 
 
 def build_of(target: str) -> Build:
@@ -34,7 +38,7 @@ def build_of(target: str) -> Build:
     if target == "passes":
         build: Build = import_module("passes_engine").build
         return build
-    if target == "dnnl":
+    if target.startswith("dnnl"):
         import_module("table_interpreter").interpreter()
         make = import_module("dnnl_engine").build
     else:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import tvm
 from kits.dense_graphs.reference import Evaluation, bind_extents, extent_value
-from kits.dense_graphs.values import Noise, Value, source
+from kits.dense_graphs.values import Noise, Value, is_float, source
 from tvm import relax
 
 from annotated_region.compilation.code_generation import _named_constants, external_functions
@@ -52,7 +52,9 @@ class PartitionedEngine:
         result = walk.function(self.mod["main"], [source(array) for array in inputs])
         self.host_ops = walk.count
         values = list(result) if isinstance(result, tuple) else [result]
-        return [rounded(value.clean) for value in values]
+        return [
+            rounded(value.clean, dtype) for value, dtype in zip(values, _types(self.mod["main"]), strict=True)
+        ]
 
 
 class _HostWalk(Evaluation):
@@ -69,8 +71,9 @@ class _HostWalk(Evaluation):
             return result
         self.count += 1
         if isinstance(result, tuple):
-            return tuple(source(rounded(each.clean)) for each in result)
-        return source(rounded(result.clean))
+            fields = zip(result, call.ty.fields, strict=True)
+            return tuple(source(rounded(each.clean, str(field.dtype))) for each, field in fields)
+        return source(rounded(result.clean, str(call.ty.dtype)))
 
     def called(self, name: tvm.ir.GlobalVar, func: relax.Function, arguments: Sequence[Any]) -> Any:
         if name not in self.regions:
@@ -81,11 +84,21 @@ class _HostWalk(Evaluation):
         is_tuple = isinstance(func.ret_ty, tvm.ir.TupleType)
         types = list(func.ret_ty.fields) if is_tuple else [func.ret_ty]
         wanted = [(tuple(extent_value(e, scope) for e in ty.shape.values), str(ty.dtype)) for ty in types]
-        given = [rounded(each.clean) if isinstance(each, Value) else each for each in arguments]
+        given = [
+            rounded(each.clean, str(param.ty.dtype)) if isinstance(each, Value) else each
+            for param, each in zip(func.params, arguments, strict=True)
+        ]
         values = tuple(source(result) for result in self.regions[name](given, wanted))
         return values if is_tuple else values[0]
 
 
-def rounded(array: np.ndarray) -> np.ndarray:
-    """As an engine holds it: floats in 32 bits."""
-    return array.astype("float32") if array.dtype.kind == "f" else array
+def _types(func: relax.Function) -> list[str]:
+    """Of the elements of each result."""
+    is_tuple = isinstance(func.ret_ty, tvm.ir.TupleType)
+    return [str(ty.dtype) for ty in (func.ret_ty.fields if is_tuple else [func.ret_ty])]
+
+
+def rounded(array: np.ndarray, dtype: str = "float32") -> np.ndarray:
+    """As an engine holds it: floats in as many bits as their type has."""
+    with np.errstate(over="ignore"):
+        return array.astype(dtype) if is_float(array.dtype) else array

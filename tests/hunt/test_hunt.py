@@ -34,7 +34,14 @@ from tvm import relax
 import annotated_region as ar
 from annotated_region.targets.rules import rules_of
 
-GRAPHS = {"dnnl": 200, "onnxruntime": 120, "tensorrt": 80, "passes": 120}
+GRAPHS = {
+    "dnnl": 200,
+    "onnxruntime": 120,
+    "tensorrt": 80,
+    "passes": 120,
+    "dnnl_float16": 60,
+    "dnnl_bfloat16": 60,
+}
 SUM = Recipe(
     (
         Node("input", (), {"kind": "normal", "key": 0}, (2, 3)),
@@ -51,7 +58,8 @@ def test_dense_graphs_compute_what_the_reference_computes(target, tally):
     found, counts, _ = failures(target, range(GRAPHS[target]))
     tally[f"dense graphs on {target}"] += GRAPHS[target]
     assert not found
-    assert counts[Kind.RIGHT] > 0.95 * GRAPHS[target]
+    assert counts[Kind.RIGHT] > 0.95 * (GRAPHS[target] - counts[Kind.INVALID])
+    assert counts[Kind.INVALID] == 0 or target == "dnnl_bfloat16", "Relax refuses some ops of bfloat16"
 
 
 @pytest.mark.parametrize("pinned", PINNED, ids=lambda pinned: pinned["name"])

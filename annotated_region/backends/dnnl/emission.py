@@ -29,11 +29,12 @@ RUNTIME_FILES = (
     "layouts.h",
     "memory_plan.h",
     "plan.h",
+    "vector_math.h",
+    "halves.h",
     "precision.h",
     "builder.h",
     "scaling.h",
     "post_ops.h",
-    "vector_math.h",
     "kernels.h",
     "softmax.h",
     "reduction.h",
@@ -174,7 +175,8 @@ class _GraphTables:
             source, position = "input", tensor.source
         else:
             source, position = "computed", 0
-        return f"{{{shape}, Source::{source}, {position}, {literal(tensor.dtype)}}}"
+        types = f"{literal(tensor.dtype)}, {literal(tensor.half or tensor.dtype)}"
+        return f"{{{shape}, Source::{source}, {position}, {types}}}"
 
     def node(self, index: int, node: Node) -> str:
         operands = self.table("int", f"operands_{index}", node.inputs)

@@ -24,6 +24,7 @@ __all__ = [
     "DataType",
     "Dim",
     "Graph",
+    "HALVES",
     "Joined",
     "Kind",
     "Node",
@@ -52,6 +53,12 @@ class DataType(Enum):
     INT8 = "int8"
     UINT8 = "uint8"
     INT32 = "int32"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+
+
+HALVES = (DataType.FLOAT16, DataType.BFLOAT16)
+"""The types that have half the bits of those that are computed with."""
 
 
 class Kind(Enum):
@@ -105,13 +112,17 @@ class Tensor:
         The value of a constant with a single element.
     dtype
         What its elements are. Truth values exist only where they cross the border of the region; inside they
-        are the numbers 0 and 1.
+        are the numbers 0 and 1. Likewise float16 and bfloat16, which are float32 inside.
+    half
+        FLOAT16 or BFLOAT16 where the module has this type and the region computes in float32. A constant is
+        stored in it; another tensor may be rounded to it.
     """
 
     shape: tuple[Dim, ...]
     source: int | str | None = None
     scalar: float | None = None
     dtype: DataType = DataType.FLOAT32
+    half: DataType | None = None
 
     @property
     def is_constant(self) -> bool:
@@ -232,10 +243,10 @@ class Part:
     views: tuple[Permutation | tuple[int, ...], ...]
     width: int
 
-    def value(self, lookup: Callable[[str], np.ndarray], rows: int) -> np.ndarray:
-        """Its numbers, as a matrix with so many rows."""
+    def value(self, lookup: Callable[[str], np.ndarray], rows: int, dtype: np.dtype) -> np.ndarray:
+        """Its numbers, as a matrix with so many rows; `dtype` is the type of zeros."""
         if self.name is None:
-            return np.zeros((rows, self.width), "float32")
+            return np.zeros((rows, self.width), dtype)
         array = lookup(self.name)
         for view in self.views:
             array = array.transpose(view.axes) if isinstance(view, Permutation) else array.reshape(view)
@@ -252,7 +263,9 @@ class Joined:
     def value(self, lookup: Callable[[str], np.ndarray]) -> np.ndarray:
         """Its numbers, from those of the constants that `lookup` finds by name."""
         rows = math.prod(self.shape[:-1])
-        return np.concatenate([part.value(lookup, rows) for part in self.parts], axis=1).reshape(self.shape)
+        dtype = next(lookup(part.name).dtype for part in self.parts if part.name is not None)
+        parts = [part.value(lookup, rows, dtype) for part in self.parts]
+        return np.concatenate(parts, axis=1).reshape(self.shape)
 
 
 @dataclass(slots=True)
@@ -271,6 +284,8 @@ class Graph:
     """Whether oneDNN's own functions will do where they treat NaN and infinity as TVM does not."""
     in_floats: Graph | None = None
     """The same without products of int8, for processors where oneDNN's would saturate."""
+    declared: DataType | None = None
+    """The type in the module of what is imported at the moment."""
 
     def tensor(
         self,
@@ -278,16 +293,19 @@ class Graph:
         source: int | str | None = None,
         scalar: float | None = None,
         dtype: DataType = DataType.FLOAT32,
+        half: DataType | None = None,
     ) -> TensorId:
         """A new tensor."""
-        self.tensors.append(Tensor(tuple(shape), source, scalar, dtype))
+        self.tensors.append(Tensor(tuple(shape), source, scalar, dtype, half))
         return len(self.tensors) - 1
 
     def cast(self, tensor: TensorId, dtype: DataType) -> TensorId:
         """The same numbers as elements of another type; itself if it is of this type."""
         if self.dtype(tensor) is dtype:
             return tensor
-        output = self.tensor(self.shape(tensor), dtype=dtype)
+        before = self.dtype(tensor)
+        half = before if before in HALVES and dtype is DataType.FLOAT32 else None
+        output = self.tensor(self.shape(tensor), dtype=dtype, half=half)
         self.nodes.append(Node(Kind.CAST, (tensor,), output))
         return output
 
@@ -301,9 +319,17 @@ class Graph:
         dtype: DataType | None = None,
     ) -> TensorId:
         """A new node at the end; returns its result, of the type of the first operand unless it is said."""
-        output = self.tensor(shape, dtype=dtype or self.dtype(inputs[0]))
+        made = dtype or self.dtype(inputs[0])
+        half = self.half_of(inputs) if self.declared is None else self.declared
+        is_half = made is DataType.FLOAT32 and half in HALVES
+        output = self.tensor(shape, dtype=made, half=half if is_half else None)
         self.nodes.append(Node(kind, tuple(inputs), output, parameters))
         return output
+
+    def half_of(self, tensors: Iterable[TensorId]) -> DataType | None:
+        """The type of half the bits that all of some tensors have in the module, or None."""
+        halves = {self.tensors[tensor].half for tensor in tensors}
+        return halves.pop() if len(halves) == 1 else None
 
     def shape(self, tensor: TensorId) -> tuple[Dim, ...]:
         """The extents of a tensor."""

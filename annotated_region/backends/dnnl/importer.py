@@ -8,7 +8,7 @@ from typing import cast
 import tvm
 from tvm import relax, tirx
 
-from annotated_region.backends.dnnl.graph import DataType, Dim, Graph, TensorId, volume
+from annotated_region.backends.dnnl.graph import HALVES, DataType, Dim, Graph, TensorId, volume
 from annotated_region.errors import CodegenError
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Declined, Translation, flat, require
@@ -35,6 +35,13 @@ def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...] | None:
 def shape_of(values: Iterable[relax.Expr]) -> tuple[Dim, ...]:
     """Extents, numbers as int."""
     return tuple(int(value) if isinstance(value, tirx.IntImm) else value for value in values)
+
+
+def _declared(type_: tvm.ir.Type) -> DataType:
+    """The type of the elements of a tensor, or of the first of several; FLOAT32 if it is another one."""
+    first = next(iter(getattr(type_, "fields", (type_,))), None)
+    name = str(getattr(first, "dtype", None))
+    return DataType(name) if name in DTYPES else DataType.FLOAT32
 
 
 def _extents_in(type_: relax.ShapeType) -> Iterable[relax.Expr]:
@@ -84,9 +91,9 @@ class Importer(Translation[TensorId]):
         return self._entered(graph.inputs[-1])
 
     def _entered(self, tensor: TensorId) -> TensorId:
-        """What the region computes with: truth values become numbers."""
-        is_truth = self.graph.dtype(tensor) is DataType.TRUTH
-        return self.graph.cast(tensor, DataType.FLOAT32) if is_truth else tensor
+        """What the region computes with: truth values become numbers, and halves float32."""
+        is_other = self.graph.dtype(tensor) in (DataType.TRUTH, *HALVES)
+        return self.graph.cast(tensor, DataType.FLOAT32) if is_other else tensor
 
     def dtype(self, type_: tvm.ir.Type) -> DataType:
         """What the elements of a tensor type are."""
@@ -103,7 +110,10 @@ class Importer(Translation[TensorId]):
         convert = self._converters.get(op.name)
         if convert is None:
             raise Declined(f"no converter for {op.name}")
-        return convert(self, op)
+        self.graph.declared = _declared(op.out_type)
+        results = convert(self, op)
+        self.graph.declared = None
+        return results
 
     def entered(self, composite: relax.Function, arguments: Sequence[object]) -> relax.Function:
         """A composite in terms of the caller's symbolic extents; each function has its own."""
@@ -135,7 +145,14 @@ class Importer(Translation[TensorId]):
             extents = self.shape(constant)
             scalar = float(constant.value.numpy().reshape(-1)[0]) if volume(extents) == 1 else None
             dtype = self.dtype(constant.ty)
-            tensor = self.graph.tensor(extents, name, None if dtype is DataType.TRUTH else scalar, dtype)
+            half = dtype if dtype in HALVES else None
+            tensor = self.graph.tensor(
+                extents,
+                name,
+                None if dtype is DataType.TRUTH else scalar,
+                DataType.FLOAT32 if half else dtype,
+                half,
+            )
             self._constants[name] = self._entered(tensor)
         return self._constants[name]
 

@@ -38,11 +38,11 @@ GOLDEN = """\
     const int64_t shape_3[] = {1, 16, 8, 8};
     const int64_t shape_4[] = {16};
     const TensorRow tensors[] = {
-        {{shape_0, 4}, Source::input, 0, Type::float32},
-        {{shape_1, 4}, Source::constant, 0, Type::float32},
-        {{shape_2, 4}, Source::constant, 1, Type::float32},
-        {{shape_3, 4}, Source::computed, 0, Type::float32},
-        {{shape_4, 1}, Source::computed, 0, Type::float32},
+        {{shape_0, 4}, Source::input, 0, Type::float32, Type::float32},
+        {{shape_1, 4}, Source::constant, 0, Type::float32, Type::float32},
+        {{shape_2, 4}, Source::constant, 1, Type::float32, Type::float32},
+        {{shape_3, 4}, Source::computed, 0, Type::float32, Type::float32},
+        {{shape_4, 1}, Source::computed, 0, Type::float32, Type::float32},
     };
     const int operands_0[] = {2};
     const int operands_1[] = {0, 1, 4};

@@ -11,7 +11,7 @@ import tvm
 from kits.dense_graphs.recipe import Recipe
 from kits.dense_graphs.reference import evaluate
 from kits.dense_graphs.sources import input_values
-from kits.dense_graphs.values import Value
+from kits.dense_graphs.values import HALVES, Value, is_float
 
 __all__ = ["Difference", "Expectation", "expectations"]
 
@@ -26,6 +26,9 @@ FACTOR = 8.0
 
 LEAST = 2e-6
 """What an engine may be wrong by anyway, as a part of the largest element of the result."""
+
+UNITS = 4.0
+"""The same for types of half the bits, in roundings to such a type: constants are joined in it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +94,12 @@ def _problem(result: np.ndarray, drawn: Sequence[Value]) -> str | None:
     wanted = drawn[0].clean
     if result.shape != wanted.shape:
         return f"has shape {result.shape} instead of {wanted.shape}"
+    least = UNITS * HALVES[result.dtype.name][0] if result.dtype.name in HALVES else LEAST
+    if is_float(result.dtype):
+        result = result.astype("float64")
     if result.dtype.kind != wanted.dtype.kind:
         return f"is of type {result.dtype} instead of {wanted.dtype}"
-    close = _close(result, drawn)
+    close = _close(result, drawn, least)
     if close.all():
         return None
     at = tuple(int(index) for index in np.argwhere(~close)[0])
@@ -101,7 +107,7 @@ def _problem(result: np.ndarray, drawn: Sequence[Value]) -> str | None:
     return f"has {result[at]:.7g} instead of {wanted[at]:.7g} at {at}; {count} of {close.size} are wrong"
 
 
-def _close(result: np.ndarray, drawn: Sequence[Value]) -> np.ndarray:
+def _close(result: np.ndarray, drawn: Sequence[Value], least: float) -> np.ndarray:
     wanted = drawn[0].clean
     if wanted.dtype.kind != "f":
         return np.asarray(result == wanted)
@@ -110,5 +116,5 @@ def _close(result: np.ndarray, drawn: Sequence[Value]) -> np.ndarray:
         error = np.max(np.nan_to_num(np.stack(errors)), axis=0)
         finite = np.abs(wanted[np.isfinite(wanted)])
         largest = finite.max() if finite.size else 0.0
-        near = np.abs(result - wanted) <= FACTOR * error + LEAST * largest + 1e-9
+        near = np.abs(result - wanted) <= FACTOR * error + least * largest + 1e-9
     return np.asarray(near | (result == wanted))

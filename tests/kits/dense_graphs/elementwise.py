@@ -171,7 +171,7 @@ def _where(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Val
 def _astype(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     (data,) = args
     dtype = str(attrs["dtype"])
-    if dtype.startswith("float"):
+    if "float" in dtype:
         return moved(lambda plane: plane, [data]) if data.is_float else _numbers(data)
     if data.is_float:
         return decided(lambda x: np.trunc(x).astype(dtype), [data])

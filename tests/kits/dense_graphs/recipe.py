@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-__all__ = ["SOURCES", "TUPLES", "Dim", "Node", "Recipe", "extent_of", "resolved"]
+__all__ = ["SOURCES", "TUPLES", "Dim", "Node", "Recipe", "extent_of", "of_type", "resolved"]
 
 Dim: TypeAlias = "int | str"
 """An extent: a number, or a sum or product such as ``"n"`` or ``"(n*2)"`` of symbols and numbers."""
@@ -115,6 +115,16 @@ class Recipe:
             for node in self.nodes
         )
         return " ".join(parts)
+
+
+def of_type(recipe: Recipe, dtype: str) -> Recipe:
+    """The same graph with elements of another type in the place of float32."""
+    return replace(recipe, nodes=tuple(_of_type(node, dtype) for node in recipe.nodes))
+
+
+def _of_type(node: Node, dtype: str) -> Node:
+    attrs = {name: dtype if value == "float32" else value for name, value in node.attrs.items()}
+    return replace(node, attrs=attrs, dtype=dtype if node.dtype == "float32" else node.dtype)
 
 
 def _shape_text(node: Node) -> str:

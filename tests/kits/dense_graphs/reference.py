@@ -15,7 +15,7 @@ from kits.dense_graphs.elementwise import ELEMENTWISE
 from kits.dense_graphs.movement import MOVEMENT
 from kits.dense_graphs.products import PRODUCTS
 from kits.dense_graphs.reductions import REDUCTIONS
-from kits.dense_graphs.values import Noise, Value, source
+from kits.dense_graphs.values import HALVES, Noise, Value, folded, halved, source
 
 __all__ = ["OPS", "Evaluation", "UnknownOpError", "bind_extents", "evaluate", "extent_value"]
 
@@ -80,6 +80,8 @@ class Evaluation:
                 return tuple(self.value(each, scope) for each in expr.fields)
             case relax.TupleGetItem():
                 return self.value(expr.tuple_value, scope)[expr.index]
+            case Constant():
+                return folded(self.noise, source(expr.value.numpy()), str(expr.value.dtype))
             case _:
                 return _leaf(expr, scope)
 
@@ -90,7 +92,8 @@ class Evaluation:
             raise UnknownOpError(name)
         arguments = [self.value(argument, scope) for argument in call.args]
         if name:
-            return OPS[name](self.noise, _attributes(call), arguments)
+            attrs = _attributes(call)
+            return _stored(self.noise, OPS[name](self.noise, attrs, arguments), call.ty)
         if isinstance(call.op, tvm.ir.GlobalVar):
             callee = self.mod[call.op]
             assert isinstance(callee, relax.Function)
@@ -102,6 +105,15 @@ class Evaluation:
         return self.function(func, arguments)
 
 
+def _stored(noise: Noise, made: Any, ty: tvm.ir.Type) -> Any:
+    """What an op makes, as its type holds it."""
+    if isinstance(made, tuple):
+        assert isinstance(ty, tvm.ir.TupleType)
+        return tuple(_stored(noise, each, field) for each, field in zip(made, ty.fields, strict=True))
+    dtype = str(getattr(ty, "dtype", None))
+    return halved(noise, made, dtype) if dtype in HALVES and isinstance(made, Value) else made
+
+
 def _leaf(expr: relax.Expr, scope: Mapping[Any, Any]) -> Any:
     if isinstance(expr, relax.Var):
         return scope[expr]
@@ -109,8 +121,6 @@ def _leaf(expr: relax.Expr, scope: Mapping[Any, Any]) -> Any:
         return expr
     if isinstance(expr, relax.ShapeExpr):
         return tuple(extent_value(each, scope) for each in expr.values)
-    if isinstance(expr, Constant):
-        return source(expr.value.numpy())
     if isinstance(expr, tirx.IntImm | tirx.FloatImm):
         return expr.value
     raise UnknownOpError(str(type(expr)))

@@ -74,7 +74,7 @@ def _value(recipe: Recipe, number: int, node: Node, values: list[Any], given: An
     if node.op == "input":
         return next(given)
     if node.op == "constant":
-        return relax.const(constant_value(recipe, number), node.dtype)
+        return relax.const(tvm.runtime.tensor(constant_value(recipe, number)), node.dtype)
     operands = [values[operand] for operand in node.operands]
     if node.op == "field":
         return relax.TupleGetItem(operands[0], node.attrs["index"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import ml_dtypes  # noqa: F401  (numpy then knows the name of bfloat16)
 import numpy as np
 
 from kits.dense_graphs.recipe import Recipe, extent_of
@@ -62,11 +63,12 @@ KINDS: Mapping[str, Draw] = {
 
 def _value(recipe: Recipe, number: int, call: int) -> np.ndarray:
     node = recipe.nodes[number]
-    if "value" in node.attrs:
-        return np.full([extent_of(d, {}) for d in node.shape], node.attrs["value"], node.dtype)
-    shape = tuple(extent_of(dim, recipe.calls[call]) for dim in node.shape)
-    rng = np.random.default_rng([recipe.seed, node.attrs["key"], call])
-    return np.asarray(KINDS[node.attrs["kind"]](rng, shape)).astype(node.dtype)
+    with np.errstate(over="ignore"):  # masks are infinite where a type has no number as low
+        if "value" in node.attrs:
+            return np.full([extent_of(d, {}) for d in node.shape], node.attrs["value"], node.dtype)
+        shape = tuple(extent_of(dim, recipe.calls[call]) for dim in node.shape)
+        rng = np.random.default_rng([recipe.seed, node.attrs["key"], call])
+        return np.asarray(KINDS[node.attrs["kind"]](rng, shape)).astype(node.dtype)
 
 
 def constant_value(recipe: Recipe, number: int) -> np.ndarray:

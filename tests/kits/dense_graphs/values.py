@@ -15,12 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 
 __all__ = [
+    "HALVES",
     "UNIT",
     "Noise",
     "UnfitValuesError",
     "Value",
     "decided",
     "disturbed",
+    "folded",
+    "halved",
+    "is_float",
     "moved",
     "planes_of",
     "source",
@@ -30,6 +34,8 @@ UNIT = 2.0**-24
 """Half of the distance between 1 and the next float32: what one rounding may change of 1."""
 
 LARGEST = float(np.finfo("float32").max)
+HALVES = {"float16": (2.0**-11, 2.0**-14, 65504.0), "bfloat16": (2.0**-8, 2.0**-126, LARGEST)}
+"""Of types with half the bits: what a rounding changes of 1, the least normal and the largest number."""
 Array = np.ndarray
 
 
@@ -72,9 +78,14 @@ class Noise:
         return (self.rng.integers(0, 2, shape) * 2.0 - 1.0) * (0.5 + 0.5 * self.rng.random(shape))
 
 
+def is_float(dtype: np.dtype) -> bool:
+    """Whether elements are floating-point numbers; numpy itself does not know bfloat16."""
+    return dtype.kind == "f" or dtype.name in HALVES
+
+
 def source(array: Array) -> Value:
     """The value of an input or a constant."""
-    clean = array.astype("float64") if array.dtype.kind == "f" else array
+    clean = array.astype("float64") if is_float(array.dtype) else array
     return Value(clean, clean, clean, np.ones(clean.shape, bool))
 
 
@@ -109,6 +120,26 @@ def disturbed(
     rough = rough + wide * size * noise.parts(clean.shape)
     fine = np.where(exact, clean, _stored(fine + sharp * size * noise.parts(clean.shape)))
     return Value(clean, rough, fine, exact)
+
+
+def folded(noise: Noise, value: Value, dtype: str) -> Value:
+    """A constant; one of half the bits may be multiplied by others and rounded before the graph runs."""
+    if dtype not in HALVES:
+        return value
+    size = HALVES[dtype][0] * np.where(np.isfinite(value.clean), np.abs(value.clean), 0.0)
+    return Value(value.clean, value.wide + size * noise.parts(value.clean.shape), value.sharp, value.exact)
+
+
+def halved(noise: Noise, value: Value, dtype: str) -> Value:
+    """A value that may be rounded to a type of half the bits."""
+    unit, least, largest = HALVES[dtype]
+    clean = value.clean
+    if np.any(np.abs(clean[np.isfinite(clean)]) > largest):
+        raise UnfitValuesError("a value overflows")
+    exact = value.exact & (clean == clean.astype(dtype).astype("float64"))
+    size = np.where(exact | ~np.isfinite(clean), 0.0, unit * np.maximum(np.abs(clean), least))
+    parts = noise.parts(clean.shape)
+    return Value(clean, value.wide + size * parts, value.sharp + size * parts, exact)
 
 
 def _stored(values: Array) -> Array:

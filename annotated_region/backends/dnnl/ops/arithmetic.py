@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from annotated_region.backends.dnnl.graph import Dim, Graph, Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.ops.checks import (
-    FLOAT,
+    FLOATS,
     OPERANDS,
     Problems,
     number_of,
@@ -153,7 +153,7 @@ def _binary(
 
 def _exponent_problems(op: OpView) -> Problems:
     yield number_problem(op, 1, "the exponent")
-    if str(op.arg_tensor(1).dtype) != FLOAT:
+    if str(op.arg_tensor(1).dtype) not in FLOATS:
         yield f"the exponent is of type {op.arg_tensor(1).dtype}"
 
 

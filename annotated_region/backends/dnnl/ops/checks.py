@@ -18,6 +18,7 @@ __all__ = [
     "DATA_LAYOUTS",
     "EITHER",
     "FLOAT",
+    "FLOATS",
     "OPERANDS",
     "TRUTH",
     "Problems",
@@ -37,8 +38,11 @@ Problems: TypeAlias = Iterator[str | None]
 
 HIGHEST_RANK = 6
 FLOAT = "float32"
+FLOATS = (FLOAT, "float16", "bfloat16")
+"""What is computed in float32: halves are so inside of a region."""
+
 TRUTH = "bool"
-EITHER = (FLOAT, TRUTH)
+EITHER = (*FLOATS, TRUTH)
 OPERANDS = ("the left operand", "the right operand")
 DATA_LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 """oneDNN's order of the axes, by the number of spatial ones."""
@@ -51,13 +55,13 @@ def first_problem(problems: Iterable[str | None]) -> bool | str:
     return next((problem for problem in problems if problem), True)
 
 
-def tensor_problem(type_: tvm.ir.Type, what: str, known: tuple[str, ...] = (FLOAT,)) -> str | None:
+def tensor_problem(type_: tvm.ir.Type, what: str, known: tuple[str, ...] = FLOATS) -> str | None:
     """Why the backend cannot work with a tensor of one of the types `known`, or None."""
     if not isinstance(type_, relax.TensorType):
         return f"{what} is no tensor"
     dtype = None if type_.dtype is None else str(type_.dtype)
     if dtype not in known:
-        return f"{what} is of type {dtype or 'unknown'}; only {' and '.join(known)} is known"
+        return f"{what} is of type {dtype or 'unknown'}; only {', '.join(known)} is known"
     extents = extents_of(type_)
     if extents is None:
         return f"{what} has no known shape"
@@ -92,7 +96,7 @@ def operand_problem(op: OpView, index: int, what: str, *, infinite: bool = False
     Where `infinite`, it may be infinite, but not undefined.
     """
     type_ = op.arg_types[index]
-    is_number = isinstance(type_, relax.TensorType) and type_.ndim == 0 and str(type_.dtype) == "float32"
+    is_number = isinstance(type_, relax.TensorType) and type_.ndim == 0 and str(type_.dtype) in FLOATS
     if not is_number:
         return tensor_problem(type_, what)
     value = op.constant(index)

@@ -8,6 +8,7 @@ from annotated_region.backends.dnnl.graph import Kind, TensorId, volume
 from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.ops.checks import (
     DATA_LAYOUTS,
+    FLOATS,
     OPERANDS,
     Problems,
     layout_problem,
@@ -26,7 +27,7 @@ DATA_AND_KERNEL = ("the data", "the kernel")
 
 def _out_dtype_problem(op: OpView) -> Problems:
     dtype = op.attrs["out_dtype"]
-    if dtype not in (None, "", "void", "float32"):
+    if dtype not in (None, "", "void", *FLOATS):
         yield f"the result is asked for as {dtype}"
 
 

@@ -39,8 +39,8 @@ def _problems(op: OpView) -> Problems:
             yield f"{given.size} {what} for {channels} channels"
 
 
-@converts("relax.quantize", result=BYTES, unless=_problems)
-@converts("relax.dequantize", types=(*BYTES, "int32"), unless=_problems)
+@converts("relax.quantize", types=(FLOAT,), result=BYTES, unless=_problems)
+@converts("relax.dequantize", types=(*BYTES, "int32"), result=(FLOAT,), unless=_problems)
 def _converted(call: OpConversion) -> TensorId:
     data, dtype = call.operand(0), call.importer.dtype(call.op.out_type)
     kind, scale, zero = KINDS[call.op.name], call.op.constant(1), call.op.constant(2)

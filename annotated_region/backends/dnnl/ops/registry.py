@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from annotated_region.backends.dnnl.graph import DataType, Dim, Graph, Kind, TensorId
 from annotated_region.backends.dnnl.importer import Importer
-from annotated_region.backends.dnnl.ops.checks import FLOAT, Problems, first_problem, tensor_problem
+from annotated_region.backends.dnnl.ops.checks import FLOATS, Problems, first_problem, tensor_problem
 from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Parameters
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import register_rule
@@ -93,8 +93,8 @@ CONVERTERS: dict[str, Callable[[Importer, OpView], Results]] = {}
 def converts(
     *names: str,
     operands: Iterable[str] = ("the data",),
-    types: tuple[str, ...] = (FLOAT,),
-    result: tuple[str, ...] | None = (FLOAT,),
+    types: tuple[str, ...] = FLOATS,
+    result: tuple[str, ...] | None = FLOATS,
     unless: Callable[[OpView], Problems] | None = None,
 ) -> Callable[[Convert], Convert]:
     """Decorator: register the conversion of ops, and the rule that claims them.

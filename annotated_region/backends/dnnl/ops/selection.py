@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
-from annotated_region.backends.dnnl.graph import Kind, TensorId, same_shape
+from annotated_region.backends.dnnl.graph import HALVES, DataType, Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.ops.checks import (
     EITHER,
-    FLOAT,
+    FLOATS,
     OPERANDS,
     TRUTH,
     Problems,
@@ -82,7 +82,7 @@ def _choice_problems(op: OpView) -> Problems:
     yield tensor_problem(op.arg_types[0], "the condition", (TRUTH,))
     for index in (1, 2):
         is_number = isinstance(op.arg_types[index], relax.TensorType) and op.arg_tensor(index).ndim == 0
-        if not (is_number and op.constant(index) is not None and str(op.arg_tensor(index).dtype) == FLOAT):
+        if not (is_number and op.constant(index) is not None and str(op.arg_tensor(index).dtype) in FLOATS):
             yield tensor_problem(op.arg_types[index], "a choice")
 
 
@@ -94,8 +94,12 @@ def _where(call: OpConversion) -> TensorId:
 
 @converts("relax.astype", types=EITHER)
 def _astype(call: OpConversion) -> TensorId:
-    """To what it is already, or from truth values to the numbers that they are inside."""
-    return call.operand(0)
+    """To what it is already inside, unless a type of half the bits is asked for: then it is rounded."""
+    graph, data = call.graph, call.operand(0)
+    wanted, given = call.importer.dtype(call.op.out_type), call.importer.dtype(call.op.arg_types[0])
+    if wanted not in HALVES or given in (wanted, DataType.TRUTH):
+        return data
+    return graph.cast(graph.cast(data, wanted), DataType.FLOAT32)
 
 
 def _slopes_problems(op: OpView) -> Problems:

@@ -101,20 +101,23 @@ class JoinProducts(Rewrite):
     def joined(self, group: Group) -> TensorId:
         """The product of a group."""
         first, shape, width = group[0].node, self.graph.shape, _width(group)
+        half = self.graph.tensors[first.inputs[1]].half
         weights = (member.weight for member in group)
-        inputs = [first.inputs[0], self.constant(weights, shape(first.inputs[1]), width)]
+        inputs = [first.inputs[0], self.constant(weights, shape(first.inputs[1]), width, half)]
         if any(member.bias for member in group):
             parts = (member.bias or Part(None, (), member.weight.width) for member in group)
-            inputs.append(self.constant(parts, (1,) * len(shape(first.output)), width))
+            inputs.append(self.constant(parts, (1,) * len(shape(first.output)), width, half))
         return self.graph.add(Kind.MATMUL, inputs, (*shape(first.output)[:-1], width))
 
-    def constant(self, parts: Iterable[Part], like: Sequence[Dim], width: int) -> TensorId:
-        """The tensor of parts side by side; the same parts are joined once."""
+    def constant(
+        self, parts: Iterable[Part], like: Sequence[Dim], width: int, half: DataType | None
+    ) -> TensorId:
+        """The tensor of parts side by side, all stored in `half`; the same parts are joined once."""
         key = tuple(parts)
         if key not in self.names:
             name = f"joined_{len(self.names)}"
             shape = (*_numbers(like)[:-1], width)
-            self.names[key] = self.graph.tensor(shape, source=name)
+            self.names[key] = self.graph.tensor(shape, source=name, half=half)
             self.graph.joined[name] = Joined(key, shape)
         return self.names[key]
 
@@ -168,6 +171,8 @@ class _Groups:
         is_float = all(self.graph.dtype(each) is DataType.FLOAT32 for each in (*node.inputs, node.output))
         if weight is None or None in biases or not is_float or left in self.parts:
             return None
+        if bias and self.graph.tensors[bias[0]].half is not self.graph.tensors[right].half:
+            return None
         rows = self.graph.shape(right)[-2]
         is_deep = isinstance(rows, int) and rows >= DEEP
         if node.output in self.leaving or (node.output in self.copied and not is_deep):
@@ -176,7 +181,9 @@ class _Groups:
 
     def fits(self, first: _Member, other: _Member) -> bool:
         (left, right), (data, weight) = first.node.inputs[:2], other.node.inputs[:2]
-        shape = self.graph.shape
+        shape, tensors = self.graph.shape, self.graph.tensors
+        if tensors[right].half is not tensors[weight].half:
+            return False
         return same_shape(shape(left), shape(data)) and same_shape(shape(right)[:-1], shape(weight)[:-1])
 
 

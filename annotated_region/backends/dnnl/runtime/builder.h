@@ -7,12 +7,18 @@ namespace annotated_region_dnnl {
 struct Value {
   Desc desc;
   Place place;
+  DataType stored = DataType::undef;  // of a constant of half the bits, whose layout is stated for float32
+
+  bool is_half() const { return stored != DataType::undef; }
+  Desc bytes() const { return is_half() ? retyped(desc, stored) : desc; }
 };
 
 // A constant, or a view of one, in the layout that a primitive asked for.
 struct Packed {
-  Packed(const Desc& from, const Desc& to) : from(from), to(to), storage(to.get_size()) {}
-  Desc from, to;
+  Packed(const Value& value, const Desc& to) : from(value.desc), stored(value.stored), to(to), storage(to.get_size()) {}
+  Desc from;
+  DataType stored;  // as in Value
+  Desc to;
   Storage storage;
   bool is_ready = false;
 };
@@ -82,6 +88,12 @@ class Builder {
   }
 
   const Value& value(int tensor) const { return values_[tensor].front(); }
+
+  // A tensor in its own layout, as numbers that can be computed with.
+  Value numbers(int tensor) {
+    const Desc desc = layout(tensor);
+    return {desc, fetch(tensor, desc)};
+  }
   bool is_constant(int tensor) const { return home(value(tensor).place) == Home::constant; }
   bool is_folding() const { return folding_; }
 
@@ -135,10 +147,17 @@ class Builder {
 
   void define(int tensor, const Desc& desc, Place place) { values_[tensor].push_back({canonical(desc), place}); }
 
+  // The result of the current node as another view of the bytes of its operand.
+  void define_view(const Desc& desc) {
+    const NodeRow& node = graph_.nodes[node_];
+    const Value& whole = value(node.inputs[0]);
+    values_[node.output].push_back({canonical(desc), whole.place, whole.stored});
+  }
+
   // Where `tensor` lies in the layout `wanted`; reorders it unless it has been there before.
   Place fetch(int tensor, const Desc& wanted) {
     for (const Value& candidate : values_[tensor]) {
-      if (!same_bytes(candidate.desc, wanted)) continue;
+      if (candidate.is_half() || !same_bytes(candidate.desc, wanted)) continue;
       if (folding_ && &candidate != &value(tensor)) pack_waiting();
       return candidate.place;
     }
@@ -147,8 +166,10 @@ class Builder {
     return place;
   }
 
-  // Copies a value into `place` in the layout `wanted`.
+  // Copies a value into `place` in the layout `wanted`. oneDNN is handed float32, but for what it will multiply.
   Place reorder(const Value& from, const Desc& wanted, Place place) {
+    if (from.is_half() && wanted.get_data_type() != from.stored) return widen(from, wanted, place);
+    if (from.is_half()) return reorder({from.bytes(), from.place}, wanted, place);
     dnnl::primitive_attr attr = attributes();
     const dnnl::reorder::primitive_desc pd(cpu(), from.desc, cpu(), wanted, attr);
     add_step(pd, {{DNNL_ARG_FROM, from.desc, from.place}, {DNNL_ARG_TO, wanted, place}},
@@ -300,7 +321,30 @@ class Builder {
     buffer.home = Home::constant;
     buffer.index = graph_.tensors[tensor].index;
     buffer.data = constants_.data[buffer.index];
-    define(tensor, border(tensor), {plan_->buffers.add(buffer), 0});
+    const DataType stored = type_row(graph_.tensors[tensor].half).stored;
+    const Desc desc = border(tensor);
+    const bool is_half = stored != desc.get_data_type();
+    values_[tensor].push_back({desc, {plan_->buffers.add(buffer), 0}, is_half ? stored : DataType::undef});
+  }
+
+  // Makes float32 of a constant of half the bits, on the way to another layout if that is wanted.
+  Place widen(const Value& from, const Desc& wanted, Place place) {
+    const Desc bytes = from.bytes();
+    if (!is_dense(bytes)) throw std::logic_error("a constant of half the bits has gaps");
+    const bool is_there = same_bytes(from.desc, wanted);
+    Buffer between;
+    if (!is_there) {
+      between.bytes = from.desc.get_size();
+      allocate(between);
+    }
+    const Place wide = is_there ? place : Place{plan_->buffers.add(between), 0};
+    const int64_t count = volume(bytes.get_dims(), 0, bytes.get_dims().size());
+    add_kernel(converting_kernel(bytes.get_data_type(), kFloat, count),
+               {{DNNL_ARG_FROM, bytes, from.place}, {DNNL_ARG_TO, from.desc, wide}}, "widen " + layout_name(bytes));
+    if (is_there) return place;
+    reorder({from.desc, wide}, wanted, place);
+    plan_->buffers[wide.buffer].storage.reset();  // has been read, because all that is constant runs at once
+    return place;
   }
 
   static void allocate(Buffer& buffer) {
@@ -319,9 +363,9 @@ class Builder {
     const Value& original = value(tensor);
     std::vector<std::shared_ptr<Packed>>& known = constants_.packed[source(tensor)];
     const auto found = std::find_if(known.begin(), known.end(), [&](const std::shared_ptr<Packed>& packed) {
-      return packed->from == original.desc && packed->to == wanted;
+      return packed->from == original.desc && packed->stored == original.stored && packed->to == wanted;
     });
-    const auto packed = found == known.end() ? std::make_shared<Packed>(original.desc, wanted) : *found;
+    const auto packed = found == known.end() ? std::make_shared<Packed>(original, wanted) : *found;
     if (found == known.end()) known.push_back(packed);
     const Place place = keep(packed);
     waiting_.push_back({original.place, place, packed});
@@ -336,12 +380,13 @@ class Builder {
     });
     for (const auto& [from, to, packed] : waiting_) {
       if (packed->is_ready) continue;
-      reorder({packed->from, from}, packed->to, to);
+      const Value value{packed->from, from, packed->stored};
+      reorder(value, packed->to, to);
       packed->is_ready = true;
       const char* data = plan_->buffers.root(from).data;
       const Embedded& embedded = graph_.embedded;
       const bool is_embedded = data >= embedded.data && data < embedded.data + embedded.size;
-      if (is_embedded) give_back(data + plan_->buffers.resolve(from).offset, packed->from.get_size());
+      if (is_embedded) give_back(data + plan_->buffers.resolve(from).offset, value.bytes().get_size());
     }
     waiting_.clear();
   }
@@ -376,7 +421,7 @@ class Builder {
   void deliver(int tensor, int position) {
     const Desc wanted = border(tensor);
     for (const Value& candidate : values_[tensor]) {
-      if (!same_bytes(candidate.desc, wanted)) continue;
+      if (candidate.is_half() || !same_bytes(candidate.desc, wanted)) continue;
       const Place place = plan_->buffers.resolve(candidate.place);
       Buffer& buffer = plan_->buffers[place.buffer];
       if (buffer.home != Home::arena || place.offset != 0 || buffer.bytes != wanted.get_size()) continue;
@@ -387,7 +432,7 @@ class Builder {
     Buffer buffer;
     buffer.home = Home::output;
     buffer.index = position;
-    reorder(value(tensor), wanted, {plan_->buffers.add(buffer), 0});
+    reorder(numbers(tensor), wanted, {plan_->buffers.add(buffer), 0});
   }
 
   const GraphTable& graph_;

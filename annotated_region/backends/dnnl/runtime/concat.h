@@ -37,7 +37,7 @@ inline void concat_in_place(Builder& builder, const NodeRow& node, const NamedTa
     const Desc part(builder.dims(tensor), whole.get_data_type(), tag.tag);
     const Place place{target.buffer, offset};
     const bool is_there = builder.layout(tensor) == part && builder.adopt(builder.value(tensor), place);
-    if (!is_there) builder.reorder(builder.value(tensor), part, place);
+    if (!is_there) builder.reorder(builder.numbers(tensor), part, place);
     offset += part.get_size();
   }
   builder.define(node.output, whole, target);

@@ -114,8 +114,6 @@ inline void exact_prelu(Builder& builder, const NodeRow& node) {
   add_repeating_kernel(builder, node, sloped, "prelu");
 }
 
-constexpr int64_t kRunLength = 4096;
-
 // A layout whose elements can be taken one after the other, and that exists for other types, too.
 inline Desc flat_layout(Builder& builder, int tensor, DataType type) {
   const Desc desc = builder.dense(tensor);
@@ -190,7 +188,7 @@ inline void pad(Builder& builder, const NodeRow& node) {
     inner.offset += before[static_cast<int>(axis)] * strides[axis] * sizeof(float);
   }
   const Desc part = strided(builder.dims(node.inputs[0]), kFloat, strides);
-  builder.reorder(builder.value(node.inputs[0]), part, inner);
+  builder.reorder(builder.numbers(node.inputs[0]), part, inner);
   builder.define(node.output, whole, target);
 }
 

@@ -27,6 +27,8 @@ inline TypeRow type_row(Type type) {
     case Type::int8: return {DataType::s8, kDLInt, 8, "int8"};
     case Type::uint8: return {DataType::u8, kDLUInt, 8, "uint8"};
     case Type::int32: return {DataType::s32, kDLInt, 32, "int32"};
+    case Type::float16: return {DataType::f16, kDLFloat, 16, "float16"};
+    case Type::bfloat16: return {DataType::bf16, kDLBfloat, 16, "bfloat16"};
   }
   return {};
 }

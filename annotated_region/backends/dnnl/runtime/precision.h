@@ -1,8 +1,7 @@
-// Where a region computes in bfloat16: which products round their operands, and which tensors are then stored so.
+// Where a region computes in bfloat16: which products round their operands, and which tensors are then stored so. These
+// are all products if the option says so; otherwise those whose operands are of bfloat16 in the module.
 
 namespace annotated_region_dnnl {
-
-constexpr auto kRounded = DataType::bf16;
 
 // Below this many channels a group, convolutions of bfloat16 take two to three times as long as those of float32.
 constexpr int64_t kLeastChannels = 16;
@@ -42,7 +41,7 @@ class Rounding {
   Rounding(const GraphTable& graph, const std::vector<Dims>& dims)
       : graph_(graph), dims_(dims), constant_(graph.tensors.size), wanted_(graph.tensors.size),
         rounds_(graph.nodes.size) {
-    if (graph.precision == Precision::fp32 || !multiplies_bfloat16()) return;
+    if (!is_asked() || !multiplies_bfloat16()) return;
     for (int tensor = 0; tensor < graph.tensors.size; ++tensor) {
       constant_[tensor] = graph.tensors[tensor].source == Source::constant;
     }
@@ -61,7 +60,7 @@ class Rounding {
 
   // What a plan says about it; nothing if no precision was asked for.
   std::string note() const {
-    if (graph_.precision == Precision::fp32) return {};
+    if (!is_asked()) return {};
     if (!multiplies_bfloat16()) return "float32: the processor has no instructions for products of bfloat16\n";
     int products = 0, rounded = 0;
     for (int index = 0; index < graph_.nodes.size; ++index) {
@@ -99,12 +98,22 @@ class Rounding {
     for_operands(node, [&](int tensor) { constant = constant && constant_[tensor]; });
     constant_[node.output] = constant;
     if (constant || !is_product(node.kind)) return;
-    const bool is_float = graph_.tensors[node.inputs[0]].type == Type::float32 &&
-                          graph_.tensors[node.inputs[1]].type == Type::float32;
-    rounds_[index] = is_float && (node.kind == Kind::matmul ? rounds_matrices(node) : rounds_images(node));
+    const bool may_round = may_be_rounded(node.inputs[0]) && may_be_rounded(node.inputs[1]);
+    rounds_[index] = may_round && (node.kind == Kind::matmul ? rounds_matrices(node) : rounds_images(node));
   }
 
-  bool only_if_faster() const { return graph_.precision == Precision::bf16_if_faster && !multiplies_bfloat16_faster(); }
+  bool is_asked() const {
+    const auto is_bfloat16 = [](const TensorRow& tensor) { return tensor.half == Type::bfloat16; };
+    return graph_.precision != Precision::fp32 || std::any_of(graph_.tensors.begin(), graph_.tensors.end(), is_bfloat16);
+  }
+
+  // Whether a tensor is computed in float32, and may be rounded to bfloat16.
+  bool may_be_rounded(int tensor) const {
+    const TensorRow& row = graph_.tensors[tensor];
+    return row.type == Type::float32 && (graph_.precision != Precision::fp32 || row.half == Type::bfloat16);
+  }
+
+  bool only_if_faster() const { return graph_.precision != Precision::bf16 && !multiplies_bfloat16_faster(); }
 
   bool rounds_matrices(const NodeRow& node) const {
     if (!only_if_faster()) return true;
@@ -125,7 +134,7 @@ class Rounding {
     for (int position = 0; position < node.inputs.size; ++position) {
       const bool is_factor = rounds_[index] && position < 2;
       const bool is_data = passes_on && dims_[node.inputs[position]].size() == dims_[node.inputs[0]].size();
-      if (is_factor || is_data) wanted_[node.inputs[position]] = true;
+      if ((is_factor || is_data) && may_be_rounded(node.inputs[position])) wanted_[node.inputs[position]] = true;
     }
   }
 

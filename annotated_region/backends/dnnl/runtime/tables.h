@@ -34,6 +34,7 @@ struct TensorRow {
   Source source;
   int index;
   Type type;
+  Type half;  // float16 or bfloat16: a constant is stored so, another tensor may be rounded so; else the type
 };
 
 struct NodeRow {

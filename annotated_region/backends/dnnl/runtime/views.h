@@ -6,7 +6,7 @@ inline void reshape(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
   const Dims& dims = builder.dims(node.output);
   const Desc view = reshaped(builder.layout(src), dims);
-  if (view) return builder.define(node.output, view, builder.value(src).place);
+  if (view) return builder.define_view(view);
   const Desc from = is_strided(builder.layout(src)) ? builder.layout(src) : builder.plain(src);
   const auto [before, after] = reordered_for(from, dims);
   builder.define(node.output, after, builder.fetch(src, before));
@@ -15,7 +15,7 @@ inline void reshape(Builder& builder, const NodeRow& node) {
 inline void permute(Builder& builder, const NodeRow& node) {
   const List<int64_t>& axes = parameters_of<PermutationRow>(node).axes;
   const Desc view = permuted(builder.layout(node.inputs[0]), axes);
-  if (view) return builder.define(node.output, view, builder.value(node.inputs[0]).place);
+  if (view) return builder.define_view(view);
   const Desc from = builder.plain(node.inputs[0]);
   builder.define(node.output, permuted(from, axes), builder.fetch(node.inputs[0], from));
 }
@@ -56,12 +56,25 @@ inline void slice(Builder& builder, const NodeRow& node) {
   copy_part(builder, node, {from, whole}, strides, place.offset - whole.offset);
 }
 
+// Between float32 and a type of half the bits.
+inline void cast_half(Builder& builder, const NodeRow& node, const Desc& from, const Desc& to) {
+  const int64_t count = volume(builder.dims(node.output), 0, builder.dims(node.output).size());
+  const Place source = builder.fetch(node.inputs[0], from), place = builder.fresh(to);
+  builder.add_kernel(converting_kernel(from.get_data_type(), to.get_data_type(), count),
+                     {{DNNL_ARG_FROM, from, source}, {DNNL_ARG_TO, to, place}},
+                     "cast " + layout_name(from) + " -> " + layout_name(to));
+  builder.define(node.output, to, place);
+}
+
 // The same numbers in another type, as one row: for some shapes oneDNN takes a reorder from numbers to bytes for
 // one of recurrent networks, and then cannot create it.
 inline void cast(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
   const Desc from = builder.plain(src);
   const Desc to = builder.plain(node.output);
+  const Desc numbers = plain(builder.dims(src), kFloat);
+  if (is_half(to.get_data_type())) return cast_half(builder, node, numbers, to);
+  if (is_half(builder.border(src).get_data_type())) return cast_half(builder, node, from, to);
   int64_t count = 1;
   for (int64_t extent : builder.dims(src)) count *= extent;
   const Value row{Desc({count}, from.get_data_type(), Dims{1}), builder.fetch(src, from)};

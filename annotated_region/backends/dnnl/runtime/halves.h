@@ -1,0 +1,83 @@
+// float16 and bfloat16: how they are stored, and the float32 that is computed with.
+
+namespace annotated_region_dnnl {
+namespace {
+
+// A bfloat16 has the upper half of the bits of a float32.
+inline __attribute__((always_inline)) float from_bfloat16(uint16_t half) {
+  return bits_as<float>(static_cast<uint32_t>(half) << 16);
+}
+
+// Exponents have a bias of 15 there and of 127 here. Choices are made by masks, so that the loops become vectors, and
+// no operand is a subnormal float32, which a process may have set to count as zero.
+inline __attribute__((always_inline)) float from_float16(uint16_t half) {
+  constexpr uint32_t shift = (127 - 15) << 23, least = 1 << 23, most = 31 << 23;
+  const uint32_t size = static_cast<uint32_t>(half & 0x7fff) << 13;
+  const float tiny = bits_as<float>(size + shift + least) - 0x1p-14f;
+  const uint32_t is_tiny = -static_cast<uint32_t>(size < least);  // all bits, or none
+  const uint32_t is_special = -static_cast<uint32_t>(size >= most);
+  const uint32_t bits = (bits_as<uint32_t>(tiny) & is_tiny) | ((size + shift) & ~is_tiny);
+  return bits_as<float>(bits | (is_special & 0x7f800000) | static_cast<uint32_t>(half & 0x8000) << 16);
+}
+
+// To the nearest float16, ties to even; from 65520 on infinity. What is not a number stays so.
+inline __attribute__((always_inline)) uint16_t to_float16(float value) {
+  constexpr uint32_t shift = (127 - 15) << 23, least = shift + (1 << 23), most = shift + (31 << 23);
+  const uint32_t bits = bits_as<uint32_t>(value);
+  const uint32_t size = bits & 0x7fffffff;
+  // The last bit of a number near one half is worth as much as the smallest float16.
+  const uint32_t tiny = bits_as<uint32_t>(bits_as<float>(size) + 0.5f) - 0x3f000000;
+  const uint32_t nearest = (size - shift + 0xfff + (size >> 13 & 1)) >> 13;
+  const uint32_t special = size > 0x7f800000 ? 0x7e00 : 0x7c00;
+  const uint32_t is_tiny = -static_cast<uint32_t>(size < least);
+  const uint32_t is_special = -static_cast<uint32_t>(size >= most);
+  const uint32_t finite = (tiny & is_tiny) | (nearest & ~is_tiny);
+  return static_cast<uint16_t>((special & is_special) | (finite & ~is_special) | (bits >> 16 & 0x8000));
+}
+
+ANNOTATED_REGION_CLONES void widen_bfloat16(const uint16_t* from, float* to, int64_t size) {
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) to[i] = from_bfloat16(from[i]);
+}
+
+ANNOTATED_REGION_CLONES void widen_float16(const uint16_t* from, float* to, int64_t size) {
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) to[i] = from_float16(from[i]);
+}
+
+ANNOTATED_REGION_CLONES void narrow_float16(const float* from, uint16_t* to, int64_t size) {
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) to[i] = to_float16(from[i]);
+}
+
+}  // namespace
+
+constexpr auto kRounded = DataType::bf16;
+constexpr int64_t kRunLength = 4096;  // elements that a thread takes at once
+
+inline bool is_half(DataType type) { return type == DataType::f16 || type == DataType::bf16; }
+
+// Between float32 and a type of half the bits, whichever way.
+inline void convert_run(DataType from_type, const char* from, DataType to_type, char* to, int64_t size) {
+  const auto* halves = reinterpret_cast<const uint16_t*>(from);
+  const auto* floats = reinterpret_cast<const float*>(from);
+  if (from_type == DataType::f16) return widen_float16(halves, reinterpret_cast<float*>(to), size);
+  if (from_type == DataType::bf16) return widen_bfloat16(halves, reinterpret_cast<float*>(to), size);
+  if (to_type == DataType::f16) return narrow_float16(floats, reinterpret_cast<uint16_t*>(to), size);
+  return round_row(floats, reinterpret_cast<uint16_t*>(to), size);
+}
+
+// A kernel that converts elements which lie side by side.
+inline Kernel converting_kernel(DataType from, DataType to, int64_t count) {
+  const auto from_bytes = static_cast<int64_t>(dnnl::memory::data_type_size(from));
+  const auto to_bytes = static_cast<int64_t>(dnnl::memory::data_type_size(to));
+  return [=](const std::vector<char*>& pointers) {
+#pragma omp parallel for
+    for (int64_t first = 0; first < count; first += kRunLength) {
+      const int64_t size = std::min(kRunLength, count - first);
+      convert_run(from, pointers[0] + first * from_bytes, to, pointers[1] + first * to_bytes, size);
+    }
+  };
+}
+
+}  // namespace annotated_region_dnnl
