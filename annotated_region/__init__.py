@@ -21,6 +21,7 @@ from annotated_region.errors import (
     CodegenError,
     ConformanceError,
     DrawingError,
+    InvalidBackendError,
     InvalidClaimError,
     InvalidModuleError,
     MalformedAnnotationError,
@@ -55,7 +56,7 @@ from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.reports.report import Report
 from annotated_region.targets.backend import Backend, BuildOptions, known_targets, register_backend
 from annotated_region.targets.op_view import OpView
-from annotated_region.targets.rules import register_pattern, register_rule
+from annotated_region.targets.rules import register_pattern, register_patterns, register_rule
 
 __all__ = [
     "AnnotatedRegion",
@@ -76,6 +77,7 @@ __all__ = [
     "Device",
     "DrawingError",
     "FusedFunction",
+    "InvalidBackendError",
     "InvalidClaimError",
     "InvalidModuleError",
     "LeastCost",
@@ -118,6 +120,7 @@ __all__ = [
     "passes",
     "register_backend",
     "register_pattern",
+    "register_patterns",
     "register_rule",
     "to_tuning_tasks",
 ]

@@ -14,6 +14,7 @@ __all__ = [
     "CodegenError",
     "ConformanceError",
     "DrawingError",
+    "InvalidBackendError",
     "InvalidClaimError",
     "InvalidModuleError",
     "MalformedAnnotationError",
@@ -66,6 +67,10 @@ class OpInfoError(AnnotatedRegionError):
 
 class UnknownTargetError(AnnotatedRegionError):
     """No rule, pattern or backend is registered under this target name."""
+
+
+class InvalidBackendError(AnnotatedRegionError):
+    """A registration describes no backend: an unknown option, or a value that makes no sense."""
 
 
 class VersionError(AnnotatedRegionError, ImportError):

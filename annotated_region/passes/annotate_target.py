@@ -46,7 +46,7 @@ from annotated_region.regions.raised_regions import with_calls_lowered, with_cal
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.asking import refusal_by_rule
 from annotated_region.targets.backend import backend_of
-from annotated_region.targets.matching import Matcher
+from annotated_region.targets.matching import Matcher, without_outranked
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import patterns_of
 
@@ -176,9 +176,8 @@ class _Claimant:
         self, target: str, covered: set[NodeId], declined: dict[NodeId, Refusal]
     ) -> Iterator[NodeRegion]:
         """The matches of the patterns of `target`; adds their nodes to `covered`, and why to `declined`."""
-        for match in self.matcher.matches(patterns_of(target)):
-            if not self.taken.isdisjoint(match.nodes):
-                continue
+        matches = self.matcher.matches(patterns_of(target))
+        for match in without_outranked(each for each in matches if self.taken.isdisjoint(each.nodes)):
             if match.refusal:
                 declined[match.root] = match.refusal
                 continue

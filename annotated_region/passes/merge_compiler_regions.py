@@ -48,7 +48,7 @@ class MergeCompilerRegions(RegionPass):
     ----------
     siblings
         Whether regions that no edge joins may become one region. By default each backend says
-        (``Backend.connected_regions``).
+        (``Backend.regions``); one that takes one composite a region gets no joined regions at all.
     max_nodes
         How many nodes a joined region may have; regions that are larger already stay.
     max_regions
@@ -96,8 +96,9 @@ class MergeCompilerRegions(RegionPass):
 
     def _limits(self, regions: AnnotatedRegionSet, target: str) -> ColourLimits:
         backend = backend_of(target)
-        siblings = not backend.connected_regions if self.siblings is None else self.siblings
-        return ColourLimits(not siblings, self.max_nodes, self.max_regions, _predicate(regions, backend))
+        siblings = backend.regions == "any" if self.siblings is None else self.siblings
+        max_nodes = 1 if backend.regions == "one composite" else self.max_nodes
+        return ColourLimits(not siblings, max_nodes, self.max_regions, _predicate(regions, backend))
 
 
 def _notes(graph: DataflowGraph, merged: Sequence[Regrouped], max_regions: int | None) -> Iterator[Note]:

@@ -36,6 +36,7 @@ from annotated_region.functions.rewriting import FunctionRewriter, rebind
 from annotated_region.ids import NodeId
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_session import RegionSession, RegionSets, SessionPass
+from annotated_region.policies.region_forms import in_accepted_form
 from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.backend import backend_of
@@ -89,8 +90,11 @@ def _partition(regions: AnnotatedRegionSet, library: FunctionLibrary) -> relax.F
     if not len(regions):
         return regions.func
     regions.require_disjoint()
-    regions.verify()
-    return _Partitioner(regions, library).function()
+    for member in regions.node_regions.values():
+        require_no_orphans(regions.dataflow, member)
+    cut = regions.replaced_by(in_accepted_form(regions.dataflow, regions.node_regions.values()))
+    cut.verify()
+    return _Partitioner(cut, library).function()
 
 
 class _Partitioner:
@@ -111,7 +115,7 @@ class _Partitioner:
     def make(self, member: NodeRegion) -> None:
         """Make the external function of a region, unless it has nothing to compute."""
         backend = backend_of(member.target)
-        composites = chosen_composites(self.graph, member)
+        composites = [(unit.name, unit.nodes) for unit in sorted(largest_composites(member))]
         nodes = computing_nodes(self.graph, member.nodes)
         attributes = {"Codegen": member.target}
         external = external_function(self.source, nodes, composites, attributes, backend.bind_constants)
@@ -158,16 +162,15 @@ class _Partitioner:
                 yield rebind(node.binding, rewriter.nested(node.value))
 
 
-def chosen_composites(graph: DataflowGraph, member: NodeRegion) -> list[tuple[str, Nodes]]:
-    """The composites of a region, disjoint: of candidates that share nodes the largest wins.
+def require_no_orphans(graph: DataflowGraph, member: NodeRegion) -> None:
+    """Check that a choice of disjoint composites leaves no node behind; the largest are chosen.
 
     Raises
     ------
     OverlappingRegionsError
         A node would be left that its target claims only as part of a composite.
     """
-    chosen = largest_composites(member)
-    taken = {node for unit in chosen for node in unit.nodes}
+    taken = {node for unit in largest_composites(member) for node in unit.nodes}
     lost = {node for unit in member.composites for node in unit.nodes}
     alone = {node for unit in member.units if not unit.is_composite for node in unit.nodes}
     orphans = sorted(lost - taken - alone)
@@ -177,4 +180,3 @@ def chosen_composites(graph: DataflowGraph, member: NodeRegion) -> list[tuple[st
             f"{graph.name}: composites of {member.target!r} overlap, and {orphan!r} is claimed only as part "
             "of one that another excludes; run ResolveConflicts before this"
         )
-    return [(unit.name, unit.nodes) for unit in sorted(chosen)]

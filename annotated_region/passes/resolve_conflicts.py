@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import tvm
@@ -35,6 +35,7 @@ from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
 from annotated_region.policies.pins import Pins
 from annotated_region.policies.policy import Policy, Resolution
+from annotated_region.policies.region_forms import in_accepted_form
 from annotated_region.regions.claims import without
 from annotated_region.regions.networks import op_name_of
 from annotated_region.regions.node_region import NodeRegion
@@ -121,7 +122,8 @@ class ResolveConflicts(RegionPass):
         whole = [node.kind for node in graph.nodes].count(NodeKind.OPERATION)
         dissolved: list[DissolveNote] = []
         while True:
-            resolution = self.policy.resolve(offered, pinned)
+            answer = self.policy.resolve(offered, pinned)
+            resolution = replace(answer, regions=list(in_accepted_form(graph, answer.regions)))
             small = [
                 region
                 for region in resolution.regions

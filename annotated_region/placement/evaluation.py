@@ -35,8 +35,8 @@ def evaluate(problem: PlacementProblem, placement: Placement) -> float:
     Raises
     ------
     InvalidPlacementError
-        If a node is covered never or twice, a region mixes places or is not connected although its
-        target asks for it, or the graph with each region contracted has a cycle.
+        If a node is covered never or twice, a region mixes places, is not connected or holds several units
+        although its target does not take that, or the graph with each region contracted has a cycle.
 
     Notes
     -----
@@ -45,6 +45,8 @@ def evaluate(problem: PlacementProblem, placement: Placement) -> float:
     vertex_of, place_of = _vertices(problem, placement)
     _check_acyclic(problem, vertex_of)
     for region in placement.regions:
+        if region.place in problem.single and len(region.units) > 1:
+            raise InvalidPlacementError(f"{region} holds several units, and its target takes one")
         if region.place in problem.connected:
             _check_connected(problem, [node for unit in region.units for node in problem.units[unit].nodes])
     parts = [problem.launch[region.place] for region in placement.regions]

@@ -42,4 +42,5 @@ def snapped_problem(problem: PlacementProblem, step: float) -> PlacementProblem:
         tuple(replace(value, transfer=tables[id(value.transfer)]) for value in problem.values),
         tuple(replace(unit, cost=snapped(unit.cost, step)) for unit in problem.units),
         problem.connected,
+        problem.single,
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from annotated_region.graphs import Dag, connected_parts
+from annotated_region.graphs import Dag, connected_parts, is_acyclic
 from annotated_region.ids import Place, UnitId, ValueId, numbered
 
 __all__ = ["Placement", "PlacementProblem", "PlacedRegion", "PlacementUnit", "PlacementValue"]
@@ -78,6 +78,9 @@ class PlacementProblem:
         What may be chosen. Bans and pins are units that are missing here.
     connected
         The targets whose regions must hang together (weakly); the others may hold unconnected nodes.
+    single
+        The targets whose regions hold one unit each. The searches answer for larger regions, which are split
+        afterwards; their bounds stay below, and the gap tells what that may have lost.
     """
 
     nodes: int
@@ -85,6 +88,7 @@ class PlacementProblem:
     values: tuple[PlacementValue, ...]
     units: tuple[PlacementUnit, ...]
     connected: frozenset[int] = field(default_factory=frozenset)
+    single: frozenset[int] = field(default_factory=frozenset)
 
     def __post_init__(self) -> None:
         """Refuse numbers that do not describe a placement problem.
@@ -203,18 +207,31 @@ class Placement:
         regions.sort(key=lambda region: min(problem.units[unit].nodes[0] for unit in region.units))
         return Placement(tuple(regions), tuple(sorted(host)))
 
-    def split(self, problem: PlacementProblem) -> Placement:
-        """The same choice of units, with the regions of connected targets cut into their components.
+    def split(self, problem: PlacementProblem) -> Placement | None:
+        """The same choice of units, with the regions of connected and of single targets cut into their parts.
 
         Cutting a region into parts that no value joins closes no cycle and moves no value: it costs launches.
+        Cutting it into units moves the values between them; the answer is None if two units need each other.
         """
         groups: list[list[UnitId]] = [[unit] for unit in self.host_units]
         for region in self.regions:
-            if region.place in problem.connected:
+            if region.place in problem.single:
+                groups += [[unit] for unit in region.units]
+            elif region.place in problem.connected:
                 groups += _components(problem, region.units)
             else:
                 groups.append(list(region.units))
+        if not self._is_valid(problem, groups):
+            return None
         return Placement.of(problem, groups)
+
+    def _is_valid(self, problem: PlacementProblem, groups: Sequence[Sequence[UnitId]]) -> bool:
+        """Whether the groups, which cut the regions of this placement, need no results of each other."""
+        if all(region.place not in problem.single for region in self.regions):
+            return True
+        return is_acyclic(
+            problem.dag, [[node for unit in group for node in problem.units[unit].nodes] for group in groups]
+        )
 
 
 def _components(problem: PlacementProblem, units: Sequence[UnitId]) -> list[list[UnitId]]:

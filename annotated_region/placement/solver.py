@@ -110,8 +110,8 @@ def solve(
     if not all(problem.units_of):
         node = problem.units_of.index(())
         raise PinError(f"no unit of finite cost holds node {node}: nothing is left that could run it")
-    candidates = [placement.split(problem) for placement in starting_placements(problem)]
-    best = _Best(problem, [*candidates, *starts])
+    candidates = (placement.split(problem) for placement in starting_placements(problem))
+    best = _Best(problem, [*(each for each in candidates if each is not None), *starts])
     if best.cost > 0 and problem.nodes:
         _improve(best, budget)
     else:
@@ -141,6 +141,12 @@ class _Best:
         cost = evaluate(self.problem, placement)
         if cost < self.cost:
             self._placement, self.cost = placement, cost
+
+    def offer_parts(self, placement: Placement) -> None:
+        """Take a placement of larger regions, cut into what the targets take, if it is cheaper."""
+        parts = placement.split(self.problem)
+        if parts is not None:
+            self.offer(parts)
 
     def raise_bound(self, bound: float, proof: str) -> None:
         """Take `bound` if it is higher than what is known."""
@@ -191,7 +197,7 @@ def _cut(best: _Best) -> None:
     flow, units = found
     placement = wave_placement(problem, units)
     if placement is not None:
-        best.offer(placement.split(problem))
+        best.offer_parts(placement)
     host = [
         [unit for unit in units if problem.units[unit].place == problem.host] for units in problem.units_of
     ]
@@ -209,7 +215,7 @@ def _search(best: _Best, search: FrontierSearch, budget: int) -> None:
         best.work += result.work
         best.raise_bound(result.bound, "frontier")
         if result.placement is not None:
-            best.offer(result.placement.split(best.problem))
+            best.offer_parts(result.placement)
         if result.exact or best.proven or best.work >= budget:
             return
         slack = best.cost - base

@@ -24,6 +24,7 @@ from annotated_region.policies.policy import Resolution
 from annotated_region.regions.claims import follow_the_data, units_of
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
+from annotated_region.targets.backend import backend_of
 
 __all__ = ["LeastCost"]
 
@@ -160,20 +161,31 @@ def _problem(
 ) -> PlacementProblem:
     """The offers with what they cost."""
     places = (*offers.targets, HOST)
+    forms = [backend_of(target).regions for target in offers.targets]
+    single = [form == "one composite" for form in forms]
+    # A target that takes one unit a region pays its launch with each unit, which the search then sees.
+    entry = [model.launch(target) for target in offers.targets]
+    by_unit = [*(cost if alone else 0.0 for cost, alone in zip(entry, single, strict=True)), 0.0]
+    by_region = tuple(0.0 if alone else cost for cost, alone in zip(entry, single, strict=True))
     units = []
     for target, unit, cost_unit in offers.units:
+        place = Place(places.index(target))
+        cost = math.inf
+        if target != HOST or unit.nodes[0] not in pinned:
+            is_boundary = offers.graph.nodes[unit.nodes[0]].kind is NodeKind.BOUNDARY
+            cost = 0.0 if is_boundary else model.compute(target, cost_unit)
         nodes = tuple(offers.local[node] for node in offers.ops(unit))
-        if target == HOST and unit.nodes[0] in pinned:
-            cost = math.inf
-        elif offers.graph.nodes[unit.nodes[0]].kind is NodeKind.BOUNDARY:
-            cost = 0.0
-        else:
-            cost = model.compute(target, cost_unit)
-        units.append(PlacementUnit(Place(places.index(target)), nodes, cost))
+        units.append(PlacementUnit(place, nodes, cost + by_unit[place]))
     tables = _Tables(model, places)
     values = [*_values(offers, readers, tables), *_orders(offers, tables)]
-    launch = tuple(model.launch(target) for target in offers.targets)
-    return PlacementProblem(len(offers.nodes), launch, tuple(values), tuple(units))
+    return PlacementProblem(
+        len(offers.nodes),
+        by_region,
+        tuple(values),
+        tuple(units),
+        frozenset(place for place, form in enumerate(forms) if form == "connected"),
+        frozenset(place for place, alone in enumerate(single) if alone),
+    )
 
 
 class _Tables:

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
-from annotated_region.ids import MemberIndex, NodeId
-from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
+from annotated_region.ids import MemberIndex, NodeId, numbered
+from annotated_region.regions.node_region import ClaimedUnit, NodeRegion, largest_composites
 
-__all__ = ["follow_the_data", "units_of", "without"]
+__all__ = ["follow_the_data", "in_units", "units_of", "without"]
 
 
 def units_of(member: NodeRegion) -> Iterator[ClaimedUnit]:
@@ -40,6 +40,27 @@ def without(
     marks = [ClaimedUnit((node,), "") for node in alone if node in covered]
     left = tuple(sorted({*alone, *covered}))
     return NodeRegion(member.target, left, tuple(sorted([*kept, *marks])), member.label) if left else None
+
+
+def in_units(graph: DataflowGraph, member: NodeRegion) -> list[NodeRegion]:
+    """The region in parts of one unit each, in program order; the region itself if it is one unit.
+
+    Of composites that share nodes the largest stays; what is claimed only as part of another is in no part.
+    What moves no data goes with its unit, or is in no part if it belongs to none or to several.
+    """
+    chosen = [(unit.nodes, (unit,)) for unit in largest_composites(member)]
+    covered = {node for nodes, _units in chosen for node in nodes}
+    computing = (node for node in member.alone if graph.nodes[node].kind is not NodeKind.STRUCTURE)
+    parts = sorted([*chosen, *(((node,), ()) for node in computing if node not in covered)])
+    if len(parts) == 1:
+        return [member]
+    owner = {node: index for index, (nodes, _units) in numbered(MemberIndex, parts) for node in nodes}
+    targets = {index: member.target for index, _part in numbered(MemberIndex, parts)}
+    follow_the_data(graph, [member], owner, targets)
+    held: dict[MemberIndex, list[NodeId]] = {}
+    for node, index in sorted(owner.items()):
+        held.setdefault(index, []).append(node)
+    return [NodeRegion(member.target, tuple(nodes), parts[index][1]) for index, nodes in sorted(held.items())]
 
 
 def follow_the_data(

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
-from annotated_region.errors import BackendUnavailableError, UnknownTargetError
+from annotated_region.errors import BackendUnavailableError, InvalidBackendError, UnknownTargetError
 from annotated_region.targets.installed_backends import failure_of, installed_targets, load_installed
 
 __all__ = [
     "Backend",
     "BuildOptions",
     "LinkedSource",
+    "RegionForm",
     "backend_of",
     "known_targets",
     "register_backend",
 ]
+
+RegionForm: TypeAlias = Literal["any", "connected", "one composite"]
+"""What a target accepts as one region."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +89,10 @@ class Backend:
         `BackendUnavailableError`.
     bind_constants
         Whether constants stay inside the external functions (True) or become parameters (False).
-    connected_regions
-        Whether a region must hang together; otherwise unconnected nodes may share a region.
+    regions
+        What its code generator accepts as one region: ``"any"`` set of ops; ``"connected"`` ones, which edges
+        join; ``"one composite"``, or one op that is claimed alone, as the runtimes of TVM's cuBLAS, cuDNN and
+        hipBLAS generators do, which write the result of every kernel to the first output.
     share_equal_regions
         Whether structurally equal regions may become one external function.
     accepts_region
@@ -110,7 +116,7 @@ class Backend:
     unavailable: Callable[[], str | None] = _runs_anywhere
     build_options: Callable[[], BuildOptions] = _no_build_options
     bind_constants: bool = True
-    connected_regions: bool = False
+    regions: RegionForm = "any"
     share_equal_regions: bool = True
     accepts_region: Callable[[Any], bool | str] | None = None
     min_work: float = 0.0
@@ -118,6 +124,22 @@ class Backend:
     package: str | None = None
     codegen_options: Mapping[str, object] = field(default_factory=dict)
     layouts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what describes no backend.
+
+        Raises
+        ------
+        InvalidBackendError
+            The name is no text, or `regions` is none of the three.
+        """
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidBackendError(f"the name of a backend is a text that is not empty, not {self.name!r}")
+        if self.regions not in get_args(RegionForm):
+            known = ", ".join(repr(form) for form in get_args(RegionForm))
+            raise InvalidBackendError(
+                f"backend {self.name!r}: regions={self.regions!r} is unknown; choose one of {known}"
+            )
 
 
 _BACKENDS: dict[str, Backend] = {}
@@ -132,7 +154,18 @@ def register_backend(backend: Backend | str, /, **options: Any) -> Backend:
         A `Backend`, or the name of the target.
     **options
         The other attributes of `Backend`, by name.
+
+    Raises
+    ------
+    InvalidBackendError
+        An option is unknown, or its value makes no sense.
     """
+    unknown = [name for name in options if name not in Backend.__dataclass_fields__]
+    if unknown:
+        known = ", ".join(Backend.__dataclass_fields__)
+        raise InvalidBackendError(f"a backend has no option {unknown[0]!r}; its options are {known}")
+    if not isinstance(backend, Backend | str):
+        raise InvalidBackendError(f"{backend!r} is neither a Backend nor the name of a target")
     described = Backend(backend, **options) if isinstance(backend, str) else replace(backend, **options)
     _BACKENDS[described.name] = described
     return described
@@ -177,6 +210,12 @@ def unavailability(backend: Backend) -> str | None:
         return backend.unavailable()
     except Exception as error:  # it is a third party's code, and the other targets have nothing to do with it
         return f"finding out whether it can run here failed: {type(error).__name__}: {error}"
+
+
+def describe(backend: Backend) -> None:
+    """Register `backend` unless its target is described already, which a rule alone does not do."""
+    if _BACKENDS.get(backend.name, Backend(backend.name)) == Backend(backend.name):
+        _BACKENDS[backend.name] = backend
 
 
 def ensure_known(target: str) -> None:

@@ -21,7 +21,7 @@ from annotated_region.targets.rules import Pattern
 from annotated_region.tvm_adapter.nodes import TypePattern
 from annotated_region.tvm_adapter.ops import pattern_check_context
 
-__all__ = ["Match", "Matcher", "ops_of_pattern"]
+__all__ = ["Match", "Matcher", "ops_of_pattern", "without_outranked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +183,28 @@ class Matcher:
         """For each value, the variable that it is bound to."""
         bound: tvm.runtime.Object = tvm.runtime.convert({node.value: node.var for node in self.graph.nodes})
         return bound
+
+
+def without_outranked(matches: Iterable[Match]) -> list[Match]:
+    """The matches without those that share nodes with one of an earlier entry of the same table.
+
+    This is the order of TVM's ``FuseOpsByPattern``: pattern by pattern, for each in program order of the
+    roots. What is refused stays, and stands in the way of none.
+    """
+    found = list(matches)
+    ranked = [
+        (match.pattern.rank, match.root, place)
+        for place, match in enumerate(found)
+        if match.pattern.rank is not None and not match.refusal
+    ]
+    taken: set[NodeId] = set()
+    outranked: set[int] = set()
+    for _rank, _root, place in sorted(ranked):
+        if taken.isdisjoint(found[place].nodes):
+            taken.update(found[place].nodes)
+        else:
+            outranked.add(place)
+    return [match for place, match in enumerate(found) if place not in outranked]
 
 
 def ops_of_pattern(pattern: dpl.DFPattern) -> dict[str, None] | None:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tvm.relax.dpl import DFPattern
-from tvm.relax.transform import PatternCheckContext
+from tvm.relax.transform import FusionPattern, PatternCheckContext
 
-from annotated_region.targets.backend import ensure_known
+from annotated_region.errors import RuleError
+from annotated_region.targets.backend import describe, ensure_known
 from annotated_region.targets.op_view import OpView
+from annotated_region.targets.tvm_generators import TVM_GENERATORS
 
-__all__ = ["Pattern", "Rule", "patterns_of", "register_pattern", "register_rule", "rule_of", "rules_of"]
+__all__ = [
+    "Pattern",
+    "Rule",
+    "patterns_of",
+    "register_pattern",
+    "register_patterns",
+    "register_rule",
+    "rule_of",
+    "rules_of",
+]
 
 Rule = Callable[[OpView], bool | str]
 """True claims the op; False, or a reason as text, declines it."""
@@ -34,12 +45,16 @@ class Pattern:
         Called for each match; None accepts all.
     annotations
         Sub-patterns by name, for the check to find what they matched.
+    rank
+        The place in the table that it came from: where matches share nodes, only that of the first pattern is
+        claimed, as TVM's ``FuseOpsByPattern`` has it. None for a pattern whose matches all are.
     """
 
     name: str
     pattern: DFPattern
     check: PatternCheck | None = None
     annotations: Mapping[str, DFPattern] = field(default_factory=dict)
+    rank: int | None = None
 
 
 _RULES: dict[str, dict[str, Rule]] = {}
@@ -72,11 +87,86 @@ def register_pattern(
     Several patterns may share a name; registering the same pattern object again replaces its check.
     """
     ensure_known(target)
-    registered = Pattern(name, pattern, check, dict(annotations or {}))
-    variants = _PATTERNS.setdefault(target, {}).setdefault(name, [])
-    variants[:] = [variant for variant in variants if not variant.pattern.same_as(pattern)]
-    variants.append(registered)
-    return registered
+    return _registered(target, Pattern(name, pattern, check, dict(annotations or {})))
+
+
+def register_patterns(target: str, table: Iterable[object]) -> tuple[Pattern, ...]:
+    """Register a pattern table of TVM: `target` claims what TVM's ``FuseOpsByPattern`` would fuse with it.
+
+    Where matches of the table share nodes, the pattern that comes first wins, whatever the sizes, and of two
+    matches of one pattern the one that ends first. A second table of a target comes behind the first; a
+    pattern object that is registered already moves there.
+
+    Parameters
+    ----------
+    target
+        The name of the target. If it is one of TVM's code generators (`cublas`, `cutlass`, ...) and not
+        described yet, it is registered as that generator takes its regions.
+    table
+        What ``tvm.relax.backend.get_patterns_with_prefix`` answers, or tuples of the arguments of
+        ``tvm.relax.transform.FusionPattern``; the most preferred first.
+
+    Returns
+    -------
+    The patterns, in the order of the table.
+
+    Raises
+    ------
+    RuleError
+        An entry is no pattern, or wants attributes on the composite (``attrs_getter``), which are not kept.
+
+    Examples
+    --------
+    ::
+
+        from tvm.relax.backend import get_patterns_with_prefix
+        import tvm.relax.backend.cuda.cutlass  # registers TVM's table
+
+        ar.register_patterns("cutlass", get_patterns_with_prefix("cutlass"))
+        ar.partition(mod, ["cutlass"])
+    """
+    entries = [_fusion_pattern(item) for item in table]
+    if backend := TVM_GENERATORS.get(target):
+        describe(backend)
+    ensure_known(target)
+    held = [pattern for pattern in patterns_of(target) if pattern.rank is not None]
+    first = 1 + max([pattern.rank for pattern in held if pattern.rank is not None], default=-1)
+    return tuple(
+        _registered(
+            target,
+            Pattern(entry.name, entry.pattern, entry.check, dict(entry.annotation_patterns), first + place),
+        )
+        for place, entry in enumerate(entries)
+    )
+
+
+def _fusion_pattern(item: object) -> FusionPattern:
+    """An entry of a table.
+
+    Raises
+    ------
+    RuleError
+        It is none, or asks for attributes of the composite.
+    """
+    if isinstance(item, tuple):
+        item = FusionPattern(*item)
+    if not isinstance(item, FusionPattern):
+        raise RuleError(
+            f"{item!r} is no entry of a pattern table: hand in FusionPatterns, or their arguments"
+        )
+    if item.attrs_getter is not None:
+        raise RuleError(
+            f"pattern {item.name!r} has an attrs_getter, but attributes of composites are not kept"
+        )
+    return item
+
+
+def _registered(target: str, pattern: Pattern) -> Pattern:
+    """Add a pattern; it takes the place of one with the same pattern object."""
+    variants = _PATTERNS.setdefault(target, {}).setdefault(pattern.name, [])
+    variants[:] = [variant for variant in variants if not variant.pattern.same_as(pattern.pattern)]
+    variants.append(pattern)
+    return pattern
 
 
 def rule_of(target: str, op_name: str) -> Rule | None:

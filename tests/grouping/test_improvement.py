@@ -140,6 +140,11 @@ def test_the_exact_search_finds_the_optimum_from_anywhere(limits: ColourLimits) 
     holds()
 
 
+def test_joining_fills_groups_to_their_limit() -> None:
+    problem = problem_of(([[1], [2], [3], []], [0] * 4), ColourLimits(max_weight=2))
+    assert join(problem, alone(problem)) == [[0, 1], [2, 3]]
+
+
 def test_the_exact_search_gives_up_on_graphs_that_are_too_large() -> None:
     problem = problem_of(layered(Random(0), 8, 9), ColourLimits(connected=True))
     start = alone(problem)

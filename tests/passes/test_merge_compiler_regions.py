@@ -111,7 +111,7 @@ def test_a_region_that_is_given_back_is_noted_with_the_reason():
 
 
 def test_a_backend_that_wants_connected_regions_gets_them():
-    ar.register_backend("sketch", connected_regions=True)
+    ar.register_backend("sketch", regions="connected")
     graph = {"a": ("relax.nn.relu", ("x",)), "b": ("relax.nn.relu", ("y",))}
     assert names(merged(module_of(graph))) == [{"a"}, {"b"}]
     assert names(merged(module_of(graph), siblings=True)) == [{"a", "b"}]

@@ -44,7 +44,8 @@ class _Search:
                 self._try(unit.place, unit.nodes, group_places, fixed + unit.cost)
 
     def _try(self, place: int, nodes: tuple[int, ...], group_places: list[int], fixed: float) -> None:
-        joinable = [] if place == self.host else [g for g, p in enumerate(group_places) if p == place]
+        joins = place != self.host and place not in self.problem.single
+        joinable = [g for g, p in enumerate(group_places) if joins and p == place]
         launch = 0.0 if place == self.host else self.problem.launch[place]
         for group in [*joinable, len(group_places)]:
             new = group == len(group_places)

@@ -48,9 +48,9 @@ def test_variants_of_a_pattern_share_its_name():
 
 def test_a_backend_can_be_described_by_keywords_and_changed():
     ar.register_backend("sketch", bind_constants=False)
-    ar.register_backend(backend_of("sketch"), connected_regions=True)
+    ar.register_backend(backend_of("sketch"), regions="connected")
     described = backend_of("sketch")
-    assert (described.bind_constants, described.connected_regions) == (False, True)
+    assert (described.bind_constants, described.regions) == (False, "connected")
 
 
 def test_an_unknown_target_is_an_error_that_lists_the_known_ones():

@@ -111,7 +111,7 @@ def build_options() -> ar.BuildOptions:
 
 def register() -> None:
     """Make the target known; the entry point calls this."""
-    ar.register_backend(NAME, build_options=build_options, bind_constants=False, connected_regions=True)
+    ar.register_backend(NAME, build_options=build_options, bind_constants=False, regions="connected")
     for op in OPS:
         ar.register_rule(NAME, op)(rule)
     add = is_op("relax.add")(wildcard(), wildcard())

@@ -19,6 +19,21 @@ class PatternCheckContext(tvm_ffi.Object):
     var_usages: Map[Var, Array[Var]]
     value_to_bound_var: Map[Expr, Var]
 
+class FusionPattern(tvm_ffi.Object):
+    name: str
+    pattern: DFPattern
+    annotation_patterns: Map[str, DFPattern]
+    check: Callable[[PatternCheckContext], bool] | None
+    attrs_getter: Callable[[Map[str, Expr]], Map[str, str]] | None
+    def __init__(
+        self,
+        name: str,
+        pattern: DFPattern,
+        annotation_patterns: Mapping[str, DFPattern] | None = None,
+        check: Callable[[PatternCheckContext], bool] | None = None,
+        attrs_getter: Callable[[Map[str, Expr]], Map[str, str]] | None = None,
+    ) -> None: ...
+
 _Legalization = Callable[[BlockBuilder, Call], Expr]
 
 def AnnotateTIROpPattern() -> Pass: ...
