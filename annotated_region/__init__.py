@@ -10,6 +10,8 @@ from annotated_region import error_classes as error_classes  # errors may be rai
 from annotated_region import backends, passes
 from annotated_region._version import __version__
 from annotated_region.annotations import compiler_begin, compiler_end
+from annotated_region.checking.check import check
+from annotated_region.checking.check_report import CheckReport, Culprit
 from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.costs import CostModel, CostUnit, Device, MeasuredCost, RooflineCost, UnitCost
 from annotated_region.errors import (
@@ -21,6 +23,7 @@ from annotated_region.errors import (
     CodegenError,
     ConformanceError,
     DrawingError,
+    InputError,
     InvalidBackendError,
     InvalidClaimError,
     InvalidModuleError,
@@ -33,7 +36,9 @@ from annotated_region.errors import (
     RegionCycleError,
     RegionRejectedError,
     RegionRejectedWarning,
+    ReproducerError,
     RuleError,
+    RunError,
     SlowBackendWarning,
     UnknownTargetError,
     VersionError,
@@ -69,14 +74,17 @@ __all__ = [
     "BuildOptions",
     "CacheWarning",
     "Certificate",
+    "CheckReport",
     "CodegenError",
     "ConformanceError",
     "Composite",
     "CostModel",
     "CostUnit",
+    "Culprit",
     "Device",
     "DrawingError",
     "FusedFunction",
+    "InputError",
     "InvalidBackendError",
     "InvalidClaimError",
     "InvalidModuleError",
@@ -97,8 +105,10 @@ __all__ = [
     "RegionRejectedError",
     "RegionRejectedWarning",
     "Report",
+    "ReproducerError",
     "RooflineCost",
     "RuleError",
+    "RunError",
     "SlowBackendWarning",
     "UnitCost",
     "UnknownTargetError",
@@ -106,6 +116,7 @@ __all__ = [
     "__version__",
     "backends",
     "build",
+    "check",
     "check_certificate",
     "compiler_begin",
     "compiler_end",

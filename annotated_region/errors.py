@@ -14,6 +14,7 @@ __all__ = [
     "CodegenError",
     "ConformanceError",
     "DrawingError",
+    "InputError",
     "InvalidBackendError",
     "InvalidClaimError",
     "InvalidModuleError",
@@ -26,7 +27,9 @@ __all__ = [
     "RegionCycleError",
     "RegionRejectedError",
     "RegionRejectedWarning",
+    "ReproducerError",
     "RuleError",
+    "RunError",
     "SlowBackendWarning",
     "UnknownTargetError",
     "VersionError",
@@ -59,6 +62,18 @@ class InvalidModuleError(AnnotatedRegionError):
 
 class ModelError(AnnotatedRegionError):
     """A file that was handed in (a model, a cost database) cannot be read or is not what it should be."""
+
+
+class InputError(AnnotatedRegionError):
+    """The arrays that a function is to be run with do not fit its parameters, or cannot be made for them."""
+
+
+class RunError(AnnotatedRegionError):
+    """A program was built and fails when it runs."""
+
+
+class ReproducerError(AnnotatedRegionError):
+    """There is nothing to reproduce, or its folder would overwrite what is there."""
 
 
 class OpInfoError(AnnotatedRegionError):

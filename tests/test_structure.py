@@ -31,7 +31,7 @@ FLOORS = (
     # Functions of Relax, and what is known of them.
     ("dataflow",),
     ("functions",),
-    ("op_info", "importing"),
+    ("op_info", "importing", "inputs"),
     ("regions", "targets", "layouts", "extraction"),
     ("compilation", "layout_plan"),
     # What decides, and what tells of it.
@@ -42,6 +42,7 @@ FLOORS = (
     # What users call.
     ("passes",),
     ("backends",),
+    ("checking",),
     (FACADE,),
     ("testing",),
     ("command_line",),

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import tvm
 
-from annotated_region.command_line.options import add_limits_argument, complete_files, file_name
+from annotated_region.command_line.options import add_limits_argument, complete_files, count, file_name
 from annotated_region.costs import CostModel, MeasuredCost, RooflineCost, UnitCost
 from annotated_region.passes.pipeline import explain, partition
 from annotated_region.policies.least_cost import LeastCost
@@ -18,10 +18,12 @@ from annotated_region.reports.report import Report
 
 __all__ = [
     "add_code_generator_arguments",
+    "add_extent_argument",
     "add_placement_arguments",
     "explained",
     "generator_options",
     "partitioned",
+    "policy_of",
 ]
 
 Value = TypeVar("Value")
@@ -106,6 +108,18 @@ def add_code_generator_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_extent_argument(parser: argparse.ArgumentParser) -> None:
+    """What symbolic extents are, for commands that run a model."""
+    parser.add_argument(
+        "--extent",
+        action="append",
+        default=[],
+        type=_assignment(count),
+        metavar="NAME=N",
+        help="what a symbolic extent is, such as batch=2; may be given several times",
+    )
+
+
 def partitioned(mod: tvm.IRModule, options: argparse.Namespace) -> tvm.IRModule:
     """The module, partitioned as the arguments ask for."""
     return _placed(partition, mod, options)
@@ -120,7 +134,7 @@ def _placed(place: Callable[..., Value], mod: tvm.IRModule, options: argparse.Na
     return place(
         mod,
         options.targets,
-        _policy(options),
+        policy_of(options),
         prepare=options.prepare,
         cross_compile=options.cross_compile,
         pins=dict(options.pin),
@@ -137,7 +151,8 @@ def generator_options(options: argparse.Namespace) -> Mapping[str, Mapping[str, 
     return found
 
 
-def _policy(options: argparse.Namespace) -> Policy:
+def policy_of(options: argparse.Namespace) -> Policy:
+    """The policy that the arguments ask for."""
     if options.policy == "priority":
         return Priority(options.targets)
     return LeastCost(_COST_MODELS[options.cost]())

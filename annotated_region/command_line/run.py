@@ -4,7 +4,8 @@
 exit code   meaning
 ==========  ====================================================================
 0           done
-1           the input, a target or this machine does not allow it, or crashed; the message says why
+1           the input, a target or this machine does not allow it, or crashed; the message says why.
+            Of ``check``: a region or the whole is wrong
 2           the arguments make no sense
 130         interrupted
 ==========  ====================================================================
@@ -25,7 +26,7 @@ from pathlib import Path
 import shtab
 
 from annotated_region._version import __version__
-from annotated_region.command_line import bench, draw, explain, extract, partition
+from annotated_region.command_line import bench, check, draw, explain, extract, partition
 from annotated_region.command_line.command import Command
 from annotated_region.command_line.supervision import INTERRUPTED, ended_in_child
 from annotated_region.errors import AnnotatedRegionError, ModelError
@@ -43,6 +44,7 @@ COMMANDS: tuple[Command, ...] = (
     partition.COMMAND,
     explain.COMMAND,
     draw.COMMAND,
+    check.COMMAND,
     bench.COMMAND,
     extract.COMMAND,
 )

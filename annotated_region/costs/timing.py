@@ -13,6 +13,7 @@ from tvm import relax
 from annotated_region.compilation.executable import compile_module
 from annotated_region.costs.model import HOST
 from annotated_region.costs.work import extents
+from annotated_region.functions.entry import entry_function
 from annotated_region.tvm_adapter.types import expect, set_type
 
 __all__ = ["Time", "Timed", "time_copy", "time_together"]
@@ -131,20 +132,11 @@ def _module(target: str, units: Mapping[int, relax.Function]) -> tvm.IRModule:
         external = func.with_attr("global_symbol", callee.name_hint).with_attr("Codegen", target)
         set_type(callee, external.ty)
         functions[callee] = external
-        functions[tvm.ir.GlobalVar(entry)] = _caller(entry, callee, func)
+        functions[tvm.ir.GlobalVar(entry)] = entry_function(entry, callee, func)
     mod = tvm.IRModule()
     for name, each in functions.items():
         mod.update_func(name, each)
     return mod
-
-
-def _caller(entry: str, callee: tvm.ir.GlobalVar, func: relax.Function) -> relax.Function:
-    params = [relax.Var(param.name, param.ty) for param in func.params]
-    out = relax.Var("out", func.ret_ty)
-    binding = relax.VarBinding(out, relax.Call(callee, params, ret_ty=func.ret_ty))
-    body = relax.SeqExpr([relax.DataflowBlock([binding])], out)
-    set_type(body, func.ret_ty)
-    return relax.Function(params, body, func.ret_ty).with_attr("global_symbol", entry)
 
 
 def _runner(machine: relax.VirtualMachine, number: int, func: relax.Function) -> Callable[[], object]:

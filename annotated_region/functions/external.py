@@ -79,6 +79,8 @@ def external_function(
     composites: Sequence[tuple[str, Nodes]],
     attributes: Mapping[str, str],
     bind_constants: bool = True,
+    *,
+    everything: bool = False,
 ) -> External | None:
     """The external function of a region; None if nothing that it computes is used outside.
 
@@ -94,12 +96,14 @@ def external_function(
         The attributes of the external function.
     bind_constants
         Whether tensor constants stay inside or become parameters.
+    everything
+        Whether to return every tensor that the region computes, used outside or not.
     """
     if not nodes:
         return None
     source = source if isinstance(source, Surroundings) else Surroundings.of(source)
     body = _RegionBody(source, nodes, bind_constants)
-    used = [body.var_of(node) for node in body.used_outside()]
+    used = [body.var_of(node) for node in (nodes if everything else body.used_outside())]
     outputs = {var: source.leaves.of(var, body.scope) for var in used}
     leaves = dict.fromkeys(leaf for each in outputs.values() for leaf in flatten(each))
     results = [leaf for leaf in leaves if body.makes(leaf)]

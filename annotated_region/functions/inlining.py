@@ -19,9 +19,9 @@ from annotated_region.expr_map import ExprMap, ExprSet
 from annotated_region.functions.dead_bindings import without_dead
 from annotated_region.functions.rewriting import FunctionRewriter, Substitute, rebind, replace_operands
 from annotated_region.tvm_adapter.nodes import Constant
-from annotated_region.tvm_adapter.types import expect
+from annotated_region.tvm_adapter.types import expect, set_type
 
-__all__ = ["Inliner", "callees_among", "inline_functions", "is_inlinable"]
+__all__ = ["Inliner", "callees_among", "inline_functions", "is_inlinable", "opened"]
 
 FunctionOf = Callable[[relax.Expr], "relax.Function | None"]
 """The function that a callee stands for, if calls to it are to be inlined; else None."""
@@ -63,6 +63,27 @@ def inline_functions(mod: tvm.IRModule, chosen: Mapping[tvm.ir.GlobalVar, relax.
             result.update_func(global_var, Inliner(callees_among(chosen)).inlined(func))
     _remove_unused(result, chosen)
     return result
+
+
+def opened(func: relax.Function, given: Mapping[int, relax.Expr] | None = None) -> relax.Function:
+    """An external function as a host function: straight code without composites and without attributes.
+
+    Parameters
+    ----------
+    func
+        A function that is inlinable.
+    given
+        By the number of a parameter, the constant that takes its place. The parameter stays.
+    """
+    name = tvm.ir.GlobalVar("opened")
+    set_type(name, func.ty)
+    params = [relax.Var(param.name, param.ty) for param in func.params]
+    out = relax.Var("out", func.ret_ty)
+    arguments = [(given or {}).get(index, param) for index, param in enumerate(params)]
+    call = relax.Call(name, arguments, ret_ty=func.ret_ty)
+    body = relax.SeqExpr([relax.DataflowBlock([relax.VarBinding(out, call)])], out)
+    set_type(body, func.ret_ty)
+    return Inliner(callees_among({name: func})).inlined(relax.Function(params, body, func.ret_ty))
 
 
 def _remove_unused(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Function]) -> None:

@@ -11,13 +11,13 @@ from tvm import relax
 from annotated_region.compilation.code_generation import external_functions
 from annotated_region.compilation.executable import LinkedExecutable, compile_module, targets_of
 from annotated_region.errors import RegionRejectedError, RegionRejectedWarning
-from annotated_region.functions.inlining import Inliner, callees_among, inline_functions, is_inlinable
+from annotated_region.functions.inlining import inline_functions, is_inlinable, opened
 from annotated_region.passes.partition_graph import PartitionGraph
 from annotated_region.passes.pipeline import placement_passes
 from annotated_region.passes.region_session import RegionSession
 from annotated_region.surroundings import require_sane_threads
 from annotated_region.tvm_adapter.nodes import Constant
-from annotated_region.tvm_adapter.types import expect, set_type
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["build"]
 
@@ -91,11 +91,11 @@ def _offered_again(
     owner = str(func.attrs["Codegen"])
     lost = refused.setdefault(str(func.attrs["global_symbol"]), set()) | {owner}
     known = set(mod.get_global_vars())
-    opened = mod.clone()
-    opened.update_func(name, _opened(mod, name, func))
+    host = mod.clone()
+    host.update_func(name, opened(func, _constants_given(mod, name, len(func.params))))
     passes = placement_passes([each for each in dict.fromkeys(others) if each not in lost])
     session = RegionSession(only=[name.name_hint])
-    placed = session.settled(session.run([*passes, PartitionGraph()], opened))
+    placed = session.settled(session.run([*passes, PartitionGraph()], host))
     takers = {symbol: placed[symbol] for symbol in placed.get_global_vars() if symbol not in known}
     refused.update((str(taker.attrs["global_symbol"]), set(lost)) for taker in takers.values())
     _warn(error, owner, [str(taker.attrs["Codegen"]) for taker in takers.values()])
@@ -108,19 +108,6 @@ def _refused_region(mod: tvm.IRModule, error: RegionRejectedError) -> External:
             if str(func.attrs["global_symbol"]) == error.symbol and is_inlinable(func):
                 return name, func
     raise error
-
-
-def _opened(mod: tvm.IRModule, name: tvm.ir.GlobalVar, func: relax.Function) -> relax.Function:
-    """The function without composites, and with the constants that its callers pass, as a host function."""
-    params = [relax.Var(param.name, param.ty) for param in func.params]
-    given = _constants_given(mod, name, len(params))
-    out = relax.Var("out", func.ret_ty)
-    call = relax.Call(
-        name, [given.get(index, param) for index, param in enumerate(params)], ret_ty=func.ret_ty
-    )
-    body = relax.SeqExpr([relax.DataflowBlock([relax.VarBinding(out, call)])], out)
-    set_type(body, func.ret_ty)
-    return Inliner(callees_among({name: func})).inlined(relax.Function(params, body, func.ret_ty))
 
 
 def _constants_given(mod: tvm.IRModule, name: tvm.ir.GlobalVar, count: int) -> dict[int, relax.Expr]:

@@ -41,7 +41,7 @@ from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.backend import backend_of
 
-__all__ = ["PartitionGraph"]
+__all__ = ["PartitionGraph", "final_regions"]
 
 Nodes = tuple[NodeId, ...]
 
@@ -89,12 +89,17 @@ def _partitioned(mod: tvm.IRModule, regions: RegionSets) -> tvm.IRModule:
 def _partition(regions: AnnotatedRegionSet, library: FunctionLibrary) -> relax.Function:
     if not len(regions):
         return regions.func
+    return _Partitioner(final_regions(regions), library).function()
+
+
+def final_regions(regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
+    """The regions that become external functions, in the form that their targets accept; errors as above."""
     regions.require_disjoint()
     for member in regions.node_regions.values():
         require_no_orphans(regions.dataflow, member)
     cut = regions.replaced_by(in_accepted_form(regions.dataflow, regions.node_regions.values()))
     cut.verify()
-    return _Partitioner(cut, library).function()
+    return cut
 
 
 class _Partitioner:

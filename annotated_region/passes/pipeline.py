@@ -24,7 +24,7 @@ from annotated_region.reports.reporting import report_of
 from annotated_region.surroundings import require_sane_threads
 from annotated_region.targets.backend import backend_of
 
-__all__ = ["explain", "partition", "placement_passes"]
+__all__ = ["explain", "partition", "placed_module", "placement_passes"]
 
 
 def placement_passes(
@@ -131,6 +131,27 @@ def partition(
     _require_sound(mod)
     session = RegionSession(checked=mod)
     return without_uncalled(mod, session.settled(session.run(passes, mod)))
+
+
+@paused_collector()
+def placed_module(
+    mod: tvm.IRModule,
+    targets: Sequence[str],
+    policy: Policy | None = None,
+    *,
+    prepare: bool = True,
+    pins: Mapping[str, str] | None = None,
+    bans: Mapping[str, Sequence[str]] | None = None,
+    min_work: Mapping[str, float] | None = None,
+) -> tuple[tvm.IRModule, RegionSession]:
+    """The module as `partition` has it before `PartitionGraph`, and the session that holds its regions."""
+    passes = [
+        *_preparation(targets, prepare=prepare),
+        *placement_passes(targets, policy, pins=pins, bans=bans, min_work=min_work),
+    ]
+    _require_sound(mod)
+    session = RegionSession(checked=mod)
+    return session.run(passes, mod), session
 
 
 @paused_collector()

@@ -309,6 +309,7 @@ EVERY_COMMAND = {
     "explain": ("--targets=dnnl",),
     "partition": ("--targets=dnnl",),
     "draw": ("--targets=dnnl", "-o", "x.svg"),
+    "check": ("--targets=dnnl",),
     "bench": ("--targets=dnnl",),
     "extract": (),
 }

@@ -1,0 +1,238 @@
+"""The smallest set of ops of a region that is wrong without the others, on the host's own values.
+
+Delta debugging (Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 28(2),
+2002, algorithm ddmin): halves are built and run; a half that fails is all that is left. If no half fails
+alone, the fault needs ops of both, and smaller parts are left out one by one. For a fault of one op that
+takes two builds for each halving.
+
+The host computes every value of the region once. A part then takes its inputs from these values, whatever
+made them, and its results are held against them. So a part need not be convex, and the host is built once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from annotated_region.checking.comparison import compared
+from annotated_region.checking.failure import Failure
+from annotated_region.checking.host_support import require_host_builds
+from annotated_region.checking.program import ENTRY, MAIN
+from annotated_region.checking.region_values import RegionValues
+from annotated_region.checking.running import FAILURES, arrays_of, first_line
+from annotated_region.checking.tolerance import tolerance_for
+from annotated_region.compilation.executable import compile_module
+from annotated_region.dataflow.graph import NodeKind
+from annotated_region.errors import AnnotatedRegionError
+from annotated_region.functions.entry import entry_function
+from annotated_region.functions.external import External, external_function
+from annotated_region.functions.inlining import is_inlinable, opened
+from annotated_region.ids import NodeId
+from annotated_region.targets.backend import backend_of
+from annotated_region.targets.op_view import OpView
+from annotated_region.targets.rules import rule_of
+from annotated_region.tvm_adapter.types import set_type
+
+__all__ = ["Bisected", "culprit_of", "smallest_failing"]
+
+_MOST_BUILDS = 96
+Nodes = tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bisected:
+    """The smallest part that fails, and how many builds it took to find it."""
+
+    failure: Failure
+    builds: int
+
+
+def culprit_of(failure: Failure) -> Bisected | None:
+    """The smallest failing set of a region; None if the region does not fail by itself.
+
+    At most ``2 * log2(n) + 4`` builds on the target for a fault of one op among `n` units, and one on the
+    host.
+    """
+    parts = _Parts(failure)
+    units = parts.units()
+    left = smallest_failing(units, parts.fail)
+    if left is None:
+        return None
+    nodes = [(node,) for unit in left for node in unit]
+    if len(nodes) > len(left):  # composites: try the ops inside that the target also claims alone
+        smallest_failing(nodes, parts.fail_alone)
+    assert parts.smallest is not None, "what is left has failed"
+    return Bisected(parts.smallest, parts.builds)
+
+
+def smallest_failing(
+    units: Sequence[Nodes], fails: Callable[[Sequence[Nodes]], bool]
+) -> Sequence[Nodes] | None:
+    """The units that are left when none can be left out: ddmin.
+
+    Parameters
+    ----------
+    units
+        What fails together, in program order.
+    fails
+        Whether some of them fail. It is asked for all of them only if no part fails.
+
+    Returns
+    -------
+    A set of units that fails, none of which can be left out; None if not even all of them fail.
+    """
+    left, parts, is_known = list(units), 2, False
+    while len(left) > 1:
+        pieces = _pieces(left, min(parts, len(left)))
+        smaller = next((piece for piece in pieces if fails(piece)), None)
+        if smaller is not None:
+            left, parts, is_known = smaller, 2, True
+            continue
+        if not is_known and not fails(left):
+            return None
+        is_known = True
+        others = (_without(pieces, number) for number in range(len(pieces))) if len(pieces) > 2 else ()
+        smaller = next((rest for rest in others if fails(rest)), None)
+        if smaller is not None:
+            left, parts = smaller, max(len(pieces) - 1, 2)
+        elif len(pieces) == len(left):
+            break
+        else:
+            parts = 2 * len(pieces)
+    return left if is_known or fails(left) else None
+
+
+def _pieces(units: Sequence[Nodes], count: int) -> list[list[Nodes]]:
+    """The units in `count` parts of about equal size."""
+    ends = [len(units) * (number + 1) // count for number in range(count)]
+    return [list(units[first:last]) for first, last in zip([0, *ends], ends, strict=False)]
+
+
+def _without(pieces: Sequence[list[Nodes]], number: int) -> list[Nodes]:
+    return [unit for index, piece in enumerate(pieces) if index != number for unit in piece]
+
+
+class _Parts:
+    """Builds parts of a region, and runs them on the host's values.
+
+    Attributes
+    ----------
+    builds
+        How many parts the target built.
+    smallest
+        What failed last, which is the smallest that has failed: only what has failed is made smaller.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        self.function = failure.function
+        self.builds = 0
+        self.smallest: Failure | None = None
+        self._answers: dict[Nodes, bool] = {}
+        self.values = self._host_values()
+
+    def units(self) -> list[Nodes]:
+        """Composites, and ops alone, in program order; what moves no data goes with the ops around it."""
+        covered = {node for _name, nodes in self.function.composites for node in nodes}
+        alone = [(node,) for node in self.function.nodes if node not in covered and self._is_op(node)]
+        return sorted([*(nodes for _name, nodes in self.function.composites), *alone])
+
+    def _is_op(self, node: NodeId) -> bool:
+        return self.function.graph.nodes[node].kind is NodeKind.OPERATION
+
+    def fail_alone(self, units: Sequence[Nodes]) -> bool:
+        """Whether ops fail that the target also claims alone."""
+        return all(self._is_claimed(node) for unit in units for node in unit) and self.fail(units)
+
+    def _is_claimed(self, node: NodeId) -> bool:
+        view = OpView.of(self.function.graph.nodes[node].value)
+        rule = None if view is None else rule_of(self.function.target, view.name)
+        return view is not None and rule is not None and rule(view) is True
+
+    def fail(self, units: Sequence[Nodes]) -> bool:
+        """Whether some units, as a region of their own, are wrong; what cannot be built is not."""
+        nodes = self._with_structure({node for unit in units for node in unit})
+        if nodes not in self._answers:
+            self._answers[nodes] = self.builds < _MOST_BUILDS and self._is_wrong(nodes)
+        return self._answers[nodes]
+
+    def _with_structure(self, chosen: set[NodeId]) -> Nodes:
+        """The nodes, and the tuples and fields of the region whose values come from them alone."""
+        graph = self.function.graph
+        held: set[NodeId] = set()
+        for node in self.function.nodes:
+            is_between = not self._is_op(node) and graph.into[node]
+            if node in chosen or (is_between and all(edge.producer in held for edge in graph.into[node])):
+                held.add(node)
+        return tuple(sorted(held))
+
+    def _is_wrong(self, nodes: Nodes) -> bool:
+        backend = backend_of(self.function.target)
+        composites = [(name, inner) for name, inner in self.function.composites if set(inner) <= set(nodes)]
+        symbol = f"{self.function.symbol}_part"
+        attributes = {"Codegen": self.function.target, "global_symbol": symbol}
+        external = external_function(
+            self.function.source, nodes, composites, attributes, backend.bind_constants
+        )
+        if external is None:
+            return False
+        self.builds += 1
+        try:
+            machine = relax.VirtualMachine(
+                compile_module(_module(symbol, external.func), options=self.failure.options), tvm.cpu()
+            )
+        except AnnotatedRegionError:
+            return False
+        try:
+            found = arrays_of(machine[ENTRY.format(symbol)](*self.values.arguments(external)))
+        except FAILURES as error:
+            return self._failed(nodes, external, [], first_line(error))
+        return self._failed(nodes, external, found, "")
+
+    def _failed(self, nodes: Nodes, external: External, found: Sequence[np.ndarray], error: str) -> bool:
+        """Whether a part fails as the region does: by an error, or by a wrong answer."""
+        if bool(error) != bool(self.failure.error) or not (error or self._differs(external, found)):
+            return False
+        names = [leaf.name for leaf in external.results]
+        wanted = [self.values.array_of(leaf) for leaf in external.results]
+        self.smallest = replace(
+            self.failure,
+            nodes=nodes,
+            values=self.values,
+            wanted=dict(zip(names, wanted, strict=True)),
+            found=dict(zip(names, found, strict=False)),
+            error=error,
+        )
+        return True
+
+    def _differs(self, external: External, found: Sequence[np.ndarray]) -> bool:
+        plain = opened(external.func) if is_inlinable(external.func) else external.func
+        tolerance = self.failure.tolerance
+        if tolerance.of_largest > 0:  # not asked for by the user: that of the part
+            tolerance = tolerance_for(plain, self.function.target, self.failure.options)
+        return any(
+            not compared(leaf.name, one, self.values.array_of(leaf), tolerance).ok
+            for leaf, one in zip(external.results, found, strict=True)
+        )
+
+    def _host_values(self) -> RegionValues:
+        """Every value that enters the region, or is made in it."""
+        function = self.function
+        everything = external_function(
+            function.source, function.nodes, (), {"global_symbol": MAIN}, True, everything=True
+        )
+        assert everything is not None, "a region computes something"
+        host = require_host_builds(tvm.IRModule({MAIN: everything.func}))
+        answer = relax.VirtualMachine(host, tvm.cpu())[MAIN](*self.failure.values.arguments(everything))
+        results = dict(zip(everything.results, arrays_of(answer), strict=True))
+        return self.failure.values.with_results(results)
+
+
+def _module(symbol: str, func: relax.Function) -> tvm.IRModule:
+    name, entry = tvm.ir.GlobalVar(symbol), ENTRY.format(symbol)
+    set_type(name, func.ty)
+    return tvm.IRModule({name: func, tvm.ir.GlobalVar(entry): entry_function(entry, name, func)})

@@ -1,0 +1,274 @@
+"""check: each region on its target against the host, on the host's own values; then the whole program.
+
+The program runs once on the host, with its regions as functions of the host. Where it has called one, the
+same arguments go to the region on its target, and both answers are compared at once: values of one region are
+held at a time, and no error reaches another region.
+
+    host:     x -> [ region 0 ] -> a -> softmax -> b -> [ region 1 ] -> y
+                   |          |                         |          |
+    target:        x -> . -> a'  compared with a        b -> . -> y'  compared with y
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from annotated_region.checking.bisection import culprit_of
+from annotated_region.checking.check_report import CheckReport, Culprit, RegionCheck
+from annotated_region.checking.comparison import ResultCheck, compared
+from annotated_region.checking.failure import Failure
+from annotated_region.checking.host_support import require_host_builds
+from annotated_region.checking.program import ENTRY, MAIN, CheckedProgram, PlacedFunction
+from annotated_region.checking.region_values import RegionValues
+from annotated_region.checking.running import FAILURES, Value, arrays_of, first_line
+from annotated_region.checking.tolerance import Tolerance, tolerance_for
+from annotated_region.compilation.executable import targets_of
+from annotated_region.errors import BackendUnavailableError, InputError, RunError
+from annotated_region.inputs import Arguments, arguments_for
+from annotated_region.passes.build import build
+from annotated_region.passes.pipeline import placed_module
+from annotated_region.policies.policy import Policy
+from annotated_region.targets.backend import backend_of, unavailability
+
+__all__ = ["check"]
+
+HOST = "host"
+Options = Mapping[str, Mapping[str, object]]
+
+
+def check(
+    mod: tvm.IRModule,
+    targets: Sequence[str],
+    policy: Policy | None = None,
+    inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray] | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    reference: str = HOST,
+    *,
+    prepare: bool = True,
+    pins: Mapping[str, str] | None = None,
+    bans: Mapping[str, Sequence[str]] | None = None,
+    min_work: Mapping[str, float] | None = None,
+    options: Options | None = None,
+    extents: Mapping[str, int] | None = None,
+    bisect: bool = True,
+) -> CheckReport:
+    """Run each region of a module on its target and on the host, and find what differs.
+
+    The module is partitioned and built as `partition` and `build` do. Each region gets the values that the
+    host computes, so that errors neither add up nor hide each other; then the whole program runs on its
+    targets, for what only adds up. The host runs the module as it was partitioned: what preparation does to
+    it is not checked.
+
+    Parameters
+    ----------
+    mod, targets, policy, prepare, pins, bans, min_work
+        As for `partition`.
+    inputs
+        What ``main`` is called with, by the names of its parameters or in their order. If left out, seeded
+        values are made that fit what each parameter is used for, and the report says which.
+    rtol, atol
+        The tolerance as numpy's `allclose` has it; by default it follows from the types and the number of ops
+        of each region (see `annotated_region.checking.tolerance`).
+    reference
+        What computes the right answers: ``"host"``, which is TVM.
+    options
+        By target, the options of its code generator, as for `build`.
+    extents
+        By name, what symbolic extents are, where `inputs` do not say it.
+    bisect
+        Whether to look for the smallest failing set of ops of each region that fails.
+
+    Returns
+    -------
+    A report on every region, on the whole, and on the ops that are to blame.
+
+    Raises
+    ------
+    InputError
+        The inputs do not fit the parameters, or none can be made.
+    InvalidModuleError
+        The module is not well formed, or has no function called main.
+    BackendUnavailableError
+        A target cannot run on this machine.
+    BuildError
+        The host cannot build the module; the message names the op.
+    RunError
+        The program fails on the host, or as a whole on its targets.
+
+    Examples
+    --------
+    >>> report = ar.check(mod, ["dnnl"])            # doctest: +SKIP
+    >>> report.ok, report.culprit                   # doctest: +SKIP
+    """
+    if reference != HOST:
+        raise InputError(f"the reference is {HOST!r}, which is TVM on this machine; {reference!r} is none")
+    names = [targets] if isinstance(targets, str) else list(targets)
+    for target in names:
+        _require_runs_here(target)
+    placed, session = placed_module(
+        mod, names, policy, prepare=prepare, pins=pins, bans=bans, min_work=min_work
+    )
+    program = CheckedProgram.of(mod, placed, session)
+    arguments = arguments_for(program.main, inputs, extents)
+    checker = _Checker(program, options or {}, rtol, atol)
+    whole = checker.run(arguments)
+    culprits, notes = checker.culprits() if bisect else ((), ())
+    return CheckReport(
+        checker.regions(), whole, culprits, arguments.made, arguments.extents, notes, checker.failures
+    )
+
+
+def _require_runs_here(target: str) -> None:
+    reason = unavailability(backend_of(target))
+    if reason is not None:
+        raise BackendUnavailableError(f"target {target!r} cannot be checked on this machine: {reason}")
+
+
+class _Checker:
+    """Runs a program on the host, and each region of it on its target.
+
+    Attributes
+    ----------
+    failures
+        By symbol, what each region that fails did in the first call that failed; of bisected ones, the
+        smallest part.
+    """
+
+    def __init__(
+        self, program: CheckedProgram, options: Options, rtol: float | None, atol: float | None
+    ) -> None:
+        self.program = program
+        self.options = options
+        self.asked = (rtol, atol)
+        self.failures: dict[str, Failure] = {}
+        self._calls = dict.fromkeys(program.regions, 0)
+        self._results: dict[str, tuple[ResultCheck, ...]] = {}
+        self._raised: BaseException | None = None
+        # The host first: it says which op it cannot build.
+        self._host = require_host_builds(program.on_host())
+        executable = build(program.on_targets(), options=options)
+        self._targets = relax.VirtualMachine(executable, tvm.cpu())
+
+    def tolerance(self, function: PlacedFunction) -> Tolerance:
+        """How far the results of a region may be off."""
+        return tolerance_for(function.host_function, function.target, self.options, *self.asked)
+
+    def run(self, arguments: Arguments) -> tuple[ResultCheck, ...]:
+        """Check every region, then the whole; the results of the whole."""
+        host = relax.VirtualMachine(self._host, tvm.cpu())
+        host.set_instrument(self._after_call)
+        wanted = self._answers(host, arguments, "on the host")
+        if self._raised is not None:
+            raise self._raised
+        del host
+        if any(failure.error for failure in self.failures.values()):
+            return ()  # it would raise the same
+        found = self._answers(self._targets, arguments, "on its targets")
+        tolerance = self._tolerance_of_whole()
+        names = [f"result {number}" for number in range(len(wanted))]
+        return tuple(
+            compared(name, one, other, tolerance)
+            for name, one, other in zip(names, found, wanted, strict=True)
+        )
+
+    def _answers(self, machine: relax.VirtualMachine, arguments: Arguments, where: str) -> list[np.ndarray]:
+        try:
+            return arrays_of(machine[MAIN](*arguments.tensors()))
+        except FAILURES as error:
+            if self._raised is not None:
+                raise self._raised from error
+            raise RunError(f"the program fails {where}: {first_line(error)}") from error
+
+    def _tolerance_of_whole(self) -> Tolerance:
+        """The widest tolerance of any region: an error of one goes through all that follow."""
+        each = [self.tolerance(function) for function in self.program.regions.values()]
+        plain = tolerance_for(
+            self.program.main, next(iter(targets_of(self.program.partitioned)), ""), {}, *self.asked
+        )
+        return max([*each, plain], key=lambda tolerance: (tolerance.of_largest, tolerance.rtol))
+
+    def _after_call(
+        self, _function: object, name: str, is_before: bool, answer: object, *arguments: Value
+    ) -> None:
+        """Called by TVM around every call of the program on the host."""
+        if is_before or name not in self.program.regions or self._raised is not None:
+            return
+        try:
+            self._compare(self.program.regions[name], arguments, arrays_of(answer))
+        except BaseException as error:  # raised again behind the run; TVM would hand on its text alone
+            self._raised = error
+            raise
+
+    def _compare(
+        self, function: PlacedFunction, arguments: Sequence[Value], wanted: list[np.ndarray]
+    ) -> None:
+        symbol = function.symbol
+        self._calls[symbol] += 1
+        error, found = "", []
+        try:
+            found = arrays_of(self._targets[ENTRY.format(symbol)](*arguments))
+        except FAILURES as failure:
+            error = first_line(failure)
+        tolerance = self.tolerance(function)
+        names = [leaf.name for leaf in function.external.results]
+        results = tuple(
+            compared(name, one, other, tolerance)
+            for name, one, other in zip(names, found, wanted, strict=False)
+        )
+        self._results[symbol] = _worse(self._results.get(symbol, ()), results)
+        if symbol in self.failures or not (error or any(not result.ok for result in results)):
+            return
+        self.failures[symbol] = Failure(
+            function,
+            function.nodes,
+            RegionValues.of_call(function, arguments),
+            dict(zip(names, wanted, strict=True)),
+            dict(zip(names, found, strict=False)),
+            tolerance,
+            self.options,
+            error,
+        )
+
+    def regions(self) -> tuple[RegionCheck, ...]:
+        """What was found of each region."""
+        return tuple(
+            RegionCheck(
+                symbol,
+                function.target,
+                function.ops(),
+                self._calls[symbol],
+                self._results.get(symbol, ()),
+                self.failures[symbol].error if symbol in self.failures else "",
+            )
+            for symbol, function in self.program.regions.items()
+        )
+
+    def culprits(self) -> tuple[tuple[Culprit, ...], tuple[str, ...]]:
+        """The smallest failing sets, and what is to be said where there is none."""
+        found: list[Culprit] = []
+        notes: list[str] = []
+        for symbol, failure in list(self.failures.items()):
+            bisected = culprit_of(failure)
+            if bisected is None:
+                notes.append(
+                    f"{symbol} fails in the program and not by itself, so that it cannot be bisected"
+                )
+                continue
+            self.failures[symbol] = bisected.failure
+            ops = failure.function.ops(bisected.failure.nodes)
+            found.append(Culprit(symbol, failure.function.target, ops, bisected.builds))
+        return tuple(found), tuple(notes)
+
+
+def _worse(known: tuple[ResultCheck, ...], new: tuple[ResultCheck, ...]) -> tuple[ResultCheck, ...]:
+    """Of two calls, the one that fails, or is further off."""
+
+    def badness(results: tuple[ResultCheck, ...]) -> tuple[bool, float]:
+        return any(not each.ok for each in results), max((each.relative for each in results), default=0.0)
+
+    return new if not known or badness(new) > badness(known) else known

@@ -1,0 +1,126 @@
+"""How far a result may be from the reference: by the coarsest arithmetic on the way, and its length.
+
+Two engines that are both right differ, because they add in another order and round at other places. Each
+rounding is off by half a unit of the last place at most, and roundings of different ops are independent, so
+their sum grows with the square root of the number of ops (Higham, Accuracy and Stability of Numerical
+Algorithms, 2nd ed., 2.8).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax
+
+from annotated_region.targets.backend import backend_of
+
+__all__ = ["Tolerance", "tolerance_for"]
+
+# Of the largest magnitude of the reference, what one op may be off. Products in float32 add thousands of
+# terms in another order, which is why they get more than a unit of the last place.
+_UNITS: Mapping[str, tuple[float, str]] = {
+    "int8": (1.0 / 127, "one step of 127 an op"),
+    "float8": (2.0**-3, "two units of a significand of 3 or 4 bits an op"),
+    "bfloat16": (2.0**-8, "two units of a significand of 8 bits an op"),
+    "float16": (2.0**-10, "two units of a significand of 11 bits an op"),
+    "tf32": (2.0**-10, "two units of a significand of 11 bits an op"),
+    "float32": (2e-5, "sums of thousands of terms in another order"),
+    "float64": (1e-12, "sums of thousands of terms in another order"),
+}
+_OF_PRECISION = {"bf16": "bfloat16", "fp16": "float16", "f16": "float16", "tf32": "tf32", "int8": "int8"}
+_QUANTIZED = frozenset(("relax.quantize", "relax.dequantize"))
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far a result may be off.
+
+    Attributes
+    ----------
+    rtol
+        Of the magnitude of each value of the reference.
+    atol
+        The same for all values.
+    of_largest
+        Of the largest magnitude of the reference.
+    reason
+        Where that comes from.
+    """
+
+    rtol: float
+    atol: float
+    of_largest: float
+    reason: str
+
+    def allowed(self, largest: float) -> float:
+        """The absolute part, for a reference whose largest magnitude is given."""
+        return self.atol + self.of_largest * (largest if largest > 0 else 1.0)
+
+
+def tolerance_for(
+    func: relax.Function,
+    target: str,
+    options: Mapping[str, Mapping[str, object]],
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Tolerance:
+    """The tolerance for the floating-point results of a region.
+
+    Parameters
+    ----------
+    func
+        What the region computes, as straight code.
+    target
+        Where it runs.
+    options
+        By target, the options of its code generator, whose precision counts.
+    rtol, atol
+        What the user asks for; as numpy's `allclose` has them, and 0 for the other if only one is given.
+    """
+    if rtol is not None or atol is not None:
+        return Tolerance(rtol or 0.0, atol or 0.0, 0.0, "asked for")
+    arithmetic = _coarsest([*_types_in(func), *_types_by_option(target, options)])
+    unit, why = _UNITS[arithmetic]
+    ops = sum(len(block.bindings) for block in func.body.blocks)
+    share = unit * (1.0 + math.sqrt(ops))
+    return Tolerance(share, 0.0, share, f"{arithmetic}: {why}, grown by the root of {ops} ops")
+
+
+def _coarsest(found: Sequence[str]) -> str:
+    return next((name for name in _UNITS if name in found), "float64" if found else "float32")
+
+
+def _types_in(func: relax.Function) -> list[str]:
+    """The arithmetic of each value of a function."""
+    variables = [*func.params, *(binding.var for block in func.body.blocks for binding in block.bindings)]
+    values = [binding.value for block in func.body.blocks for binding in block.bindings]
+    dtypes = [str(ty.dtype) for var in variables for ty in _tensors(var.ty)]
+    quantized = any(isinstance(value, relax.Call) and _op_name(value) in _QUANTIZED for value in values)
+    return [*(_arithmetic(dtype) for dtype in dtypes), *(["int8"] if quantized else [])]
+
+
+def _tensors(ty: tvm.ir.Type) -> list[relax.TensorType]:
+    if isinstance(ty, tvm.ir.TupleType):
+        return [each for part in ty.fields for each in _tensors(part)]
+    return [ty] if isinstance(ty, relax.TensorType) else []
+
+
+def _arithmetic(dtype: str) -> str:
+    return "float8" if dtype.startswith(("float8", "float6", "float4")) else dtype if "float" in dtype else ""
+
+
+def _op_name(call: relax.Call) -> str:
+    return str(call.op.name) if isinstance(call.op, tvm.ir.Op) else ""
+
+
+def _types_by_option(target: str, options: Mapping[str, Mapping[str, object]]) -> list[str]:
+    """The arithmetic that an option asks for: ``precision=bf16``, ``bf16_if_faster``, ``fp16=True``."""
+    given = {**backend_of(target).codegen_options, **options.get(target, {})}
+    said = [str(value) for name, value in given.items() if "precision" in name and isinstance(value, str)]
+    said += [name for name, value in given.items() if value is True]
+    return [
+        arithmetic for text in said for word, arithmetic in _OF_PRECISION.items() if text.startswith(word)
+    ]

@@ -1,0 +1,98 @@
+"""Reproducers: whole folders, the same bytes each time, whose scripts show the difference."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from faulty_backend import NAME, Fault, register
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+import annotated_region as ar
+from annotated_region.testing.registry import temporary_registrations
+
+
+@I.ir_module
+class Small:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+        with R.dataflow():
+            a = R.multiply(x, R.const([1.0, 2.0, 3.0], "float32"))
+            b = R.nn.relu(a)
+            c = R.add(b, x)
+            R.output(c)
+        return c
+
+
+@pytest.fixture
+def report():
+    with temporary_registrations():
+        register(["relax.multiply", "relax.nn.relu", "relax.add"], Fault("scale", "a"))
+        yield ar.check(Small, [NAME])
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_a_reproducer_holds_the_smallest_failing_part(report, tmp_path):
+    folder = report.save_reproducer(tmp_path / "fault")
+    mod = tvm.script.from_source((folder / "module.py").read_text())
+    calls = [binding.value for binding in mod["main"].body.blocks[0].bindings]
+    assert [str(call.op.name) for call in calls] == ["relax.multiply"]
+    expected, actual, inputs, constants = (
+        np.load(folder / f"{name}.npz") for name in ("expected", "actual", "inputs", "constants")
+    )
+    assert np.allclose(expected["a"], inputs["x"] * constants["constant"])
+    assert np.allclose(actual["a"], 1.3 * expected["a"])
+    assert "a  relax.multiply" in (folder / "README.txt").read_text()
+
+
+def test_a_reproducer_is_the_same_bytes_each_time_and_overwrites_nothing(report, tmp_path):
+    first, second = (files(report.save_reproducer(tmp_path / name)) for name in ("one", "two"))
+    assert first == second
+    with pytest.raises(ar.ReproducerError, match=r"is there already, and is not overwritten"):
+        report.save_reproducer(tmp_path / "one")
+    assert not list(tmp_path.glob(".unfinished-*"))
+
+
+def test_the_script_of_the_engine_needs_nothing_of_ours(report, tmp_path):
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed (extra `onnxruntime`)")
+    folder = report.save_reproducer(tmp_path / "fault")
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(folder, elsewhere)
+    (elsewhere / "module.py").unlink()
+    found = subprocess.run(
+        [sys.executable, "show_onnxruntime.py"],
+        cwd=elsewhere,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = found.stdout.splitlines()
+    value, wanted = float(line.split()[1]), float(line.split()[4])
+    assert line.startswith("a: ")
+    assert value == pytest.approx(wanted)  # this engine is right
+
+
+def test_the_script_builds_for_the_target_and_shows_the_difference(report, tmp_path):
+    text = (report.save_reproducer(tmp_path / "fault") / "show.py").read_text()
+    namespace = {"__file__": str(tmp_path / "fault" / "show.py")}
+    exec(compile(text, "show.py", "exec"), namespace)
+    assert np.allclose(namespace["answers"][0], np.load(tmp_path / "fault" / "actual.npz")["a"])
+
+
+def test_nothing_to_reproduce_is_an_error(tmp_path):
+    with temporary_registrations():
+        register(["relax.multiply"])
+        with pytest.raises(ar.ReproducerError, match=r"no region fails"):
+            ar.check(Small, [NAME]).save_reproducer(tmp_path / "fault")
+    assert not (tmp_path / "fault").exists()
