@@ -1,19 +1,32 @@
-"""Reads ONNX models with TVM's importer, and checks before what the importer does not.
+"""Reads ONNX models with TVM's importer and our converters, and checks before what the importer does not.
 
 TVM's importer takes nodes as they come: an input that is missing is a null pointer in its C++ (`Concat`,
 `Einsum`, `SequenceConstruct`), and a value that nothing has made yet is a `KeyError`. Here every node is held
 against the schema of its operator first, and against the values that stand before it.
+
+TVM's table goes by the type of a node alone. Here a node of another domain than ONNX's own is converted by
+one of our converters, or not at all.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import tvm
 
 from annotated_region.errors import AnnotatedRegionError, ModelError
+from annotated_region.importing.onnx_converters.conversion import (
+    DEFAULT_DOMAINS,
+    converted_by_us,
+    domain_of,
+    has_converter,
+    originated,
+    shown,
+)
+from annotated_region.importing.onnx_functions import OnnxGraph, expanded, nodes_of
 
 if TYPE_CHECKING:
     import onnx
@@ -22,7 +35,7 @@ __all__ = ["model_from_bytes", "module_from_model", "module_from_onnx"]
 
 _OLDEST_OPSET = 13  # TVM's importer reads older ones wrongly or not at all
 _OUT_OF_MEMORY = "std::bad_alloc"
-_DEFAULT_DOMAINS = ("", "ai.onnx")
+_OLDEST_IR = 3
 
 
 def module_from_onnx(content: bytes, name: str, folder: str, options: Mapping[str, object]) -> tvm.IRModule:
@@ -74,23 +87,39 @@ def model_from_bytes(content: bytes, name: str) -> onnx.ModelProto:
 
 def module_from_model(model: onnx.ModelProto, name: str, options: Mapping[str, Any]) -> tvm.IRModule:
     """The module that a model in memory describes; see `module_from_onnx`."""
-    from tvm.relax.frontend.onnx import from_onnx  # noqa: PLC0415 - needs onnx
-
     if not model.graph.output:
         raise ModelError(f"{name} is no ONNX model: it has no graph with outputs")
+    if model.ir_version < _OLDEST_IR:
+        raise ModelError(f"{name} is of version {model.ir_version} of ONNX's format, which is too old")
     try:
-        modern = _modern(model)
-        _require_sound(modern, name)
-        with warnings.catch_warnings():
-            # What onnx.checker objects to; the importer goes on, and so do its messages.
-            warnings.simplefilter("ignore", UserWarning)
-            return from_onnx(modern, **{"keep_params_in_input": False, **options})
+        return _imported(_modern(model), name, options)
     except (AnnotatedRegionError, MemoryError):
         raise
     except Exception as error:  # the importer raises whatever a malformed node leads to
         if _OUT_OF_MEMORY in str(error):
             raise MemoryError from error
         raise ModelError(f"TVM cannot import {name}: {_first_line(error)}") from error
+
+
+def _imported(model: onnx.ModelProto, name: str, options: Mapping[str, object]) -> tvm.IRModule:
+    from annotated_region.tvm_adapter.onnx_importer import (  # noqa: PLC0415 - needs onnx
+        OnnxGraphImporter,
+        ops_of_tvm,
+    )
+
+    def is_known(node: onnx.NodeProto) -> bool:
+        return has_converter(node) or (not domain_of(node) and node.op_type in ops)
+
+    ops, given = ops_of_tvm(), dict(options)
+    opset = _opset(model)
+    used: Any = given.pop("opset", None)
+    graph = expanded(model, opset, is_known)
+    _require_sound(graph, name, opset, is_known)
+    with warnings.catch_warnings():
+        # What the importer says about names and shapes.
+        warnings.simplefilter("ignore", UserWarning)
+        importer = OnnxGraphImporter(partial(converted_by_us, name), originated, **given)
+        return importer.from_onnx(graph, opset if used is None else used)
 
 
 def _first_line(error: Exception) -> str:
@@ -102,20 +131,31 @@ def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
     from onnx import version_converter  # noqa: PLC0415
 
     opset = _opset(model)
-    return version_converter.convert_version(model, _OLDEST_OPSET) if opset < _OLDEST_OPSET else model
+    # A model that uses no operator of the default domain need not name its version.
+    return version_converter.convert_version(model, _OLDEST_OPSET) if 0 < opset < _OLDEST_OPSET else model
 
 
 def _opset(model: onnx.ModelProto) -> int:
-    return next((entry.version for entry in model.opset_import if entry.domain in _DEFAULT_DOMAINS), 0)
+    return next((entry.version for entry in model.opset_import if entry.domain in DEFAULT_DOMAINS), 0)
 
 
-def _require_sound(model: onnx.ModelProto, name: str) -> None:
-    """Raise `ModelError` for the first node that lacks an input."""
-    for problem in _problems(model.graph, frozenset(), _opset(model)):
+def _require_sound(
+    graph: OnnxGraph, name: str, opset: int, is_known: Callable[[onnx.NodeProto], bool]
+) -> None:
+    """Raise `ModelError` for the first node that lacks an input, or for all that nothing converts."""
+    for problem in _problems(graph, frozenset(), opset):
         raise ModelError(f"TVM cannot import {name}: {problem}")
+    unknown: dict[tuple[str, str], str] = {}
+    for node in nodes_of(graph.node):
+        if not is_known(node):
+            unknown.setdefault((domain_of(node), node.op_type), shown(node))
+    if unknown:
+        raise ModelError(
+            f"{name} cannot be imported: there is no converter for {', '.join(unknown.values())}"
+        )
 
 
-def _problems(graph: onnx.GraphProto, outer: frozenset[str], opset: int) -> Iterator[str]:
+def _problems(graph: onnx.GraphProto | OnnxGraph, outer: frozenset[str], opset: int) -> Iterator[str]:
     known = {value.name for value in graph.input} | {value.name for value in graph.initializer} | outer
     known |= {value.values.name for value in graph.sparse_initializer}
     for number, node in enumerate(graph.node):
@@ -138,7 +178,7 @@ def _missing_inputs(node: onnx.NodeProto, opset: int) -> Iterator[str]:
     """Inputs that the schema of an operator requires and a node does not have."""
     from onnx import defs  # noqa: PLC0415
 
-    if node.domain not in _DEFAULT_DOMAINS or not defs.has(node.op_type, opset, node.domain):
+    if node.domain not in DEFAULT_DOMAINS or not defs.has(node.op_type, opset, node.domain):
         return
     schema = defs.get_schema(node.op_type, opset, "")
     if len(node.input) > schema.max_input:

@@ -32,7 +32,8 @@ _DESCRIPTORS = 3
 def load() -> None:
     """Load what children need, once for all of them."""
     with suppress(ImportError):
-        import tvm.relax.frontend.onnx  # noqa: F401, PLC0415 - an extra, whose lack the child reports
+        # An extra, whose lack the child reports.
+        import annotated_region.tvm_adapter.onnx_importer  # noqa: F401, PLC0415
 
 
 def serve(descriptor: int) -> None:

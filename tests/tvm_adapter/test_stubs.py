@@ -15,12 +15,19 @@ ROOT = Path(__file__).parents[2]
 STUBS = ROOT / "stubs"
 # Set on instances alone, or declared by each subclass.
 UNSEEN = {
+    "tvm.relax.frontend.onnx.onnx_frontend.ONNXGraphImporter._nodes",
+    "tvm.relax.frontend.onnx.onnx_frontend.ONNXGraphImporter.bb",
+    "tvm.relax.frontend.onnx.onnx_frontend.ONNXGraphImporter.opset",
     "tvm.relax.expr.Binding.value",
     "tvm.runtime.Executable.mod",
     "tvm.runtime.vm.VirtualMachine.module",
 }
 # Importers of what may not be installed.
-OPTIONAL = {"tvm.relax.frontend.onnx": "onnx", "tvm.relax.frontend.torch": "torch"}
+OPTIONAL = {
+    "tvm.relax.frontend.onnx": "onnx",
+    "tvm.relax.frontend.onnx.onnx_frontend": "onnx",
+    "tvm.relax.frontend.torch": "torch",
+}
 
 
 def module_of(stub: Path) -> str:

@@ -18,6 +18,7 @@ arange: _Op
 argmax: _Op
 assert_op: _Op
 astype: _Op
+bitwise_and: _Op
 broadcast_to: _Op
 call_dps_packed: _Op
 call_pure_packed: _Op
@@ -26,6 +27,7 @@ call_tir_inplace: _Op
 clip: _Op
 concat: _Op
 cos: _Op
+cumprod: _Op
 cumsum: _Op
 dequantize: _Op
 divide: _Op
@@ -70,9 +72,13 @@ prod: _Op
 quantize: _Op
 repeat: _Op
 reshape: _Op
+reverse_sequence: _Op
+right_shift: _Op
+round: _Op
 rsqrt: _Op
 scatter_elements: _Op
 scatter_nd: _Op
+shape_to_tensor: _Op
 sigmoid: _Op
 sin: _Op
 sort: _Op

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from ...ir import IRModule
+from ....ir import IRModule
 
 def from_onnx(
     model: object,

@@ -1,0 +1,1 @@
+"""Converters of ONNX nodes that TVM's importer lacks or gets wrong, one family a file."""

@@ -1,0 +1,76 @@
+"""From a node to an expression: our converter where there is one, and a place to note where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tvm import relax
+
+from annotated_region.importing.onnx_converters import (  # noqa: F401 - each registers its converters
+    attention,
+    block_weights,
+    further_ops,
+    fused_ops,
+    integer_ops,
+    quantized_ops,
+    recurrent,
+    transformers,
+)
+from annotated_region.importing.onnx_converters.node import OnnxNode
+from annotated_region.importing.onnx_converters.registry import CONVERTERS
+
+if TYPE_CHECKING:
+    import onnx
+
+    from annotated_region.tvm_adapter.onnx_importer import StandardOp
+
+__all__ = ["DEFAULT_DOMAINS", "converted_by_us", "domain_of", "has_converter", "originated", "shown"]
+
+DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+def domain_of(node: onnx.NodeProto) -> str:
+    """The domain of a node's operator; the default one is the empty text."""
+    return "" if node.domain in DEFAULT_DOMAINS else str(node.domain)
+
+
+def has_converter(node: onnx.NodeProto) -> bool:
+    """Whether a converter of ours takes the node."""
+    return (domain_of(node), node.op_type) in CONVERTERS
+
+
+def shown(node: onnx.NodeProto) -> str:
+    """What messages call a node: by its name, or by its first output."""
+    name = node.name or next((output for output in node.output if output), "")
+    operator = f"{node.domain}.{node.op_type}" if domain_of(node) else node.op_type
+    return f"node {name!r} ({operator})"
+
+
+def converted_by_us(
+    model: str,
+    node: onnx.NodeProto,
+    inputs: Sequence[relax.Expr | None],
+    builder: relax.BlockBuilder,
+    standard: StandardOp,
+) -> relax.Expr | None:
+    """The expression of a node of the model that messages call `model`; None where TVM is to convert it.
+
+    Raises
+    ------
+    ModelError
+        The node has an input, an attribute, a type or a form that the converter does not know.
+    """
+    converter = CONVERTERS.get((domain_of(node), node.op_type))
+    if converter is None:
+        return None
+    where = f"{model} cannot be imported: {shown(node)}"
+    return converter(OnnxNode(node, where, tuple(inputs), builder, standard))
+
+
+def originated(_node: onnx.NodeProto, expr: relax.Expr, _builder: relax.BlockBuilder) -> relax.Expr:
+    """Called for each node behind its conversion, ours or TVM's, with what it became.
+
+    What the builder has emitted since the last call was emitted for this node.
+    """
+    return expr

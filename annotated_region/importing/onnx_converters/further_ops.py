@@ -1,0 +1,69 @@
+"""Operators of the default domain that TVM's table lacks and that no function of ONNX defines."""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import relax
+
+from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
+from annotated_region.importing.onnx_converters.registry import converts
+
+__all__: list[str] = []
+
+
+@converts("", "Constant", (0, 0), "value value_float value_floats value_int value_ints")
+def _constant(node: OnnxNode) -> relax.Expr:
+    """A tensor, or numbers, which TVM takes from a tensor alone."""
+    node.require(len(node.attributes) == 1, f"has {len(node.attributes)} attributes; one is its value")
+    if "value_int" in node.attributes:
+        return relax.const(node.integer("value_int"), "int64")
+    if "value_float" in node.attributes:
+        return relax.const(float(node.attributes["value_float"].f), "float32")
+    if "value_ints" in node.attributes:
+        return relax.const(np.asarray(node.integers("value_ints"), "int64"))
+    if "value_floats" in node.attributes:
+        return relax.const(np.asarray(node.numbers("value_floats"), "float32"))
+    return node.standard("Constant", [], {"value": node.attributes["value"].t})
+
+
+@converts("", "LpNormalization", (1, 1), "axis p")
+def _lp_normalization(node: OnnxNode) -> relax.Expr:
+    """By the sum of magnitudes, or the root of the sum of squares; a part of zeros stays zeros."""
+    data = node.tensor(0, FLOATS)
+    axis = _axis(node, "axis", -1, data)
+    is_square = node.integer("p", 2, 1, 2) == 2
+    powers = relax.op.multiply(data, data) if is_square else relax.op.abs(data)
+    total = relax.op.sum(powers, axis=[axis], keepdims=True)
+    norm = node.emit(relax.op.sqrt(total) if is_square else total)
+    nothing, one = (relax.const(number, dtype_of(data)) for number in (0.0, 1.0))
+    return relax.op.divide(data, relax.op.where(relax.op.equal(norm, nothing), one, norm))
+
+
+@converts("", "ReverseSequence", (2, 2), "batch_axis time_axis")
+def _reversed_sequence(node: OnnxNode) -> relax.Expr:
+    data, lengths = node.tensor(0), node.tensor(1, ("int64",), (1,))
+    batch, time = (_axis(node, f"{name}_axis", at, data) for name, at in (("batch", 1), ("time", 0)))
+    node.require({batch, time} == {0, 1}, "has axes of batch and time other than the first two")
+    return relax.op.reverse_sequence(data, lengths, time, batch)
+
+
+@converts("", "CumProd", (2, 2), "exclusive reverse")
+def _cumulative_product(node: OnnxNode) -> relax.Expr:
+    data = node.tensor(0)
+    axis = node.constant(node.tensor(1, ("int32", "int64"), (0, 1)))
+    node.require(axis is not None and axis.size == 1, "has an axis that is no constant")
+    assert axis is not None
+    rank = rank_of(data)
+    node.require(-rank <= int(axis.item()) < rank, f"has the axis {int(axis.item())}, and {rank} axes")
+    place = int(axis.item()) % rank
+    reverse = node.integer("reverse", 0, 0, 1) == 1
+    given = relax.op.flip(data, place) if reverse else data
+    exclusive = bool(node.integer("exclusive", 0, 0, 1))
+    product = relax.op.cumprod(given, place, dtype_of(data), exclusive)
+    return relax.op.flip(product, place) if reverse else product
+
+
+def _axis(node: OnnxNode, name: str, default: int, data: relax.Expr) -> int:
+    rank = rank_of(data)
+    node.require(rank > 0, "has an input of rank 0")
+    return int(node.integer(name, default, -rank, rank - 1) % rank)

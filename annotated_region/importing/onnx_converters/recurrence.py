@@ -1,0 +1,261 @@
+"""A recurrent layer: its weights by direction, its sequence by steps, and what it may not have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import relax
+
+from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of
+
+__all__ = ["Activation", "Cell", "Layer", "Product", "Run", "State", "require_known"]
+
+State = tuple[relax.Expr, ...]
+Activation = Callable[[relax.Expr], relax.Expr]
+Product = Callable[[relax.Expr], relax.Expr]
+Cell = Callable[[relax.Expr, State], State]
+"""The next state out of the part of the gates that the input makes, and the state."""
+
+_MOST_STEPS = 4096
+_DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+_ACTIVATIONS: dict[str, Activation] = {
+    "relu": relax.op.nn.relu,
+    "sigmoid": relax.op.sigmoid,
+    "tanh": relax.op.tanh,
+}
+_SEQUENCE_LENS, _INITIAL = 4, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one direction of a layer computes.
+
+    Attributes
+    ----------
+    by_time
+        The first part of the state after each step, [length, batch, hidden], in the order of the sequence.
+    last
+        The state after its last step.
+    """
+
+    by_time: relax.Expr
+    last: State
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A recurrent node.
+
+    Attributes
+    ----------
+    node
+        Its inputs are the sequence, the two weights, the bias, the lengths, initial states, peepholes.
+    weight, recurrent
+        Of the input [directions, gates * hidden, input size] and of the state [.., gates * hidden, hidden];
+        with the last two axes exchanged if `transposed`.
+    gates
+        How many products a step takes.
+    states
+        How many tensors a state is.
+    hidden
+        The extent of a state.
+    """
+
+    node: OnnxNode
+    weight: relax.Expr
+    recurrent: relax.Expr
+    gates: int
+    states: int
+    hidden: int
+    transposed: bool
+
+    @property
+    def reversed_directions(self) -> tuple[bool, ...]:
+        """For each direction whether it goes from the end to the beginning."""
+        direction = self.node.text("direction", "forward")
+        found = _DIRECTIONS.get(direction)
+        if found is None:
+            raise self.node.declined(
+                f"has the attribute 'direction' of {direction!r}, which is not supported"
+            )
+        return found
+
+    @property
+    def directions(self) -> int:
+        """One or two."""
+        return len(self.reversed_directions)
+
+    @property
+    def batch_first(self) -> bool:
+        """Whether the batch is the first axis of the sequence, and of the states."""
+        return self.node.integer("layout", 0, 0, 1) == 1
+
+    @property
+    def dtype(self) -> str:
+        """Of the sequence and of the states."""
+        return dtype_of(self.node.tensor(0))
+
+    @property
+    def length(self) -> int:
+        """How many steps the sequence has."""
+        found = self.node.shape(self.node.tensor(0))[1 if self.batch_first else 0]
+        if not isinstance(found, int):
+            raise self.node.declined(
+                f"has a sequence of unknown length, {found}; give it a number (shape_dict)"
+            )
+        return found
+
+    @property
+    def batch(self) -> int | relax.Expr:
+        """How many sequences there are; may be symbolic."""
+        return self.node.shape(self.node.tensor(0))[0 if self.batch_first else 1]
+
+    def part(self, expr: relax.Expr, index: int) -> relax.Expr:
+        """The part of a tensor that belongs to a direction."""
+        whole = expr if self.directions == 1 else relax.op.strided_slice(expr, [0], [index], [index + 1])
+        return self.node.emit(relax.op.squeeze(whole, [0]))
+
+    def recurrent_weight(self, index: int) -> relax.Expr:
+        """[hidden, gates * hidden] of a direction."""
+        return self._columns(self.recurrent, index)
+
+    def _columns(self, weight: relax.Expr, index: int) -> relax.Expr:
+        part = self.part(weight, index)
+        return part if self.transposed else self.node.emit(relax.op.permute_dims(part, [1, 0]))
+
+    def biases(self, index: int) -> tuple[relax.Expr | None, relax.Expr | None]:
+        """The bias of the input and the one of the state; both or none."""
+        if not self.node.has(3):
+            return None, None
+        halves = relax.op.split(self.part(self.node.tensor(3), index), 2, axis=0)
+        pair = self.node.emit(halves)
+        return tuple(self.node.emit(relax.TupleGetItem(pair, number)) for number in (0, 1))  # type: ignore[return-value]
+
+    def bias_sum(self, index: int) -> relax.Expr | None:
+        """Both biases in one."""
+        first, second = self.biases(index)
+        return None if first is None else self.node.emit(relax.op.add(first, second))
+
+    def peepholes(self, index: int) -> tuple[relax.Expr, ...]:
+        """The weights of the cell in the gates ``i``, ``o`` and ``f`` of an LSTM; none if left out."""
+        if not self.node.has(7):
+            return ()
+        three = self.node.emit(relax.op.split(self.part(self.node.tensor(7), index), 3, axis=0))
+        return tuple(self.node.emit(relax.TupleGetItem(three, number)) for number in range(3))
+
+    def activations(self, usual: Sequence[str]) -> list[list[Activation]]:
+        """The functions of each direction."""
+        names = list(self.node.texts("activations")) or list(usual) * self.directions
+        self.node.require(
+            len(names) == len(usual) * self.directions,
+            f"has {len(names)} attributes 'activations'; it should have {len(usual) * self.directions}",
+        )
+        for name in names:
+            self.node.require(
+                name.lower() in _ACTIVATIONS,
+                f"has the attribute 'activations' with {name!r}, which is not supported",
+            )
+        functions = [_ACTIVATIONS[name.lower()] for name in names]
+        return [functions[start : start + len(usual)] for start in range(0, len(names), len(usual))]
+
+    def sequence(self) -> relax.Expr:
+        """The input as [length, batch, input size]."""
+        given = self.node.tensor(0)
+        return self.node.emit(relax.op.permute_dims(given, [1, 0, 2])) if self.batch_first else given
+
+    def input_part(self, index: int, bias: relax.Expr | None, product: Product | None = None) -> relax.Expr:
+        """What the input adds to the gates at every step, [length, batch, gates * hidden]."""
+        sequence = self.sequence()
+        made = product or (lambda given: relax.op.matmul(given, self._columns(self.weight, index)))
+        gates = made(sequence)
+        return self.node.emit(gates if bias is None else relax.op.add(gates, bias))
+
+    def initial(self, index: int) -> State:
+        """The state before the first step: given, or zeros."""
+        return tuple(self._initial(_INITIAL + number, index) for number in range(self.states))
+
+    def _initial(self, position: int, index: int) -> relax.Expr:
+        if not self.node.has(position):
+            return self.node.emit(relax.op.zeros(relax.ShapeExpr([self.batch, self.hidden]), self.dtype))
+        given = self.node.tensor(position)
+        if self.batch_first:
+            given = self.node.emit(relax.op.permute_dims(given, [1, 0, 2]))
+        return self.part(given, index)
+
+    def run(self, index: int, gates: relax.Expr, cell: Cell) -> Run:
+        """Unroll one direction."""
+        steps = range(self.length)
+        state = self.initial(index)
+        states: dict[int, relax.Expr] = {}
+        for step in reversed(steps) if self.reversed_directions[index] else steps:
+            part = relax.op.squeeze(relax.op.strided_slice(gates, [0], [step], [step + 1]), [0])
+            state = tuple(self.node.emit(each) for each in cell(self.node.emit(part), state))
+            states[step] = state[0]
+        return Run(self.node.emit(relax.op.stack([states[step] for step in steps], 0)), state)
+
+
+def require_known(layer: Layer, directions: int) -> None:
+    """Decline a node whose shapes do not fit together, or that has what is not supported.
+
+    Sequences have to be as long as the tensor: what counts the lengths must be constant.
+    """
+    node, width = layer.node, layer.gates * layer.hidden
+    for name in ("activation_alpha", "activation_beta"):
+        node.require(not node.numbers(name), f"has the attribute {name!r}, which is not supported")
+    node.require("clip" not in node.attributes, "has the attribute 'clip', which is not supported")
+    node.integer("input_forget", 0, 0, 0)
+    node.integer("hidden_size", layer.hidden, layer.hidden, layer.hidden)
+    node.require(
+        directions == layer.directions,
+        f"has weights of {directions} directions, and is of {layer.directions}",
+    )
+    node.require(
+        1 <= layer.length * directions <= _MOST_STEPS,
+        f"has a sequence of {layer.length} steps; it is unrolled, up to {_MOST_STEPS} steps in all",
+    )
+    size = node.shape(node.tensor(0))[2]
+    shapes = ((1, layer.weight, size), (2, layer.recurrent, layer.hidden))
+    for position, weight, extent in shapes:
+        rest = (extent, width) if layer.transposed else (width, extent)
+        node.require(
+            node.shape(weight) == (directions, *rest),
+            f"has an input {position} of shape {node.shape(weight)}; it should be {(directions, *rest)}",
+        )
+    _require_lengths(layer)
+    _require_states(layer, directions)
+
+
+def _require_states(layer: Layer, directions: int) -> None:
+    node, dtype = layer.node, (layer.dtype,)
+    if node.has(3):
+        node.require_shape(3, node.tensor(3, dtype, (2,)), (directions, 2 * layer.gates * layer.hidden))
+    sides = (layer.batch, directions) if layer.batch_first else (directions, layer.batch)
+    for position in range(_INITIAL, _INITIAL + layer.states):
+        given = node.optional(position, dtype, (3,))
+        node.require(
+            given is None or (node.shape(given)[2] == layer.hidden and _same(node.shape(given)[:2], sides)),
+            f"has an input {position} whose shape is not that of a state",
+        )
+    if layer.states == 2 and node.has(7):
+        node.require_shape(7, node.tensor(7, dtype, (2,)), (directions, 3 * layer.hidden))
+
+
+def _same(left: Sequence[int | relax.Expr], right: Sequence[int | relax.Expr]) -> bool:
+    """Whether extents are the same numbers or the same variables."""
+    return all(
+        one == other if isinstance(one, int) and isinstance(other, int) else str(one) == str(other)
+        for one, other in zip(left, right, strict=True)
+    )
+
+
+def _require_lengths(layer: Layer) -> None:
+    node = layer.node
+    if not node.has(_SEQUENCE_LENS):
+        return
+    lengths = node.constant(node.tensor(_SEQUENCE_LENS, ("int32",), (1,)))
+    node.require(
+        lengths is not None and bool(np.all(lengths == layer.length)),
+        "has the input 'sequence_lens', which is supported only as constants that are the whole length",
+    )
