@@ -21,6 +21,8 @@ are written for, the *normal form*:
 *   What the importer lowered by itself (ONNX ``Clip``, some ``Pad`` and ``Tile``) is ops again, wherever it
     is certain that TVM would lower these ops to the same code; ``Clip`` is ``relu`` or ``clip``.
 *   A static shape as a tensor is a constant, and so is one number that was quantized.
+*   Masks and positions of symbolic lengths are as few operations as compute them from their places, such as
+    ``less_equal(reshape(arange(n)), reshape(arange(n)))``, and positions are computed once.
 *   GELU, SiLU and the norms of layers, groups, instances and root mean squares are one op each, not their
     parts, unless one of the given targets claims a part and not the op.
 *   Words are looked up in a quantized table, and dequantized then.
@@ -45,7 +47,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
-from annotated_region.functions.modules import functions_to_partition, require_well_formed
+from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
 from annotated_region.op_info.infer import proved_composition_of
 from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.passes.module_pass import ModulePass, module_pass
@@ -64,7 +66,9 @@ from annotated_region.passes.preparation import (
     unstack_reductions,
 )
 from annotated_region.passes.preparation.editor import Rewrite
+from annotated_region.passes.preparation.elements import compute_elements
 from annotated_region.passes.preparation.reads import without_dead_bindings
+from annotated_region.passes.preparation.share_positions import share_positions
 from annotated_region.passes.preparation.sweep import RewriteTable, sweep
 from annotated_region.targets.claimants import Claimants
 
@@ -75,6 +79,7 @@ REWRITES = (
     fold_constants.REWRITES
     + fold_shapes.REWRITES
     + remove_identities.REWRITES
+    + compute_elements.REWRITES
     + join_bounds.REWRITES
     + unstack_reductions.REWRITES
     + take_quantized.REWRITES
@@ -127,7 +132,9 @@ class PrepareForInference(ModulePass):
         prepared = _settled(_tidied(_raised(mod)), claimants)
         if self.fold_with_tvm:
             prepared = _settled(_applied(prepared, relax.transform.FoldConstant()), claimants)
-        return prepared
+        return updated(
+            prepared, {name: share_positions(function) for name, function in functions_to_partition(prepared)}
+        )
 
 
 def _raised(mod: tvm.IRModule) -> tvm.IRModule:

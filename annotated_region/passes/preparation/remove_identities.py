@@ -9,9 +9,12 @@
 6.  ``add(x, broadcast_to(y))`` becomes ``add(x, y)`` wherever the operator broadcasts by itself, as
     ``where`` does; a tensor filled with one number (``full_like``, ``zeros``, ...) is that number broadcast.
 7.  ``add(constant, x)``, ``multiply(constant, x)``, ... get the constant on the right.
+8.  ``bitwise_and`` of truth values is ``logical_and``, and so are its like.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import tvm
@@ -36,6 +39,12 @@ NEUTRAL = {
 }
 BROADCASTING = (*NEUTRAL, "relax.power", "relax.maximum", "relax.minimum", "relax.where")
 NUMBERS = {"relax.zeros": 0, "relax.zeros_like": 0, "relax.ones": 1, "relax.ones_like": 1}
+CONNECTIVES: dict[str, Callable[..., relax.Expr]] = {
+    "relax.bitwise_and": relax.op.logical_and,
+    "relax.bitwise_or": relax.op.logical_or,
+    "relax.bitwise_xor": relax.op.logical_xor,
+    "relax.bitwise_not": relax.op.logical_not,
+}
 FULL = ("relax.full", "relax.full_like")
 
 
@@ -162,10 +171,18 @@ def constant_on_the_right(view: OpView, editor: Editor) -> relax.Expr | None:
     return relax.Call(view.call.op, [right, left], view.call.attrs)
 
 
+def connect_truth(view: OpView, _editor: Editor) -> relax.Expr | None:
+    """Case 8: a truth value is one bit."""
+    if {dtype_of(each) for each in view.arg_types} != {"bool"}:
+        return None
+    return CONNECTIVES[view.name](*view.args)
+
+
 REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [
     (("relax.broadcast_to",), keep_shape),
     (RESHAPES, restore_shape),
     (("relax.astype",), keep_dtype),
+    (tuple(CONNECTIVES), connect_truth),
     (COMMUTATIVE, constant_on_the_right),
     (tuple(NEUTRAL), apply_neutral),
     (("relax.permute_dims",), permute_once),

@@ -22,11 +22,15 @@ What each kind of rewrite lowers, with ``W`` for the weight of an operand:
 | ``x + broadcast_to(y)``: ``7 + W`` | ``x + y``: ``6 + W`` at most, as ``y`` may be a constant now |
 | ``maximum(x, 0)``: ``4 + W`` | ``relu(x)``: ``3 + W`` |
 | ``mean(stack(x1, ..., xn))``: ``4 n + 6 + W`` | ``n - 1`` sums and a quotient: ``4 n + W`` |
-| ``take(dequantize(t))``: ``9 + 2 W`` | ``dequantize(take(t))``: ``6 + 2 W`` |
+| ``take(dequantize(t))``: ``10 + 2 W`` | ``dequantize(take(t))``: ``7 + 2 W`` |
+| ``where`` or ``take`` that gives one operand, or row, everywhere: ``4 + W`` | it, broadcast: ``3 + W`` |
 | ``dropout(x)``: ``4 + 2 W`` | ``(x, ones_like(x))``: ``3 + 2 W`` |
 | ``batch_norm(x)``: ``9 + W`` | ``x * a + b``: ``8 + W`` |
 | an activation or a norm in its parts: ``7 + 2 W`` or more | the op: ``3 + W`` |
 | the same with a factor left: ``11 + 2 W`` or more | the op and a product: ``7 + W`` |
+| ``x[indices]``, each index its place: ``6 + W`` | ``reshape(x)``: ``3 + W`` |
+| ``bitwise_and`` of truth values: ``6 + W`` | ``logical_and``: ``5 + W`` at most |
+| operations on places, ``n`` of them: ``3 n`` or more | fewer of them, which weigh less |
 | ``norm(x) * w``: ``7 + W`` | ``norm(x)`` with a reshaped ``w``: ``6 + W`` |
 """
 
@@ -41,7 +45,7 @@ from tvm import relax
 from annotated_region.passes.preparation.affine import ARITHMETIC
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.linear import linear_of
-from annotated_region.passes.preparation.remove_identities import COMMUTATIVE
+from annotated_region.passes.preparation.remove_identities import COMMUTATIVE, CONNECTIVES
 from annotated_region.passes.preparation.tensors import static_shape
 from annotated_region.targets.op_view import OpView
 
@@ -58,6 +62,10 @@ _OWN = {
     "relax.minimum": 4,
     "relax.nn.batch_norm": 9,
     "relax.nn.dropout": 4,
+    "relax.take": 4,
+    "relax.where": 4,
+    "relax.index_tensor": 6,
+    **dict.fromkeys(CONNECTIVES, 6),  # a constant on the left of the logical one counts 2 more
 }
 _TWICE = ("relax.take", "relax.nn.dropout")  # of the first operand
 

@@ -39,6 +39,7 @@ expand_dims: _Op
 flatten: _Op
 flip: _Op
 floor_divide: _Op
+floor_mod: _Op
 full: _Op
 full_like: _Op
 gather_elements: _Op

@@ -1,0 +1,142 @@
+"""Computes whole numbers and truth values from their places, where that takes fewer operations.
+
+Exporters write masks and positions as PyTorch computes them: a causal mask of transformers takes 30
+operations on positions, counts the packed sequences (one), and indexes with ranges. For symbolic lengths
+there is nothing to evaluate; but each element is an expression in its place, ``j <= i``, and that takes
+three operations to compute::
+
+    lv40[b, 0, i, j] = (count[b, i] == count[b, j]) & (place[b, j] <= place[b, i])
+                     = (0 == 0) & (j <= i) = j <= i
+
+1.  A tensor of whole numbers or truth values gets the expression of its elements, as `element_reader` reads
+    it, written by `element_writer`, if that weighs less (see `weight`).
+2.  What takes a single row of a constant table, whatever the place, is that row, repeated.
+3.  ``where`` with a condition that is the same everywhere is one of its operands.
+
+Proof of case 1: the expression equals the element at every place of the tensor, by induction over the
+operations read; each rule states the semantics of its operation. The shape is that of the type. What is
+removed is an error at run time where operands do not fit together, and what the result of such operands is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import tvm_ffi
+from tvm import relax, tirx
+
+from annotated_region.passes.preparation.editor import Editor, Rewrite
+from annotated_region.passes.preparation.elements.computing_rules import COMPUTING
+from annotated_region.passes.preparation.elements.element_reader import (
+    WIDTHS,
+    ElementReader,
+    occurrences,
+    sides,
+)
+from annotated_region.passes.preparation.elements.element_writer import (
+    ElementWriter,
+    least_weight,
+    weight_of,
+)
+from annotated_region.passes.preparation.elements.moving_rules import MOVING
+from annotated_region.passes.preparation.tensors import constant_of, dtype_of
+from annotated_region.targets.op_view import OpView
+
+__all__ = ["REWRITES", "RULES"]
+
+RULES = {**MOVING, **COMPUTING}
+SOURCES = frozenset(
+    [f"relax.{name}" for name in ("arange", "index_tensor", "tril", "triu", "flip")]
+    + [f"relax.{name}{like}" for name in ("full", "zeros", "ones") for like in ("", "_like")]
+)
+"""What makes numbers of places, or is indexed by them; without one of these there is nothing to gain."""
+
+
+def compute_elements(view: OpView, editor: Editor) -> relax.Expr | None:
+    """Case 1."""
+    dtype = dtype_of(view.out_type)
+    reader = _reader(view.call, editor) if dtype == "bool" or dtype in WIDTHS else None
+    if reader is None or dtype is None or any(map(_is_bounded, reader.extents)):
+        return None
+    found = reader.computed(view, reader.places)
+    if found is None or SOURCES.isdisjoint(reader.names) or _loads_more(found, reader):
+        return None
+    written = ElementWriter(reader).whole_tensor(found, dtype)
+    if written is None or weight_of(written) >= sum(map(least_weight, reader.names)):
+        return None
+    return _in_bindings(written, editor)
+
+
+def _reader(expr: relax.Expr, editor: Editor) -> ElementReader | None:
+    shape = expr.ty.shape if isinstance(expr.ty, relax.TensorType) else None
+    return ElementReader(editor, shape.values, RULES) if isinstance(shape, relax.ShapeExpr) else None
+
+
+def _is_bounded(extent: tirx.Expr) -> bool:
+    """Whether an extent is that of a slice that may be cut off; what is made of the slice is simpler."""
+    return isinstance(extent, tirx.Min | tirx.Max) or any(map(_is_bounded, sides(extent)))
+
+
+def _loads_more(expr: tirx.Expr, reader: ElementReader) -> bool:
+    """Whether something is loaded more often than it was read: it may weigh anything."""
+    read = Counter(load.unknown.name for load in reader.hits)
+    needed = {variable.name: times for variable, times in occurrences(expr).items()}
+    return any(needed.get(load.unknown.name, 0) > read[load.unknown.name] for load in reader.loads)
+
+
+def _in_bindings(expr: relax.Expr, editor: Editor) -> relax.Expr:
+    """`expr` with its nested calls bound to variables."""
+    if not isinstance(expr, relax.Call):
+        return expr
+    args = [
+        editor.emit(_in_bindings(arg, editor), "place") if isinstance(arg, relax.Call) else arg
+        for arg in expr.args
+    ]
+    return relax.Call(expr.op, args, expr.attrs)
+
+
+def take_one_row(view: OpView, editor: Editor) -> relax.Expr | None:
+    """Case 2: the indices are one number."""
+    table, indices = view.args
+    array = editor.constant(table)
+    reader = _reader(indices, editor)
+    shape = view.out_tensor.shape
+    axis = int(view.attrs["axis"] or 0)
+    if (
+        array is None
+        or reader is None
+        or array.ndim == 0
+        or axis != 0
+        or not isinstance(shape, relax.ShapeExpr)
+    ):
+        return None
+    place = reader.element(indices, reader.places)
+    if not isinstance(place, tirx.IntImm) or not 0 <= place.value < array.shape[0]:
+        return None
+    if view.attrs["axis"] is None and array.ndim > 1:
+        return None
+    return relax.op.broadcast_to(constant_of(np.asarray(array[place.value])), shape)
+
+
+def choose_operand(view: OpView, editor: Editor) -> relax.Expr | None:
+    """Case 3."""
+    condition, one, other = view.args
+    reader = _reader(condition, editor)
+    chosen = None if reader is None else reader.element(condition, reader.places)
+    shape = view.out_tensor.shape
+    if not isinstance(chosen, tirx.IntImm) or not isinstance(shape, relax.ShapeExpr):
+        return None
+    operand = one if chosen.value else other
+    return operand if _has_type(operand, view) else relax.op.broadcast_to(operand, shape)
+
+
+def _has_type(operand: relax.Expr, view: OpView) -> bool:
+    return bool(tvm_ffi.structural_equal(operand.ty, view.out_type))
+
+
+REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [
+    (("relax.take",), take_one_row),
+    (("relax.where",), choose_operand),
+    (tuple(RULES), compute_elements),
+]

@@ -1,0 +1,347 @@
+"""Reads an element of whole numbers or truth values back through the graph, as an expression in its place.
+
+::
+
+    lv  = arange(0, n)                     lv[i]        = i
+    lv1 = expand_dims(lv, [0])             lv1[0, j]    = j
+    lv2 = expand_dims(lv, [1])             lv2[i, 0]    = i
+    lv3 = less_equal(lv1, lv2)             lv3[i, j]    = j <= i
+    lv4 = index_tensor(seen, (rows, lv))   lv4[i, j]    = seen[i, j]
+
+What cannot be read further is a *load* of the tensor: an unknown with the tensor and its place to remember.
+TVM's arithmetic analyzer simplifies the expressions.
+
+The statement is one about elements. So wherever the tensor asked about has the extent ``n``, ``n`` is at
+least 1: otherwise the tensor has no element, and every statement about its elements holds. That is what
+turns ``min(1, n)``, the extent of a slice that PyTorch takes of ``n`` positions, into 1.
+
+Numbers are whole numbers without bounds here. Where a tensor's type is narrower than 64 bits, an operation is
+read only if its result provably fits; that sums of 64 bits do not overflow is assumed, as by TVM.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+from tvm.sym import Analyzer, ConstIntBound
+
+from annotated_region.passes.preparation.editor import Editor
+from annotated_region.passes.preparation.tensors import dtype_of
+from annotated_region.targets.op_view import OpView
+
+__all__ = [
+    "ElementReader",
+    "ElementRule",
+    "Index",
+    "Load",
+    "is_one",
+    "is_whole",
+    "occurrences",
+    "sides",
+    "whole",
+]
+
+Index = tuple[tirx.Expr, ...]
+
+MOST_VISITS = 256
+"""Calls that are read for one tensor, each as often as it is reached; masks of exporters take up to 60."""
+
+LARGEST_TABLE = 1 << 20
+"""Elements of a constant that is looked at."""
+
+LARGEST_EXTENT = 1 << 40
+"""What an extent without a known bound is taken to be below; a tensor with more elements fits no memory."""
+
+WIDTHS = {"int64": 63, "int32": 31, "int16": 15, "int8": 7}
+"""Types of whole numbers that are read, with the bits of their numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """An element that is not known.
+
+    Attributes
+    ----------
+    unknown
+        The variable that stands for it.
+    tensor
+        What it is an element of.
+    index
+        Where: for each axis one of the places that were asked for, or 0.
+    """
+
+    unknown: tirx.Var
+    tensor: relax.Expr
+    index: Index
+
+
+class ElementReader:
+    """Reads elements of the tensors that one tensor of known shape is made from.
+
+    Attributes
+    ----------
+    editor
+        The function around.
+    places
+        The place in the tensor, a variable for each axis.
+    extents
+        The shape of the tensor.
+    loads
+        What could not be read further.
+    hits
+        The loads, each as often as it was reached.
+    names
+        The ops of the calls that were read, each as often as it was reached.
+    """
+
+    def __init__(self, editor: Editor, extents: Sequence[tirx.Expr], rules: dict[str, ElementRule]) -> None:
+        self.editor = editor
+        self.extents = tuple(extents)
+        self.places = tuple(tirx.Var(f"i{axis}", "int64") for axis in range(len(self.extents)))
+        self.loads: list[Load] = []
+        self.hits: list[Load] = []
+        self.names: list[str] = []
+        self._rules = rules
+        self._analyzer = Analyzer()
+        for extent in self.extents:
+            if isinstance(extent, tirx.Var):
+                self._analyzer.update(extent, ConstIntBound(1, LARGEST_EXTENT))
+        for place, extent in zip(self.places, self.extents, strict=True):
+            self._analyzer.bind(place, tvm.ir.Range(whole(0), extent))
+
+    def element(self, expr: relax.Expr, index: Index) -> tirx.Expr | None:
+        """The element at a place within bounds; None if it can be no load either."""
+        value = self.editor.value_of(expr)
+        view = OpView.of(value) if isinstance(value, relax.Call) else None
+        computed = None if view is None else self.computed(view, index)
+        if computed is not None:
+            return computed
+        known = self._known(expr, index)
+        return self._load(expr, index) if known is None else known
+
+    def computed(self, view: OpView, index: Index) -> tirx.Expr | None:
+        """The element of a call's result, from elements of its operands."""
+        rule = self._rules.get(view.name)
+        if rule is None or len(self.names) >= MOST_VISITS:
+            return None
+        before = len(self.names), len(self.hits)
+        self.names.append(view.name)
+        found = rule(view, index, self)
+        simple = None if found is None else self.simplified(found)
+        if simple is not None and self._is_of_type(simple, dtype_of(view.out_type)):
+            return simple
+        del self.names[before[0] :]
+        del self.hits[before[1] :]
+        return None
+
+    def operand(self, expr: relax.Expr, index: Index, extents: Sequence[tirx.Expr]) -> tirx.Expr | None:
+        """The element of an operand that is broadcast to `extents`, for the result's element at `index`."""
+        own = self.shape(expr)
+        if own is None or len(own) > len(index):
+            return None
+        places = index[len(index) - len(own) :]
+        targets = extents[len(index) - len(own) :]
+        ends = [
+            whole(0) if is_one(extent) else place if self.are_equal(extent, target) else None
+            for extent, place, target in zip(own, places, targets, strict=True)
+        ]
+        found = tuple(end for end in ends if end is not None)
+        return self.element(expr, found) if len(found) == len(ends) else None
+
+    def shape(self, expr: relax.Expr) -> tuple[tirx.Expr, ...] | None:
+        """The extents, simplified; those of an operation element by element also if its type has none."""
+        tensor = expr.ty
+        if not isinstance(tensor, relax.TensorType):
+            return None
+        if isinstance(tensor.shape, relax.ShapeExpr):
+            return tuple(self.simplified(extent) for extent in tensor.shape.values)
+        value = self.editor.value_of(expr)
+        view = OpView.of(value) if isinstance(value, relax.Call) else None
+        parts = _shaping_parts(view, self.editor) if view is not None else None
+        return None if parts is None else self.broadcast_shape(parts)
+
+    def broadcast_shape(self, exprs: Sequence[relax.Expr]) -> tuple[tirx.Expr, ...] | None:
+        """What tensors are broadcast to together; None if it is not certain."""
+        shapes = [self.shape(expr) for expr in exprs]
+        known = [shape for shape in shapes if shape is not None]
+        if len(known) != len(shapes) or not known:
+            return None
+        rank = max(map(len, known))
+        padded = [(whole(1),) * (rank - len(shape)) + shape for shape in known]
+        extents = [self._joined(axis) for axis in zip(*padded, strict=True)]
+        found = tuple(extent for extent in extents if extent is not None)
+        return found if len(found) == rank else None
+
+    def _joined(self, extents: Sequence[tirx.Expr]) -> tirx.Expr | None:
+        large = [extent for extent in extents if not is_one(extent)]
+        if not large:
+            return whole(1)
+        same = all(self.are_equal(large[0], extent) for extent in large[1:])
+        return large[0] if same else None
+
+    def is_within(self, place: tirx.Expr, extent: tirx.Expr) -> bool:
+        """Whether a place is certain to lie on an axis of that extent."""
+        return self.proves(tirx.GE(place, whole(0))) and self.proves(tirx.LT(place, extent))
+
+    def are_equal(self, left: tirx.Expr, right: tirx.Expr) -> bool:
+        """Whether two extents are certain to be equal."""
+        return bool(self._analyzer.can_prove_equal(left, right))
+
+    def proves(self, condition: tirx.Expr) -> bool:
+        """Whether a condition holds at every place."""
+        return bool(self._analyzer.can_prove(condition))
+
+    def simplified(self, expr: tirx.Expr) -> tirx.Expr:
+        """An equal expression, mostly shorter."""
+        return self._analyzer.simplify(expr)
+
+    def _is_of_type(self, expr: tirx.Expr, dtype: str | None) -> bool:
+        if dtype == "bool" or str(expr.ty) == "bool":
+            return dtype == str(expr.ty)
+        if dtype not in WIDTHS:
+            return False
+        bound = self._analyzer.const_int_bound(expr)
+        limit = 1 << WIDTHS[dtype]
+        return dtype == "int64" or (-limit <= bound.min_value and bound.max_value < limit)
+
+    def _known(self, expr: relax.Expr, index: Index) -> tirx.Expr | None:
+        array = self.editor.constant(expr)
+        if array is None or not 0 < array.size <= LARGEST_TABLE:
+            return None
+        return _affine(array, index) if array.dtype.name in WIDTHS else _uniform(array)
+
+    def _load(self, expr: relax.Expr, index: Index) -> tirx.Expr | None:
+        dtype = dtype_of(expr.ty)
+        is_simple = all(
+            is_whole(place, 0) or any(place.same_as(each) for each in self.places) for place in index
+        )
+        if not is_simple or (dtype != "bool" and dtype not in WIDTHS):
+            return None
+        origin = self.editor.origin(expr)
+        known = (
+            load for load in self.loads if load.tensor.same_as(origin) and _same_places(load.index, index)
+        )
+        load = next(known, None) or self._new_load(origin, index, str(dtype))
+        self.hits.append(load)
+        return load.unknown
+
+    def _new_load(self, origin: relax.Expr, index: Index, dtype: str) -> Load:
+        unknown = tirx.Var(f"load{len(self.loads)}", "bool" if dtype == "bool" else "int64")
+        if dtype in WIDTHS and dtype != "int64":
+            limit = 1 << WIDTHS[dtype]
+            self._analyzer.update(unknown, ConstIntBound(-limit, limit - 1))
+        self.loads.append(Load(unknown, origin, index))
+        return self.loads[-1]
+
+
+ElementRule = Callable[[OpView, Index, ElementReader], tirx.Expr | None]
+"""The element of a call's result at a place, from elements of its operands; None if it is not known."""
+
+
+def whole(number: int) -> tirx.IntImm:
+    """A whole number."""
+    return tirx.IntImm("int64", number)
+
+
+def is_whole(expr: tirx.Expr, number: int) -> bool:
+    """Whether an expression is that number."""
+    return isinstance(expr, tirx.IntImm) and expr.value == number
+
+
+def is_one(extent: tirx.Expr) -> bool:
+    """Whether an extent is certain to be 1."""
+    return is_whole(extent, 1)
+
+
+def occurrences(expr: tirx.Expr) -> Counter[tirx.Var]:
+    """How often each variable stands in an expression."""
+    found: Counter[tirx.Var] = Counter()
+    _count(expr, found)
+    return found
+
+
+def _count(expr: tirx.Expr, found: Counter[tirx.Var]) -> None:
+    match expr:
+        case tirx.Var():
+            found[expr] += 1
+        case tirx.Not():
+            _count(expr.a, found)
+        case tirx.Cast():
+            _count(expr.value, found)
+        case tirx.Select():
+            for part in (expr.condition, expr.true_value, expr.false_value):
+                _count(part, found)
+        case _:
+            for side in sides(expr):
+                _count(side, found)
+
+
+def sides(expr: tirx.Expr) -> tuple[tirx.Expr, ...]:
+    """Both operands of arithmetic, a comparison or a connective; nothing for anything else."""
+    match expr:
+        case (
+            tirx.Add() | tirx.Sub() | tirx.Mul() | tirx.FloorDiv() | tirx.FloorMod() | tirx.Min() | tirx.Max()
+        ):
+            return expr.a, expr.b
+        case tirx.EQ() | tirx.NE() | tirx.LT() | tirx.LE() | tirx.GT() | tirx.GE() | tirx.And() | tirx.Or():
+            return expr.a, expr.b
+        case _:
+            return ()
+
+
+def _same_places(left: Index, right: Index) -> bool:
+    return all(
+        one.same_as(other) or (is_whole(one, 0) and is_whole(other, 0))
+        for one, other in zip(left, right, strict=True)
+    )
+
+
+ELEMENTWISE = frozenset(
+    [f"relax.{name}" for name in ("add", "subtract", "multiply", "maximum", "minimum", "negative")]
+    + [f"relax.{name}" for name in ("floor_divide", "floor_mod", "astype", "where", "equal", "not_equal")]
+    + [f"relax.{name}" for name in ("less", "less_equal", "greater", "greater_equal")]
+    + [f"relax.{kind}_{name}" for kind in ("logical", "bitwise") for name in ("and", "or", "xor", "not")]
+)
+
+
+def _shaping_parts(view: OpView, editor: Editor) -> Sequence[relax.Expr] | None:
+    """The tensors that are broadcast to the result of a call, if that is what its shape is."""
+    if view.name in ELEMENTWISE:
+        return view.args
+    if view.name in ("relax.cumsum", "relax.cumprod") and view.attrs["axis"] is not None:
+        return view.args[:1]
+    if view.name != "relax.index_tensor":
+        return None
+    indices = editor.value_of(view.args[1])
+    data = view.args[0].ty
+    if not isinstance(indices, relax.Tuple) or not isinstance(data, relax.TensorType):
+        return None
+    return indices.fields if data.ndim == len(indices.fields) else None
+
+
+def _uniform(array: np.ndarray) -> tirx.Expr | None:
+    """The truth value that all elements have."""
+    if array.dtype.name != "bool" or bool((array != array.flat[0]).any()):
+        return None
+    return tirx.IntImm("bool", int(array.flat[0]))
+
+
+def _affine(array: np.ndarray, index: Index) -> tirx.Expr | None:
+    """The number at a place, if it is a constant plus a multiple of the place on each axis; O(elements)."""
+    origin = (0,) * array.ndim
+    base = int(array[origin])
+    fitted = np.full(array.shape, base, np.int64)
+    expr: tirx.Expr = whole(base)
+    for axis, extent in enumerate(array.shape):
+        if extent == 1:
+            continue
+        step = int(array[(*origin[:axis], 1, *origin[axis + 1 :])]) - base
+        ramp = step * np.arange(extent, dtype=np.int64)
+        fitted = fitted + ramp.reshape((extent,) + (1,) * (array.ndim - axis - 1))
+        expr = tirx.Add(expr, tirx.Mul(whole(step), index[axis]))
+    return expr if np.array_equal(fitted, array) else None

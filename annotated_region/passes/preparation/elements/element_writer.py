@@ -1,0 +1,219 @@
+"""Writes an expression in places as few operations as compute it: the inverse of reading elements.
+
+::
+
+    j <= i     over (n, m)    =>    less_equal(reshape(arange(0, m), (1, m)), reshape(arange(0, n), (n, 1)))
+    seen[i, j] over (n, 1, m) =>    reshape(seen, (n, 1, m))
+    true       over (n, m)    =>    full((n, m), true)
+
+An operand has the extent 1 on each axis whose place it does not depend on, and is broadcast by its reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+from tvm.sym import detect_linear_equation
+
+from annotated_region.passes.preparation.affine import ARITHMETIC
+from annotated_region.passes.preparation.elements.element_reader import (
+    ElementReader,
+    Load,
+    is_one,
+    is_whole,
+    occurrences,
+    sides,
+    whole,
+)
+from annotated_region.passes.preparation.fold_constants import FREE_ELEMENTS
+from annotated_region.passes.preparation.tensors import constant_of, dtype_of, integers_of
+from annotated_region.tvm_adapter.types import expect
+
+__all__ = ["ElementWriter", "least_weight", "weight_of"]
+
+_BINARY: dict[type[tirx.Expr], Callable[..., relax.Expr]] = {
+    tirx.Add: relax.op.add,
+    tirx.Sub: relax.op.subtract,
+    tirx.Mul: relax.op.multiply,
+    tirx.Min: relax.op.minimum,
+    tirx.Max: relax.op.maximum,
+    tirx.FloorDiv: relax.op.floor_divide,
+    tirx.FloorMod: relax.op.floor_mod,
+}
+_COMPARISONS: dict[type[tirx.Expr], Callable[..., relax.Expr]] = {
+    tirx.EQ: relax.op.equal,
+    tirx.NE: relax.op.not_equal,
+    tirx.LT: relax.op.less,
+    tirx.LE: relax.op.less_equal,
+    tirx.GT: relax.op.greater,
+    tirx.GE: relax.op.greater_equal,
+}
+HEAVY = (*ARITHMETIC, "relax.subtract", "relax.where", "relax.maximum", "relax.minimum")
+_CONNECTIVES: dict[type[tirx.Expr], Callable[..., relax.Expr]] = {
+    tirx.And: relax.op.logical_and,
+    tirx.Or: relax.op.logical_or,
+}
+
+
+class ElementWriter:
+    """Makes nested Relax calls of expressions in the places of one reader."""
+
+    def __init__(self, reader: ElementReader) -> None:
+        self._reader = reader
+        self._loads = {load.unknown.name: load for load in reader.loads}
+
+    def whole_tensor(self, expr: tirx.Expr, dtype: str) -> relax.Expr | None:
+        """The tensor that has these elements, with all extents of the reader's tensor."""
+        shape = relax.ShapeExpr(self._reader.extents)
+        number = _number(expr)
+        if number is not None:
+            return _filled(shape, number, dtype)
+        written = self.tensor(expr, dtype)
+        if written is None:
+            return None
+        depends = self._places_in(expr)
+        is_whole_shape = all(
+            is_one(extent) or axis in depends for axis, extent in enumerate(self._reader.extents)
+        )
+        return written if is_whole_shape else relax.op.broadcast_to(written, shape)
+
+    def tensor(self, expr: tirx.Expr, dtype: str) -> relax.Expr | None:
+        """A tensor that is broadcast to these elements; None if there is no operation for the expression."""
+        number = _number(expr)
+        if number is not None:
+            return relax.const(np.asarray(number, dtype), dtype)
+        if isinstance(expr, tirx.Var) and expr.name in self._loads:
+            return self._converted(self._loaded(self._loads[expr.name]), self._dtype_of_load(expr), dtype)
+        if dtype == "bool":
+            return self._truth(expr)
+        counted = self._counted(expr, dtype)
+        return self._computed(expr, dtype) if counted is None else counted
+
+    def _converted(self, tensor: relax.Expr | None, own: str | None, dtype: str) -> relax.Expr | None:
+        return tensor if tensor is None or own == dtype else relax.op.astype(tensor, dtype)
+
+    def _truth(self, expr: tirx.Expr) -> relax.Expr | None:
+        kind = type(expr)
+        if isinstance(expr, tirx.Not):
+            return _call(relax.op.logical_not, [self.tensor(expr.a, "bool")])
+        if kind in _CONNECTIVES:
+            return self._binary(_CONNECTIVES[kind], expr, "bool")
+        if kind not in _COMPARISONS:
+            return None
+        return self._binary(_COMPARISONS[kind], expr, self._common_dtype(sides(expr)))
+
+    def _computed(self, expr: tirx.Expr, dtype: str) -> relax.Expr | None:
+        if dtype != "int64":  # a number on the way may need more bits than the result
+            return self._converted(self.tensor(expr, "int64"), "int64", dtype)
+        if isinstance(expr, tirx.Cast) and str(expr.value.ty) == "bool":
+            truth = self.tensor(expr.value, "bool")
+            return None if truth is None else relax.op.astype(truth, dtype)
+        if isinstance(expr, tirx.Select):
+            parts = [self.tensor(expr.condition, "bool")]
+            parts += [self.tensor(each, dtype) for each in (expr.true_value, expr.false_value)]
+            return _call(relax.op.where, parts)
+        return self._binary(_BINARY[type(expr)], expr, dtype) if type(expr) in _BINARY else None
+
+    def _binary(self, op: Callable[..., relax.Expr], expr: tirx.Expr, dtype: str) -> relax.Expr | None:
+        return _call(op, [self.tensor(each, dtype) for each in sides(expr)])
+
+    def _common_dtype(self, sides: Sequence[tirx.Expr]) -> str:
+        """The type in which two sides are compared: 64 bits, unless nothing is computed on either."""
+        found = {self._dtype_of_load(side) for side in sides if _number(side) is None}
+        return found.pop() or "int64" if len(found) == 1 else "int64"
+
+    def _dtype_of_load(self, expr: tirx.Expr) -> str | None:
+        load = self._loads.get(expr.name) if isinstance(expr, tirx.Var) else None
+        return None if load is None else dtype_of(load.tensor.ty)
+
+    def _counted(self, expr: tirx.Expr, dtype: str) -> relax.Expr | None:
+        """Places in equal steps: ``arange``, on its axis."""
+        axes = self._places_in(expr)
+        if len(axes) != 1 or any(_reads(expr, load.unknown) for load in self._loads.values()):
+            return None
+        (axis,) = axes
+        found = detect_linear_equation(expr, [self._reader.places[axis]])
+        if len(found) != 2 or not isinstance(found[0], tirx.IntImm) or found[0].value < 1:
+            return None  # TVM 0.27 infers too many elements for steps below zero to symbolic bounds
+        step, start = found
+        extent = self._reader.extents[axis]
+        stop = self._reader.simplified(tirx.Add(start, tirx.Mul(step, extent)))
+        return self._on_axes(relax.op.arange(start, stop, step, dtype), [extent], [axis])
+
+    def _loaded(self, load: Load) -> relax.Expr | None:
+        """A tensor whose axes are axes of the result, in some order."""
+        axes: list[int] = []
+        kept: list[int] = []
+        extents = self._reader.shape(load.tensor)
+        if extents is None:
+            return None
+        for position, (place, extent) in enumerate(zip(load.index, extents, strict=True)):
+            if is_whole(place, 0) and is_one(extent):
+                continue
+            axis = next((n for n, each in enumerate(self._reader.places) if each.same_as(place)), None)
+            if axis is None or axis in axes or not self._reader.are_equal(extent, self._reader.extents[axis]):
+                return None
+            axes.append(axis)
+            kept.append(position)
+        order = sorted(range(len(axes)), key=axes.__getitem__)
+        if order == sorted(order):
+            return self._on_axes(load.tensor, extents, axes)
+        rest = [position for position in range(len(extents)) if position not in kept]
+        positions = [*(kept[n] for n in order), *rest]
+        permuted = relax.op.permute_dims(load.tensor, positions)
+        return self._on_axes(permuted, [extents[position] for position in positions], axes)
+
+    def _on_axes(self, tensor: relax.Expr, own: Sequence[tirx.Expr], axes: Sequence[int]) -> relax.Expr:
+        """The tensor, of extents `own`, with its axes at theirs of the result, and extents of 1 elsewhere."""
+        extents = [extent if axis in axes else whole(1) for axis, extent in enumerate(self._reader.extents)]
+        same = len(own) == len(extents) and all(map(tvm_ffi.structural_equal, own, extents))
+        return tensor if same else relax.op.reshape(tensor, relax.ShapeExpr(extents))
+
+    def _places_in(self, expr: tirx.Expr) -> list[int]:
+        """The axes on whose places an expression depends, by what it loads too."""
+        direct = [axis for axis, place in enumerate(self._reader.places) if _reads(expr, place)]
+        loads = [load for load in self._loads.values() if _reads(expr, load.unknown)]
+        through = [
+            axis
+            for axis, place in enumerate(self._reader.places)
+            if any(each.same_as(place) for load in loads for each in load.index)
+        ]
+        return sorted({*direct, *through})
+
+
+def weight_of(expr: relax.Expr) -> int:
+    """At least what nested calls weigh, without the tensors that they read; see `weight`."""
+    if not isinstance(expr, relax.Call):
+        return 0
+    own = 6 if expect(tvm.ir.Op, expr.op).name in HEAVY else 3
+    return own + sum(weight_of(arg) for arg in expr.args)
+
+
+def least_weight(name: str) -> int:
+    """At most what a call of an op weighs by itself; see `weight`."""
+    return 6 if name == "relax.index_tensor" else 3
+
+
+def _call(op: Callable[..., relax.Expr], args: Sequence[relax.Expr | None]) -> relax.Expr | None:
+    known = [arg for arg in args if arg is not None]
+    return op(*known) if len(known) == len(args) else None
+
+
+def _number(expr: tirx.Expr) -> int | None:
+    return int(expr.value) if isinstance(expr, tirx.IntImm) else None
+
+
+def _filled(shape: relax.ShapeExpr, number: int, dtype: str) -> relax.Expr:
+    known = integers_of(shape)
+    if known is not None and prod(known) <= FREE_ELEMENTS:
+        return constant_of(np.full(known, number, dtype))
+    return relax.op.full(shape, relax.const(np.asarray(number, dtype), dtype), dtype)
+
+
+def _reads(expr: tirx.Expr, variable: tirx.Var) -> bool:
+    return occurrences(expr)[variable] > 0
