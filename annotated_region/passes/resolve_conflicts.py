@@ -13,7 +13,7 @@ are whole. What decides is the policy: `Priority` or `LeastCost`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -41,6 +41,7 @@ from annotated_region.regions.networks import op_name_of
 from annotated_region.regions.node_region import NodeRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.backend import backend_of, unavailability
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["ResolveConflicts"]
 
@@ -65,7 +66,8 @@ class ResolveConflicts(RegionPass):
         Where ops have to go or must not go, by the name of a binding or of an op (see `Pins`).
     min_work
         By target, the least work of a region; what a backend says (`Backend.min_work`) where it is not
-        given. An op's work is 1, that of a convolution or a product 10.
+        given. An op's work is 1, that of a convolution or a product 10, unless the backend measures it
+        (`Backend.work`).
 
     Raises
     ------
@@ -147,7 +149,8 @@ class ResolveConflicts(RegionPass):
         if minimum <= 0:
             return False
         held = [node for node in region.nodes if graph.nodes[node].kind is NodeKind.OPERATION]
-        return len(held) < whole and sum(_work(graph, node) for node in held) < minimum
+        measure = backend_of(region.target).work
+        return len(held) < whole and sum(_work(graph, node, measure) for node in held) < minimum
 
 
 def _unavailable(regions: AnnotatedRegionSet) -> Iterator[UnavailableNote]:
@@ -179,8 +182,13 @@ def _prices(regions: AnnotatedRegionSet, model: CostModel) -> Iterator[PriceNote
 _HEAVY = ("conv", "matmul", "attention")
 
 
-def _work(graph: DataflowGraph, node: NodeId) -> float:
-    name = op_name_of(graph.nodes[node].value)
+def _work(graph: DataflowGraph, node: NodeId, measure: Callable[[OpView], float] | None) -> float:
+    """The work of an op, as its target measures it, if it does."""
+    value = graph.nodes[node].value
+    view = None if measure is None else OpView.of(value)
+    if measure is not None and view is not None:
+        return measure(view)
+    name = op_name_of(value)
     return 10.0 if any(word in name for word in _HEAVY) else 1.0
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from annotated_region.errors import BackendUnavailableError, InvalidBackendError, UnknownTargetError
 from annotated_region.targets.installed_backends import failure_of, installed_targets, load_installed
+from annotated_region.targets.op_view import OpView
 
 __all__ = [
     "Backend",
@@ -100,6 +101,8 @@ class Backend:
         it (an operand or size limit).
     min_work
         The least work that is worth a region; see `ResolveConflicts`.
+    work
+        The work of an op, in the unit of `min_work`; None: 1, and 10 for convolutions and products.
     builds_anywhere
         Whether its code generator needs nothing of what running needs, so that a module is built where
         the target is not available, to run somewhere else.
@@ -120,6 +123,7 @@ class Backend:
     share_equal_regions: bool = True
     accepts_region: Callable[[Any], bool | str] | None = None
     min_work: float = 0.0
+    work: Callable[[OpView], float] | None = None
     builds_anywhere: bool = False
     package: str | None = None
     codegen_options: Mapping[str, object] = field(default_factory=dict)

@@ -20,8 +20,12 @@ from annotated_region.backends.dnnl.graph import (
 )
 from annotated_region.backends.dnnl.parameters import (
     Begins,
+    BorderPadding,
     ChannelScales,
     Concat,
+    Cumulation,
+    Element,
+    Gather,
     Padding,
     Permutation,
     Softmax,
@@ -34,6 +38,7 @@ Law = Callable[[Graph, Node, Sequence[Shape], Shape], Iterator[str]]
 """From a graph, a node, and the extents of its operands and of its result to what is wrong."""
 
 BYTES = (DataType.INT8, DataType.UINT8)
+WHOLE = (DataType.INT32, DataType.INT64)
 
 
 def verify(graph: Graph, maker: str) -> None:
@@ -87,12 +92,25 @@ def _type_problems(graph: Graph, node: Node) -> Iterator[str]:
         yield f"quantizes {types[0]} to {made}"
     if node.kind is Kind.DEQUANTIZE and (types[0] is DataType.FLOAT32 or made is not DataType.FLOAT32):
         yield f"dequantizes {types[0]} to {made}"
-    if node.kind in MOVING and any(each is not made for each in types):
+    if node.kind in MOVING and any(each is not made for each in _moved(node, types)):
         yield f"moves {types} and makes {made}"
+    if node.kind in GATHERS and set(types[1:]) != {DataType.INT64}:
+        yield f"has indices of {types[1:]}"
+    if node.kind in (Kind.COMPARISON, Kind.PREDICATE) and (len(set(types)), made) != (1, DataType.FLOAT32):
+        yield f"makes {made} of {types}"
+    if node.kind is Kind.WHOLE and (made not in WHOLE or any(each is not made for each in types)):
+        yield f"makes {made} of {types}"
     if node.kind in NUMERIC and node.quantized is None and {*types, made} != {DataType.FLOAT32}:
         yield f"computes {types} to {made}"
     if node.quantized is not None and (types[0] not in BYTES or types[1] is not DataType.INT8):
         yield f"is a product of int8 and reads {types}"
+
+
+def _moved(node: Node, types: Sequence[DataType]) -> Sequence[DataType]:
+    """The types of the operands whose elements are moved: not of conditions and indices."""
+    if node.kind is Kind.SELECT:
+        return types[1:]
+    return types[:1] if node.kind in GATHERS else types
 
 
 def _chain_problems(graph: Graph, node: Node, result: Shape) -> Iterator[str]:
@@ -205,7 +223,7 @@ def _rows(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) ->
 
 
 def _pad(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
-    assert isinstance(node.parameters, Padding)
+    assert isinstance(node.parameters, Padding | BorderPadding)
     for before, extent, whole in zip(node.parameters.before, operands[0], result, strict=True):
         if isinstance(extent, int) and isinstance(whole, int) and not 0 <= before <= whole - extent:
             yield f"{before} elements stand before {extent} of {whole}"
@@ -233,7 +251,46 @@ def _scales(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) 
         yield "a vector does not have an element for each channel"
 
 
-MOVING = (Kind.RESHAPE, Kind.PERMUTE, Kind.SLICE, Kind.CONCAT, Kind.EXPAND)
+def _gather(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, Gather)
+    data, *indices = operands
+    first, last = node.parameters.axis, node.parameters.axis + len(indices)
+    if not indices or last > len(data) or not all(same_shape(each, indices[0]) for each in indices):
+        yield "the indices do not fit"
+        return
+    outer = () if node.parameters.batched else data[:first]
+    if not same_dim(volume((*outer, *indices[0], *data[last:])), volume(result)):
+        yield "the result has another number of elements"
+
+
+def _gather_elements(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, Element)
+    if not same_shape(operands[1], result) or len(operands[0]) != len(result):
+        yield "the indices have other extents than the result"
+    if not 0 <= node.parameters.axis < len(result):
+        yield "there is no such axis"
+
+
+def _cumulation(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, Cumulation)
+    yield from _same(graph, node, operands, result)
+    if not 0 <= node.parameters.axis < len(result):
+        yield "there is no such axis"
+
+
+GATHERS = (Kind.GATHER, Kind.GATHER_ELEMENTS)
+MOVING = (
+    Kind.RESHAPE,
+    Kind.PERMUTE,
+    Kind.SLICE,
+    Kind.CONCAT,
+    Kind.EXPAND,
+    Kind.SELECT,
+    Kind.PAD,
+    Kind.BORDER_PAD,
+    Kind.CUMULATION,
+    *GATHERS,
+)
 LAWS: Mapping[Kind, Law] = {
     Kind.ELTWISE: _same,
     Kind.BINARY: _binary,
@@ -251,6 +308,13 @@ LAWS: Mapping[Kind, Law] = {
     Kind.GROUP_NORM: _group_norm,
     Kind.RMS_NORM: _rows,
     Kind.PAD: _pad,
+    Kind.BORDER_PAD: _pad,
+    Kind.GATHER: _gather,
+    Kind.GATHER_ELEMENTS: _gather_elements,
+    Kind.CUMULATION: _cumulation,
+    Kind.WHOLE: _select,
+    Kind.COMPARISON: _select,
+    Kind.PREDICATE: _same,
     Kind.ATTENTION: _attention,
     Kind.QUANTIZE: _scales,
     Kind.DEQUANTIZE: _scales,
@@ -264,7 +328,8 @@ LAWS: Mapping[Kind, Law] = {
     Kind.COSINE: _same,
     Kind.LRN: _same,
 }
-NUMERIC = (set(LAWS) - {*MOVING, Kind.QUANTIZE, Kind.DEQUANTIZE, Kind.CAST}) | {
+OTHERS = (Kind.QUANTIZE, Kind.DEQUANTIZE, Kind.CAST, Kind.WHOLE, Kind.COMPARISON, Kind.PREDICATE)
+NUMERIC = (set(LAWS) - {*MOVING, *OTHERS}) | {
     Kind.CONVOLUTION,
     Kind.DECONVOLUTION,
 }

@@ -400,6 +400,8 @@ case(
 case("pad", ((2, 3),), lambda x: op.nn.pad(x, [1, 0, 2, 1], "constant", 1.5))
 for _name, _value in (("nan", NAN), ("infinity", INF)):
     case(f"pad_{_name}", ((2, 3),), lambda x, v=_value: op.nn.pad(x, [1, 0, 2, 1], "constant", v))
+for _name in ("reflect", "replicate", "circular"):
+    case(f"pad_{_name}", ((2, 3),), lambda x, m=_name: op.nn.pad(x, [1, 0, 2, 1], m))
 case("flip", ((2, 3),), lambda x: op.flip(x, 1))
 case("triu", ((3, 4),), op.triu)
 case("tril", ((3, 4),), op.tril)
@@ -409,6 +411,8 @@ case("ones", ((3,),), lambda x: op.multiply(x, op.ones((3,), "float32")))
 _rows = relax.const(np.array([[0, 1], [2, 0]], "int64"), "int64")
 case("gather_elements", ((3, 2),), lambda x: op.gather_elements(x, _rows, 0))
 case("gather_nd", ((3, 2),), lambda x: op.gather_nd(x, _rows))
+case("index_tensor", ((3, 2),), lambda x: op.index_tensor(x, [_rows]))
+case("take_nan", ((3, 2),), lambda x: op.take(x, _rows, 1, "nan"))
 for _name in ("update", "add"):
     case(
         f"scatter_elements_{_name}",

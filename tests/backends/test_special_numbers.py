@@ -16,7 +16,20 @@ needs_onednn = pytest.mark.skipif(
     installation.unavailable() is not None, reason=str(installation.unavailable())
 )
 
-DECLINED = {"tensorrt": {f"relax.{name}" for name in ("nn.max_pool1d", "nn.avg_pool1d")}}
+WHOLE = (
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "floor_divide",
+    "floor_mod",
+    "mod",
+    "sign",
+)
+DECLINED = {
+    "tensorrt": {f"relax.{name}" for name in ("nn.max_pool1d", "nn.avg_pool1d")},
+    "dnnl": {f"relax.{name}" for name in WHOLE},
+}
 """Ops that a target has a rule for, which declines all their cases."""
 
 

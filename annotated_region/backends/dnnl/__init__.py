@@ -1,9 +1,16 @@
 """oneDNN (DNNL): what it claims, and the code generator that runs it on CPUs."""
 
 from annotated_region.backends.dnnl import codegen, installation, ops, patterns
+from annotated_region.backends.dnnl.ops.work import LEAST_WORK, work_of
 from annotated_region.targets.backend import register_backend
 
 __all__ = ["codegen", "installation", "ops", "patterns"]
 
-register_backend(ops.TARGET, unavailable=installation.unavailable, build_options=installation.build_options)
+register_backend(
+    ops.TARGET,
+    unavailable=installation.unavailable,
+    build_options=installation.build_options,
+    min_work=LEAST_WORK,
+    work=work_of,
+)
 codegen.register_codegen()

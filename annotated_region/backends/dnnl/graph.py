@@ -53,6 +53,7 @@ class DataType(Enum):
     INT8 = "int8"
     UINT8 = "uint8"
     INT32 = "int32"
+    INT64 = "int64"
     FLOAT16 = "float16"
     BFLOAT16 = "bfloat16"
 
@@ -96,6 +97,14 @@ class Kind(Enum):
     ATTENTION = "attention"
     QUANTIZE = "quantize"
     DEQUANTIZE = "dequantize"
+    WHOLE = "whole"
+    COMPARISON = "comparison"
+    PREDICATE = "predicate"
+    CUMULATION = "cumulation"
+    RANGE = "range"
+    GATHER = "gather"
+    GATHER_ELEMENTS = "gather_elements"
+    BORDER_PAD = "border_pad"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,19 @@ __all__ = [
     "Arithmetic",
     "Attention",
     "Begins",
+    "Bounds",
     "Causal",
     "ChannelScales",
+    "Comparing",
+    "Comparison",
     "Concat",
     "Convolution",
+    "Cumulation",
     "Curve",
+    "Border",
+    "BorderPadding",
+    "Element",
+    "Gather",
     "GroupNorm",
     "LocalResponse",
     "Mask",
@@ -24,10 +32,15 @@ __all__ = [
     "Parameters",
     "Permutation",
     "Pooling",
+    "Predicate",
+    "Property",
+    "Range",
     "Reduction",
     "Resampling",
     "Scale",
     "Softmax",
+    "Whole",
+    "WholeFunction",
     "linear",
 ]
 
@@ -229,3 +242,134 @@ class ChannelScales(Parameters):
 
     first: int
     count: int
+
+
+class WholeFunction(Enum):
+    """A function of one or two whole numbers; what does not fit into the type wraps around."""
+
+    ADD = "add"
+    SUBTRACT = "subtract"
+    MULTIPLY = "multiply"
+    MINIMUM = "minimum"
+    MAXIMUM = "maximum"
+    BITWISE_AND = "bitwise_and"
+    BITWISE_OR = "bitwise_or"
+    BITWISE_XOR = "bitwise_xor"
+    FLOOR_DIVIDE = "floor_divide"
+    FLOOR_MOD = "floor_mod"
+    TRUNCATED_DIVIDE = "truncated_divide"
+    TRUNCATED_MOD = "truncated_mod"
+    BITWISE_NOT = "bitwise_not"
+    NEGATIVE = "negative"
+    ABSOLUTE = "absolute"
+    SIGN = "sign"
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Parameters):
+    """Arithmetic of whole numbers, repeated along axes of extent one; no divisor is zero."""
+
+    function: WholeFunction
+
+
+class Comparison(Enum):
+    """How two numbers are compared; the others are these with the operands exchanged."""
+
+    EQUAL = "equal"
+    NOT_EQUAL = "not_equal"
+    LESS = "less"
+    LESS_EQUAL = "less_equal"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparing(Parameters):
+    """Whole numbers are compared, repeated along axes of extent one; the result is 0 or 1 in float32."""
+
+    comparison: Comparison
+
+
+class Property(Enum):
+    """What may be true of a number."""
+
+    NOT_ZERO = "not_zero"
+    UNDEFINED = "undefined"
+    INFINITE = "infinite"
+    FINITE = "finite"
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate(Parameters):
+    """Whether something is true of each number; the result is 0 or 1 in float32."""
+
+    property: Property
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulation(Parameters):
+    """Sums of what stands along an axis up to each element, or only before it if `exclusive`."""
+
+    axis: int
+    exclusive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Range(Parameters):
+    """Numbers from `start` on, each `step` more than the one before."""
+
+    start: int
+    step: int
+
+
+class Bounds(Enum):
+    """What an index below zero, or not below the extent, stands for."""
+
+    CHECKED = "checked"
+    """Nothing: the call fails, and says which index it was."""
+    CLIPPED = "clipped"
+    """The first element, or the last."""
+    WRAPPED = "wrapped"
+    """What is left of it when it is divided by the extent, as Python divides."""
+    UNDEFINED = "undefined"
+    """No element: the result is NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gather(Parameters):
+    """What stands at computed places of neighbouring axes, one operand of int64 for each axis.
+
+    Attributes
+    ----------
+    axis
+        The first of the axes.
+    batched
+        Whether the indices belong each to one element of the axes in front.
+    bounds
+        What an index out of range stands for.
+    """
+
+    axis: int
+    batched: bool
+    bounds: Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Element(Parameters):
+    """Each element of the result stands where the second operand, of its extents, says along one axis."""
+
+    axis: int
+
+
+class Border(Enum):
+    """What stands beyond the edge of a tensor."""
+
+    REFLECT = "reflect"
+    REPLICATE = "replicate"
+    CIRCULAR = "circular"
+
+
+@dataclass(frozen=True, slots=True)
+class BorderPadding(Parameters):
+    """How many elements stand before each axis, made of those inside."""
+
+    before: tuple[int, ...]
+    border: Border

@@ -16,11 +16,24 @@ from enum import Enum
 
 from annotated_region.backends.dnnl import parameters
 from annotated_region.backends.dnnl.graph import DataType, Kind, PostOp, Quantized
-from annotated_region.backends.dnnl.parameters import Causal, Mask, Parameters
+from annotated_region.backends.dnnl.parameters import (
+    Border,
+    Bounds,
+    Causal,
+    Comparison,
+    Mask,
+    Parameters,
+    Property,
+    WholeFunction,
+)
 
 __all__ = ["declarations", "literal"]
 
-ENUMERATIONS: Mapping[str, type[Enum]] = {"Kind": Kind, "Type": DataType, "Mask": Mask, "Causal": Causal}
+ENUMERATIONS: Mapping[str, type[Enum]] = {
+    "Kind": Kind,
+    "Type": DataType,
+    **{each.__name__: each for each in (Mask, Causal, WholeFunction, Comparison, Property, Bounds, Border)},
+}
 """The closed sets that both sides know, by their names in C++."""
 
 TYPES = {
@@ -30,8 +43,7 @@ TYPES = {
     "str": "dnnl_alg_kind_t",
     "tuple[int, ...]": "List<int64_t>",
     "TensorId | None": "int",
-    "Mask": "Mask",
-    "Causal": "Causal",
+    **{name: name for name in ENUMERATIONS},
 }
 """What a field is in C++; a tensor that is none is -1, a text the name of one of oneDNN's algorithms."""
 

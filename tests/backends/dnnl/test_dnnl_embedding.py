@@ -44,7 +44,8 @@ def test_embedded_constants_serve_every_shape_and_function(tmp_path: Path) -> No
     library, plain = tmp_path / "embedded.so", tmp_path / "plain.so"
     ar.build(ar.partition(module(), ["dnnl"])).export_library(str(library))
     tvm.compile(module(), "llvm").export_library(str(plain))
-    assert library.stat().st_size < plain.stat().st_size + 2 * WIDTH * WIDTH  # the weights are there once
+    weights_bytes = 2 * 4 * WIDTH * WIDTH  # in both libraries once, and the runtime in one of them
+    assert library.stat().st_size < plain.stat().st_size + weights_bytes // 2
     loaded = tvm.runtime.load_module(str(library))
     machine = relax.VirtualMachine(loaded, tvm.cpu())
     for rows in (1, 7, 64, 7, 1):

@@ -16,9 +16,6 @@ from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
 
-HOST = {"take", "less", "add", "where", "expand_dims", "astype"}
-"""What prepares whole numbers: looking up words, and a mask of integers."""
-
 
 @dataclass(frozen=True, slots=True)
 class Ran:
@@ -59,7 +56,7 @@ def on_onnx_runtime(name: str) -> np.ndarray:
 def test_a_family_is_one_region_and_agrees_with_onnx_runtime(name: str) -> None:
     ran = on_onednn(name)
     assert len(external_functions(ran.module)) == 1
-    assert ops_on_host(ran.module) <= HOST
+    assert not ops_on_host(ran.module)
     np.testing.assert_allclose(ran.answer, on_onnx_runtime(name), rtol=1e-4, atol=2e-5)
 
 

@@ -26,7 +26,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="t
 
 WIDTH = 1024  # 4 MB of weights a layer
 LAYERS = 12
-WORDS = 4000  # 16 MB that the host reads
+WORDS = 4000  # 16 MB of which a few rows are read
 
 SCRIPT = """
 import json, sys
@@ -77,7 +77,7 @@ def matrix(seed: int, rows: int = WIDTH) -> np.ndarray:
 
 
 def deep_module() -> tvm.IRModule:
-    """Words looked up by the host, then layers with biases between the weights."""
+    """Words looked up, then layers with biases between the weights."""
     builder = relax.BlockBuilder()
     words = relax.Var("words", relax.TensorType((8,), "int64"))
     with builder.function("main", [words]):
@@ -103,8 +103,8 @@ def test_the_library_is_hardly_in_memory_after_the_first_answer(tmp_path: Path) 
     weights = LAYERS * 4
     assert (tmp_path / "model.so").stat().st_size > (weights + 15) * 2**20
     assert (
-        megabytes["library"] < 12
-    )  # code, biases, and the pages around them; above 20 if biases stand between weights
+        megabytes["library"] < 14
+    )  # code, biases, rows of words, the pages around them; above 20 if biases stand between weights
     assert megabytes["own"] < weights + 24
 
 

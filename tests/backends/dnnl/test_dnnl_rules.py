@@ -40,6 +40,7 @@ N = tirx.Var("n", "int64")
 V = const(8)
 ENDLESS = relax.const(np.full((8, 8, 1, 1), np.inf, "float32"))
 HEADS = var(1, 4, 2, 8)
+INDEX = var(3, dtype="int64")
 S, Z = relax.const(0.5, "float32"), relax.const(0, "int8")
 
 
@@ -113,13 +114,23 @@ def norm(**attrs: object) -> relax.Expr:
             "does not go forward from begins that are numbers",
         ),
         (lambda: op.strided_slice(var(N, 3), [0], [1], [2]), "does not go forward"),
-        (lambda: op.take(X, var(2, dtype="int64"), 1), "the indices are computed, and oneDNN has no gather"),
-        (lambda: op.take(X, relax.const(np.array([0, 2])), 1), "the indices are no row of neighbours"),
+        (lambda: op.take(X, var(dtype="int64"), 1), "the index has rank 0"),
+        (lambda: op.take(X, relax.const(np.array([0, -1]), "int64"), 1), "are not surely in range"),
+        (lambda: op.take(var(3, 2, dtype="int32"), INDEX, 0, "nan"), "NaN is asked for where there is none"),
+        (lambda: op.gather_nd(var(3), var(1, dtype="int64")), "the result has rank 0"),
+        (lambda: op.index_tensor(X, [var(2, dtype="int8")]), "index 0 is of type int8"),
+        (lambda: op.floor_divide(INDEX, INDEX), "the divisor is computed, or zero"),
+        (lambda: op.mod(INDEX, relax.const(0, "int64")), "the divisor is computed, or zero"),
+        (lambda: op.add(INDEX, var(dtype="int64")), "the right operand has rank 0"),
+        (lambda: op.cumsum(var(3, dtype="bool")), "the result is of type bool"),
+        (lambda: op.astype(X, "int8"), "the result is of type int8"),
+        (lambda: op.nn.pad(INDEX, (1, 1), "constant", 0.5), "the value 0.5 is no whole number"),
         (lambda: op.take(X, relax.const(8, "int64"), 1), "the indices are not surely in range"),
         (lambda: op.take(var(8), relax.const(1, "int64"), None), "the result has rank 0"),
-        (lambda: op.nn.pad(X, (0, 0, 0, 0, 1, 1, 1, 1), "reflect"), "padding of mode reflect"),
+        (lambda: op.nn.pad(X, (0, 0, 0, 0, 1, 1, 6, 1), "reflect"), "it reflects 6 elements of 6"),
         (lambda: op.take(var(N, 3), relax.const(1, "int64"), 0), "the indices are not surely in range"),
-        (lambda: op.greater(var(3, dtype="int64"), var(3, dtype="int64")), "is of type int64"),
+        (lambda: op.greater(var(3, dtype="int8"), var(3, dtype="int8")), "is of type int8"),
+        (lambda: op.power(INDEX, relax.const(2, "int64")), "the base is of type int64"),
         (lambda: op.equal(X, relax.const(np.nan, "float32")), "the right operand is not finite"),
         (lambda: op.max(var(3, 4, dtype="int8"), [1]), "the data is of type int8"),
         (lambda: op.where(var(3, dtype="bool"), var(3), var(dtype="float32")), "a choice has rank 0"),
@@ -150,8 +161,8 @@ def norm(**attrs: object) -> relax.Expr:
         (lambda: op.quantize(X, S, relax.const(128, "int32")), "a zero point is no value of int8"),
         (lambda: op.dequantize(var(3, dtype="int16"), S, Z), "the data is of type int16"),
         (lambda: op.dequantize(var(3, dtype="int8"), S, Z, 0, "float16"), "the result is of type float16"),
-        (lambda: op.concat((var(2, 3, dtype="int32"), var(2, 3, dtype="int32"))), "is of type int32"),
-        (lambda: op.reshape(var(4, dtype="int64"), (2, 2)), "the data is of type int64"),
+        (lambda: op.concat((var(2, 3, dtype="int16"), var(2, 3, dtype="int16"))), "is of type int16"),
+        (lambda: op.reshape(var(4, dtype="int16"), (2, 2)), "the data is of type int16"),
     ],
 )
 def test_declined_with_a_reason(make: Callable[[], relax.Expr], reason: str) -> None:
@@ -171,6 +182,12 @@ def test_declined_with_a_reason(make: Callable[[], relax.Expr], reason: str) -> 
         lambda: op.dequantize(var(N, 8, dtype="int32"), S, relax.const(7, "int32")),
         lambda: op.take(var(N, 3), relax.const(0, "int64"), 0),
         lambda: op.equal(X, relax.const(-np.inf, "float32")),
+        lambda: op.take(X, relax.const(np.array([0, 2]), "int64"), 1),
+        lambda: op.take(var(N, 3), var(2, N, dtype="int32"), 0),
+        lambda: op.take(var(3, 8, dtype="uint8"), INDEX, 0),
+        lambda: op.floor_mod(INDEX, relax.const(-3, "int64")),
+        lambda: op.arange(0, N, 1, "int64"),
+        lambda: op.nn.pad(X, (0, 0, 0, 0, 1, 1, 5, 1), "reflect"),
         norm,
     ],
 )

@@ -4,11 +4,13 @@ from annotated_region.backends.dnnl.ops import (
     arithmetic,
     attention,
     convolution,
+    indexing,
     normalization,
     pooling,
     quantization,
     selection,
     shape,
+    whole_numbers,
 )
 from annotated_region.backends.dnnl.ops.registry import CONVERTERS, TARGET
 
@@ -18,9 +20,11 @@ __all__ = [
     "arithmetic",
     "attention",
     "convolution",
+    "indexing",
     "normalization",
     "pooling",
     "quantization",
     "selection",
     "shape",
+    "whole_numbers",
 ]

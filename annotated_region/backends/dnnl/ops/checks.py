@@ -19,11 +19,14 @@ __all__ = [
     "EITHER",
     "FLOAT",
     "FLOATS",
+    "MOVABLE",
     "OPERANDS",
     "TRUTH",
+    "WHOLE",
     "Problems",
     "epsilon_problem",
     "first_problem",
+    "is_whole",
     "layout_problem",
     "number_of",
     "number_problem",
@@ -43,6 +46,8 @@ FLOATS = (FLOAT, "float16", "bfloat16")
 
 TRUTH = "bool"
 EITHER = (*FLOATS, TRUTH)
+WHOLE = ("int64", "int32")
+MOVABLE = (*EITHER, *WHOLE)
 OPERANDS = ("the left operand", "the right operand")
 DATA_LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 """oneDNN's order of the axes, by the number of spatial ones."""
@@ -82,6 +87,11 @@ def _is_computable(extent: relax.Expr) -> bool:
     if isinstance(extent, tirx.IntImm | relax.Var):
         return True
     return isinstance(extent, COMPUTABLE) and _is_computable(extent.a) and _is_computable(extent.b)
+
+
+def is_whole(op: OpView) -> bool:
+    """Whether the first operand has whole numbers for elements."""
+    return str(getattr(op.arg_types[0], "dtype", None)) in WHOLE
 
 
 def symbolic_problem(op: OpView, index: int, what: str) -> str | None:

@@ -86,8 +86,35 @@ Results: TypeAlias = TensorId | tuple[TensorId | None, ...]
 Convert: TypeAlias = Callable[[OpConversion], Results]
 """Adds the nodes of one op."""
 
+Suits: TypeAlias = Callable[[OpView], bool]
+"""Whether a call is of the kind that a conversion is for."""
+
 CONVERTERS: dict[str, Callable[[Importer, OpView], Results]] = {}
 """The conversion of each op, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Conversion:
+    """One of the conversions of an op, which may have one for floats and another one for whole numbers."""
+
+    suits: Suits | None
+    convert: Convert
+    problems: Callable[[OpView], Problems]
+
+
+_CONVERSIONS: dict[str, list[_Conversion]] = {}
+"""The conversions of each op; the one for all other calls, if there is one, stands last."""
+
+
+def _conversion(op: OpView) -> _Conversion:
+    forms = _CONVERSIONS[op.name]
+    return next((each for each in forms if each.suits is None or each.suits(op)), forms[-1])
+
+
+def _add_conversion(name: str, each: _Conversion) -> None:
+    forms = _CONVERSIONS.setdefault(name, [])
+    assert each.suits is not None or all(other.suits is not None for other in forms), name
+    forms.insert(len(forms) if each.suits is None else 0, each)
 
 
 def converts(
@@ -96,6 +123,7 @@ def converts(
     types: tuple[str, ...] = FLOATS,
     result: tuple[str, ...] | None = FLOATS,
     unless: Callable[[OpView], Problems] | None = None,
+    suits: Suits | None = None,
 ) -> Callable[[Convert], Convert]:
     """Decorator: register the conversion of ops, and the rule that claims them.
 
@@ -111,6 +139,8 @@ def converts(
         The types that those of the result may have; None if it is not one tensor.
     unless
         What else may be wrong with an op; asked when operands and result are known to be good.
+    suits
+        Which calls this is for, where an op has several conversions; None: those that no other is for.
     """
     called = tuple(operands)
 
@@ -124,8 +154,9 @@ def converts(
 
     def register(convert: Convert) -> Convert:
         for name in names:
-            CONVERTERS[name] = lambda importer, op: convert(OpConversion(importer, op))
-            register_rule(TARGET, name)(lambda op: first_problem(problems(op)))
+            _add_conversion(name, _Conversion(suits, convert, problems))
+            CONVERTERS[name] = lambda importer, op: _conversion(op).convert(OpConversion(importer, op))
+            register_rule(TARGET, name)(lambda op: first_problem(_conversion(op).problems(op)))
         return convert
 
     return register

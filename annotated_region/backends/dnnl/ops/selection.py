@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
-from annotated_region.backends.dnnl.graph import HALVES, DataType, Kind, TensorId, same_shape
+from annotated_region.backends.dnnl.graph import Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.ops.checks import (
-    EITHER,
-    FLOATS,
+    MOVABLE,
     OPERANDS,
     TRUTH,
     Problems,
@@ -40,7 +39,16 @@ LOGIC = {
     "relax.logical_and": ("binary_mul", "binary_mul"),
     "relax.logical_or": ("binary_max", "binary_max"),
     "relax.logical_xor": ("binary_ne", "binary_ne"),
+    "relax.bitwise_and": ("binary_mul", "binary_mul"),
+    "relax.bitwise_or": ("binary_max", "binary_max"),
+    "relax.bitwise_xor": ("binary_ne", "binary_ne"),
 }
+EQUALITY = ("relax.equal", "relax.not_equal")
+"""Of truth values, too, which are numbers inside."""
+
+
+def _is_equality_of_truth(op: OpView) -> bool:
+    return str(getattr(op.arg_types[0], "dtype", None)) == TRUTH
 
 
 def _comparison_problems(op: OpView) -> Problems:
@@ -48,6 +56,7 @@ def _comparison_problems(op: OpView) -> Problems:
         yield operand_problem(op, index, what, infinite=True)
 
 
+@converts(*EQUALITY, operands=OPERANDS, types=(TRUTH,), result=(TRUTH,), suits=_is_equality_of_truth)
 @converts(*COMPARISONS, operands=(), result=(TRUTH,), unless=_comparison_problems)
 @converts(*LOGIC, operands=OPERANDS, types=(TRUTH,), result=(TRUTH,))
 def _pairwise(call: OpConversion) -> TensorId:
@@ -73,7 +82,7 @@ def _mirrored(call: OpConversion, left: TensorId, right: TensorId) -> tuple[Tens
     return left, right
 
 
-@converts("relax.logical_not", types=(TRUTH,), result=(TRUTH,))
+@converts("relax.logical_not", "relax.bitwise_not", types=(TRUTH,), result=(TRUTH,))
 def _logical_not(call: OpConversion) -> TensorId:
     return call.add(Kind.ELTWISE, [call.operand(0)], linear(-1.0, 1.0))
 
@@ -82,24 +91,15 @@ def _choice_problems(op: OpView) -> Problems:
     yield tensor_problem(op.arg_types[0], "the condition", (TRUTH,))
     for index in (1, 2):
         is_number = isinstance(op.arg_types[index], relax.TensorType) and op.arg_tensor(index).ndim == 0
-        if not (is_number and op.constant(index) is not None and str(op.arg_tensor(index).dtype) in FLOATS):
-            yield tensor_problem(op.arg_types[index], "a choice")
+        if not (is_number and op.constant(index) is not None and str(op.arg_tensor(index).dtype) in MOVABLE):
+            yield tensor_problem(op.arg_types[index], "a choice", MOVABLE)
 
 
-@converts("relax.where", operands=(), unless=_choice_problems)
+@converts("relax.where", operands=(), result=MOVABLE, unless=_choice_problems)
 def _where(call: OpConversion) -> TensorId:
     rank = len(call.shape)
-    return call.add(Kind.SELECT, [align_rank(call.graph, each, rank) for each in call.operands()])
-
-
-@converts("relax.astype", types=EITHER)
-def _astype(call: OpConversion) -> TensorId:
-    """To what it is already inside, unless a type of half the bits is asked for: then it is rounded."""
-    graph, data = call.graph, call.operand(0)
-    wanted, given = call.importer.dtype(call.op.out_type), call.importer.dtype(call.op.arg_types[0])
-    if wanted not in HALVES or given in (wanted, DataType.TRUTH):
-        return data
-    return graph.cast(graph.cast(data, wanted), DataType.FLOAT32)
+    condition, *choices = (align_rank(call.graph, each, rank) for each in call.operands())
+    return call.add(Kind.SELECT, [condition, *choices], dtype=call.graph.dtype(choices[0]))
 
 
 def _slopes_problems(op: OpView) -> Problems:

@@ -5,14 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
 from tvm import relax, tirx
 
 from annotated_region.backends.dnnl.graph import Dim, Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.importer import extents_of
-from annotated_region.backends.dnnl.ops.checks import EITHER, Problems, tensor_problem
+from annotated_region.backends.dnnl.ops.checks import (
+    FLOATS,
+    MOVABLE,
+    WHOLE,
+    Problems,
+    is_whole,
+    tensor_problem,
+)
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
-from annotated_region.backends.dnnl.parameters import Begins, Concat, Padding, Resampling
+from annotated_region.backends.dnnl.parameters import (
+    Begins,
+    Border,
+    BorderPadding,
+    Concat,
+    Padding,
+    Resampling,
+)
 from annotated_region.backends.dnnl.views import (
     align_rank,
     axes_between,
@@ -24,9 +37,10 @@ from annotated_region.backends.dnnl.views import (
 from annotated_region.targets.op_view import OpView
 from annotated_region.tvm_adapter.types import expect
 
-__all__: list[str] = []
+__all__ = ["part"]
 
-LEAST_EXTENT = 1  # of a tensor at run time: the runtime refuses empty ones
+LARGEST_WHOLE = 2**24
+"""Up to here float32 has all whole numbers; the runtime reads what fills a padding from one."""
 
 
 @converts(
@@ -34,26 +48,26 @@ LEAST_EXTENT = 1  # of a tensor at run time: the runtime refuses empty ones
     "relax.flatten",
     "relax.squeeze",
     "relax.expand_dims",
-    types=EITHER,
-    result=EITHER,
+    types=MOVABLE,
+    result=MOVABLE,
 )
 def _reshape(call: OpConversion) -> TensorId:
     return reshape(call.graph, call.operand(0), call.shape)
 
 
-@converts("relax.permute_dims", types=EITHER, result=EITHER)
+@converts("relax.permute_dims", types=MOVABLE, result=MOVABLE)
 def _permute(call: OpConversion) -> TensorId:
     rank, axes = len(call.shape), call.attrs["axes"]
     order = range(rank)[::-1] if axes is None else [axis % rank for axis in axes]
     return permute(call.graph, call.operand(0), tuple(order))
 
 
-@converts("relax.broadcast_to", types=EITHER, result=EITHER)
+@converts("relax.broadcast_to", types=MOVABLE, result=MOVABLE)
 def _broadcast(call: OpConversion) -> TensorId:
     return broadcast_to(call.graph, call.operand(0), call.shape)
 
 
-@converts("relax.tile", types=EITHER, result=EITHER)
+@converts("relax.tile", types=MOVABLE, result=MOVABLE)
 def _tile(call: OpConversion) -> TensorId:
     """The whole several times along each axis: repeated along new axes, which then join the old ones."""
     graph, shape = call.graph, call.shape
@@ -71,7 +85,7 @@ def _flat_problem(op: OpView) -> Problems:
         yield "it repeats the flat tensor"
 
 
-@converts("relax.repeat", types=EITHER, result=EITHER, unless=_flat_problem)
+@converts("relax.repeat", types=MOVABLE, result=MOVABLE, unless=_flat_problem)
 def _repeat(call: OpConversion) -> TensorId:
     """Each part several times along one axis."""
     graph, shape, before = call.graph, call.shape, call.extents(0)
@@ -80,7 +94,7 @@ def _repeat(call: OpConversion) -> TensorId:
     return reshape(graph, broadcast_to(graph, reshape(graph, call.operand(0), apart), wide), shape)
 
 
-def _part(call: OpConversion, begins: Sequence[int], steps: Sequence[int], shape: Sequence[Dim]) -> TensorId:
+def part(call: OpConversion, begins: Sequence[int], steps: Sequence[int], shape: Sequence[Dim]) -> TensorId:
     """The part of the data that begins at `begins` and takes each `steps`-th element; itself if it is all."""
     data = call.operand(0)
     if not any(begins) and set(steps) == {1} and same_shape(call.graph.shape(data), shape):
@@ -91,12 +105,12 @@ def _part(call: OpConversion, begins: Sequence[int], steps: Sequence[int], shape
 def _parts_problems(op: OpView) -> Problems:
     axis = op.attrs["axis"] % op.arg_tensor(0).ndim
     for position, field in enumerate(expect(relax.TupleType, op.out_type).fields):
-        yield tensor_problem(field, f"part {position}", EITHER)
+        yield tensor_problem(field, f"part {position}", MOVABLE)
         if not isinstance((extents_of(field) or ())[axis], int):
             yield f"part {position} has a symbolic extent on the axis that is split"
 
 
-@converts("relax.split", types=EITHER, result=None, unless=_parts_problems)
+@converts("relax.split", types=MOVABLE, result=None, unless=_parts_problems)
 def _split(call: OpConversion) -> tuple[TensorId, ...]:
     rank = len(call.extents(0))
     axis = call.attrs["axis"] % rank
@@ -107,7 +121,7 @@ def _split(call: OpConversion) -> tuple[TensorId, ...]:
         extent = shape[axis]
         assert isinstance(extent, int)
         begins = [begin if each == axis else 0 for each in range(rank)]
-        parts.append(_part(call, begins, [1] * rank, shape))
+        parts.append(part(call, begins, [1] * rank, shape))
         begin += extent
     return tuple(parts)
 
@@ -117,11 +131,11 @@ def _window_problem(op: OpView) -> Problems:
         yield "it does not go forward from begins that are numbers"
 
 
-@converts("relax.strided_slice", types=EITHER, result=EITHER, unless=_window_problem)
+@converts("relax.strided_slice", types=MOVABLE, result=MOVABLE, unless=_window_problem)
 def _strided_slice(call: OpConversion) -> TensorId:
     window = _window(call.op)
     assert window is not None
-    return _part(call, *window, call.shape)
+    return part(call, *window, call.shape)
 
 
 def _window(op: OpView) -> tuple[list[int], list[int]] | None:
@@ -149,47 +163,53 @@ def _numbers(argument: relax.Expr) -> list[int] | None:
     return [int(field) for field in fields]
 
 
-def _index_problems(op: OpView) -> Problems:
-    index, axis = op.constant(1), op.attrs["axis"]
-    if index is None:
-        yield "the indices are computed, and oneDNN has no gather"
-        return
-    if axis is None:
-        yield "it takes from the flat tensor"
-        return
-    extent = (extents_of(op.arg_types[0]) or ())[axis % op.arg_tensor(0).ndim]
-    flat = index.reshape(-1)
-    is_row = index.ndim < 2 and flat.size > 0 and np.array_equal(flat, np.arange(flat.size) + flat[0])
-    if not is_row:
-        yield "the indices are no row of neighbours"
-    elif flat[0] < 0 or flat[-1] >= (extent if isinstance(extent, int) else LEAST_EXTENT):
-        yield "the indices are not surely in range"
-
-
-@converts("relax.take", types=EITHER, result=EITHER, unless=_index_problems)
-def _take(call: OpConversion) -> TensorId:
-    """Neighbouring indices that are known: a part of the tensor, without the axis if it is one number."""
-    extents, index = call.extents(0), call.op.constant(1)
-    assert index is not None
-    axis = call.attrs["axis"] % len(extents)
-    begins = [int(index.flat[0]) if each == axis else 0 for each in range(len(extents))]
-    shape = [index.size if each == axis else extent for each, extent in enumerate(extents)]
-    return reshape(call.graph, _part(call, begins, [1] * len(extents), shape), call.shape)
+def _width_problem(op: OpView) -> Problems:
+    if any(width < 0 for width in op.attrs["pad_width"]):
+        yield "a width below zero, which cuts off"
 
 
 def _padding_problems(op: OpView) -> Problems:
-    if op.attrs["pad_mode"] != "constant":
-        yield f"padding of mode {op.attrs['pad_mode']}"
-    if any(width < 0 for width in op.attrs["pad_width"]):
-        yield "a width below zero, which cuts off"
-    if not math.isfinite(op.attrs["pad_value"]):
+    yield from _width_problem(op)
+    value = op.attrs["pad_value"]
+    if not math.isfinite(value):
         yield "the value is not finite"
+    elif is_whole(op) and (value != int(value) or abs(value) > LARGEST_WHOLE):
+        yield f"the value {value} is no whole number that float32 has"
 
 
-@converts("relax.nn.pad", unless=_padding_problems)
+@converts("relax.nn.pad", types=(*FLOATS, *WHOLE), result=(*FLOATS, *WHOLE), unless=_padding_problems)
 def _pad(call: OpConversion) -> TensorId:
-    padding = Padding(tuple(call.attrs["pad_width"][::2]), float(call.attrs["pad_value"]))
+    padding = Padding(_widths_before(call.op), float(call.attrs["pad_value"]))
     return call.add(Kind.PAD, [call.operand(0)], padding)
+
+
+def _widths_before(op: OpView) -> tuple[int, ...]:
+    return tuple(op.attrs["pad_width"][::2])
+
+
+BORDERS = {border.value: border for border in Border}
+
+
+def _border_problems(op: OpView) -> Problems:
+    yield from _width_problem(op)
+    widths = op.attrs["pad_width"]
+    for axis, extent in enumerate(extents_of(op.arg_types[0]) or ()):
+        widest = max(widths[2 * axis : 2 * axis + 2])
+        if op.attrs["pad_mode"] == Border.REFLECT.value and isinstance(extent, int) and widest >= extent:
+            yield f"it reflects {widest} elements of {extent}"
+
+
+@converts(
+    "relax.nn.pad",
+    types=MOVABLE,
+    result=MOVABLE,
+    unless=_border_problems,
+    suits=lambda op: op.attrs["pad_mode"] in BORDERS,
+)
+def _border_pad(call: OpConversion) -> TensorId:
+    """With elements of the tensor itself."""
+    border = BORDERS[call.attrs["pad_mode"]]
+    return call.add(Kind.BORDER_PAD, [call.operand(0)], BorderPadding(_widths_before(call.op), border))
 
 
 def _fields_problems(op: OpView) -> Problems:
@@ -198,10 +218,10 @@ def _fields_problems(op: OpView) -> Problems:
         yield "its operands are not known one by one"
         return
     for position, field in enumerate(fields):
-        yield tensor_problem(field, f"operand {position}")
+        yield tensor_problem(field, f"operand {position}", MOVABLE)
 
 
-@converts("relax.concat", "relax.stack", operands=(), unless=_fields_problems)
+@converts("relax.concat", "relax.stack", operands=(), result=MOVABLE, unless=_fields_problems)
 def _concat(call: OpConversion) -> TensorId:
     """Side by side along an axis, which a stack makes first."""
     shape = call.shape

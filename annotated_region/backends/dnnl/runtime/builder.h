@@ -75,6 +75,9 @@ class Builder {
 
   Desc plain(int tensor) const { return annotated_region_dnnl::plain(dims_[tensor], type(tensor)); }
 
+  // What the kernels here read: the plain layout, and float32 where products have left a rounded type.
+  Desc stated(int tensor) const { return border(tensor); }
+
   // That the primitive may choose the layout of a tensor.
   Desc any(int tensor) const { return annotated_region_dnnl::any(dims_[tensor], type(tensor)); }
 
@@ -170,10 +173,16 @@ class Builder {
   Place reorder(const Value& from, const Desc& wanted, Place place) {
     if (from.is_half() && wanted.get_data_type() != from.stored) return widen(from, wanted, place);
     if (from.is_half()) return reorder({from.bytes(), from.place}, wanted, place);
+    const DataType type = wanted.get_data_type();
+    const std::string note = layout_name(from.desc) + " -> " + layout_name(wanted);
+    if (is_whole(type) && from.desc.get_data_type() == type) {
+      add_kernel(copying_kernel(from.desc, wanted),
+                 {{DNNL_ARG_FROM, from.desc, from.place}, {DNNL_ARG_TO, wanted, place}}, "copy " + note);
+      return place;
+    }
     dnnl::primitive_attr attr = attributes();
     const dnnl::reorder::primitive_desc pd(cpu(), from.desc, cpu(), wanted, attr);
-    add_step(pd, {{DNNL_ARG_FROM, from.desc, from.place}, {DNNL_ARG_TO, wanted, place}},
-             layout_name(from.desc) + " -> " + layout_name(wanted));
+    add_step(pd, {{DNNL_ARG_FROM, from.desc, from.place}, {DNNL_ARG_TO, wanted, place}}, note);
     return place;
   }
 

@@ -43,8 +43,21 @@ inline void concat_in_place(Builder& builder, const NodeRow& node, const NamedTa
   builder.define(node.output, whole, target);
 }
 
+// Whole numbers are copied one operand after the other, because oneDNN joins none of 64 bits.
+inline void concat_copies(Builder& builder, const NodeRow& node, int axis) {
+  const Desc whole = builder.stated(node.output);
+  const Dims strides = whole.get_strides();
+  Place place = builder.fresh(whole);
+  builder.define(node.output, whole, place);
+  for (int tensor : node.inputs) {
+    builder.reorder(builder.value(tensor), strided(builder.dims(tensor), whole.get_data_type(), strides), place);
+    place.offset += builder.dims(tensor)[axis] * strides[axis] * element_bytes(whole);
+  }
+}
+
 inline void concat(Builder& builder, const NodeRow& node) {
   const int axis = static_cast<int>(parameters_of<ConcatRow>(node).axis);
+  if (is_whole(builder.stated(node.output).get_data_type())) return concat_copies(builder, node, axis);
   const NamedTag tag = common_layout(builder, node, axis);
   const Desc whole = builder.tagged(node.output, tag.tag);
   if (is_sequence(whole, axis) && !builder.is_folding()) return concat_in_place(builder, node, tag);

@@ -22,42 +22,15 @@ class Failure {
   std::exception_ptr first_;
 };
 
-// The strides of a plain tensor that is repeated along its axes of extent one.
-inline Dims repeating_strides(const Dims& in) {
-  Dims strides = dense_strides(in);
-  for (size_t axis = 0; axis < in.size(); ++axis) {
-    if (in[axis] == 1) strides[axis] = 0;
-  }
-  return strides;
-}
-
-// Where row number `row` of a tensor of extents `dims` begins in an operand with these strides.
-inline int64_t row_offset(const Dims& dims, const Dims& strides, int64_t row) {
-  int64_t offset = 0;
-  for (int axis = static_cast<int>(dims.size()) - 2; axis >= 0; --axis) {
-    offset += row % dims[axis] * strides[axis];
-    row /= dims[axis];
-  }
-  return offset;
-}
-
-// Runs `action` for each row of a tensor, shared among threads.
-template <typename Action>
-void for_rows(const Dims& dims, Action action) {
-  const int64_t rows = volume(dims, 0, dims.size() - 1);
-#pragma omp parallel for
-  for (int64_t row = 0; row < rows; ++row) action(row);
-}
-
 inline const float* floats(const char* pointer) { return reinterpret_cast<const float*>(pointer); }
 inline float* floats(char* pointer) { return reinterpret_cast<float*>(pointer); }
 inline uint16_t* halves(char* pointer) { return reinterpret_cast<uint16_t*>(pointer); }
 
-// Adds a kernel over plain operands of float32 that makes a plain result.
+// Adds a kernel over plain operands that makes a plain result, all of the types that the graph states.
 inline void add_plain_kernel(Builder& builder, const NodeRow& node, Kernel kernel, const std::string& label) {
   std::vector<Argument> arguments;
   for (int tensor : node.inputs) {
-    const Desc desc = plain(builder.dims(tensor), kFloat);
+    const Desc desc = builder.stated(tensor);
     arguments.push_back({DNNL_ARG_MULTIPLE_SRC, desc, builder.fetch(tensor, desc)});
   }
   const Desc desc = builder.plain(node.output);
@@ -68,48 +41,86 @@ inline void add_plain_kernel(Builder& builder, const NodeRow& node, Kernel kerne
 }
 
 // Where a row of an operand lies, and how far its elements are apart: 0 where one is repeated.
+template <typename T>
 struct Line {
-  const float* data;
+  const T* data;
   int64_t step;
-  float operator[](int64_t item) const { return data[item * step]; }
+  T operator[](int64_t item) const { return data[item * step]; }
 };
 
-using Lines = std::array<Line, 3>;  // of the operands
+// A row of each operand.
+struct Lines {
+  std::array<const char*, 3> data;
+  std::array<int64_t, 3> steps;
+  template <typename T>
+  Line<T> of(int operand) const {
+    return {reinterpret_cast<const T*>(data[operand]), steps[operand]};
+  }
+};
 
-// Adds a kernel whose operands are repeated along the axes where their extent is one; `element` makes one number of
-// the result from a row of each operand and its place there.
-template <typename Element>
-void add_repeating_kernel(Builder& builder, const NodeRow& node, Element element, const char* label) {
+// Makes a row of the result, of so many elements, from a row of each operand.
+using FillRow = std::function<void(const Lines&, char*, int64_t)>;
+
+// Adds a kernel whose operands are repeated along the axes where their extent is one.
+inline void add_repeating_kernel(Builder& builder, const NodeRow& node, FillRow fill, const char* label) {
   const Dims out = builder.dims(node.output);
+  const auto out_bytes = static_cast<int64_t>(element_bytes(builder.stated(node.output)));
   std::vector<Dims> strides;
-  for (int tensor : node.inputs) strides.push_back(repeating_strides(builder.dims(tensor)));
-  const auto kernel = [out, strides, element](const std::vector<char*>& pointers) {
+  std::vector<int64_t> bytes;
+  for (int tensor : node.inputs) {
+    strides.push_back(repeating_strides(builder.dims(tensor)));
+    bytes.push_back(static_cast<int64_t>(element_bytes(builder.stated(tensor))));
+  }
+  const auto kernel = [out, out_bytes, strides, bytes, fill](const std::vector<char*>& pointers) {
     for_rows(out, [&](int64_t row) {
       Lines lines{};
       for (size_t operand = 0; operand < strides.size(); ++operand) {
-        lines[operand] = {floats(pointers[operand]) + row_offset(out, strides[operand], row), strides[operand].back()};
+        lines.data[operand] = pointers[operand] + row_offset(out, strides[operand], row) * bytes[operand];
+        lines.steps[operand] = strides[operand].back();
       }
-      float* to = floats(pointers.back()) + row * out.back();
-      for (int64_t item = 0; item < out.back(); ++item) to[item] = element(lines, item);
+      fill(lines, pointers.back() + row * out.back() * out_bytes, out.back());
     });
   };
   add_plain_kernel(builder, node, kernel, label);
 }
 
+template <typename T>
+void expanded_row(const Lines& lines, char* result, int64_t size) {
+  T* const to = reinterpret_cast<T*>(result);
+  const Line<T> from = lines.of<T>(0);
+  for (int64_t item = 0; item < size; ++item) to[item] = from[item];
+}
+
+// Whatever the elements are, they are only moved.
 inline void expand(Builder& builder, const NodeRow& node) {
-  add_repeating_kernel(builder, node, [](const Lines& lines, int64_t item) { return lines[0][item]; }, "expand");
+  with_bits(element_bytes(builder.stated(node.output)), [&](auto unit) {
+    add_repeating_kernel(builder, node, expanded_row<decltype(unit)>, "expand");
+  });
+}
+
+template <typename T>
+void selected_row(const Lines& lines, char* result, int64_t size) {
+  T* const to = reinterpret_cast<T*>(result);
+  const Line<float> condition = lines.of<float>(0);
+  const Line<T> yes = lines.of<T>(1), no = lines.of<T>(2);
+  for (int64_t item = 0; item < size; ++item) to[item] = condition[item] != 0.0f ? yes[item] : no[item];
 }
 
 // inputs: condition, and what is taken where it is not zero and where it is.
 inline void select(Builder& builder, const NodeRow& node) {
-  const auto chosen = [](const Lines& lines, int64_t item) { return lines[lines[0][item] != 0.0f ? 1 : 2][item]; };
-  add_repeating_kernel(builder, node, chosen, "select");
+  with_bits(element_bytes(builder.stated(node.output)), [&](auto unit) {
+    add_repeating_kernel(builder, node, selected_row<decltype(unit)>, "select");
+  });
 }
 
 // inputs: data, slopes for what is not above zero, of the same rank. oneDNN's multiplies the rest by them, too.
 inline void exact_prelu(Builder& builder, const NodeRow& node) {
-  const auto sloped = [](const Lines& lines, int64_t item) {
-    return lines[0][item] > 0.0f ? lines[0][item] : lines[0][item] * lines[1][item];
+  const auto sloped = [](const Lines& lines, char* result, int64_t size) {
+    float* const to = floats(result);
+    const Line<float> from = lines.of<float>(0), slopes = lines.of<float>(1);
+    for (int64_t item = 0; item < size; ++item) {
+      to[item] = from[item] > 0.0f ? from[item] : from[item] * slopes[item];
+    }
   };
   add_repeating_kernel(builder, node, sloped, "prelu");
 }
@@ -172,22 +183,25 @@ inline void rms_norm(Builder& builder, const NodeRow& node) {
 
 // Fills the whole, then copies the operand into its place.
 inline void pad(Builder& builder, const NodeRow& node) {
-  const Desc whole = plain(builder.dims(node.output), kFloat);
+  const Desc whole = builder.stated(node.output);
   const Dims strides = whole.get_strides();
   const Place target = builder.fresh(whole);
   const int64_t count = volume(builder.dims(node.output), 0, strides.size());
   const auto& [before, value] = parameters_of<PaddingRow>(node);
-  const auto fill = [count, value = value](const std::vector<char*>& pointers) {
-    float* to = floats(pointers[0]);
+  with_numbers(whole.get_data_type(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto fill = [count, value = static_cast<T>(value)](const std::vector<char*>& pointers) {
+      T* to = reinterpret_cast<T*>(pointers[0]);
 #pragma omp parallel for simd
-    for (int64_t item = 0; item < count; ++item) to[item] = value;
-  };
-  builder.add_kernel(fill, {{DNNL_ARG_DST, whole, target}}, "fill");
+      for (int64_t item = 0; item < count; ++item) to[item] = value;
+    };
+    builder.add_kernel(fill, {{DNNL_ARG_DST, whole, target}}, "fill");
+  });
   Place inner = target;
   for (size_t axis = 0; axis < strides.size(); ++axis) {
-    inner.offset += before[static_cast<int>(axis)] * strides[axis] * sizeof(float);
+    inner.offset += before[static_cast<int>(axis)] * strides[axis] * element_bytes(whole);
   }
-  const Desc part = strided(builder.dims(node.inputs[0]), kFloat, strides);
+  const Desc part = strided(builder.dims(node.inputs[0]), whole.get_data_type(), strides);
   builder.reorder(builder.numbers(node.inputs[0]), part, inner);
   builder.define(node.output, whole, target);
 }

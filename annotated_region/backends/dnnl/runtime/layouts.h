@@ -11,6 +11,10 @@ inline dnnl::algorithm algorithm_of(dnnl_alg_kind_t kind) { return static_cast<d
 using DataType = dnnl::memory::data_type;
 
 constexpr auto kFloat = DataType::f32;
+// oneDNN has no whole numbers of 64 bits, and no primitive here sees one: descriptors name numbers of the same size.
+constexpr auto kLong = DataType::f64;
+
+inline bool is_whole(DataType type) { return type == DataType::s32 || type == kLong; }
 
 // A type as oneDNN stores it, and as the caller's tensors state it.
 struct TypeRow {
@@ -27,6 +31,7 @@ inline TypeRow type_row(Type type) {
     case Type::int8: return {DataType::s8, kDLInt, 8, "int8"};
     case Type::uint8: return {DataType::u8, kDLUInt, 8, "uint8"};
     case Type::int32: return {DataType::s32, kDLInt, 32, "int32"};
+    case Type::int64: return {kLong, kDLInt, 64, "int64"};
     case Type::float16: return {DataType::f16, kDLFloat, 16, "float16"};
     case Type::bfloat16: return {DataType::bf16, kDLBfloat, 16, "bfloat16"};
   }
@@ -302,7 +307,8 @@ inline Desc retyped(const Desc& desc, DataType type) {
 // The type and the order of the axes in memory, such as bf16:acdb.
 inline std::string layout_name(const Desc& desc) {
   if (desc.is_zero()) return "-";
-  std::string name = dnnl_dt2str(static_cast<dnnl_data_type_t>(desc.get_data_type()));
+  const DataType type = desc.get_data_type();
+  std::string name = type == kLong ? "s64" : dnnl_dt2str(static_cast<dnnl_data_type_t>(type));
   name += ":";
   if (!is_blocked_kind(desc)) return name + "opaque";
   const Dims strides = desc.get_strides();

@@ -80,7 +80,7 @@ class Rounding {
     switch (kind) {
       case Kind::pooling: case Kind::eltwise: case Kind::binary: case Kind::prelu:
       case Kind::resampling: case Kind::lrn: case Kind::concat: case Kind::reshape:
-      case Kind::permute: case Kind::slice:
+      case Kind::permute: case Kind::slice: case Kind::gather: case Kind::gather_elements: case Kind::border_pad:
         return true;
       default:
         return false;

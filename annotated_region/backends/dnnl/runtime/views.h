@@ -75,6 +75,7 @@ inline void cast(Builder& builder, const NodeRow& node) {
   const Desc numbers = plain(builder.dims(src), kFloat);
   if (is_half(to.get_data_type())) return cast_half(builder, node, numbers, to);
   if (is_half(builder.border(src).get_data_type())) return cast_half(builder, node, from, to);
+  if (is_whole(from.get_data_type()) || is_whole(to.get_data_type())) return whole_cast(builder, node);
   int64_t count = 1;
   for (int64_t extent : builder.dims(src)) count *= extent;
   const Value row{Desc({count}, from.get_data_type(), Dims{1}), builder.fetch(src, from)};

@@ -1,0 +1,164 @@
+"""Elements at computed places: embeddings, gathers, advanced indexing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from tvm import relax
+
+from annotated_region.backends.dnnl.graph import DataType, Dim, Kind, TensorId, same_dim
+from annotated_region.backends.dnnl.importer import extents_of
+from annotated_region.backends.dnnl.ops.checks import FLOATS, MOVABLE, WHOLE, Problems, tensor_problem
+from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
+from annotated_region.backends.dnnl.ops.shape import part
+from annotated_region.backends.dnnl.parameters import Begins, Bounds, Element, Gather
+from annotated_region.backends.dnnl.views import broadcast_to, reshape
+from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.types import expect
+
+__all__: list[str] = []
+
+TAKEN = (*MOVABLE, "int8", "uint8")
+"""Tables of words may be quantized."""
+LEAST_EXTENT = 1  # of a tensor at run time: the runtime refuses empty ones
+BOUNDS = {
+    "fast": Bounds.CHECKED,
+    "clip": Bounds.CLIPPED,
+    "wrap": Bounds.WRAPPED,
+    "nan": Bounds.UNDEFINED,
+}
+"""What TVM makes of an index out of range, by the mode of a `take`.
+
+With ``"fast"`` it reads whatever lies in front of the tensor or behind it; here the call fails.
+"""
+
+
+def _whole_problem(op: OpView, index: int, what: str) -> str | None:
+    """Why an argument cannot serve as indices; a number without a rank is welcome if it is a constant."""
+    type_ = op.arg_types[index]
+    is_number = isinstance(type_, relax.TensorType) and type_.ndim == 0 and str(type_.dtype) in WHOLE
+    if is_number and op.constant(index) is not None:
+        return None
+    return tensor_problem(type_, what, WHOLE)
+
+
+def _axis(op: OpView) -> int:
+    """The axis of a `take`; a flat tensor has one."""
+    axis = op.attrs["axis"]
+    return 0 if axis is None else int(axis) % op.arg_tensor(0).ndim
+
+
+def _bounds(op: OpView) -> Bounds | None:
+    """What an index out of range stands for; TVM divides those of a flat tensor by its size."""
+    bounds = BOUNDS.get(op.attrs["mode"])
+    return Bounds.WRAPPED if op.attrs["axis"] is None and bounds is Bounds.CHECKED else bounds
+
+
+def _index_problems(op: OpView) -> Problems:
+    yield _whole_problem(op, 1, "the index")
+    bounds = _bounds(op)
+    if bounds is None:
+        yield f"the mode {op.attrs['mode']}"
+    if op.attrs["axis"] is None and op.arg_tensor(0).ndim != 1:
+        yield "it takes from the flat tensor"
+    if bounds is Bounds.UNDEFINED and (op.attrs["axis"] is None or str(op.arg_tensor(0).dtype) not in FLOATS):
+        yield "NaN is asked for where there is none"
+    index, extent = op.constant(1), (extents_of(op.arg_types[0]) or ())[_axis(op)]
+    if index is None or bounds is not Bounds.CHECKED:
+        return
+    if (index < 0).any() or (index >= (extent if isinstance(extent, int) else LEAST_EXTENT)).any():
+        yield "the indices are not surely in range"
+
+
+@converts("relax.take", types=TAKEN, result=TAKEN, unless=_index_problems)
+def _take(call: OpConversion) -> TensorId:
+    """Rows of a table, such as the vectors of words; neighbouring ones that are known are a part of it."""
+    axis, first = _axis(call.op), _first_neighbour(call.op)
+    if first is None:
+        bounds = _bounds(call.op)
+        assert bounds is not None
+        return call.add(Kind.GATHER, [call.operand(0), _indices(call, 1)], Gather(axis, False, bounds))
+    extents = call.extents(0)
+    begins = [first if each == axis else 0 for each in range(len(extents))]
+    size = math.prod(int(extent) for extent in call.extents(1) if isinstance(extent, int))
+    shape = [size if each == axis else extent for each, extent in enumerate(extents)]
+    return reshape(call.graph, part(call, begins, [1] * len(extents), shape), call.shape)
+
+
+def _first_neighbour(op: OpView) -> int | None:
+    """The first of neighbouring indices that are known and in range, or None."""
+    index, extent = op.constant(1), (extents_of(op.arg_types[0]) or ())[_axis(op)]
+    if index is None or index.ndim > 1 or index.size == 0:
+        return None
+    flat = index.reshape(-1)
+    is_row = np.array_equal(flat, np.arange(flat.size) + flat[0])
+    last = extent if isinstance(extent, int) else LEAST_EXTENT
+    return int(flat[0]) if is_row and flat[0] >= 0 and flat[-1] < last else None
+
+
+def _indices(call: OpConversion, index: int) -> TensorId:
+    """An argument as the runtime reads indices."""
+    return call.graph.cast(call.operand(index), DataType.INT64)
+
+
+def _elements_problems(op: OpView) -> Problems:
+    yield tensor_problem(op.arg_types[1], "the indices", WHOLE)
+    axis = op.attrs["axis"] % op.arg_tensor(0).ndim
+    pairs = zip(extents_of(op.arg_types[0]) or (), extents_of(op.arg_types[1]) or (), strict=True)
+    for each, (whole, extent) in enumerate(pairs):
+        is_known = isinstance(whole, int) and isinstance(extent, int)
+        if each != axis and not (extent <= whole if is_known else same_dim(whole, extent)):
+            yield f"there are more indices than elements along axis {each}"
+
+
+@converts("relax.gather_elements", types=MOVABLE, result=MOVABLE, unless=_elements_problems)
+def _gather_elements(call: OpConversion) -> TensorId:
+    axis = call.attrs["axis"] % len(call.shape)
+    return call.add(Kind.GATHER_ELEMENTS, [call.operand(0), _indices(call, 1)], Element(axis))
+
+
+def _places_problems(op: OpView) -> Problems:
+    yield tensor_problem(op.arg_types[1], "the indices", WHOLE)
+    places = extents_of(op.arg_types[1]) or ()
+    count, batch = places[-1], op.attrs["batch_dims"]
+    if not isinstance(count, int) or count + batch > op.arg_tensor(0).ndim:
+        yield f"{count} indices for each place"
+    if not all(map(same_dim, places[:batch], (extents_of(op.arg_types[0]) or ())[:batch])):
+        yield "the batches of data and indices differ"
+
+
+@converts("relax.gather_nd", types=MOVABLE, result=MOVABLE, unless=_places_problems)
+def _gather_nd(call: OpConversion) -> TensorId:
+    """The last axis of the indices counts the axes that they are for, one after the other."""
+    axis, places = call.attrs["batch_dims"], call.extents(1)
+    indices = _indices(call, 1)
+    count = expect(int, places[-1])
+    parts = [_last(call, indices, number) for number in range(count)] if count > 1 else [indices]
+    return call.add(Kind.GATHER, [call.operand(0), *parts], Gather(axis, axis > 0, Bounds.CHECKED))
+
+
+def _last(call: OpConversion, tensor: TensorId, number: int) -> TensorId:
+    """Element `number` of the last axis."""
+    shape: tuple[Dim, ...] = (*call.graph.shape(tensor)[:-1], 1)
+    begins = (*(0,) * (len(shape) - 1), number)
+    return call.graph.add(Kind.SLICE, (tensor,), shape, Begins(begins, (1,) * len(shape)))
+
+
+def _advanced_problems(op: OpView) -> Problems:
+    fields = getattr(op.arg_types[1], "fields", None)
+    if fields is None:
+        yield "the indices are not known one by one"
+        return
+    for position, field in enumerate(fields):
+        yield tensor_problem(field, f"index {position}", WHOLE)
+
+
+@converts("relax.index_tensor", types=MOVABLE, result=MOVABLE, unless=_advanced_problems)
+def _index_tensor(call: OpConversion) -> TensorId:
+    """An index for each of the first axes, all repeated to the same extents."""
+    graph = call.graph
+    given = call.importer.operands(call.op.args[1])
+    places = call.shape[: len(call.shape) - len(call.extents(0)) + len(given)]
+    indices = [broadcast_to(graph, graph.cast(each, DataType.INT64), places) for each in given]
+    return call.add(Kind.GATHER, [call.operand(0), *indices], Gather(0, False, Bounds.CHECKED))

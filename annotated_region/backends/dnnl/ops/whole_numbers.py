@@ -1,0 +1,177 @@
+"""Whole numbers: arithmetic, comparisons, sums along an axis, ranges; properties of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tvm import relax, tirx
+
+from annotated_region.backends.dnnl.graph import HALVES, DataType, Kind, TensorId
+from annotated_region.backends.dnnl.ops.checks import (
+    FLOAT,
+    FLOATS,
+    MOVABLE,
+    OPERANDS,
+    TRUTH,
+    WHOLE,
+    Problems,
+    is_whole,
+    tensor_problem,
+)
+from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
+from annotated_region.backends.dnnl.parameters import (
+    Comparing,
+    Comparison,
+    Cumulation,
+    Predicate,
+    Property,
+    Range,
+    Whole,
+    WholeFunction,
+)
+from annotated_region.backends.dnnl.views import align_rank, broadcast_to, reshape
+from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.types import expect
+
+__all__: list[str] = []
+
+PAIRWISE: Mapping[str, WholeFunction] = {
+    "relax.add": WholeFunction.ADD,
+    "relax.subtract": WholeFunction.SUBTRACT,
+    "relax.multiply": WholeFunction.MULTIPLY,
+    "relax.minimum": WholeFunction.MINIMUM,
+    "relax.maximum": WholeFunction.MAXIMUM,
+    "relax.bitwise_and": WholeFunction.BITWISE_AND,
+    "relax.bitwise_or": WholeFunction.BITWISE_OR,
+    "relax.bitwise_xor": WholeFunction.BITWISE_XOR,
+}
+QUOTIENTS: Mapping[str, WholeFunction] = {
+    "relax.floor_divide": WholeFunction.FLOOR_DIVIDE,
+    "relax.floor_mod": WholeFunction.FLOOR_MOD,
+    "relax.divide": WholeFunction.TRUNCATED_DIVIDE,
+    "relax.mod": WholeFunction.TRUNCATED_MOD,
+}
+SINGLE: Mapping[str, WholeFunction] = {
+    "relax.bitwise_not": WholeFunction.BITWISE_NOT,
+    "relax.negative": WholeFunction.NEGATIVE,
+    "relax.abs": WholeFunction.ABSOLUTE,
+    "relax.sign": WholeFunction.SIGN,
+}
+COMPARISONS: Mapping[str, tuple[Comparison, bool]] = {
+    "relax.equal": (Comparison.EQUAL, False),
+    "relax.not_equal": (Comparison.NOT_EQUAL, False),
+    "relax.less": (Comparison.LESS, False),
+    "relax.less_equal": (Comparison.LESS_EQUAL, False),
+    "relax.greater": (Comparison.LESS, True),
+    "relax.greater_equal": (Comparison.LESS_EQUAL, True),
+}
+"""How two numbers are compared, and whether the second one comes first."""
+
+PROPERTIES: Mapping[str, Property] = {
+    "relax.isnan": Property.UNDEFINED,
+    "relax.isinf": Property.INFINITE,
+    "relax.isfinite": Property.FINITE,
+}
+
+
+def _operand_problems(op: OpView) -> Problems:
+    """A number without a rank is welcome if it is a constant."""
+    for index, what in enumerate(OPERANDS):
+        type_ = op.arg_types[index]
+        is_number = isinstance(type_, relax.TensorType) and type_.ndim == 0 and str(type_.dtype) in WHOLE
+        if not (is_number and op.constant(index) is not None):
+            yield tensor_problem(type_, what, WHOLE)
+
+
+def _divisor_problems(op: OpView) -> Problems:
+    yield from _operand_problems(op)
+    divisor = op.constant(1)
+    if divisor is None or not divisor.all():
+        yield "the divisor is computed, or zero"
+
+
+@converts(*QUOTIENTS, operands=(), result=WHOLE, unless=_divisor_problems, suits=is_whole)
+@converts(*PAIRWISE, operands=(), result=WHOLE, unless=_operand_problems, suits=is_whole)
+def _pairwise(call: OpConversion) -> TensorId:
+    function = {**PAIRWISE, **QUOTIENTS}[call.op.name]
+    return call.add(Kind.WHOLE, _aligned(call), Whole(function))
+
+
+def _aligned(call: OpConversion) -> list[TensorId]:
+    """The operands with as many axes as the result."""
+    return [align_rank(call.graph, each, len(call.shape)) for each in call.operands()]
+
+
+@converts(*SINGLE, types=WHOLE, result=WHOLE, suits=is_whole)
+def _single(call: OpConversion) -> TensorId:
+    return call.add(Kind.WHOLE, [call.operand(0)], Whole(SINGLE[call.op.name]))
+
+
+@converts(*COMPARISONS, operands=(), result=(TRUTH,), unless=_operand_problems, suits=is_whole)
+def _comparison(call: OpConversion) -> TensorId:
+    comparison, is_exchanged = COMPARISONS[call.op.name]
+    operands = _aligned(call)
+    inputs = operands[::-1] if is_exchanged else operands
+    return call.add(Kind.COMPARISON, inputs, Comparing(comparison), DataType.FLOAT32)
+
+
+@converts(*PROPERTIES, result=(TRUTH,))
+def _property(call: OpConversion) -> TensorId:
+    return call.add(Kind.PREDICATE, [call.operand(0)], Predicate(PROPERTIES[call.op.name]))
+
+
+@converts("relax.astype", types=MOVABLE, result=MOVABLE)
+def _astype(call: OpConversion) -> TensorId:
+    """All floats and truth values are float32 inside; what is asked for in half the bits is rounded."""
+    graph, data = call.graph, call.operand(0)
+    given, wanted = (call.importer.dtype(each) for each in (call.op.arg_types[0], call.op.out_type))
+    if wanted is DataType.TRUTH and given.value in (*FLOATS, *WHOLE):
+        return call.add(Kind.PREDICATE, [data], Predicate(Property.NOT_ZERO), DataType.FLOAT32)
+    if wanted.value in WHOLE:
+        return graph.cast(data, wanted)
+    number = graph.cast(data, DataType.FLOAT32)
+    if wanted not in HALVES or given in (wanted, DataType.TRUTH):
+        return number
+    return graph.cast(graph.cast(number, wanted), DataType.FLOAT32)
+
+
+@converts("relax.cumsum", types=MOVABLE, result=(FLOAT, *WHOLE))
+def _cumsum(call: OpConversion) -> TensorId:
+    """In the type of the result; without an axis, of all elements in their order."""
+    axis, graph = call.attrs["axis"], call.graph
+    data = graph.cast(call.operand(0), call.importer.dtype(call.op.out_type))
+    parameters = Cumulation((axis or 0) % len(call.shape), bool(call.attrs["exclusive"]))
+    return call.add(Kind.CUMULATION, [reshape(graph, data, call.shape)], parameters)
+
+
+def _range_problems(op: OpView) -> Problems:
+    start, _end, step = op.args
+    if not isinstance(start, tirx.IntImm) or not isinstance(step, tirx.IntImm):
+        yield "start and step are no whole numbers that are known"
+
+
+@converts("relax.arange", operands=(), result=WHOLE, unless=_range_problems)
+def _arange(call: OpConversion) -> TensorId:
+    start, step = (int(expect(tirx.IntImm, call.op.args[index])) for index in (0, 2))
+    return call.add(Kind.RANGE, [], Range(start, step), call.importer.dtype(call.op.out_type))
+
+
+def _filling_problems(op: OpView) -> Problems:
+    value = op.constant(1)
+    if value is None or value.size != 1 or str(value.dtype) != str(op.out_tensor.dtype):
+        yield "what fills it is not one constant number of its type"
+
+
+@converts("relax.full", operands=(), result=MOVABLE, unless=_filling_problems)
+def _full(call: OpConversion) -> TensorId:
+    return broadcast_to(call.graph, call.operand(1), call.shape)
+
+
+FILLED = {"relax.zeros": 0, "relax.ones": 1, "relax.zeros_like": 0, "relax.ones_like": 1}
+
+
+@converts(*FILLED, operands=(), result=MOVABLE)
+def _filled(call: OpConversion) -> TensorId:
+    name = str(call.op.out_tensor.dtype)
+    dtype = DataType(name) if name in WHOLE else DataType.FLOAT32
+    return call.add(Kind.RANGE, [], Range(FILLED[call.op.name], 0), dtype)

@@ -1,0 +1,72 @@
+// Loops over the rows of tensors, by the types of their elements, and the copy of whole numbers.
+
+namespace annotated_region_dnnl {
+
+// Calls `action` with a number that has as many bits as the elements, for what only moves them.
+template <typename Action>
+void with_bits(size_t bytes, Action action) {
+  switch (bytes) {
+    case 2: return action(uint16_t{});
+    case 4: return action(uint32_t{});
+    case 8: return action(uint64_t{});
+    default: throw std::runtime_error("elements of a size that nothing here moves");
+  }
+}
+
+// Calls `action` with a zero of the type that is computed with.
+template <typename Action>
+void with_numbers(DataType type, Action action) {
+  switch (type) {
+    case kFloat: return action(float{});
+    case DataType::s32: return action(int32_t{});
+    case kLong: return action(int64_t{});
+    default: throw std::runtime_error("elements of a type that nothing here computes with");
+  }
+}
+
+// The strides of a plain tensor that is repeated along its axes of extent one.
+inline Dims repeating_strides(const Dims& in) {
+  Dims strides = dense_strides(in);
+  for (size_t axis = 0; axis < in.size(); ++axis) {
+    if (in[axis] == 1) strides[axis] = 0;
+  }
+  return strides;
+}
+
+// Where row number `row` of a tensor of extents `dims` begins in an operand with these strides.
+inline int64_t row_offset(const Dims& dims, const Dims& strides, int64_t row) {
+  int64_t offset = 0;
+  for (int axis = static_cast<int>(dims.size()) - 2; axis >= 0; --axis) {
+    offset += row % dims[axis] * strides[axis];
+    row /= dims[axis];
+  }
+  return offset;
+}
+
+// Runs `action` for each row of a tensor, shared among threads.
+template <typename Action>
+void for_rows(const Dims& dims, Action action) {
+  const int64_t rows = volume(dims, 0, dims.size() - 1);
+#pragma omp parallel for
+  for (int64_t row = 0; row < rows; ++row) action(row);
+}
+
+// Copies elements from one strided layout to another. oneDNN's reorders do not know whole numbers of 64 bits, and
+// some of them take those of 32 bits through float32, which has 24.
+inline Kernel copying_kernel(const Desc& from, const Desc& to) {
+  const Dims dims = to.get_dims(), read = from.get_strides(), written = to.get_strides();
+  Kernel kernel;
+  with_bits(element_bytes(to), [&](auto unit) {
+    using T = decltype(unit);
+    kernel = [dims, read, written](const std::vector<char*>& pointers) {
+      for_rows(dims, [&](int64_t row) {
+        const T* const source = reinterpret_cast<const T*>(pointers[0]) + row_offset(dims, read, row);
+        T* const target = reinterpret_cast<T*>(pointers[1]) + row_offset(dims, written, row);
+        for (int64_t item = 0; item < dims.back(); ++item) target[item * written.back()] = source[item * read.back()];
+      });
+    };
+  });
+  return kernel;
+}
+
+}  // namespace annotated_region_dnnl

@@ -1,0 +1,206 @@
+// Whole numbers: arithmetic that wraps around, comparisons, conversions, sums along an axis; properties of numbers.
+
+namespace annotated_region_dnnl {
+
+// The quotient towards minus infinity, or towards zero. Divided by -1, the least number is itself.
+template <typename T>
+T divided(T left, T right, bool floor) {
+  using Bits = std::make_unsigned_t<T>;
+  if (right == -1) return static_cast<T>(Bits{0} - static_cast<Bits>(left));
+  const T quotient = left / right;
+  return floor && left % right != 0 && (left < 0) != (right < 0) ? quotient - 1 : quotient;
+}
+
+// What is left of a division; it has the sign of the divisor, or of the dividend.
+template <typename T>
+T remainder_of(T left, T right, bool floor) {
+  if (right == -1) return 0;
+  const T rest = left % right;
+  return floor && rest != 0 && (rest < 0) != (right < 0) ? rest + right : rest;
+}
+
+// Sums, differences and products are those of numbers without a sign, which wrap around.
+template <typename T>
+void whole_row(WholeFunction function, Line<T> left, Line<T> right, T* to, int64_t size) {
+  using Bits = std::make_unsigned_t<T>;
+  const auto each = [&](auto element) {
+    for (int64_t item = 0; item < size; ++item) to[item] = element(left[item], right[item]);
+  };
+  const auto bits = [&](auto element) {
+    each([&](T x, T y) { return static_cast<T>(element(static_cast<Bits>(x), static_cast<Bits>(y))); });
+  };
+  const auto negative = [](T x) { return static_cast<T>(Bits{0} - static_cast<Bits>(x)); };
+  switch (function) {
+    case WholeFunction::add: return bits([](Bits x, Bits y) { return x + y; });
+    case WholeFunction::subtract: return bits([](Bits x, Bits y) { return x - y; });
+    case WholeFunction::multiply: return bits([](Bits x, Bits y) { return x * y; });
+    case WholeFunction::minimum: return each([](T x, T y) { return std::min(x, y); });
+    case WholeFunction::maximum: return each([](T x, T y) { return std::max(x, y); });
+    case WholeFunction::bitwise_and: return each([](T x, T y) { return x & y; });
+    case WholeFunction::bitwise_or: return each([](T x, T y) { return x | y; });
+    case WholeFunction::bitwise_xor: return each([](T x, T y) { return x ^ y; });
+    case WholeFunction::floor_divide: return each([](T x, T y) { return divided(x, y, true); });
+    case WholeFunction::floor_mod: return each([](T x, T y) { return remainder_of(x, y, true); });
+    case WholeFunction::truncated_divide: return each([](T x, T y) { return divided(x, y, false); });
+    case WholeFunction::truncated_mod: return each([](T x, T y) { return remainder_of(x, y, false); });
+    case WholeFunction::bitwise_not: return each([](T x, T) { return ~x; });
+    case WholeFunction::negative: return each([&](T x, T) { return negative(x); });
+    case WholeFunction::absolute: return each([&](T x, T) { return x < 0 ? negative(x) : x; });
+    case WholeFunction::sign: return each([](T x, T) { return static_cast<T>((x > 0) - (x < 0)); });
+  }
+}
+
+// inputs: one or two, repeated to the extents of the result; a single one takes the place of the other, too.
+inline void whole(Builder& builder, const NodeRow& node) {
+  const WholeFunction function = parameters_of<WholeRow>(node).function;
+  const int other = node.inputs.size - 1;
+  with_numbers(builder.stated(node.output).get_data_type(), [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T>) {
+      const auto fill = [=](const Lines& lines, char* to, int64_t size) {
+        whole_row(function, lines.of<T>(0), lines.of<T>(other), reinterpret_cast<T*>(to), size);
+      };
+      add_repeating_kernel(builder, node, fill, "whole");
+    }
+  });
+}
+
+template <typename T>
+void compared_row(Comparison comparison, Line<T> left, Line<T> right, float* to, int64_t size) {
+  const auto each = [&](auto is_so) {
+    for (int64_t item = 0; item < size; ++item) to[item] = is_so(left[item], right[item]) ? 1.0f : 0.0f;
+  };
+  switch (comparison) {
+    case Comparison::equal: return each(std::equal_to<T>());
+    case Comparison::not_equal: return each(std::not_equal_to<T>());
+    case Comparison::less: return each(std::less<T>());
+    case Comparison::less_equal: return each(std::less_equal<T>());
+  }
+}
+
+// inputs: two, repeated to the extents of the result.
+inline void comparison(Builder& builder, const NodeRow& node) {
+  const Comparison comparison = parameters_of<ComparingRow>(node).comparison;
+  with_numbers(builder.stated(node.inputs[0]).get_data_type(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto fill = [=](const Lines& lines, char* to, int64_t size) {
+      compared_row(comparison, lines.of<T>(0), lines.of<T>(1), floats(to), size);
+    };
+    add_repeating_kernel(builder, node, fill, "compare");
+  });
+}
+
+template <typename T>
+bool has(Property property, T number) {
+  if constexpr (std::is_floating_point_v<T>) {
+    switch (property) {
+      case Property::undefined: return std::isnan(number);
+      case Property::infinite: return std::isinf(number);
+      case Property::finite: return std::isfinite(number);
+      default: break;
+    }
+  }
+  return number != 0;
+}
+
+inline void predicate(Builder& builder, const NodeRow& node) {
+  const Property property = parameters_of<PredicateRow>(node).property;
+  with_numbers(builder.stated(node.inputs[0]).get_data_type(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto fill = [=](const Lines& lines, char* result, int64_t size) {
+      float* const to = floats(result);
+      const Line<T> from = lines.of<T>(0);
+      for (int64_t item = 0; item < size; ++item) to[item] = has(property, from[item]) ? 1.0f : 0.0f;
+    };
+    add_repeating_kernel(builder, node, fill, "predicate");
+  });
+}
+
+// Towards zero. What does not fit, and what is no number, becomes the least number, as the processor's instruction has
+// it; TVM leaves that open. The bounds are powers of two, so float32 has them exactly.
+template <typename T>
+T truncated(float number) {
+  constexpr float bound = -static_cast<float>(std::numeric_limits<T>::min());
+  return number >= -bound && number < bound ? static_cast<T>(number) : std::numeric_limits<T>::min();
+}
+
+template <typename To, typename From>
+To converted(From number) {
+  if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    return truncated<To>(number);
+  } else {
+    return static_cast<To>(number);
+  }
+}
+
+// From whole numbers or to them.
+inline void whole_cast(Builder& builder, const NodeRow& node) {
+  with_numbers(builder.stated(node.inputs[0]).get_data_type(), [&](auto source) {
+    using From = decltype(source);
+    with_numbers(builder.stated(node.output).get_data_type(), [&](auto target) {
+      using To = decltype(target);
+      const auto fill = [](const Lines& lines, char* result, int64_t size) {
+        To* const to = reinterpret_cast<To*>(result);
+        const Line<From> from = lines.of<From>(0);
+        for (int64_t item = 0; item < size; ++item) to[item] = converted<To>(from[item]);
+      };
+      add_repeating_kernel(builder, node, fill, "cast");
+    });
+  });
+}
+
+// Adds as TVM does: one element after the other, in their own type.
+template <typename T>
+T sum_of(T left, T right) {
+  if constexpr (std::is_integral_v<T>) {
+    using Bits = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<Bits>(left) + static_cast<Bits>(right));
+  } else {
+    return left + right;
+  }
+}
+
+template <typename T>
+void cumulated_run(const T* from, T* to, int64_t extent, int64_t step, bool exclusive) {
+  T sum = exclusive ? T{0} : from[0];
+  to[0] = sum;
+  for (int64_t item = 1; item < extent; ++item) {
+    sum = sum_of(sum, from[(exclusive ? item - 1 : item) * step]);
+    to[item * step] = sum;
+  }
+}
+
+inline void cumulation(Builder& builder, const NodeRow& node) {
+  const Dims& dims = builder.dims(node.output);
+  const auto& given = parameters_of<CumulationRow>(node);
+  const auto axis = static_cast<size_t>(given.axis);
+  const int64_t outer = volume(dims, 0, axis), extent = dims[axis], inner = volume(dims, axis + 1, dims.size());
+  with_numbers(builder.stated(node.output).get_data_type(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto kernel = [=, exclusive = given.exclusive](const std::vector<char*>& pointers) {
+#pragma omp parallel for
+      for (int64_t run = 0; run < outer * inner; ++run) {
+        const int64_t begin = run / inner * extent * inner + run % inner;
+        cumulated_run(reinterpret_cast<const T*>(pointers[0]) + begin, reinterpret_cast<T*>(pointers[1]) + begin, extent,
+                      inner, exclusive);
+      }
+    };
+    add_plain_kernel(builder, node, kernel, "cumulate");
+  });
+}
+
+inline void range(Builder& builder, const NodeRow& node) {
+  const auto& [start, step] = parameters_of<RangeRow>(node);
+  const Dims& dims = builder.dims(node.output);
+  const int64_t count = volume(dims, 0, dims.size());
+  with_numbers(builder.stated(node.output).get_data_type(), [&, start = start, step = step](auto zero) {
+    using T = decltype(zero);
+    const auto kernel = [=](const std::vector<char*>& pointers) {
+      T* const to = reinterpret_cast<T*>(pointers[0]);
+      for (int64_t item = 0; item < count; ++item) to[item] = static_cast<T>(start + item * step);
+    };
+    add_plain_kernel(builder, node, kernel, "range");
+  });
+}
+
+}  // namespace annotated_region_dnnl
