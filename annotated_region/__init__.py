@@ -41,6 +41,7 @@ from annotated_region.errors import (
     RunError,
     SlowBackendWarning,
     UnknownTargetError,
+    UsageError,
     VersionError,
 )
 from annotated_region.extraction import (
@@ -54,7 +55,7 @@ from annotated_region.op_info import OpInfo, infer_op_info, op_infos
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import explain, partition
 from annotated_region.policies.least_cost import LeastCost
-from annotated_region.policies.policy import Priority
+from annotated_region.policies.policy import Policy, Priority, Resolution
 from annotated_region.regions.certificate import Certificate, check_certificate
 from annotated_region.regions.region import AnnotatedRegion, Composite
 from annotated_region.regions.region_set import AnnotatedRegionSet
@@ -100,18 +101,21 @@ __all__ = [
     "OpView",
     "OverlappingRegionsError",
     "PinError",
+    "Policy",
     "Priority",
     "RegionCycleError",
     "RegionRejectedError",
     "RegionRejectedWarning",
     "Report",
     "ReproducerError",
+    "Resolution",
     "RooflineCost",
     "RuleError",
     "RunError",
     "SlowBackendWarning",
     "UnitCost",
     "UnknownTargetError",
+    "UsageError",
     "VersionError",
     "__version__",
     "backends",

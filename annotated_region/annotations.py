@@ -68,7 +68,7 @@ def compiler_begin(value: relax.Expr, compiler: str, region: str | None = None) 
     Raises
     ------
     MalformedAnnotationError
-        `compiler` or `region` is no text, or is empty; `value` is a tuple written out.
+        `compiler` or `region` is no text, or is empty; `value` is a tuple written out, or a text.
     """
     return _annotate(BEGIN, value, compiler, region)
 
@@ -123,6 +123,8 @@ def _annotate(op_name: str, value: relax.Expr, compiler: str, region: str | None
     attrs = {"compiler": compiler} if region is None else {"compiler": compiler, "region": region}
     if isinstance(value, tuple | list | relax.Tuple):
         raise MalformedAnnotationError("a tuple is annotated field by field; annotate each of its values")
+    if isinstance(value, str):
+        raise MalformedAnnotationError(f"{value!r} is no value of a function; annotate an expression")
     # Operands may be plain numbers in TVMScript, which makes constants of them elsewhere too.
     operand = value if isinstance(value, relax.Expr) else relax.const(value)
     return relax.Call(tvm.ir.Op.get(op_name), [operand], tvm.ir.make_node("ir.DictAttrs", **attrs))

@@ -32,6 +32,7 @@ __all__ = [
     "RunError",
     "SlowBackendWarning",
     "UnknownTargetError",
+    "UsageError",
     "VersionError",
 ]
 
@@ -86,6 +87,10 @@ class UnknownTargetError(AnnotatedRegionError):
 
 class InvalidBackendError(AnnotatedRegionError):
     """A registration describes no backend: an unknown option, or a value that makes no sense."""
+
+
+class UsageError(AnnotatedRegionError, TypeError):
+    """A public function was handed something of the wrong kind; the message says what it takes."""
 
 
 class VersionError(AnnotatedRegionError, ImportError):

@@ -12,6 +12,8 @@ NAMES = [
     "FusedFunction",
     "MeasuredCost",
     "MeasurementWarning",
+    "Policy",
+    "Resolution",
     "RooflineCost",
     "UnitCost",
     "AnnotatedRegion",
@@ -74,6 +76,7 @@ NAMES = [
     "RunError",
     "SlowBackendWarning",
     "UnknownTargetError",
+    "UsageError",
     "VersionError",
 ]
 

@@ -26,7 +26,7 @@ FLOORS = (
         "notes",
         "printable",
     ),
-    ("tvm_adapter", "error_classes", "cache", "surroundings", "grouping", "placement"),
+    ("arguments", "tvm_adapter", "error_classes", "cache", "surroundings", "grouping", "placement"),
     ("annotations",),
     # Functions of Relax, and what is known of them.
     ("dataflow",),
@@ -52,7 +52,7 @@ FLOORS = (
 
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
-CORE = ("errors", "graphs", "grouping", "ids", "placement")
+CORE = ("arguments", "errors", "graphs", "grouping", "ids", "placement")
 """The rooms that need no TVM."""
 
 

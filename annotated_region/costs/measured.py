@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tvm import relax
 
+from annotated_region.arguments import require_kind
 from annotated_region.costs import timing
 from annotated_region.costs.model import HOST, CostUnit
 from annotated_region.costs.store import CostStore, default_path
@@ -31,6 +32,7 @@ from annotated_region.errors import (
     MeasurementWarning,
     ModelError,
     RegionRejectedError,
+    UsageError,
 )
 from annotated_region.functions.external import computing_nodes, external_function
 from annotated_region.regions.node_region import NodeRegion, largest_composites
@@ -76,6 +78,8 @@ class MeasuredCost:
     ------
     ModelError
         The file is no cost database, or cannot be opened.
+    UsageError
+        There is no round.
 
     Warns
     -----
@@ -88,6 +92,9 @@ class MeasuredCost:
     """
 
     def __init__(self, path: str | Path | None = None, rounds: int = 5, progress: bool = True) -> None:
+        require_kind(rounds, int, "the argument rounds", "how many rounds to time, 1 or more")
+        if rounds < 1:
+            raise UsageError(f"the argument rounds is {rounds}; times need 1 round or more")
         self.store = CostStore(Path(path) if path is not None else default_path())
         self.rounds = rounds
         self.progress = progress

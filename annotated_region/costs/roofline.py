@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
+from annotated_region.arguments import require_kind
 from annotated_region.costs.model import HOST, CostUnit
 from annotated_region.costs.work import Work, size_of, work_of
 
@@ -59,6 +60,18 @@ class RooflineCost:
     """
 
     devices: Mapping[str, Device] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no dict of devices.
+
+        Raises
+        ------
+        UsageError
+            It is none.
+        """
+        require_kind(self.devices, Mapping, "the argument devices", 'a dict, such as {"dnnl": CPU}')
+        for target, device in self.devices.items():
+            require_kind(device, Device, f"the device behind {target!r}", "a Device")
 
     def device(self, target: str) -> Device:
         """The device behind a target."""

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
+from annotated_region.arguments import target_names
 from annotated_region.dataflow.graph import DEAD, NodeKind
 from annotated_region.errors import SlowBackendWarning
 from annotated_region.functions.modules import without_uncalled
@@ -72,6 +73,8 @@ class AnnotateTarget(RegionPass):
 
     Raises
     ------
+    UsageError
+        The targets are no texts.
     UnknownTargetError
         A target has no rule, pattern or backend.
     RuleError
@@ -90,8 +93,7 @@ class AnnotateTarget(RegionPass):
     targets: Sequence[str]
 
     def __post_init__(self) -> None:
-        named = [self.targets] if isinstance(self.targets, str) else self.targets
-        object.__setattr__(self, "targets", tuple(dict.fromkeys(named)))
+        object.__setattr__(self, "targets", tuple(target_names(self.targets)))
         for target in self.targets:
             backend_of(target)
 

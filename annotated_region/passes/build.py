@@ -15,6 +15,7 @@ from annotated_region.functions.inlining import inline_functions, is_inlinable, 
 from annotated_region.passes.partition_graph import PartitionGraph
 from annotated_region.passes.pipeline import placement_passes
 from annotated_region.passes.region_session import RegionSession
+from annotated_region.policies.policy import Policy
 from annotated_region.surroundings import require_sane_threads
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
@@ -30,6 +31,7 @@ def build(
     options: Mapping[str, Mapping[str, object]] | None = None,
     *,
     alternatives: Sequence[str] | None = None,
+    policy: Policy | None = None,
 ) -> LinkedExecutable:
     """Build a partitioned module into an executable that runs.
 
@@ -44,6 +46,9 @@ def build(
     alternatives
         The targets that may have a region which its own target refuses, the most preferred first; by
         default all targets of the module. What none of them takes the host runs.
+    policy
+        How a region that its own target refuses is placed again; `Priority` in the order of `alternatives` if
+        not given.
 
     Warns
     -----
@@ -52,6 +57,8 @@ def build(
 
     Raises
     ------
+    UsageError
+        An argument is of the wrong kind, such as a list of targets for the one target of the host.
     BackendUnavailableError
         A target of the module cannot be built for on this machine, or the environment asks TVM for more
         threads than any machine has; the message says what to do.
@@ -76,11 +83,15 @@ def build(
             return compile_module(mod, target, options)
         except RegionRejectedError as error:
             others = targets_of(mod) if alternatives is None else alternatives
-            mod = _offered_again(mod, error, others, refused)
+            mod = _offered_again(mod, error, others, policy, refused)
 
 
 def _offered_again(
-    mod: tvm.IRModule, error: RegionRejectedError, others: Sequence[str], refused: dict[str, set[str]]
+    mod: tvm.IRModule,
+    error: RegionRejectedError,
+    others: Sequence[str],
+    policy: Policy | None,
+    refused: dict[str, set[str]],
 ) -> tvm.IRModule:
     """The module with a refused region placed anew, on targets that have not refused its ops yet.
 
@@ -93,7 +104,7 @@ def _offered_again(
     known = set(mod.get_global_vars())
     host = mod.clone()
     host.update_func(name, opened(func, _constants_given(mod, name, len(func.params))))
-    passes = placement_passes([each for each in dict.fromkeys(others) if each not in lost])
+    passes = placement_passes([each for each in dict.fromkeys(others) if each not in lost], policy)
     session = RegionSession(only=[name.name_hint])
     placed = session.settled(session.run([*passes, PartitionGraph()], host))
     takers = {symbol: placed[symbol] for symbol in placed.get_global_vars() if symbol not in known}

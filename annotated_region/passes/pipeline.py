@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import tvm
 
+from annotated_region.arguments import target_names
 from annotated_region.collector import paused_collector
 from annotated_region.functions.modules import require_well_formed, without_uncalled
 from annotated_region.functions.nesting import require_shallow
@@ -40,15 +41,16 @@ def placement_passes(
 
     Parameters are those of `partition`.
     """
-    names = [targets] if isinstance(targets, str) else list(targets)
+    names = target_names(targets)
     for target in names:
         backend_of(target)
+    # Made first, as it checks what it is given.
+    resolve = ResolveConflicts(
+        Priority(names) if policy is None else policy, cross_compile, pins=pins, bans=bans, min_work=min_work
+    )
     Pins(pins or {}, bans or {}).require_targets(names)
     for target in min_work or {}:
         require_target("the least work is given for", target, names)
-    resolve = ResolveConflicts(
-        policy or Priority(names), cross_compile, pins=pins, bans=bans, min_work=min_work
-    )
     return [
         # Every target claims what it can run, as much at once as it can.
         AnnotateTarget(names),
@@ -106,6 +108,8 @@ def partition(
     ------
     UnknownTargetError
         A target has no rule, pattern or backend.
+    UsageError
+        An argument is of the wrong kind, such as a policy that is a text.
     PinError
         A pin, a ban or a least work names nothing, or several bindings; or a pin asks for a target that
         declines the op.

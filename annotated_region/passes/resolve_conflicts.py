@@ -20,6 +20,7 @@ from itertools import chain
 
 import tvm
 
+from annotated_region.arguments import require_kind, require_mapping, require_methods
 from annotated_region.costs.model import HOST, CostModel, CostUnit
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.ids import NodeId
@@ -71,6 +72,8 @@ class ResolveConflicts(RegionPass):
 
     Raises
     ------
+    UsageError
+        The policy is none, or pins, bans or least works are no dicts or hold something else.
     MalformedAnnotationError
         The annotations do not describe regions.
     RegionCycleError
@@ -86,6 +89,16 @@ class ResolveConflicts(RegionPass):
     pins: Mapping[str, str] | None = field(default=None, kw_only=True)
     bans: Mapping[str, Sequence[str]] | None = field(default=None, kw_only=True)
     min_work: Mapping[str, float] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        policy = 'a policy, such as Priority(["dnnl"]) or LeastCost(MeasuredCost())'
+        require_methods(self.policy, ["resolve"], "the policy", policy)
+        require_mapping(self.pins, "the argument pins", '{"lv3": "dnnl"}')
+        require_mapping(self.bans, "the argument bans", '{"relax.nn.softmax": ["tensorrt"]}')
+        require_mapping(self.min_work, "the argument min_work", '{"dnnl": 5}')
+        for target, work in (self.min_work or {}).items():
+            require_kind(work, (int, float), f"the least work of {target!r}", "a number")
 
     def require_applicable(self, regions: Iterable[AnnotatedRegionSet]) -> None:
         """Check that pins and bans stand for something in the module."""

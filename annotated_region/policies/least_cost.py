@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from annotated_region.arguments import require_kind, require_methods
 from annotated_region.costs.model import HOST, ConfirmingCostModel, CostModel, CostUnit
 from annotated_region.costs.work import size_of
 from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind, Scope
@@ -50,6 +51,19 @@ class LeastCost:
 
     model: CostModel
     budget: int = DEFAULT_BUDGET
+
+    def __post_init__(self) -> None:
+        """Refuse what is no cost model.
+
+        Raises
+        ------
+        UsageError
+            The model lacks a method of `CostModel`, or the budget is no number.
+        """
+        methods = ["launch", "compute", "transfer"]
+        model = "a cost model, such as MeasuredCost() or RooflineCost()"
+        require_methods(self.model, methods, "the cost model", model)
+        require_kind(self.budget, int, "the budget", "a number of search states")
 
     def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[NodeId] = ()) -> Resolution:
         """See `Policy`.

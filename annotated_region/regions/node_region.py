@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from tvm import relax
 
+from annotated_region.arguments import require_kind
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.errors import InvalidClaimError
 from annotated_region.ids import NodeId
@@ -138,7 +139,10 @@ def regions_from_claims(graph: DataflowGraph, claims: Mapping[str, Iterable[Clai
     InvalidClaimError
         A claim is empty, names a variable that the function does not bind, something that no region
         may hold, or nodes of two scopes.
+    UsageError
+        The claims are no mapping.
     """
+    require_kind(claims, Mapping, "the argument claims", 'a dict of lists, such as {"dnnl": [var]}')
     return [
         _member(graph, target, claim)
         for target, offered in claims.items()

@@ -9,6 +9,7 @@ import networkx
 from tvm import relax
 
 from annotated_region.annotations import BEGIN, END
+from annotated_region.arguments import require_kind
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import DEAD, DataflowGraph
 from annotated_region.errors import InvalidClaimError, OverlappingRegionsError, RegionCycleError
@@ -56,6 +57,7 @@ class AnnotatedRegionSet:
     def __init__(
         self, func: relax.Function, name: str | None = None, *, begin: str = BEGIN, end: str = END
     ) -> None:
+        require_kind(func, relax.Function, "the function of a region set", 'a relax.Function: mod["main"]')
         self._graph, node_regions = read_annotated(func, name, begin, end)
         self._hold(node_regions)
         self._written: relax.Function | None = func
@@ -154,6 +156,7 @@ class AnnotatedRegionSet:
 
     def regions_of(self, var: relax.Var) -> tuple[AnnotatedRegion, ...]:
         """Every region that holds `var`: none, one or more, by id. O(1), and what `__getitem__` takes."""
+        require_kind(var, relax.Var, "the argument of regions_of", "a variable of the function")
         node = self._graph.number_of(var)
         return () if node is None else tuple(self[region] for region in self._holders.get(node, ()))
 

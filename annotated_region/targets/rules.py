@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tvm.relax.dpl import DFPattern
 from tvm.relax.transform import FusionPattern, PatternCheckContext
 
+from annotated_region.arguments import require_callable, require_kind
 from annotated_region.errors import RuleError
 from annotated_region.targets.backend import describe, ensure_known
 from annotated_region.targets.op_view import OpView
@@ -65,9 +66,17 @@ def register_rule(target: str, op_name: str) -> Callable[[Rule], Rule]:
     """Decorator: register the rule that says whether `target` can run the op `op_name`.
 
     The last registration wins, so a notebook cell can be run again.
+
+    Raises
+    ------
+    UsageError
+        The names are no texts, or the rule cannot be called.
     """
+    require_kind(target, str, "the target of a rule", 'a name, such as "dnnl"')
+    require_kind(op_name, str, "the op of a rule", 'a name, such as "relax.nn.conv2d"')
 
     def register(rule: Rule) -> Rule:
+        require_callable(rule, f"the rule for {op_name}", "a function of an OpView")
         ensure_known(target)
         _RULES.setdefault(target, {})[op_name] = rule
         return rule
@@ -85,7 +94,17 @@ def register_pattern(
     """Register a pattern whose matches `target` claims as composites called `name`.
 
     Several patterns may share a name; registering the same pattern object again replaces its check.
+
+    Raises
+    ------
+    UsageError
+        The names are no texts, the pattern is none of TVM's, or the check cannot be called.
     """
+    require_kind(target, str, "the target of a pattern", 'a name, such as "dnnl"')
+    require_kind(name, str, "the name of a pattern", 'a text, such as "dnnl.conv2d_relu"')
+    require_kind(pattern, DFPattern, f"the pattern {name!r}", "a pattern of tvm.relax.dpl")
+    if check is not None:
+        require_callable(check, f"the check of pattern {name!r}", "a function of a PatternCheckContext")
     ensure_known(target)
     return _registered(target, Pattern(name, pattern, check, dict(annotations or {})))
 

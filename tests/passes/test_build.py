@@ -411,6 +411,18 @@ def test_what_one_target_refuses_another_one_is_offered(toy_generator, second, e
 
 
 @needs_compiler
+def test_what_is_refused_is_placed_again_under_the_policy(toy_generator, second, expected, tmp_path):
+    """A launch of the second target costs more than the host takes for all it could run."""
+    mod = ar.partition(Regions, ["toy"], prepare=False)
+    toy_generator(refusing({"toy_several_0"}, lambda symbol: symbol))
+    dear = ar.LeastCost(ar.UnitCost(region=1000.0))
+    with pytest.warns(ar.RegionRejectedWarning, match="refuses toy_several_0; the host will run it"):
+        executable = ar.build(mod, alternatives=["toy", "second"], policy=dear)
+    assert not second
+    same(answers(loaded(executable, tmp_path / "some.so")), expected)
+
+
+@needs_compiler
 def test_a_region_that_everybody_refuses_is_asked_for_once_each(toy_generator, expected, tmp_path):
     ar.register_backend("second", build_options=toy_backend.build_options)
     claim_ops("second", *toy_backend.OPS)

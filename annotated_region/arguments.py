@@ -1,0 +1,94 @@
+"""Checks what public functions are handed, and says what they take instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from annotated_region.errors import UsageError
+
+__all__ = ["require_callable", "require_kind", "require_mapping", "require_methods", "target_names"]
+
+
+def require_kind(value: object, kind: type | tuple[type, ...], what: str, instead: str) -> None:
+    """Check the class of an argument.
+
+    Parameters
+    ----------
+    value, kind
+        The argument, and the class or classes that it may have.
+    what
+        What the argument is, as the subject of a sentence.
+    instead
+        What to hand in.
+
+    Raises
+    ------
+    UsageError
+        It has another class.
+    """
+    if not isinstance(value, kind):
+        raise UsageError(f"{what} is {_shown(value)}; hand in {instead}")
+
+
+def require_callable(value: object, what: str, instead: str) -> None:
+    """Check that an argument can be called.
+
+    Raises
+    ------
+    UsageError
+        It cannot.
+    """
+    if not callable(value):
+        raise UsageError(f"{what} is {_shown(value)}; hand in {instead}")
+
+
+def require_methods(value: object, methods: Iterable[str], what: str, instead: str) -> None:
+    """Check that an argument is an object, not a class, with the given methods.
+
+    Raises
+    ------
+    UsageError
+        It is a class, or a method is missing.
+    """
+    if isinstance(value, type):
+        raise UsageError(
+            f"{what} is the class {value.__name__}; hand in an object of it: {value.__name__}(...)"
+        )
+    missing = [name for name in methods if not callable(getattr(value, name, None))]
+    if missing:
+        raise UsageError(f"{what} is {_shown(value)}, which has no method {missing[0]!r}; hand in {instead}")
+
+
+def require_mapping(value: object, what: str, example: str) -> None:
+    """Check that an argument is a mapping, or None.
+
+    Raises
+    ------
+    UsageError
+        It is not.
+    """
+    if value is not None:
+        require_kind(value, Mapping, what, f"a dict, such as {example}")
+
+
+def target_names(targets: object) -> list[str]:
+    """The names of targets: of one that is given as text, or of several, each once.
+
+    Raises
+    ------
+    UsageError
+        They are no texts.
+    """
+    instead = 'the names of targets, such as ["tensorrt", "dnnl"]'
+    require_kind(targets, Iterable, "the argument targets", instead)
+    assert isinstance(targets, Iterable)
+    names = [targets] if isinstance(targets, str) else list(targets)
+    for name in names:
+        require_kind(name, str, "one of the targets", instead)
+    return list(dict.fromkeys(names))
+
+
+def _shown(value: object) -> str:
+    """An argument in a message: short values as they are, of others the class."""
+    text = repr(value)
+    return text if len(text) <= 60 and "\n" not in text else f"of class {type(value).__name__}"
