@@ -43,7 +43,7 @@ def share_positions(function: relax.Function) -> relax.Function:
         return kept.get(expr, expr) if isinstance(expr, relax.Var) else expr
 
     def bindings(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
-        seen = _Seen()
+        seen = _PositionsSeen()
         for binding in block.bindings[:]:
             value = rewriter.nested(replace_operands(binding.value, current))
             first = seen.first(binding.var, value) if _may_share(block, binding) else None
@@ -61,7 +61,7 @@ def _may_share(block: relax.BindingBlock, binding: relax.Binding) -> bool:
     return is_inner and isinstance(binding, relax.VarBinding)
 
 
-class _Seen:
+class _PositionsSeen:
     """The values of one block that depend on lengths alone."""
 
     def __init__(self) -> None:
