@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Protocol
 
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
@@ -104,12 +105,12 @@ class _Winners:
         self.members = members
         self.owner: dict[NodeId, MemberIndex] = {}
         self.composites: dict[MemberIndex, list[ClaimedUnit]] = {}
-        for index, member in numbered(MemberIndex, members):
-            for unit in units_of(member):
-                if (member.target, unit) not in dropped and self.owner.keys().isdisjoint(unit.nodes):
-                    self.owner.update(dict.fromkeys(unit.nodes, index))
-                    if unit.is_composite:
-                        self.composites.setdefault(index, []).append(unit)
+        for index, unit in _by_preference(members):
+            target = members[index].target
+            if (target, unit) not in dropped and self.owner.keys().isdisjoint(unit.nodes):
+                self.owner.update(dict.fromkeys(unit.nodes, index))
+                if unit.is_composite:
+                    self.composites.setdefault(index, []).append(unit)
         _drop_orphans(graph, members, self.owner)
         targets = {index: member.target for index, member in numbered(MemberIndex, members)}
         follow_the_data(graph, members, self.owner, targets)
@@ -143,6 +144,18 @@ class _Winners:
         }
         colours = [colour_of[atom.target] for atom in atoms]
         return regroup(self.graph, atoms, colours, dict.fromkeys(colours, ColourLimits()))
+
+
+def _by_preference(members: Sequence[NodeRegion]) -> Iterator[tuple[MemberIndex, ClaimedUnit]]:
+    """What each target offers, composites before single nodes and large ones first, in whichever region.
+
+    The regions of a target stand together, in the order of the targets.
+    """
+    for _target, group in groupby(numbered(MemberIndex, members), key=lambda each: each[1].target):
+        offers = [(index, unit) for index, member in group for unit in units_of(member)]
+        yield from sorted(
+            offers, key=lambda offer: (not offer[1].is_composite, -len(offer[1].nodes), offer[1], offer[0])
+        )
 
 
 def _drop_orphans(

@@ -116,6 +116,17 @@ def test_of_overlapping_composites_the_largest_wins_and_what_is_left_falls_back(
     assert found == ["sketch.exp_relu_tanh"]
 
 
+@pytest.mark.parametrize("merge", [True, False])
+def test_the_largest_composite_wins_with_and_without_a_merge_before(merge):
+    """Without one, each claim is a region of its own, and the smaller one comes first."""
+    relu, doubled = is_op("relax.nn.relu")(wildcard()), wildcard()
+    claim_ops("t", "relax.nn.relu")
+    ar.register_pattern("t", "t.relu", relu)
+    ar.register_pattern("t", "t.three", is_op("relax.tanh")(is_op("relax.add")(relu, doubled)))
+    regions = resolved(module_of(CHAIN), ["t"], merge=merge)
+    assert [composite.name for region in regions for composite in region.composites] == ["t.three"]
+
+
 def test_an_op_that_is_claimed_only_inside_a_lost_composite_goes_to_the_host():
     claim_ops("first", "relax.nn.relu")
     ar.register_pattern("second", "second.relu_tanh", is_op("relax.tanh")(is_op("relax.nn.relu")(wildcard())))
