@@ -82,7 +82,7 @@ def constant_object(symbol: str, arrays: Sequence[np.ndarray]) -> tuple[Embedded
         with (place / "constants.bin").open("wb") as file:
             for array, offset in zip(arrays, offsets, strict=True):
                 file.seek(offset)
-                file.write(np.ascontiguousarray(array).data)
+                file.write(np.ascontiguousarray(array).reshape(-1).view("uint8").data)
             file.truncate(end)
         (place / "constants.S").write_text(ASSEMBLY.format(symbol=symbol), encoding="ascii")
         command = [compiler, "-c", "constants.S", "-o", "constants.o"]

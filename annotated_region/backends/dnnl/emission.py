@@ -42,6 +42,7 @@ RUNTIME_FILES = (
     "softmax.h",
     "reduction.h",
     "group_norm.h",
+    "few_rows.h",
     "primitives.h",
     "views.h",
     "concat.h",

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 import tvm
 from dnnl_harness import needs_onednn, offload, ops_on_host, single
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op
+
+import annotated_region as ar
 
 DTYPES = {"float16": np.dtype("float16"), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 UNITS = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -147,6 +149,78 @@ def test_constants_are_read_as_numbers_wherever_they_stand(dtype: str, name: str
     values = [wide(np.abs(each) + 1 if name == "divided" else each) for each in made]
     expected = in_numpy(name, wide(given), values)
     assert (np.abs(wide(result) - expected) <= 4 * UNITS[dtype] * (np.abs(expected) + 1e-2)).all()
+
+
+ROWS = {1: "few rows", 2: "few rows", 3: "", 130: "unpack"}
+"""What becomes of large weights of float16, by the rows that are multiplied with them."""
+
+
+@needs_onednn
+@halves
+def test_large_weights_serve_any_number_of_rows(dtype: str) -> None:
+    """The extents are no multiples of blocks; bias, activation and residual sum are behind the product."""
+    count, depth, width = tirx.Var("n", "int64"), 200, 136
+    weights, bias = numbers(depth, width, dtype=dtype, seed=1), numbers(1, width, dtype=dtype, seed=2)
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((count, depth), dtype))
+    y = relax.Var("y", relax.TensorType((count, width), dtype))
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            product = builder.emit(op.add(op.matmul(x, constant(weights)), constant(bias)))
+            output = builder.emit_output(op.add(op.nn.relu(product), y))
+        builder.emit_func_output(output)
+    offloaded = offload(builder.finalize())
+    for rows in (*ROWS, 1, 130):
+        given, more = numbers(rows, depth, dtype=dtype, seed=rows), numbers(rows, width, dtype=dtype)
+        (result,) = offloaded.call("main", given, more)
+        product = wide(given) @ wide(weights) + wide(bias)
+        sizes = np.abs(wide(given)) @ np.abs(wide(weights)) + np.abs(wide(more))
+        expected = np.maximum(product, 0) + wide(more)
+        assert (np.abs(wide(result) - expected) <= 2 * UNITS[dtype] * np.abs(expected) + 1e-6 * sizes).all()
+        plan = "\n".join(offloaded.plan(offloaded.symbols_of("main")[0]))
+        if dtype == "float16":
+            assert [word for word in ("few rows", "unpack") if word in plan] == [ROWS[rows]] * bool(
+                ROWS[rows]
+            )
+
+
+@needs_onednn
+def test_large_kernels_of_float16_are_unpacked_in_each_call() -> None:
+    x, weights = var("x", (1, 64, 12, 12), "float16"), numbers(64, 64, 3, 3, dtype="float16", seed=1)
+    given = numbers(1, 64, 12, 12, dtype="float16")
+    offloaded = offload(single([x], op.nn.conv2d(x, constant(weights))))
+    (first,), (second,) = offloaded.call("main", given), offloaded.call("main", given)
+    windows = np.lib.stride_tricks.sliding_window_view(wide(given), (3, 3), (2, 3))
+    expected = np.einsum("nchwij,ocij->nohw", windows, wide(weights))
+    assert (np.abs(wide(first) - expected) <= UNITS["float16"] * np.abs(expected) + 1e-3).all()
+    np.testing.assert_array_equal(first, second)
+    assert any(line.startswith("unpack") for line in offloaded.plan(offloaded.symbols_of("main")[0]))
+
+
+@needs_onednn
+@halves
+def test_a_library_holds_large_constants_once_in_half_the_bytes(dtype: str, tmp_path: Path) -> None:
+    """Also those that are joined: two products of one operand become one."""
+    side = 1040
+    weights = [numbers(side, side, dtype=dtype, seed=seed) / DTYPES[dtype].type(32) for seed in (1, 2)]
+    builder = relax.BlockBuilder()
+    x = var("x", (4, side), dtype)
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            left, right = (builder.emit(op.matmul(x, constant(each))) for each in weights)
+            output = builder.emit_output(op.matmul(op.reshape(left, (side, 4)), right))
+        builder.emit_func_output(output)
+    library = tmp_path / "halves.so"
+    ar.build(ar.partition(builder.finalize(), ["dnnl"], prepare=False)).export_library(str(library))
+    assert library.stat().st_size < 2 * 2 * side * side + (1 << 20)
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
+    given = numbers(4, side, dtype=dtype)
+    result = wide(machine["main"](tvm.runtime.tensor(given)).numpy())
+    left, right = (wide(given) @ wide(each) for each in weights)
+    expected = left.reshape(side, 4) @ right
+    assert (
+        np.abs(result - expected) <= 8 * UNITS[dtype] * (np.abs(left.reshape(side, 4)) @ np.abs(right))
+    ).all()
 
 
 ON_OTHER_PROCESSORS = """

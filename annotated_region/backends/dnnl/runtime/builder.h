@@ -15,13 +15,20 @@ struct Value {
 
 // A constant, or a view of one, in the layout that a primitive asked for.
 struct Packed {
-  Packed(const Value& value, const Desc& to) : from(value.desc), stored(value.stored), to(to), storage(to.get_size()) {}
+  Packed(const Value& value, const Desc& to, bool halved)
+      : from(value.desc), stored(value.stored), to(to), halved(halved), storage(to.get_size() / (halved ? 2 : 1)) {}
   Desc from;
   DataType stored;  // as in Value
   Desc to;
+  bool halved;  // its elements are as they are stored, not float32 as the layout says
   Storage storage;
   bool is_ready = false;
 };
+
+// Weights of half the bits stay so in memory if they are as large, and each is multiplied as often: then making float32
+// of them in each call takes a few per cent of the product's time. Others are held in float32.
+constexpr size_t kLeastHalved = size_t{1} << 16;
+constexpr int64_t kLeastUses = 96;
 
 // Packed once, for the plans of all shapes, and for all tensors that are the same view of a constant.
 struct Constants {
@@ -100,6 +107,13 @@ class Builder {
   bool is_constant(int tensor) const { return home(value(tensor).place) == Home::constant; }
   bool is_folding() const { return folding_; }
 
+  // Whether a tensor is a constant of half the bits, and of which type.
+  bool is_stored_in_half(int tensor) const { return value(tensor).is_half(); }
+  DataType stored_type(int tensor) const { return value(tensor).stored; }
+
+  // Such a constant in a layout that is stated for float32, as it is stored.
+  Place pack_halved(int tensor, const Desc& wanted) { return pack(tensor, wanted, /*halved=*/true); }
+
   // Whether the region concatenates the channels of single images, which blocked layouts do for nothing.
   bool concatenates_channels() const {
     for (const NodeRow& node : graph_.nodes) {
@@ -164,6 +178,7 @@ class Builder {
       if (folding_ && &candidate != &value(tensor)) pack_waiting();
       return candidate.place;
     }
+    if (stays_halved(tensor, wanted)) return unpack(tensor, wanted);
     const Place place = is_constant(tensor) ? pack(tensor, wanted) : reorder(value(tensor), wanted, fresh(wanted));
     values_[tensor].push_back({wanted, place});
     return place;
@@ -368,13 +383,41 @@ class Builder {
     return {constant >= 0 ? constant : graph_.constants + tensor, place.offset};
   }
 
-  Place pack(int tensor, const Desc& wanted) {
+  // Whether a constant is a large operand of a product in float32, and of half the bits.
+  bool stays_halved(int tensor, const Desc& wanted) const {
+    return value(tensor).is_half() && !folding_ && Rounding::is_product(graph_.nodes[node_].kind) &&
+           wanted.get_data_type() == kFloat && is_blocked_kind(wanted) && wanted.get_size() >= kLeastHalved &&
+           uses_of_weights() >= kLeastUses;
+  }
+
+  // How often the current node, a product, multiplies each weight: once for each row, or place of an image.
+  int64_t uses_of_weights() const {
+    const NodeRow& node = graph_.nodes[node_];
+    const Dims& out = dims_[node.output];
+    if (node.kind == Kind::matmul) return volume(out, 0, out.size() - 1);
+    return out[0] * volume(out, 2, out.size());
+  }
+
+  // Makes float32 of a packed constant of half the bits in every call, in memory that other such constants use, too.
+  Place unpack(int tensor, const Desc& wanted) {
+    const DataType stored = value(tensor).stored;
+    const int64_t count = static_cast<int64_t>(wanted.get_size() / sizeof(float));
+    const Place place = fresh(wanted);
+    add_kernel(converting_kernel(stored, kFloat, count),
+               {{DNNL_ARG_FROM, annotated_region_dnnl::plain({count}, stored), pack_halved(tensor, wanted)},
+                {DNNL_ARG_TO, wanted, place}},
+               "unpack " + layout_name(wanted));
+    return place;
+  }
+
+  Place pack(int tensor, const Desc& wanted, bool halved = false) {
     const Value& original = value(tensor);
     std::vector<std::shared_ptr<Packed>>& known = constants_.packed[source(tensor)];
     const auto found = std::find_if(known.begin(), known.end(), [&](const std::shared_ptr<Packed>& packed) {
-      return packed->from == original.desc && packed->stored == original.stored && packed->to == wanted;
+      return packed->from == original.desc && packed->stored == original.stored && packed->to == wanted &&
+             packed->halved == halved;
     });
-    const auto packed = found == known.end() ? std::make_shared<Packed>(original, wanted) : *found;
+    const auto packed = found == known.end() ? std::make_shared<Packed>(original, wanted, halved) : *found;
     if (found == known.end()) known.push_back(packed);
     const Place place = keep(packed);
     waiting_.push_back({original.place, place, packed});
@@ -390,7 +433,7 @@ class Builder {
     for (const auto& [from, to, packed] : waiting_) {
       if (packed->is_ready) continue;
       const Value value{packed->from, from, packed->stored};
-      reorder(value, packed->to, to);
+      fill(*packed, value, to);
       packed->is_ready = true;
       const char* data = plan_->buffers.root(from).data;
       const Embedded& embedded = graph_.embedded;
@@ -398,6 +441,24 @@ class Builder {
       if (is_embedded) give_back(data + plan_->buffers.resolve(from).offset, value.bytes().get_size());
     }
     waiting_.clear();
+  }
+
+  // Brings a constant into the layout that was asked for, by way of float32 where it stays in half the bits.
+  void fill(const Packed& packed, const Value& value, Place to) {
+    if (!packed.halved) {
+      reorder(value, packed.to, to);
+      return;
+    }
+    const int64_t count = static_cast<int64_t>(packed.to.get_size() / sizeof(float));
+    Buffer between;
+    between.bytes = packed.to.get_size();
+    allocate(between);
+    const Place wide{plan_->buffers.add(between), 0};
+    reorder(value, packed.to, wide);
+    add_kernel(converting_kernel(kFloat, packed.stored, count),
+               {{DNNL_ARG_FROM, packed.to, wide}, {DNNL_ARG_TO, annotated_region_dnnl::plain({count}, packed.stored), to}},
+               "halve");
+    plan_->buffers[wide.buffer].storage.reset();
   }
 
   Place keep(const std::shared_ptr<Packed>& packed) {

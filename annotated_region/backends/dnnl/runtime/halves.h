@@ -1,4 +1,7 @@
 // float16 and bfloat16: how they are stored, and the float32 that is computed with.
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
 
 namespace annotated_region_dnnl {
 namespace {
@@ -40,10 +43,28 @@ ANNOTATED_REGION_CLONES void widen_bfloat16(const uint16_t* from, float* to, int
   for (int64_t i = 0; i < size; ++i) to[i] = from_bfloat16(from[i]);
 }
 
-ANNOTATED_REGION_CLONES void widen_float16(const uint16_t* from, float* to, int64_t size) {
+ANNOTATED_REGION_CLONES void widen_float16_by_bits(const uint16_t* from, float* to, int64_t size) {
 #pragma omp simd
   for (int64_t i = 0; i < size; ++i) to[i] = from_float16(from[i]);
 }
+
+// Weights of float16 are widened in each call, which the processor's own instruction does in a third of the time.
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx512f"))) void widen_float16_by_instruction(const uint16_t* from, float* to, int64_t size) {
+  constexpr int64_t width = 16;
+  for (; size >= width; size -= width, from += width, to += width) {
+    _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+  }
+  widen_float16_by_bits(from, to, size);
+}
+
+inline void widen_float16(const uint16_t* from, float* to, int64_t size) {
+  static const bool has_instruction = __builtin_cpu_supports("avx512f");
+  (has_instruction ? widen_float16_by_instruction : widen_float16_by_bits)(from, to, size);
+}
+#else
+inline void widen_float16(const uint16_t* from, float* to, int64_t size) { widen_float16_by_bits(from, to, size); }
+#endif
 
 ANNOTATED_REGION_CLONES void narrow_float16(const float* from, uint16_t* to, int64_t size) {
 #pragma omp simd

@@ -70,6 +70,10 @@ class Rounding {
     return "bfloat16: " + std::to_string(rounded) + " of " + std::to_string(products) + " products\n";
   }
 
+  static bool is_product(Kind kind) {
+    return kind == Kind::convolution || kind == Kind::deconvolution || kind == Kind::matmul;
+  }
+
   // What reads any type, and may round its result at once.
   static bool rounds_result(Kind kind) {
     return kind == Kind::layer_norm || kind == Kind::rms_norm || kind == Kind::attention;
@@ -88,10 +92,6 @@ class Rounding {
   }
 
  private:
-  static bool is_product(Kind kind) {
-    return kind == Kind::convolution || kind == Kind::deconvolution || kind == Kind::matmul;
-  }
-
   void visit(int index) {
     const NodeRow& node = graph_.nodes[index];
     bool constant = true;

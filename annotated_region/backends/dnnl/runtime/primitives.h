@@ -90,6 +90,7 @@ inline Desc matrix_layout(Builder& builder, int tensor, DataType type) {
 
 // inputs: two stacks of matrices, and a bias of the same rank.
 inline void matmul(Builder& builder, const NodeRow& node) {
+  if (has_few_rows(builder, node)) return few_rows(builder, node);
   const int left = node.inputs[0], right = node.inputs[1];
   const Desc bias = bias_layout(builder, node);
   const auto make = [&](const dnnl::primitive_attr& attr, const Desc& dst, bool may_fail = false) {
