@@ -56,6 +56,8 @@ from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import explain, partition
 from annotated_region.policies.least_cost import LeastCost
 from annotated_region.policies.policy import Policy, Priority, Resolution
+from annotated_region.profiling.profile import profile
+from annotated_region.profiling.times import Profile
 from annotated_region.regions.certificate import Certificate, check_certificate
 from annotated_region.regions.region import AnnotatedRegion, Composite
 from annotated_region.regions.region_set import AnnotatedRegionSet
@@ -103,6 +105,7 @@ __all__ = [
     "PinError",
     "Policy",
     "Priority",
+    "Profile",
     "RegionCycleError",
     "RegionRejectedError",
     "RegionRejectedWarning",
@@ -133,6 +136,7 @@ __all__ = [
     "op_infos",
     "partition",
     "passes",
+    "profile",
     "register_backend",
     "register_pattern",
     "register_patterns",

@@ -42,7 +42,7 @@ FLOORS = (
     # What users call.
     ("passes",),
     ("backends",),
-    ("checking",),
+    ("checking", "profiling"),
     (FACADE,),
     ("testing",),
     ("command_line",),

@@ -81,7 +81,7 @@ def compared(name: str, found: np.ndarray, wanted: np.ndarray, tolerance: Tolera
         what = f"{found.dtype}{list(found.shape)} instead of {dtype}{list(shape)}"
         return ResultCheck(name, dtype, shape, failure=f"it is {what}")
     is_exact = not _is_float(wanted.dtype) and not (dtype in _STEPS and "int8" in tolerance.reason)
-    seen = _Seen(*_limits(wanted, tolerance, is_exact))
+    seen = _Distance(*_limits(wanted, tolerance, is_exact))
     for first, left, right in _blocks(found, wanted):
         seen.take(first, left, right)
     reason = "whole numbers and truth values are equal" if is_exact else tolerance.reason
@@ -130,7 +130,7 @@ def _blocks(left: np.ndarray, right: np.ndarray) -> Iterator[tuple[int, np.ndarr
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Distance:
     """What has been seen of two arrays, block by block."""
 
     atol: float

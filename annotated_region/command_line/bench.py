@@ -36,6 +36,8 @@ from annotated_region.compilation.code_generation import external_functions
 from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.errors import BuildError, ModelError
 from annotated_region.passes.build import build
+from annotated_region.profiling.profile import profile
+from annotated_region.profiling.times import Profile
 from annotated_region.tvm_adapter.types import expect, fixed_extents, tensor_type
 
 __all__ = ["COMMAND"]
@@ -62,6 +64,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rounds", type=count, default=10, metavar="N", help="how often each runs (default: 10)"
     )
     parser.add_argument("--host", action="store_true", help="also TVM alone, which may take minutes")
+    parser.add_argument(
+        "--by-region",
+        action="store_true",
+        help="also where the time goes: regions, the steps inside them, ops of the host",
+    )
     parser.add_argument("--json", action="store_true", help="print the times as JSON")
 
 
@@ -81,11 +88,22 @@ def _run(options: argparse.Namespace) -> int:
         engines["TVM alone"] = _tvm_alone(mod, inputs)
     engines |= _with_onnx_runtime(Path(options.model), inputs)
     outcomes = _outcomes(engines, max(options.rounds, 1))
+    parts = profile(executable, inputs, max(options.rounds, 1)) if options.by_region else None
     if options.json:
-        print(json.dumps({name: _plain(outcome) for name, outcome in outcomes.items()}, indent=2))
-    else:
-        console().print(_table(outcomes))
+        print(_json(outcomes, parts))
+        return 0
+    console().print(_table(outcomes))
+    if parts is not None:
+        console().print(
+            plain(f"\nWhere the time of {', '.join(options.targets)} goes\n{parts}"), soft_wrap=True
+        )
     return 0
+
+
+def _json(outcomes: Mapping[str, Outcome], parts: Profile | None) -> str:
+    times: dict[str, object] = {name: _plain(outcome) for name, outcome in outcomes.items()}
+    told = times if parts is None else {"engines": times, "profile": parts.to_dict()}
+    return json.dumps(told, indent=2)
 
 
 def _plain(outcome: Outcome) -> object:
@@ -215,6 +233,7 @@ COMMAND = Command(
     examples=(
         "bench resnet50.onnx --targets dnnl",
         "bench resnet50.onnx --targets dnnl --host --rounds 5 --json",
+        "bench resnet50.onnx --targets dnnl --by-region",
     ),
     add_arguments=_add_arguments,
     run=_run,

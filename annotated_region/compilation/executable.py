@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import tvm
+from tvm import relax
 from tvm.relax.vm_build import VMExecutable
 from tvm.support import cc
 
@@ -16,11 +19,19 @@ from annotated_region.errors import BackendUnavailableError, BuildError, UsageEr
 from annotated_region.functions.modules import require_well_formed
 from annotated_region.targets.backend import Backend, BuildOptions, backend_of, unavailability
 
-__all__ = ["LinkedExecutable", "compile_module", "targets_of"]
+__all__ = ["LinkedExecutable", "LinkedRegion", "compile_module", "targets_of"]
 
 
 # TVM raises these, and classes derived from them, for what its passes and LLVM cannot do.
 _FAILURES_OF_TVM = (RuntimeError, ValueError, TypeError, NotImplementedError)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedRegion:
+    """An external function of an executable: its target, and how many of its arguments are inputs."""
+
+    target: str
+    inputs: int
 
 
 class LinkedExecutable(VMExecutable):
@@ -28,10 +39,25 @@ class LinkedExecutable(VMExecutable):
 
     `relax.VirtualMachine` takes it as it is; ``export_library(path)`` makes a library that TVM's
     runtime loads in any process, without this package.
+
+    Attributes
+    ----------
+    regions
+        Its external functions, by symbol.
+    parameters
+        The names of the parameters of ``main``.
     """
 
-    def __init__(self, mod: tvm.runtime.Module, needs: Sequence[BuildOptions]) -> None:
+    def __init__(
+        self,
+        mod: tvm.runtime.Module,
+        needs: Sequence[BuildOptions],
+        regions: Mapping[str, LinkedRegion] = MappingProxyType({}),
+        parameters: Sequence[str] = (),
+    ) -> None:
         super().__init__(mod)
+        self.regions = dict(regions)
+        self.parameters = tuple(parameters)
         words = [word for each in needs for word in (*each.compile_options, *each.link_options)]
         self.options = tuple(words)
         self.sources = tuple(source for each in needs for source in each.sources)
@@ -130,7 +156,21 @@ def compile_module(
         compiled = tvm.compile(generated, host)
     except _FAILURES_OF_TVM as error:
         raise BuildError(f"TVM cannot compile what the host runs: {type(error).__name__}: {error}") from error
-    return LinkedExecutable(compiled.mod, needs)
+    return LinkedExecutable(compiled.mod, needs, _linked_regions(mod), _parameters(mod))
+
+
+def _linked_regions(mod: tvm.IRModule) -> dict[str, LinkedRegion]:
+    return {
+        str(func.attrs["global_symbol"]): LinkedRegion(target, len(func.params))
+        for target, functions in external_functions(mod).items()
+        for func in functions.values()
+    }
+
+
+def _parameters(mod: tvm.IRModule) -> list[str]:
+    """The names of the parameters of ``main``; none if there is no such function."""
+    mains = [func for name, func in mod.functions_items() if name.name_hint == "main"]
+    return [param.name for func in mains if isinstance(func, relax.Function) for param in func.params]
 
 
 def targets_of(mod: tvm.IRModule) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from annotated_region.ids import Place
 from annotated_region.placement.shapes import HOST, PlacementShape
 
-__all__ = ["Profile", "beats", "profile"]
+__all__ = ["PlacementProfile", "beats", "profile"]
 
 
 class IdleRegion(NamedTuple):
@@ -41,7 +41,7 @@ class IdleRegion(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class PlacementProfile:
     """A shape, taken apart for comparison.
 
     Attributes
@@ -62,7 +62,7 @@ class Profile:
     between: tuple[int, ...]
 
 
-def profile(shape: PlacementShape) -> Profile:
+def profile(shape: PlacementShape) -> PlacementProfile:
     """Take a shape apart; busy regions have the lowest indices, thanks to their canonical numbers."""
     stands, regions, pending = shape.stands, shape.regions, shape.pending
     busy = 1 + max([HOST, *[stand.region for stand in stands], *[choice.region for choice in pending]])
@@ -83,7 +83,7 @@ def profile(shape: PlacementShape) -> Profile:
         tuple([region.place for region in regions[:busy]]),
         pending,
     )
-    return Profile(agreeing, order, tuple(idle), between)
+    return PlacementProfile(agreeing, order, tuple(idle), between)
 
 
 def _column(befores: Sequence[int], index: int) -> int:
@@ -94,7 +94,7 @@ def _column(befores: Sequence[int], index: int) -> int:
     return after
 
 
-def beats(cheap: Profile, dear: Profile, saving: float, launch: Sequence[float]) -> bool:
+def beats(cheap: PlacementProfile, dear: PlacementProfile, saving: float, launch: Sequence[float]) -> bool:
     """Whether `cheap`, which costs `saving` less and stands alike, is at least as good whatever follows."""
     if cheap.order & ~dear.order:
         return False
@@ -110,7 +110,9 @@ def beats(cheap: Profile, dear: Profile, saving: float, launch: Sequence[float])
     return True
 
 
-def _twin(cheap: Profile, dear: Profile, index: int, matched: list[tuple[int, int]]) -> int | None:
+def _twin(
+    cheap: PlacementProfile, dear: PlacementProfile, index: int, matched: list[tuple[int, int]]
+) -> int | None:
     """An idle region of `cheap` that can stand in for one of `dear`, next to those matched before."""
     wanted = dear.idle[index]
     for twin, offered in enumerate(cheap.idle):
@@ -121,7 +123,9 @@ def _twin(cheap: Profile, dear: Profile, index: int, matched: list[tuple[int, in
     return None
 
 
-def _agree(cheap: Profile, dear: Profile, twin: int, index: int, matched: list[tuple[int, int]]) -> bool:
+def _agree(
+    cheap: PlacementProfile, dear: PlacementProfile, twin: int, index: int, matched: list[tuple[int, int]]
+) -> bool:
     """Whether `twin` comes before or after a region matched before only if the one it stands in for does."""
     comes_after, may_come_after = cheap.between[twin], dear.between[index]
     for left, right in matched:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from annotated_region.placement.dominance import Profile, beats, profile
+from annotated_region.placement.dominance import PlacementProfile, beats, profile
 from annotated_region.placement.shapes import Choice, PlacementShape
 
 __all__ = ["Label", "Layer", "Narrowed", "choices_of", "size_of_layer", "undominated"]
@@ -93,7 +93,7 @@ def _unbeaten(
     layer: Layer,
     shapes: list[PlacementShape],
     paid: int,
-    profiles: Mapping[PlacementShape, Profile],
+    profiles: Mapping[PlacementShape, PlacementProfile],
     launch: Sequence[float],
 ) -> list[PlacementShape]:
     """Of the labels of some shapes that paid the same, those that no cheaper unbeaten one beats."""

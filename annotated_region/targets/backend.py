@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
+import tvm
+
 from annotated_region.errors import BackendUnavailableError, InvalidBackendError, UnknownTargetError
 from annotated_region.targets.installed_backends import failure_of, installed_targets, load_installed
 from annotated_region.targets.op_view import OpView
@@ -15,6 +17,7 @@ __all__ = [
     "BuildOptions",
     "LinkedSource",
     "RegionForm",
+    "StepTime",
     "backend_of",
     "known_targets",
     "register_backend",
@@ -75,6 +78,14 @@ def _no_build_options() -> BuildOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class StepTime:
+    """What one step inside a region is called, and the seconds that it takes."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Backend:
     """How a target takes its regions.
 
@@ -113,6 +124,9 @@ class Backend:
     layouts
         The layouts that it takes, by op name, for those ops where it does not take any: of the data, such as
         ``"NHWC"``, or of data and kernel, ``"NHWC/OHWI"``. See `PlanLayout`.
+    step_times
+        For a library that holds a region, and the symbol of the region: what each step of it (a primitive, a
+        kernel) took in its last run. See `annotated_region.profile`.
     """
 
     name: str
@@ -128,6 +142,7 @@ class Backend:
     package: str | None = None
     codegen_options: Mapping[str, object] = field(default_factory=dict)
     layouts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    step_times: Callable[[tvm.runtime.Module, str], Sequence[StepTime]] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what describes no backend.

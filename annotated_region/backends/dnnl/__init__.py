@@ -1,10 +1,10 @@
 """oneDNN (DNNL): what it claims, and the code generator that runs it on CPUs."""
 
-from annotated_region.backends.dnnl import codegen, installation, ops, patterns
+from annotated_region.backends.dnnl import codegen, installation, ops, patterns, step_times
 from annotated_region.backends.dnnl.ops.work import LEAST_WORK, work_of
 from annotated_region.targets.backend import register_backend
 
-__all__ = ["codegen", "installation", "ops", "patterns"]
+__all__ = ["codegen", "installation", "ops", "patterns", "step_times"]
 
 register_backend(
     ops.TARGET,
@@ -12,5 +12,6 @@ register_backend(
     build_options=installation.build_options,
     min_work=LEAST_WORK,
     work=work_of,
+    step_times=step_times.step_times,
 )
 codegen.register_codegen()

@@ -14,6 +14,7 @@ class RegionHandle {
   int call(const TVMFFIAny* arguments, int32_t count);
   int set_constants(const TVMFFIAny* arguments, int32_t count, TVMFFIAny* result);
   int describe(TVMFFIAny* result);
+  int times(TVMFFIAny* result);
   int count_plans(TVMFFIAny* result);
 
  private:
@@ -25,8 +26,9 @@ class RegionHandle {
 #define ANNOTATED_REGION_SYMBOL(name) \
   extern "C" __attribute__((visibility("default"))) int __tvm_ffi_##name
 
-// Exports four functions: `symbol` itself; `__init_symbol`, which TVM calls with the constants;
-// `symbol__plan`, the primitives of the plan that ran last; `symbol__plan_count`, how many plans are kept.
+// Exports five functions: `symbol` itself; `__init_symbol`, which TVM calls with the constants;
+// `symbol__plan`, the primitives of the plan that ran last; `symbol__times`, the same with what they took;
+// `symbol__plan_count`, how many plans are kept.
 #define ANNOTATED_REGION_EXPORT(symbol, table)                                                            \
   static annotated_region_dnnl::RegionHandle region_of_##symbol(table);                                   \
   ANNOTATED_REGION_SYMBOL(symbol)(void*, const TVMFFIAny* arguments, int32_t count, TVMFFIAny*) {         \
@@ -38,6 +40,9 @@ class RegionHandle {
   }                                                                                                       \
   ANNOTATED_REGION_SYMBOL(symbol##__plan)(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {          \
     return region_of_##symbol.describe(result);                                                           \
+  }                                                                                                       \
+  ANNOTATED_REGION_SYMBOL(symbol##__times)(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {         \
+    return region_of_##symbol.times(result);                                                              \
   }                                                                                                       \
   ANNOTATED_REGION_SYMBOL(symbol##__plan_count)(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {    \
     return region_of_##symbol.count_plans(result);                                                        \

@@ -20,10 +20,12 @@ class Pace {
  public:
   bool is_faster_with_help() const { return with_help_.load(kRelaxed) <= alone_.load(kRelaxed); }
   int64_t alone() const { return static_cast<int64_t>(alone_.load(kRelaxed)); }
+  int64_t last() const { return last_.load(kRelaxed); }
 
   // The least times count, because other processes make a run longer and none makes it shorter. Where no run comes
   // near the least any more, it rises by and by.
   void note(bool with_help, int64_t time) {
+    last_.store(time, kRelaxed);
     std::atomic<float>& least = with_help ? with_help_ : alone_;
     const float before = least.load(kRelaxed), taken = static_cast<float>(time);
     const bool is_new = before == 0 || taken < before;
@@ -33,6 +35,7 @@ class Pace {
  private:
   static constexpr std::memory_order kRelaxed = std::memory_order_relaxed;  // calls at the same time may miss a time
   std::atomic<float> alone_{0}, with_help_{0};  // nanoseconds; zero if not known
+  std::atomic<int64_t> last_{0};
 };
 
 struct Step {
@@ -61,6 +64,13 @@ struct Plan {
   std::string describe() const {
     std::string text = heading;
     for (const Step& step : steps) text += step.label + "\n";
+    return text;
+  }
+
+  // What each step took in the run that ended last, in nanoseconds; zero in the first run, which is not timed.
+  std::string times() const {
+    std::string text;
+    for (const Step& step : steps) text += std::to_string(step.pace->last()) + " " + step.label + "\n";
     return text;
   }
 };

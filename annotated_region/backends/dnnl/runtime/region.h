@@ -67,6 +67,13 @@ class Region {
     return plans_.empty() ? std::string() : plans_.front().second->describe();
   }
 
+  // The same with what each step took; see `Plan::times`.
+  std::string times() {
+    const ForkGate::Passage passage = ForkGate::pass();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return plans_.empty() ? std::string() : plans_.front().second->times();
+  }
+
   int64_t plan_count() {
     const ForkGate::Passage passage = ForkGate::pass();
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -262,6 +269,12 @@ ANNOTATED_REGION_DEFINE int RegionHandle::set_constants(const TVMFFIAny* argumen
 ANNOTATED_REGION_DEFINE int RegionHandle::describe(TVMFFIAny* result) {
   TVM_FFI_SAFE_CALL_BEGIN();
   *reinterpret_cast<tvm::ffi::Any*>(result) = tvm::ffi::String(region_->describe());
+  TVM_FFI_SAFE_CALL_END();
+}
+
+ANNOTATED_REGION_DEFINE int RegionHandle::times(TVMFFIAny* result) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  *reinterpret_cast<tvm::ffi::Any*>(result) = tvm::ffi::String(region_->times());
   TVM_FFI_SAFE_CALL_END();
 }
 

@@ -1,0 +1,105 @@
+"""Times the calls of TVM's virtual machine, each without the calls inside it.
+
+The machine tells an instrument before and after each call. Calls nest, where a function of the program calls
+another, so a stack holds those that have begun:
+
+    main                     | exclusive: 1 + 2
+      f                      |   exclusive: 3
+        dnnl_main_0  region  |     5
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+
+from tvm_ffi.core import Tensor
+
+from annotated_region.compilation.executable import LinkedRegion
+
+__all__ = ["CallClock", "Span"]
+
+_BUILTIN = "vm.builtin."
+
+
+@dataclass(slots=True)
+class Span:
+    """The calls of one function in one run: how many, how long in seconds, and what went in and out."""
+
+    calls: int = 0
+    seconds: float = 0.0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+
+@dataclass(slots=True)
+class _Open:
+    """A call: when it was told, when it began, and how long the calls inside it took, with their telling."""
+
+    told: int
+    begin: int = 0
+    inside: int = 0
+    has_calls: bool = False
+
+
+@dataclass
+class CallClock:
+    """An instrument of the virtual machine.
+
+    Attributes
+    ----------
+    regions
+        The external functions, by symbol.
+    kernels
+        By name, what external functions and kernels of the host took since the last `start`.
+    machine
+        The seconds of everything else that the machine calls.
+    """
+
+    regions: Mapping[str, LinkedRegion]
+    kernels: dict[str, Span] = field(default_factory=dict)
+    machine: float = 0.0
+    _open: list[_Open] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Forget what was timed."""
+        self.kernels, self.machine, self._open = {}, 0.0, []
+
+    def __call__(
+        self, _function: object, name: str, is_before: bool, _answer: object, *arguments: object
+    ) -> None:
+        """Called by TVM around each call. What it does itself lies outside of what it times."""
+        now = perf_counter_ns()
+        if is_before:
+            if self._open:
+                self._open[-1].has_calls = True
+            self._open.append(_Open(now))
+            self._open[-1].begin = perf_counter_ns()
+            return
+        ended = self._open.pop()
+        elapsed = now - ended.begin
+        own = 1e-9 * (elapsed - ended.inside)
+        if name.startswith(_BUILTIN) or (ended.has_calls and name not in self.regions):
+            self.machine += own
+        else:
+            self._count(name, own, arguments)
+        if self._open:
+            self._open[-1].inside += perf_counter_ns() - ended.told
+
+    def _count(self, name: str, seconds: float, arguments: tuple[object, ...]) -> None:
+        span = self.kernels.setdefault(name, Span())
+        span.calls += 1
+        span.seconds += seconds
+        region = self.regions.get(name)
+        if region is not None:
+            span.bytes_in += sum(map(_size, arguments[: region.inputs]))
+            span.bytes_out += sum(map(_size, arguments[region.inputs :]))
+
+
+def _size(value: object) -> int:
+    """Bytes of a tensor; nothing else is data."""
+    if not isinstance(value, Tensor):
+        return 0
+    return (math.prod(value.shape) * int(value.dtype.bits) + 7) // 8
