@@ -14,7 +14,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op
 
-__all__ = ["CASES", "LARGEST", "NO_FLOATS", "PLACED", "SPECIAL", "Case", "ordinary"]
+__all__ = ["CASES", "LARGEST", "PLACED", "SPECIAL", "Case", "case", "number", "ordinary"]
 
 Shape = tuple[int | str, ...]
 Make = Callable[..., Any]
@@ -483,9 +483,3 @@ case(
     ),
     "residual",
 )
-
-NO_FLOATS = {
-    "relax.arange": "makes numbers of no operand",
-    "relax.one_hot": "of whole numbers",
-}
-"""Ops without a case."""

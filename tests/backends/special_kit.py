@@ -10,8 +10,9 @@ from functools import cache
 import numpy as np
 import tvm
 from special_agreement import agree
-from special_cases import CASES, PLACED, SPECIAL, Case, Shape
+from special_cases import PLACED, SPECIAL, Case, Shape
 from special_differences import DIFFERENCES, Difference
+from special_moves import CASES
 from tvm import relax, tirx
 
 import annotated_region as ar

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from special_cases import NO_FLOATS
 from special_differences import DIFFERENCES
 from special_kit import outcome
+from special_moves import WITHOUT_CASE
 
 from annotated_region.backends import onnxruntime, tensorrt
 from annotated_region.backends.dnnl import installation
+from annotated_region.backends.onnx_emitter.conversions.absent import ABSENT
 from annotated_region.targets.rules import rules_of
 
 TARGETS = ("dnnl", onnxruntime.rules.TARGET, tensorrt.rules.TARGET)
@@ -27,7 +28,11 @@ WHOLE = (
     "sign",
 )
 DECLINED = {
-    "tensorrt": {f"relax.{name}" for name in ("nn.max_pool1d", "nn.avg_pool1d")},
+    "onnxruntime": set(ABSENT),
+    "tensorrt": {
+        *ABSENT,
+        *(f"relax.{name}" for name in ("nn.max_pool1d", "nn.avg_pool1d", "quantize", "dequantize")),
+    },
     "dnnl": {f"relax.{name}" for name in WHOLE},
 }
 """Ops that a target has a rule for, which declines all their cases."""
@@ -43,7 +48,7 @@ def test_special_numbers_go_through_all_ops_as_through_tvm(target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_op_with_a_rule_has_a_case(target: str) -> None:
     ran = outcome(target).ops
-    assert set(rules_of(target)) - ran == set(NO_FLOATS).union(DECLINED.get(target, ())) & set(
+    assert set(rules_of(target)) - ran == set(WITHOUT_CASE).union(DECLINED.get(target, ())) & set(
         rules_of(target)
     )
 

@@ -17,7 +17,7 @@ from annotated_region.errors import ArgumentError
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["Argument", "check_devices", "dense_input", "dense_output", "is_tensor"]
+__all__ = ["Argument", "bits_of", "check_devices", "dense_input", "dense_output", "is_tensor"]
 
 Argument: TypeAlias = tvm.runtime.Tensor | tvm.runtime.ShapeTuple
 """What TVM hands to a region."""
@@ -56,7 +56,7 @@ def dense_input(symbol: str, argument: Argument, alignment: int = 1) -> tvm.runt
     if argument.is_contiguous() and argument.data_ptr() % alignment == 0:
         return argument
     dense = _empty_as(symbol, argument)
-    np.copyto(_elements(dense), _elements(argument))
+    np.copyto(bits_of(dense), bits_of(argument))
     return dense
 
 
@@ -78,7 +78,7 @@ def dense_output(symbol: str, argument: Argument) -> tuple[tvm.runtime.Tensor, C
             f"{symbol}: an output of strides {tuple(argument.strides)} has elements that share memory"
         )
     dense = _empty_as(symbol, argument)
-    return dense, lambda: np.copyto(_elements(argument), _elements(dense))
+    return dense, lambda: np.copyto(bits_of(argument), bits_of(dense))
 
 
 def is_tensor(argument: Argument) -> TypeIs[tvm.runtime.Tensor]:
@@ -95,7 +95,7 @@ def _empty_as(symbol: str, argument: tvm.runtime.Tensor) -> tvm.runtime.Tensor:
     return tvm.runtime.empty(tuple(map(int, argument.shape)), str(argument.dtype))
 
 
-def _elements(tensor: tvm.runtime.Tensor) -> np.ndarray:
+def bits_of(tensor: tvm.runtime.Tensor) -> np.ndarray:
     """The elements of a tensor on the host where they lie, as mere bits: numpy has not all of their types."""
     return np.asarray(_Interface(tensor))
 

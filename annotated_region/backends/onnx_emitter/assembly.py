@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import tvm
 
+from annotated_region.backends.onnx_emitter.arguments import bits_of
+
 __all__ = ["LARGEST_MESSAGE", "array_of", "assemble", "assemble_file", "digest_of"]
 
 LARGEST_MESSAGE = (1 << 31) - (1 << 24)
@@ -17,8 +19,10 @@ LARGEST_MESSAGE = (1 << 31) - (1 << 24)
 
 
 def array_of(tensor: tvm.runtime.Tensor) -> np.ndarray:
-    """The tensor as an array, where it lies; a copy only of a type that numpy itself does not have."""
-    array: np.ndarray = tensor.numpy() if str(tensor.dtype) == "bfloat16" else np.from_dlpack(tensor)
+    """The tensor of the host as an array, where it lies; bfloat16 has the type of `ml_dtypes`."""
+    if str(tensor.dtype) == "bfloat16":
+        return bits_of(tensor).view(import_module("ml_dtypes").bfloat16)
+    array: np.ndarray = np.from_dlpack(tensor)
     return array
 
 

@@ -31,6 +31,13 @@ class Dialect:
     restrictions
         For an ONNX operator that takes not all attributes, or not for all data types: from the attributes and
         the data types of its data to a reason, or None.
+    missing
+        ONNX operators that the target does not have.
+    wider
+        For a data type: the one in which an operator computes that has no kernel for it. Each value of the
+        first type is one of the second, and the result is converted back.
+    wide_truth
+        The operators that may compute on 0 and 1 in place of truth values, whose result is 0 or 1 again.
     max_rank
         The most axes that a tensor may have.
     max_elements
@@ -44,6 +51,9 @@ class Dialect:
     dtypes: frozenset[str]
     kernels: Mapping[str, frozenset[str]] = field(default_factory=dict)
     restrictions: Mapping[str, Restriction] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+    wider: Mapping[str, str] = field(default_factory=dict)
+    wide_truth: frozenset[str] = frozenset()
     max_rank: int = 32
     max_elements: int | None = None
     allows_empty: bool = False
@@ -55,16 +65,23 @@ class Dialect:
             f"data type {dtype or 'unknown'} is none of {', '.join(sorted(self.dtypes))}",
         )
 
-    def require_kernel(self, operator: str, dtypes: Sequence[str], attrs: Mapping[str, object]) -> None:
-        """Decline an ONNX operator over data of a type, or with attributes, that the target does not take."""
+    def no_kernel(self, operator: str, dtypes: Sequence[str], attrs: Mapping[str, object]) -> str | None:
+        """Why the target does not take an ONNX operator over data of these types; None if it does."""
+        if operator in self.missing:
+            return f"{self.target} has no operator {operator}"
         if operator in self.restrictions:
             reason = self.restrictions[operator](attrs, dtypes)
-            require(reason is None, f"{self.target} computes {operator} for less: {reason}")
+            if reason is not None:
+                return f"{self.target} computes {operator} for less: {reason}"
         known = self.kernels.get(operator)
-        if known is None:
-            return
-        for dtype in dtypes:
-            require(
-                dtype in known,
-                f"{self.target} computes {operator} for {', '.join(sorted(known))}, not {dtype}",
-            )
+        unknown = [] if known is None else [dtype for dtype in dtypes if dtype not in known]
+        if known is None or not unknown:
+            return None
+        return f"{self.target} computes {operator} for {', '.join(sorted(known))}, not {unknown[0]}"
+
+    def wide(self, operator: str, dtype: str, attrs: Mapping[str, object]) -> str | None:
+        """The data type in which an operator can stand in for one over `dtype`; None if there is none."""
+        wider = self.wider.get(dtype)
+        if wider is None or (dtype == "bool" and operator not in self.wide_truth):
+            return None
+        return wider if self.no_kernel(operator, [wider], attrs) is None else None

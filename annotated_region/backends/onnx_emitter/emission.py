@@ -15,6 +15,7 @@ from annotated_region.backends.onnx_emitter.registry import converter_of
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Declined, Translation, flat, require
 from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["Dim", "Emission", "Result", "extents_of", "literal", "trial"]
 
@@ -126,6 +127,12 @@ class Emission(Translation[str]):
             return self.ints([int(value)])
         if isinstance(value, relax.Var):
             return self._symbol(value)
+        if isinstance(value, tirx.Cast):
+            return self.cast(self.extent(value.value), str(expect(tvm.ir.PrimType, value.ty).dtype))
+        if isinstance(value, tirx.FloatImm):
+            return self.graph.constant(
+                np.asarray([value.value], str(expect(tvm.ir.PrimType, value.ty).dtype))
+            )
         if not isinstance(value, Arithmetic):
             raise Declined(f"the extent {value} is no plain arithmetic")
         return self.node(_ARITHMETIC[type(value)], self.extent(value.a), self.extent(value.b))

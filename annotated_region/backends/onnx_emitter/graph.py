@@ -12,6 +12,7 @@ import numpy as np
 import tvm
 
 from annotated_region.backends.onnx_emitter.dialect import Dialect
+from annotated_region.targets.translation import Declined
 from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["Graph", "Operator", "Port"]
@@ -19,15 +20,20 @@ __all__ = ["Graph", "Operator", "Port"]
 LOGICAL = frozenset(
     ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "IsNaN", "IsInf", "Not", "And", "Or", "Xor")
 )
-COUNTING = frozenset(("Shape", "ArgMax", "ArgMin"))
+COUNTING = frozenset(("Shape", "Size", "ArgMax", "ArgMin"))
 # The position of the operand that decides the data type of the result, where that is not the first.
-DECIDING = {"Where": 1, "OneHot": 2}
+DECIDING = {"Where": 1, "OneHot": 2, "QuantizeLinear": 2, "DequantizeLinear": 1}
+# The position of the first operand that is data, where that is not the one that decides.
+FIRST_DATA = {"QuantizeLinear": 0, "DequantizeLinear": 0}
+# The data types of further results, where they are not that of the first.
+FURTHER = {"TopK": "int64"}
 # How many operands, from that one on, are data; where all are data, nothing stands here.
 DATA_OPERANDS = {
     "Gather": 1, "GatherElements": 1, "GatherND": 1, "Reshape": 1, "Expand": 1, "Slice": 1, "Split": 1,
     "Tile": 1, "Pad": 1, "Squeeze": 1, "Unsqueeze": 1, "ReduceSum": 1, "ReduceMean": 1, "ReduceMax": 1,
     "ReduceMin": 1, "ReduceProd": 1, "CumSum": 1, "TopK": 1, "Trilu": 1, "OneHot": 1, "Resize": 1, "Pow": 1,
     "ScatterElements": 1, "ScatterND": 1, "ConstantOfShape": 0, "Shape": 0, "Cast": 0,
+    "QuantizeLinear": 1, "DequantizeLinear": 1, "RoiAlign": 2, "ReverseSequence": 1,
 }  # fmt: skip
 
 
@@ -106,12 +112,44 @@ class Graph:
         Declined
             The dialect has no such operator for these data types.
         """
-        first = DECIDING.get(kind, 0)
-        wide = DATA_OPERANDS.get(kind, len(inputs) - first)
-        data = [self.dtypes[name] for name in inputs[first : first + wide] if name]
-        self.dialect.require_kernel(kind, list(dict.fromkeys(data)), attrs)
-        dtype = self._result_dtype(kind, inputs[first] if inputs else "", attrs)
-        outputs = tuple(self.declare(self.fresh(kind.lower()), dtype) for _ in range(count))
+        first = FIRST_DATA.get(kind, DECIDING.get(kind, 0))
+        data = range(first, first + DATA_OPERANDS.get(kind, len(inputs) - first))
+        dtypes = list(dict.fromkeys(self.dtypes[inputs[place]] for place in data if inputs[place]))
+        reason = self.dialect.no_kernel(kind, dtypes, attrs)
+        if reason is None:
+            return self._placed(kind, inputs, count, attrs)
+        wide = self.dialect.wide(kind, dtypes[0], attrs) if len(dtypes) == 1 else None
+        if wide is None:
+            raise Declined(reason)
+        return self._widened(kind, inputs, count, attrs, data, wide)
+
+    def _widened(
+        self,
+        kind: str,
+        inputs: Sequence[str],
+        count: int,
+        attrs: Mapping[str, object],
+        data: Sequence[int],
+        wide: str,
+    ) -> tuple[str, ...]:
+        """The operator over data of a wider type, its results in the type of the data again."""
+        narrow = self.dtypes[inputs[data[0]]]
+        given = [
+            self._cast(name, wide) if place in data and name else name for place, name in enumerate(inputs)
+        ]
+        made = self._placed(kind, given, count, attrs)
+        return tuple(self._cast(name, narrow) if self.dtypes[name] == wide else name for name in made)
+
+    def _cast(self, name: str, dtype: str) -> str:
+        return self._placed("Cast", [name], 1, {"to": dtype})[0]
+
+    def _placed(
+        self, kind: str, inputs: Sequence[str], count: int, attrs: Mapping[str, object]
+    ) -> tuple[str, ...]:
+        deciding = DECIDING.get(kind, 0)
+        dtype = self._result_dtype(kind, inputs[deciding] if inputs else "", attrs)
+        dtypes = [dtype, *[FURTHER.get(kind, dtype)] * (count - 1)]
+        outputs = tuple(self.declare(self.fresh(kind.lower()), each) for each in dtypes)
         self.operators.append(Operator(kind, tuple(inputs), outputs, dict(attrs)))
         return outputs
 

@@ -14,8 +14,9 @@ from annotated_region.backends.onnx_emitter.arguments import (
     dense_input,
     dense_output,
 )
+from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnx_emitter.entry import Description
-from annotated_region.backends.onnxruntime.session import SessionSettings, make_session
+from annotated_region.backends.onnxruntime.session import NOT_OF_NUMPY, SessionSettings, make_session
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -44,7 +45,7 @@ def open_region(description: Description, model: bytes, weights: Sequence[tvm.ru
     BackendUnavailableError
         ONNX Runtime, or the provider that is asked for, is not on this machine.
     """
-    arrays = {name: np.from_dlpack(tensor) for name, tensor in zip(description.weights, weights, strict=True)}
+    arrays = {name: array_of(tensor) for name, tensor in zip(description.weights, weights, strict=True)}
     session = make_session(model, arrays, SessionSettings.of(description.options))
     return Runner(description, session, arrays)
 
@@ -84,13 +85,13 @@ class Runner:
             bring_back()
 
 
-def _place(tensor: tvm.runtime.Tensor) -> tuple[str, int, np.dtype, list[int], int]:
+def _place(tensor: tvm.runtime.Tensor) -> tuple[str, int, np.dtype | int, list[int], int]:
     """Where a tensor lies, as ONNX Runtime's binding takes it."""
-    device = tensor.device
+    device, dtype = tensor.device, str(tensor.dtype)
     return (
         str(device.type),
         device.index,
-        np.dtype(str(tensor.dtype)),
+        NOT_OF_NUMPY[dtype] if dtype in NOT_OF_NUMPY else np.dtype(dtype),
         list(tensor.shape),
         tensor.data_ptr(),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,10 @@ from annotated_region.targets.options import known_options
 if TYPE_CHECKING:
     import onnxruntime
 
-__all__ = ["SessionSettings", "make_session"]
+__all__ = ["NOT_OF_NUMPY", "SessionSettings", "make_session"]
+
+NOT_OF_NUMPY = {"bfloat16": 16}
+"""ONNX's numbers of the data types that numpy itself does not have."""
 
 _LEVELS = ("disable_all", "basic", "extended", "all")
 
@@ -103,11 +107,21 @@ def make_session(
     options.graph_optimization_level = getattr(
         runtime.GraphOptimizationLevel, f"ORT_{_level_name(settings.optimization)}"
     )
+    # Where a processor has no instructions for products of bytes, the usual kernels add pairs of them in
+    # int16, which overflows. This asks for slower ones that do not; elsewhere it changes nothing.
+    options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = 3
     if weights:
-        values = [runtime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
+        values = [_weight(runtime, array) for array in weights.values()]
         options.add_external_initializers(list(weights), values)
     return runtime.InferenceSession(model, options, providers=list(settings.providers))
+
+
+def _weight(runtime: ModuleType, array: np.ndarray) -> onnxruntime.OrtValue:
+    if array.dtype.name in NOT_OF_NUMPY:
+        bits = array.view(np.uint16)
+        return runtime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, NOT_OF_NUMPY[array.dtype.name])
+    return runtime.OrtValue.ortvalue_from_numpy(array)
 
 
 def _level_name(optimization: str) -> str:

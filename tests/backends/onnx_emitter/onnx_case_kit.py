@@ -35,10 +35,14 @@ NUMBERS = ("float32", "float16", "float64", "int32", "int64")
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Inputs, and how to make a result, or a tuple of results, of them."""
+    """Inputs, and how to make a result, or a tuple of results, of them.
+
+    `reference` makes the same of other ops, where TVM cannot compute the op itself.
+    """
 
     inputs: tuple[np.ndarray, ...]
     make: Callable[..., Any]
+    reference: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,19 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from onnx_case_kit import CASES, NUMBERS, Draw, Graph, axes_of, axis_of, broadcast, case, extents, some
+from onnx_case_kit import (
+    CASES,
+    FLOATS,
+    NUMBERS,
+    Draw,
+    Graph,
+    axes_of,
+    axis_of,
+    broadcast,
+    case,
+    extents,
+    some,
+)
 from tvm import relax
 from tvm.relax import op
 
@@ -52,7 +64,14 @@ def special(draw: Draw, dtype: str, function: Callable[..., Any]) -> Graph:
     return Graph((data,), function)
 
 
-@case("add", "subtract", "multiply", "maximum", "minimum", dtypes=NUMBERS)
+@case(
+    "add",
+    "subtract",
+    "multiply",
+    "maximum",
+    "minimum",
+    dtypes=(*NUMBERS, "int8", "uint8", "uint16", "uint32"),
+)
 def arithmetic(draw: Draw, dtype: str, function: Callable[..., Any]) -> Graph:
     shape = extents(draw)
     operands = [some(draw, shape, dtype), some(draw, broadcast(draw, shape), dtype)]
@@ -73,12 +92,13 @@ def remainder(draw: Draw, dtype: str, function: Callable[..., Any]) -> Graph:
     return Graph((some(draw, shape, dtype, -9, 9), divisor), function)
 
 
-@case("floor_divide")
+@case("floor_divide", dtypes=(*FLOATS, "int32", "int64", "int8"))
 def floor_divide(draw: Draw, dtype: str) -> Graph:
-    return Graph((some(draw, extents(draw), dtype, -9, 9), np.asarray(2.5, dtype)), op.floor_divide)
+    divisor = np.asarray(draw(st.sampled_from([2.5, -2.5, 4.0]))).astype(dtype)
+    return Graph((some(draw, extents(draw), dtype, -9, 9), divisor), op.floor_divide)
 
 
-@case("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", dtypes=NUMBERS)
+@case("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", dtypes=(*NUMBERS, "int8"))
 def comparison(draw: Draw, dtype: str, function: Callable[..., Any]) -> Graph:
     shape = extents(draw)
     left = some(draw, shape, dtype)
@@ -96,14 +116,14 @@ def negation(draw: Draw, dtype: str) -> Graph:
     return Graph((some(draw, extents(draw), dtype),), op.logical_not)
 
 
-@case("where", dtypes=(*NUMBERS, "bool"))
+@case("where", dtypes=(*NUMBERS, "bool", "int8"))
 def where(draw: Draw, dtype: str) -> Graph:
     shape = extents(draw)
     choice = some(draw, broadcast(draw, shape), "bool")
     return Graph((choice, some(draw, shape, dtype), some(draw, broadcast(draw, shape), dtype)), op.where)
 
 
-@case("clip", dtypes=("float32", "float16", "int32"))
+@case("clip", dtypes=("float32", "float16", "int32", "int8"))
 def clip(draw: Draw, dtype: str) -> Graph:
     low = draw(st.integers(-2, 0))
     return Graph((some(draw, extents(draw), dtype),), lambda x: op.clip(x, low, low + 2))
@@ -303,12 +323,17 @@ def group_norm(draw: Draw, dtype: str, function: Callable[..., Any]) -> Graph:
 # --- reductions
 
 
-@case("sum", "mean", "max", "min")
+@case("sum", "max", "min", dtypes=(*FLOATS, "int32", "int64", "int8", "uint8"))
 def reduction(draw: Draw, dtype: str, function: Callable[..., Any]) -> Graph:
     shape = extents(draw)
     axes = draw(st.none()) if draw(st.booleans()) else axes_of(draw, shape)
     keepdims = draw(st.booleans())
     return Graph((some(draw, shape, dtype),), lambda x: function(x, axis=axes, keepdims=keepdims))
+
+
+@case("mean")
+def mean(draw: Draw, dtype: str) -> Graph:
+    return reduction(draw, dtype, op.mean)
 
 
 @case("prod", "variance", "std", dtypes=("float32",))
@@ -318,7 +343,7 @@ def float_reduction(draw: Draw, dtype: str, function: Callable[..., Any]) -> Gra
     return Graph((some(draw, shape, dtype),), lambda x: function(x, axis=axes, keepdims=keepdims))
 
 
-@case("argmax", "argmin", dtypes=("float32", "int32"))
+@case("argmax", "argmin", dtypes=("float32", "int32", "int64", "int8", "uint8"))
 def extreme(draw: Draw, dtype: str, function: Callable[..., Any]) -> Graph:
     shape = extents(draw)
     axis = None if draw(st.booleans()) else axis_of(draw, shape)

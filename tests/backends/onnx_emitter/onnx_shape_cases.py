@@ -201,20 +201,3 @@ def arange(draw: Draw, dtype: str) -> Graph:
 def triangle(draw: Draw, dtype: str, function: Callable[..., Any]) -> Graph:
     offset = draw(st.integers(-1, 2))
     return Graph((some(draw, extents(draw, 2), dtype),), lambda x: function(x, offset))
-
-
-# --- images
-
-
-@case("image.resize2d", dtypes=("float32",))
-def resize(draw: Draw, dtype: str) -> Graph:
-    coordinates = draw(st.sampled_from(["half_pixel", "align_corners", "asymmetric"]))
-    after = (draw(st.integers(4, 12)), draw(st.integers(4, 12)))
-    attrs: dict[str, Any] = {"method": "linear", "coordinate_transformation_mode": coordinates}
-    if draw(st.booleans()):
-        after = (8, 16)
-        attrs = {"method": "nearest_neighbor", "coordinate_transformation_mode": "asymmetric"}
-        attrs["rounding_method"] = "floor"
-    layout = draw(st.sampled_from(["NCHW", "NHWC"]))
-    shape = (1, 3, 4, 4) if layout == "NCHW" else (1, 4, 4, 3)
-    return Graph((some(draw, shape, dtype),), lambda x: op.image.resize2d(x, after, layout=layout, **attrs))

@@ -1,31 +1,41 @@
 """The converters, one room a family of ops; importing them registers them."""
 
 from annotated_region.backends.onnx_emitter.conversions import (
+    absent,
     activation,
     arithmetic,
     attention,
+    boxes,
     convolution,
     creation,
     image,
     indexing,
+    integers,
     normalization,
+    ordering,
     pooling,
     product,
+    quantization,
     reduction,
     shape,
 )
 
 __all__ = [
+    "absent",
     "activation",
     "arithmetic",
     "attention",
+    "boxes",
     "convolution",
     "creation",
     "image",
     "indexing",
+    "integers",
     "normalization",
+    "ordering",
     "pooling",
     "product",
+    "quantization",
     "reduction",
     "shape",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from annotated_region.backends.onnx_emitter.conversions.integers import floor_quotient
 from annotated_region.backends.onnx_emitter.emission import Emission, literal
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
@@ -99,7 +100,8 @@ def _binary(emission: Emission, op: OpView) -> str:
 @converter("relax.floor_divide")
 def _floor_divide(emission: Emission, op: OpView) -> str:
     left, right = (emission.operand(argument) for argument in op.args)
-    require(is_float(emission.dtype(left)), "whole numbers, whose quotients ONNX rounds towards zero")
+    if not is_float(emission.dtype(left)):
+        return floor_quotient(emission, left, right)
     return emission.node("Floor", emission.node("Div", left, right))
 
 
@@ -116,6 +118,16 @@ def _floor_mod(emission: Emission, op: OpView) -> str:
 def _mod(emission: Emission, op: OpView) -> str:
     left, right = (emission.operand(argument) for argument in op.args)
     return emission.node("Mod", left, right, fmod=1)
+
+
+@converter("relax.log_add_exp")
+def _log_of_sum(emission: Emission, op: OpView) -> str:
+    """The larger one, and what the other adds to it, so that no exponential overflows."""
+    left, right = (emission.operand(argument) for argument in op.args)
+    distance = emission.node("Abs", emission.node("Sub", left, right))
+    part = emission.node("Exp", emission.node("Neg", distance))
+    more = emission.node("Log", emission.node("Add", part, emission.like(1.0, part)))
+    return emission.node("Add", emission.node("Max", left, right), more)
 
 
 @converter(*COMPARISONS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax, tirx
 
-from annotated_region.backends.onnx_emitter.emission import Emission, extents_of, literal
+from annotated_region.backends.onnx_emitter.emission import Dim, Emission, extents_of, literal
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import require
@@ -55,6 +55,34 @@ def _arange(emission: Emission, op: OpView) -> str:
 def _bound(value: relax.Expr) -> relax.Expr:
     require(not isinstance(value, tirx.FloatImm), "a symbolic range of fractions")
     return value
+
+
+@converter("relax.eye", "relax.eye_like")
+def _eye(emission: Emission, op: OpView) -> str:
+    """The places where the number of the row, moved by the diagonal, is that of the column."""
+    rows, columns = extents_of(op.out_type)
+    place = 1 if op.name == "relax.eye_like" else 2
+    diagonal = literal(op.args[place]) if len(op.args) > place else 0
+    across = [_counted(emission, extent) for extent in (rows, columns)]
+    down = emission.node("Unsqueeze", across[0], emission.ints([1]))
+    moved = emission.node("Add", down, emission.number(int(diagonal), "int64"))
+    return emission.cast(emission.node("Equal", moved, across[1]), str(op.out_tensor.dtype))
+
+
+def _counted(emission: Emission, extent: Dim) -> str:
+    end = emission.node("Squeeze", emission.extent(extent), emission.ints([0]))
+    return emission.node("Range", emission.number(0, "int64"), end, emission.number(1, "int64"))
+
+
+@converter("relax.hamming_window")
+def _hamming_window(emission: Emission, op: OpView) -> str:
+    size, periodic, alpha, beta = map(literal, op.args)
+    dtype = str(op.out_tensor.dtype)
+    whole = size if periodic else size - 1
+    require(size > 0 and whole > 0, "a window of one element")
+    values = alpha - beta * np.cos(2 * np.pi * np.arange(int(size)) / whole)
+    plain = values.astype("float32" if dtype == "bfloat16" else dtype)
+    return emission.cast(emission.node("Identity", emission.graph.constant(plain)), dtype)
 
 
 @converter("relax.triu", "relax.tril")

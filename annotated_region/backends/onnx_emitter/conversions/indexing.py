@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from annotated_region.backends.onnx_emitter.emission import Emission, extents_of, literal
+from collections.abc import Sequence
+
+import numpy as np
+import tvm
+
+from annotated_region.backends.onnx_emitter.emission import Dim, Emission, extents_of, literal
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Declined, require
+from annotated_region.tvm_adapter.types import expect
 
 __all__: list[str] = []
 
@@ -22,8 +28,9 @@ def _indices(emission: Emission, op: OpView, position: int) -> str:
 def _take(emission: Emission, op: OpView) -> str:
     data, indices = emission.operand(op.args[0]), _indices(emission, op, 1)
     extents, axis = extents_of(op.arg_types[0]), op.attrs["axis"]
-    require(axis is not None or len(extents) == 1, "the axis is not given")
-    axis = 0 if axis is None else axis
+    if axis is None:
+        require(len(extents) == 1, "the axis is not given")
+        axis = 0
     return emission.node("Gather", data, _inside(emission, op, indices, extents[axis]), axis=axis)
 
 
@@ -54,6 +61,84 @@ def _gather_nd(emission: Emission, op: OpView) -> str:
     return emission.node(
         "GatherND", emission.operand(op.args[0]), indices, batch_dims=int(op.attrs["batch_dims"])
     )
+
+
+@converter("relax.index_tensor")
+def _index_tensor(emission: Emission, op: OpView) -> str:
+    """Places in the first axes, one vector of numbers an axis, stretched to one shape."""
+    data, parts = emission.operand(op.args[0]), emission.operands(op.args[1])
+    if len(parts) == 1:
+        return emission.node("Gather", data, _integers(emission, parts[0]), axis=0)
+    rest = len(extents_of(op.arg_types[0])) - len(parts)
+    shape = extents_of(op.out_type)
+    return emission.node("GatherND", data, _places(emission, parts, shape[: len(shape) - rest]))
+
+
+@converter("relax.index_put")
+def _index_put(emission: Emission, op: OpView) -> str:
+    """New values, or sums with them, at places that all axes give together."""
+    data, values = emission.operand(op.args[0]), emission.operand(op.args[2])
+    parts = emission.operands(op.args[1])
+    require(len(parts) == len(extents_of(op.arg_types[0])), "places in some of the axes only")
+    indices = expect(tvm.ir.TupleType, op.arg_types[1]).fields if _is_tuple(op, 1) else (op.arg_types[1],)
+    shapes = [extents_of(each) for each in indices]
+    numbers = [tuple(extent for extent in shape if isinstance(extent, int)) for shape in shapes]
+    if list(map(len, numbers)) != list(map(len, shapes)):
+        raise Declined("places of a symbolic shape")
+    shape = np.broadcast_shapes(*numbers)
+    updates = emission.node("Reshape", values, emission.ints(shape))
+    reduction = "add" if op.attrs["accumulate"] else None
+    return emission.node("ScatterND", data, _places(emission, parts, shape), updates, reduction=reduction)
+
+
+def _is_tuple(op: OpView, position: int) -> bool:
+    return isinstance(op.arg_types[position], tvm.ir.TupleType)
+
+
+def _integers(emission: Emission, name: str) -> str:
+    require("int" in emission.dtype(name), f"the indices are of type {emission.dtype(name)}")
+    return emission.cast(name, "int64")
+
+
+def _places(emission: Emission, parts: Sequence[str], shape: Sequence[Dim]) -> str:
+    """The numbers of one place side by side in a new last axis."""
+    behind, whole = emission.ints([len(shape)]), emission.shape(shape)
+    columns = [
+        emission.node("Unsqueeze", emission.node("Expand", _integers(emission, part), whole), behind)
+        for part in parts
+    ]
+    return emission.node("Concat", *columns, axis=len(shape))
+
+
+@converter("relax.slice_scatter")
+def _slice_scatter(emission: Emission, op: OpView) -> str:
+    """What is before the slice, what comes in its place, what is behind it."""
+    data, source = (emission.operand(argument) for argument in op.args[:2])
+    begin, end, step = (literal(argument) for argument in op.args[2:5])
+    axis = op.attrs["axis"] % len(extents_of(op.arg_types[0]))
+    extent = extents_of(op.arg_types[0])[axis]
+    if not isinstance(extent, int):
+        raise Declined("a slice of a symbolic extent")
+    require(step == 1 and 0 <= begin < end <= extent, f"the slice {begin}:{end}:{step} of {extent}")
+    parts = [source]
+    if begin > 0:
+        parts.insert(0, _cut(emission, data, axis, (0, int(begin))))
+    if end < extent:
+        parts.append(_cut(emission, data, axis, (int(end), extent)))
+    return emission.node("Concat", *parts, axis=axis)
+
+
+def _cut(emission: Emission, data: str, axis: int, limits: tuple[int, int]) -> str:
+    return emission.node("Slice", data, *(emission.ints([value]) for value in (*limits, axis)))
+
+
+@converter("relax.reverse_sequence")
+def _reverse_sequence(emission: Emission, op: OpView) -> str:
+    data, lengths = emission.operand(op.args[0]), _indices(emission, op, 1)
+    time, batch = op.attrs["seq_axis"], op.attrs["batch_axis"]
+    require({time, batch} == {0, 1}, f"sequences along axis {time}, one each along axis {batch}")
+    lengths = emission.cast(lengths, "int64")
+    return emission.node("ReverseSequence", data, lengths, time_axis=time, batch_axis=batch)
 
 
 def _reduction(emission: Emission, op: OpView) -> str | None:

@@ -17,8 +17,13 @@ __all__: list[str] = []
 LAYER_OPSET = 17
 
 
-def _require_affine(op: OpView) -> None:
-    require(op.attrs["center"] and op.attrs["scale"], "it leaves out the scale or the shift")
+def _affine(emission: Emission, op: OpView) -> tuple[str, str]:
+    """Scale and shift. TVM applies those that the op leaves out, too, so they have to be ones and zeros."""
+    for position, flag, neutral in ((1, "scale", 1), (2, "center", 0)):
+        given = op.constant(position)
+        is_neutral = given is not None and bool((given == neutral).all())
+        require(bool(op.attrs[flag]) or is_neutral, "it leaves out a scale or a shift that TVM applies")
+    return emission.operand(op.args[1]), emission.operand(op.args[2])
 
 
 def _axes(op: OpView) -> list[int]:
@@ -28,9 +33,9 @@ def _axes(op: OpView) -> list[int]:
 
 @converter("relax.nn.batch_norm")
 def _batch_norm(emission: Emission, op: OpView) -> tuple[str | None, ...]:
-    _require_affine(op)
     require(not op.attrs["training"], "it is in training mode, which computes statistics")
-    data, *parameters = (emission.operand(argument) for argument in op.args)
+    data, mean, variance = (emission.operand(op.args[position]) for position in (0, 3, 4))
+    parameters = (*_affine(emission, op), mean, variance)
     rank = len(extents_of(op.arg_types[0]))
     axis = op.attrs["axis"] % rank
     require(axis > 0 and rank > 1, "it normalises along the batch")
@@ -44,8 +49,8 @@ def _batch_norm(emission: Emission, op: OpView) -> tuple[str | None, ...]:
 
 @converter("relax.nn.layer_norm")
 def _layer_norm(emission: Emission, op: OpView) -> str:
-    _require_affine(op)
-    data, scale, shift = (emission.operand(argument) for argument in op.args)
+    data = emission.operand(op.args[0])
+    scale, shift = _affine(emission, op)
     rank, axes = len(extents_of(op.arg_types[0])), _axes(op)
     require(axes == list(range(axes[0], rank)), f"it normalises over the axes {axes}, which are not the last")
     epsilon = float(op.attrs["epsilon"])
@@ -73,8 +78,8 @@ def _rms_norm(emission: Emission, op: OpView) -> str:
 
 @converter("relax.nn.instance_norm")
 def _instance_norm(emission: Emission, op: OpView) -> str:
-    _require_affine(op)
-    data, scale, shift = (emission.operand(argument) for argument in op.args)
+    data = emission.operand(op.args[0])
+    scale, shift = _affine(emission, op)
     _require_spatial(op)
     return emission.node("InstanceNormalization", data, scale, shift, epsilon=float(op.attrs["epsilon"]))
 
@@ -82,9 +87,9 @@ def _instance_norm(emission: Emission, op: OpView) -> str:
 @converter("relax.nn.group_norm")
 def _group_norm(emission: Emission, op: OpView) -> str:
     """Each group as one channel of an instance normalisation, then scale and shift of the real channels."""
-    _require_affine(op)
     _require_spatial(op)
-    data, scale, shift = (emission.operand(argument) for argument in op.args)
+    data = emission.operand(op.args[0])
+    scale, shift = _affine(emission, op)
     extents, groups, dtype = extents_of(op.arg_types[0]), op.attrs["num_groups"], emission.dtype(data)
     ones = emission.cast(emission.graph.constant(np.ones(groups, "float32")), dtype)
     zeros = emission.cast(emission.graph.constant(np.zeros(groups, "float32")), dtype)

@@ -1,4 +1,4 @@
-"""Reductions, positions of extremes, running sums, the largest few."""
+"""Reductions, positions of extremes, running sums."""
 
 from __future__ import annotations
 
@@ -69,18 +69,3 @@ def _running_sum(emission: Emission, op: OpView) -> str:
         data, axis = emission.node("Reshape", data, emission.ints([-1])), 0
     exclusive = int(bool(op.attrs["exclusive"]))
     return emission.node("CumSum", data, emission.number(axis, "int64"), exclusive=exclusive)
-
-
-@converter("relax.topk")
-def _largest(emission: Emission, op: OpView) -> str | tuple[str | None, ...]:
-    data, count = emission.operand(op.args[0]), op.attrs["k"]
-    require(isinstance(count, int), "the number of elements is symbolic")
-    extent = extents_of(op.arg_types[0])[op.attrs["axis"]]
-    whole = count if count > 0 else extent
-    values, indices = emission.nodes(
-        "TopK", [data, emission.shape([whole])], 2, axis=op.attrs["axis"], largest=int(op.attrs["largest"])
-    )
-    indices = emission.graph.add("Cast", [indices], 1, {"to": op.attrs["dtype"]})[0]
-    if op.attrs["ret_type"] == "both":
-        return values, indices
-    return values if op.attrs["ret_type"] == "values" else indices

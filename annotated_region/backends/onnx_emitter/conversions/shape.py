@@ -16,6 +16,8 @@ from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["reshaped"]
 
+WRAP_OPSET = 19
+
 
 def reshaped(emission: Emission, data: str, before: Sequence[Dim], after: Sequence[Dim]) -> str:
     """Emit a reshape. Symbolic extents are copied or inferred where ONNX can, else computed.
@@ -183,6 +185,8 @@ def _repeat(emission: Emission, op: OpView) -> str:
 @converter("relax.nn.pad")
 def _pad(emission: Emission, op: OpView) -> str:
     modes = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
+    if emission.opset >= WRAP_OPSET:
+        modes["circular"] = "wrap"
     data, mode, widths = emission.operand(op.args[0]), op.attrs["pad_mode"], op.attrs["pad_width"]
     if mode not in modes:
         raise Declined(f"the padding mode {mode}")
@@ -190,3 +194,36 @@ def _pad(emission: Emission, op: OpView) -> str:
     if mode == "constant":
         return emission.node("Pad", data, pads, emission.like(op.attrs["pad_value"], data), mode="constant")
     return emission.node("Pad", data, pads, mode=modes[mode])
+
+
+@converter("relax.size")
+def _size(emission: Emission, op: OpView) -> str:
+    return emission.node("Size", emission.operand(op.args[0]))
+
+
+@converter("relax.nn.pixel_shuffle")
+def _pixel_shuffle(emission: Emission, op: OpView) -> str:
+    """Channels become squares of pixels: two new axes behind the channels move behind height and width."""
+    data, factor = emission.operand(op.args[0]), int(op.attrs["upscale_factor"])
+    *outer, channels, height, width = extents_of(op.arg_types[0])
+    require(isinstance(channels, int), "the number of channels is symbolic")
+    assert isinstance(channels, int)
+    count, rank = channels // factor**2, len(outer)
+    apart = emission.node("Reshape", data, emission.shape([*outer, count, factor, factor, height, width]))
+    behind = [3, 1, 4, 2]
+    order = [*range(rank + 1), *(rank + place for place in behind)]
+    moved = emission.node("Transpose", apart, perm=order)
+    return emission.node("Reshape", moved, emission.shape(extents_of(op.out_type)))
+
+
+@converter("relax.meshgrid")
+def _meshgrid(emission: Emission, op: OpView) -> tuple[str, ...]:
+    vectors = emission.operands(op.args[0])
+    require(op.attrs["indexing"] in (None, "ij"), "grids whose type has other axes than TVM computes")
+    grids = []
+    for place, field in enumerate(expect(tvm.ir.TupleType, op.out_type).fields):
+        shape = [1] * len(vectors)
+        shape[place] = -1
+        line = emission.node("Reshape", vectors[place], emission.ints(shape))
+        grids.append(emission.node("Expand", line, emission.shape(extents_of(field))))
+    return tuple(grids)

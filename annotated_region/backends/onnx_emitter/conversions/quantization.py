@@ -1,0 +1,120 @@
+"""Quantization: numbers to bytes and back, with one scale and zero point, or one for each channel.
+
+Relax and ONNX agree: ``quantize`` is ``clip(round(x / scale) + zero_point)``, a tie to the even number, and
+``dequantize`` is ``(x - zero_point) * scale``, computed in float32. They differ in what becomes of NaN, for
+which no integer stands.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from annotated_region.backends.onnx_emitter.emission import Emission, extents_of
+from annotated_region.backends.onnx_emitter.registry import converter
+from annotated_region.targets.op_view import OpView
+from annotated_region.targets.translation import require
+
+__all__: list[str] = []
+
+_BYTES = ("int8", "uint8")
+_LARGEST_HALF = 65504.0
+
+
+@converter("relax.quantize")
+def _quantize(emission: Emission, op: OpView) -> str:
+    dtype = str(op.out_tensor.dtype)
+    require(dtype in _BYTES, f"the result is of type {dtype}, not of bytes")
+    data, axis = emission.operand(op.args[0]), _axis(op)
+    scale, zero = _parameters(emission, op, dtype)
+    types = {emission.dtype(data), emission.dtype(scale)}
+    if types == {"float16"}:
+        return _quantized_half(emission, op, data, (scale, zero))
+    require(types <= {"float16", "bfloat16", "float32"}, f"numbers of type {emission.dtype(data)}")
+    wide = [emission.cast(value, "float32") for value in (data, scale)]
+    return emission.node("QuantizeLinear", *wide, zero, axis=axis)
+
+
+def _quantized_half(emission: Emission, op: OpView, data: str, parameters: tuple[str, str]) -> str:
+    """Over float16 TVM rounds the quotient to float16 before it rounds it to a whole number."""
+    limits = np.iinfo(str(op.out_tensor.dtype))
+    scale, zero = (_along_axis(emission, op, value) for value in parameters)
+    whole = emission.node("Round", emission.node("Div", data, scale))
+    moved = emission.node("Add", whole, emission.cast(zero, "float16"))
+    bounds = [emission.like(bound, moved) for bound in (limits.min, limits.max)]
+    return emission.cast(emission.node("Clip", moved, *bounds), str(op.out_tensor.dtype))
+
+
+@converter("relax.dequantize")
+def _dequantize(emission: Emission, op: OpView) -> str:
+    data, out = emission.operand(op.args[0]), str(op.out_tensor.dtype)
+    dtype = emission.dtype(data)
+    require(dtype in (*_BYTES, "int32"), f"quantized numbers of type {dtype}")
+    require(out in ("float32", "float16"), f"the result is asked for as {out}")
+    scale, zero = _parameters(emission, op, dtype)
+    wide = emission.cast(scale, "float32")
+    if dtype == "int32":  # ONNX knows no zero point there
+        data = emission.node("Sub", data, _along_axis(emission, op, zero))
+        result = emission.node("DequantizeLinear", data, wide, axis=_axis(op))
+    else:
+        result = emission.node("DequantizeLinear", data, wide, zero, axis=_axis(op))
+    if out == "float32":
+        return result
+    bounds = [emission.number(bound, "float32") for bound in (-_LARGEST_HALF, _LARGEST_HALF)]
+    return emission.cast(emission.node("Clip", result, *bounds), out)
+
+
+def _axis(op: OpView) -> int:
+    rank = len(extents_of(op.arg_types[0]))
+    return int(op.attrs["axis"]) % rank if rank else 0
+
+
+def _parameters(emission: Emission, op: OpView, dtype: str) -> tuple[str, str]:
+    """Scale and zero point, both of one number or both of one for each channel."""
+    scale, zero = emission.operand(op.args[1]), _zero(emission, op, dtype)
+    sizes = [_size(op, position) for position in (1, 2)]
+    if all(size == 1 for size in sizes):
+        return _scalar(emission, op, 1, scale), _scalar(emission, op, 2, zero)
+    channels = extents_of(op.arg_types[0])[_axis(op)]
+    require(all(size in (1, channels) for size in sizes), f"{max(sizes)} scales for {channels} channels")
+    shape = emission.ints([max(sizes)])
+    whole = [
+        value if size != 1 else emission.node("Expand", value, shape)
+        for value, size in zip((scale, zero), sizes, strict=True)
+    ]
+    return whole[0], whole[1]
+
+
+def _zero(emission: Emission, op: OpView, dtype: str) -> str:
+    """The zero point in the type of the quantized numbers, which is what ONNX asks for."""
+    value = op.constant(2)
+    if value is None:
+        zero = emission.operand(op.args[2])
+        require(emission.dtype(zero) == dtype, f"a computed zero point of type {emission.dtype(zero)}")
+        return zero
+    limits = np.iinfo(dtype)
+    fits = value.dtype.kind in "iu" and bool(((value >= limits.min) & (value <= limits.max)).all())
+    require(fits, f"a zero point is no value of {dtype}")
+    return emission.graph.constant(value.astype(dtype))
+
+
+def _size(op: OpView, position: int) -> int:
+    extents = extents_of(op.arg_types[position])
+    require(all(isinstance(extent, int) for extent in extents), "the number of scales is symbolic")
+    size = int(np.prod([extent for extent in extents if isinstance(extent, int)]))
+    require(size == 1 or len(extents) == 1, f"scales in {len(extents)} axes")
+    return size
+
+
+def _scalar(emission: Emission, op: OpView, position: int, value: str) -> str:
+    known = emission.graph.constants.get(value)
+    if known is not None:
+        return emission.graph.constant(known.reshape(()))
+    return emission.node("Reshape", value, emission.ints([])) if extents_of(op.arg_types[position]) else value
+
+
+def _along_axis(emission: Emission, op: OpView, value: str) -> str:
+    """A vector of one number a channel, shaped so that it is stretched along the other axes."""
+    if all(_size(op, position) == 1 for position in (1, 2)):
+        return value
+    behind = len(extents_of(op.arg_types[0])) - 1 - _axis(op)
+    return emission.node("Reshape", value, emission.ints([-1, *[1] * behind]))
