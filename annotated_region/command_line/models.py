@@ -1,4 +1,4 @@
-"""Reads a model from a file: ONNX, or a Relax module as TVMScript; always in a confined process."""
+"""Reads a model from a file: ONNX, `torch.export`, or Relax as TVMScript; always in a confined process."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from annotated_region.importing.limits import Limits
 
 __all__ = ["read_model"]
 
-_KINDS = {".onnx": "onnx", ".py": "tvmscript", ".tvm": "tvmscript", ".tvmscript": "tvmscript"}
+_KINDS = {".onnx": "onnx", ".pt2": "pt2", ".py": "tvmscript", ".tvm": "tvmscript", ".tvmscript": "tvmscript"}
 
 
 def read_model(path: str | Path, limits: Limits | None = None) -> tvm.IRModule:
-    """The module in a file whose name ends in ``.onnx``, or in ``.py``, ``.tvm`` or ``.tvmscript``.
+    """The module in a file whose name ends in ``.onnx``, ``.pt2``, ``.py``, ``.tvm`` or ``.tvmscript``.
 
     Nothing in the file is executed, and what reads it is a process of its own, within `limits`.
 

@@ -33,7 +33,9 @@ _MOST_WORK = 1e15
 def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the targets, and how conflicts between targets are settled."""
     model = parser.add_argument(
-        "model", type=file_name, help="an ONNX file (.onnx), or a Relax module as TVMScript (.py)"
+        "model",
+        type=file_name,
+        help="a file of ONNX (.onnx) or torch.export (.pt2), or Relax as TVMScript (.py)",
     )
     complete_files(model)
     add_limits_argument(parser)

@@ -9,6 +9,7 @@ import tvm
 
 from annotated_region.errors import ModelError
 from annotated_region.importing.onnx_reader import module_from_onnx
+from annotated_region.importing.torch_reader import module_from_archive
 from annotated_region.importing.transport import packed, unpacked
 from annotated_region.importing.trust import require_harmless
 from annotated_region.importing.tvmscript import module_from_tvmscript
@@ -31,6 +32,7 @@ def _tvmscript(content: bytes, name: str, _folder: str, _options: Mapping[str, o
 
 READERS: dict[str, Callable[[bytes, str, str, Mapping[str, object]], tvm.IRModule]] = {
     "onnx": module_from_onnx,
+    "pt2": module_from_archive,
     "tvmscript": _tvmscript,
 }
 
