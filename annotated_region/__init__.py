@@ -50,7 +50,7 @@ from annotated_region.extraction import (
     extract_hashed_functions,
     to_tuning_tasks,
 )
-from annotated_region.importing import Limits, from_onnx
+from annotated_region.importing import Limits, from_exported_program, from_onnx
 from annotated_region.op_info import OpInfo, infer_op_info, op_infos
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import explain, partition
@@ -131,6 +131,7 @@ __all__ = [
     "infer_op_info",
     "extract_fused_functions",
     "extract_hashed_functions",
+    "from_exported_program",
     "from_onnx",
     "known_targets",
     "op_infos",

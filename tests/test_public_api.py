@@ -40,6 +40,7 @@ NAMES = [
     "compiler_begin",
     "compiler_end",
     "explain",
+    "from_exported_program",
     "from_onnx",
     "extract_fused_functions",
     "extract_hashed_functions",

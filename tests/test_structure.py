@@ -26,7 +26,16 @@ FLOORS = (
         "notes",
         "printable",
     ),
-    ("arguments", "tvm_adapter", "error_classes", "cache", "surroundings", "grouping", "placement"),
+    (
+        "arguments",
+        "tvm_adapter",
+        "error_classes",
+        "origins",
+        "cache",
+        "surroundings",
+        "grouping",
+        "placement",
+    ),
     ("annotations",),
     # Functions of Relax, and what is known of them.
     ("dataflow",),

@@ -61,7 +61,7 @@ def _counted(names: tuple[str, ...]) -> Iterator[str]:
 
 def _ops_table(function: FunctionReport) -> Table:
     table = Table(title=f"Ops of {function.name}", title_justify="left")
-    for column in ("name", "op", "placed", "region", "claimed by", "lost by", "declined by"):
+    for column in ("name", "from", "op", "types", "work", "placed", "claimed by", "lost by", "declined by"):
         table.add_column(column, overflow="fold")
     for op in function.ops:
         table.add_row(*map(plain, _cells(op)))
@@ -69,12 +69,13 @@ def _ops_table(function: FunctionReport) -> Table:
 
 
 def _cells(op: OpReport) -> tuple[str, ...]:
-    region = "" if op.region is None else str(op.region)
+    placed = op.placed if op.region is None else f"{op.placed}, region {op.region}"
     claims = "; ".join(f"{target}: {', '.join(by)}" for target, by in op.claims.items())
     lost = "; ".join(f"{target} {why}" for target, why in op.lost.items())
     declines = "; ".join(f"{target}: {reason}" for target, reason in op.declines.items())
     name = op.op.removeprefix("relax.")
-    return op.name, name, op.placed, region, claims.replace("relax.", ""), lost, declines
+    claims = claims.replace("relax.", "")
+    return op.name, op.origin, name, op.types, op.work, placed, claims, lost, declines
 
 
 COMMAND = Command(

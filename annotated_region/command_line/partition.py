@@ -28,7 +28,9 @@ from annotated_region.command_line.placement import (
 )
 from annotated_region.errors import ModelError
 from annotated_region.files import write_whole
+from annotated_region.findings.wording import words_for_type
 from annotated_region.passes.build import build
+from annotated_region.passes.write_origins import WriteOrigins
 
 __all__ = ["COMMAND"]
 
@@ -71,7 +73,7 @@ def _write(mod: tvm.IRModule, file: Path, generators: Mapping[str, Mapping[str, 
     if file.suffix == _LIBRARY:
         build(mod, options=generators).export_library(str(file))
     else:
-        write_whole(file, mod.script() + "\n")
+        write_whole(file, WriteOrigins()(mod).script() + "\n")
 
 
 class _External(TypedDict):
@@ -89,21 +91,9 @@ def _external_functions(mod: tvm.IRModule) -> Iterator[_External]:
             yield {
                 "name": name.name_hint,
                 "target": str(function.attrs["Codegen"]),
-                "inputs": [_type_text(param.ty) for param in function.params],
-                "output": _type_text(function.ret_ty),
+                "inputs": [words_for_type(param.ty) for param in function.params],
+                "output": words_for_type(function.ret_ty),
             }
-
-
-def _type_text(ty: tvm.ir.Type) -> str:
-    if isinstance(ty, relax.TensorType) and isinstance(ty.shape, relax.ShapeExpr):
-        return f"{ty.dtype}[{', '.join(map(_extent_text, ty.shape.values))}]"
-    if isinstance(ty, tvm.ir.TupleType):
-        return f"({', '.join(map(_type_text, ty.fields))})"
-    return str(ty)
-
-
-def _extent_text(extent: relax.Expr) -> str:
-    return str(extent.value) if isinstance(extent, tvm.tirx.IntImm) else str(extent)
 
 
 def _table(found: list[_External]) -> Table:

@@ -8,6 +8,7 @@ from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import RegionCycleError
 from annotated_region.graphs import CycleError, program_order
 from annotated_region.ids import NodeId
+from annotated_region.origins import described
 
 __all__ = ["in_order"]
 
@@ -39,7 +40,7 @@ def in_order(graph: DataflowGraph, units: Iterable[Nodes]) -> list[Nodes]:
         order = program_order(inside, [[local[node] for node in unit] for unit in listed])
     except CycleError as error:
         stuck = next(block for block in error.cycle if len(block) > 1)  # nodes are in program order
-        names = ", ".join(repr(graph.nodes[nodes[vertex]].var.name) for vertex in stuck)
+        names = ", ".join(described(graph.nodes[nodes[vertex]].var) for vertex in stuck)
         raise RegionCycleError(
             f"{graph.name}: {names} cannot run as a whole, because something else needs a part of them and "
             "another part needs that; split them, or run ResolveConflicts, which drops such composites"

@@ -105,13 +105,13 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _table(ops: Sequence[OpReport]) -> Iterator[str]:
-    heads = ("name", "op", "placed", "claimed by", "lost by", "declined by")
+    heads = ("name", "from", "op", "types", "work", "placed", "claimed by", "lost by", "declined by")
     yield f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>"
     for op in ops:
         claims = "; ".join(f"{target}: {', '.join(by)}" for target, by in op.claims.items())
         lost = "; ".join(f"{target} {why}" for target, why in op.lost.items())
         declines = "; ".join(f"{target}: {reason}" for target, reason in op.declines.items())
         placed = op.placed if op.region is None else f"{op.placed}, region {op.region}"
-        cells = (op.name, op.op, placed, claims, lost, declines)
+        cells = (op.name, op.origin, op.op, op.types, op.work, placed, claims, lost, declines)
         yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
     yield "</table>"

@@ -23,6 +23,7 @@ __all__ = ["Box", "Line", "Picture", "every_op", "quotient"]
 
 PARAMETERS, RESULT = "parameters", "result"
 _KINDS_SHOWN = 7
+_NAME_SHOWN = 40  # characters
 _BOXES_SHOWN = 150  # more than these are folded once more
 _FAR = 3  # how many changes of the target a line may pass in a picture that is folded twice
 
@@ -193,7 +194,7 @@ def _box(function: FunctionReport, positions: tuple[int, ...]) -> Box:
     if len(regions) > 1:
         title = f"{target}, {len(regions)} regions"
     if len(ops) == 1:
-        names = [_short(ops[0].op), ops[0].name]
+        names = [_short(ops[0].op), _fitting(ops[0].called)]
         return Box(title, (*names, *_contested(ops)), target, region, positions)
     kinds = Counter(_short(op.op) for op in ops)
     shown = [f"{name} x{count}" if count > 1 else name for name, count in kinds.most_common(_KINDS_SHOWN)]
@@ -207,6 +208,11 @@ def _contested(ops: Sequence[OpReport]) -> Iterator[str]:
     others = Counter(target for op in ops for target in op.claims if target != op.placed)
     for target, count in others.items():
         yield f"{count} claimed by {target}, too" if len(ops) > 1 else f"claimed by {target}, too"
+
+
+def _fitting(name: str) -> str:
+    """The end of a long name: names of nodes are paths."""
+    return name if len(name) <= _NAME_SHOWN else f"...{name[-_NAME_SHOWN:]}"
 
 
 def _short(op: str) -> str:

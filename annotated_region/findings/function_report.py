@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from annotated_region.costs.model import HOST
-from annotated_region.findings.wording import words_for_counts, words_for_host, words_for_neighbours
+from annotated_region.findings.wording import (
+    words_for_claims,
+    words_for_counts,
+    words_for_host,
+    words_for_neighbours,
+    words_for_work,
+)
 
 __all__ = ["ApartReport", "DissolvedReport", "FunctionReport", "OpReport", "RegionReport", "ValueReport"]
 
@@ -36,6 +42,16 @@ class OpReport:
     costs
         What the op costs by itself, in seconds, on the host and on each target that claims it alone; empty
         unless the policy goes by costs. The placement also counts launches, and what it takes to move values.
+    origin
+        What it was made from: an ONNX node, a PyTorch module and a line of its source, or the first name of
+        the binding.
+    key
+        A name that means this op alone among those of its function, for pins and bans.
+    inputs, output
+        The types of its arguments and of its result, such as ``"float32[1, 3, 224, 224]"``.
+    flops, bytes
+        Its work: floating point operations, and bytes read and written; None if a shape is only known when
+        it runs, or what it computes is not known.
     """
 
     name: str
@@ -46,6 +62,32 @@ class OpReport:
     declines: dict[str, str]
     lost: dict[str, str] = field(default_factory=dict)
     costs: dict[str, float] = field(default_factory=dict)
+    origin: str = ""
+    key: str = ""
+    inputs: tuple[str, ...] = ()
+    output: str = ""
+    flops: int | None = None
+    bytes: int | None = None
+
+    @property
+    def called(self) -> str:
+        """What people call it: what it was made from, if that is known, else its name."""
+        return self.origin or self.name
+
+    @property
+    def types(self) -> str:
+        """The types of its arguments and of its result, in words."""
+        return f"{', '.join(self.inputs)} -> {self.output}"
+
+    @property
+    def work(self) -> str:
+        """Its work in words; empty if that is not known."""
+        return words_for_work(self.flops, self.bytes)
+
+    @property
+    def why(self) -> str:
+        """Who claims it, who lost it, who declines it, and why."""
+        return words_for_claims(self.claims, self.lost, self.declines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +172,24 @@ class FunctionReport:
                 claimed=claimed[target],
                 unavailable=self.unavailable.get(target),
             )
-        yield words_for_host((op.op, op.declines, op.lost) for op in self.ops if op.placed == HOST)
+        stay = [op for op in self.ops if op.placed == HOST]
+        yield words_for_host((op.op, _told_origin(op), op.declines, op.lost) for op in stay)
+        called = {op.name: op.called for op in self.ops}
         for each in self.apart[:_APART_SHOWN]:
-            yield words_for_neighbours(each.target, each.left, each.right, each.between)
+            left, right = called.get(each.left, each.left), called.get(each.right, each.right)
+            between = None if each.between is None else called.get(each.between, each.between)
+            yield words_for_neighbours(each.target, left, right, between)
         if len(self.apart) > _APART_SHOWN:
             yield f"and {len(self.apart) - _APART_SHOWN} more pairs of regions are kept apart"
+
+    def details(self) -> Iterator[str]:
+        """One line an op: what it is called, what it computes on what, its work, where it went, and why."""
+        for op in self.ops:
+            place = op.placed if op.region is None else f"{op.placed}, region {op.region}"
+            parts = (f"{op.op.removeprefix('relax.')}: {op.types}", op.work, place, op.why)
+            yield f"{op.key or op.name} = {'; '.join(part for part in parts if part)}"
+
+
+def _told_origin(op: OpReport) -> str:
+    """What an op was made from, if that is more than its name."""
+    return "" if op.origin == op.name else op.origin

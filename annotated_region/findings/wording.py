@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+
+import tvm
+from tvm import relax
 
 from annotated_region.costs.model import HOST
 from annotated_region.notes import DeclineReason, DissolveNote, DissolveReason, Refusal
@@ -12,12 +15,15 @@ from annotated_region.notes import DeclineReason, DissolveNote, DissolveReason, 
 __all__ = [
     "Loss",
     "LossReason",
+    "words_for_claims",
     "words_for_counts",
     "words_for_dissolved",
     "words_for_host",
     "words_for_loss",
     "words_for_neighbours",
     "words_for_refusal",
+    "words_for_type",
+    "words_for_work",
 ]
 
 _REFUSALS = {
@@ -119,16 +125,27 @@ def words_for_counts(
     return f"{line} (claims {claimed}, but cannot run here: {unavailable})" if unavailable else line
 
 
-def words_for_host(ops: Iterable[tuple[str, dict[str, str], dict[str, str]]]) -> str:
-    """What stays on the host: of each op its name, and why targets decline it or lose it."""
+def words_for_host(ops: Iterable[tuple[str, str, dict[str, str], dict[str, str]]]) -> str:
+    """What stays on the host: of each op its name, its origin if told, why targets decline it or lose it."""
     counts: dict[tuple[str, str], int] = {}
-    for op, declines, lost in ops:
+    first: dict[tuple[str, str], str] = {}
+    for op, origin, declines, lost in ops:
         reasons = [f"declined by {target}: {reason}" for target, reason in declines.items()]
         reasons = reasons or [f"lost by {target} {words}" for target, words in lost.items()]
         key = (op.removeprefix("relax."), "; ".join(reasons))
         counts[key] = counts.get(key, 0) + 1
-    lines = (f"{op}{f' x{count}' if count > 1 else ''} ({why})" for (op, why), count in counts.items())
+        first.setdefault(key, origin)
+    lines = (
+        f"{op}{f' x{count}' if count > 1 else ''}{_from(first[op, why], count)} ({why})"
+        for (op, why), count in counts.items()
+    )
     return f"{HOST}: {', '.join(lines) or 'nothing'}"
+
+
+def _from(origin: str, count: int) -> str:
+    if not origin:
+        return ""
+    return f", first at {origin}" if count > 1 else f" at {origin}"
 
 
 def words_for_neighbours(target: str, left: str, right: str, between: str | None) -> str:
@@ -149,3 +166,44 @@ def _seconds(seconds: float) -> str:
             return f"{scaled:.3g} {unit}"
         scaled /= 1000
     return f"{scaled:.3g} s"
+
+
+def words_for_work(flops: int | None, moved: int | None) -> str:
+    """How much an op computes and moves, such as ``"236 Mflop, 3.85 MB"``; empty if that is not known."""
+    shown = [*([_scaled(flops, "flop")] if flops else []), *([_scaled(moved, "B")] if moved else [])]
+    return ", ".join(shown)
+
+
+def _scaled(amount: int, unit: str) -> str:
+    number = float(amount)
+    for prefix in ("", "k", "M", "G"):
+        if number < 1000:
+            return f"{number:.3g} {prefix}{unit}"
+        number /= 1000
+    return f"{number:.3g} T{unit}"
+
+
+def words_for_claims(
+    claims: Mapping[str, Sequence[str]], lost: Mapping[str, str], declines: Mapping[str, str]
+) -> str:
+    """Who claims an op, and by what; who lost it; who declines it."""
+    told = [f"claimed by {target}: {', '.join(by)}" for target, by in claims.items()]
+    told += [f"lost by {target} {why}" for target, why in lost.items()]
+    told += [f"declined by {target}: {why}" for target, why in declines.items()]
+    return "; ".join(told).replace("relax.", "")
+
+
+def words_for_type(ty: tvm.ir.Type) -> str:
+    """A type, such as ``"float32[1, 3, 224, 224]"``; a tuple in parentheses."""
+    if isinstance(ty, relax.TensorType) and isinstance(ty.shape, relax.ShapeExpr):
+        return f"{ty.dtype}[{', '.join(map(_words_for_extent, ty.shape.values))}]"
+    if isinstance(ty, relax.TensorType):
+        axes = "..." if ty.ndim < 0 else ", ".join("?" * ty.ndim)
+        return f"{ty.dtype or 'tensor'}[{axes}]"
+    if isinstance(ty, tvm.ir.TupleType):
+        return f"({', '.join(map(words_for_type, ty.fields))})"
+    return str(ty)
+
+
+def _words_for_extent(extent: relax.Expr) -> str:
+    return str(extent.value) if isinstance(extent, tvm.tirx.IntImm) else str(extent)

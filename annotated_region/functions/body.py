@@ -108,7 +108,7 @@ class FunctionBody(ABC):
         for node in self.nodes:
             var = self.var_of(node)
             kind = relax.Var if node in leaving else relax.DataflowVar
-            self.renamed[var] = kind(var.name, var.ty)
+            self.renamed[var] = kind(var.name, var.ty, var.span)
 
     def bind_node(self, node: NodeId) -> None:
         """Bind one node as it was bound in the other function."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import tvm
 from tvm import relax
+from tvm.ir import Span
 
 from annotated_region.dataflow.leaves import Leaf, Leaves
 from annotated_region.expr_map import ExprSet
@@ -60,18 +61,18 @@ class CallSites:
         """Bind each result to the first variable that stands for it, or to a fresh one."""
         returned = external.func.body.body
         if isinstance(returned, relax.Var):
-            self.take(external.results[0], call, returned.name)
+            self.take(external.results[0], call, returned)
             return
-        whole = self.bind(f"{expect(tvm.ir.GlobalVar, call.op).name_hint}_out", call)
-        fields = expect(relax.Tuple, returned).fields
+        fields = [expect(relax.Var, field) for field in expect(relax.Tuple, returned).fields]
+        whole = self.bind(f"{expect(tvm.ir.GlobalVar, call.op).name_hint}_out", call, fields[0].span)
         for index, (leaf, field) in enumerate(zip(external.results, fields, strict=True)):
-            self.take(leaf, relax.TupleGetItem(whole, index), expect(relax.Var, field).name)
+            self.take(leaf, relax.TupleGetItem(whole, index), field)
 
-    def take(self, leaf: Leaf, value: relax.Expr, name: str) -> relax.Expr:
-        """Bind the value of a leaf, to a fresh variable called `name` if the program has none for it."""
+    def take(self, leaf: Leaf, value: relax.Expr, like: relax.Var | Leaf) -> relax.Expr:
+        """Bind the value of a leaf, to a fresh variable named like another if the program has none for it."""
         owner = self.owners.get(leaf, self.fields.get(leaf))
         if owner is None:
-            owner = self.bind(name, value)
+            owner = self.bind(like.name, value, None if isinstance(like, Leaf) else like.span)
         else:
             self.made.append(relax.VarBinding(owner, value))
             self.bound.add(owner)
@@ -91,11 +92,11 @@ class CallSites:
         if not leaf.path:
             return leaf.root
         parent = self.read(Leaf(leaf.root, leaf.path[:-1]))
-        return self.take(leaf, relax.TupleGetItem(parent, leaf.path[-1]), leaf.name)
+        return self.take(leaf, relax.TupleGetItem(parent, leaf.path[-1]), leaf)
 
-    def bind(self, name: str, value: relax.Expr) -> relax.Var:
-        """Bind a value to a fresh variable."""
-        var = self.kind(name, value.ty)
+    def bind(self, name: str, value: relax.Expr, span: Span | None) -> relax.Var:
+        """Bind a value to a fresh variable; `span` says where it comes from."""
+        var = self.kind(name, value.ty, span)
         self.made.append(relax.VarBinding(var, value))
         return var
 

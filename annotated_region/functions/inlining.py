@@ -8,16 +8,20 @@ call, or from its result, are dropped where they have no other user.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import tvm
 from tvm import relax
+from tvm.ir import Span
 
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow.leaves import Leaves, leaves_of
 from annotated_region.expr_map import ExprMap, ExprSet
 from annotated_region.functions.dead_bindings import without_dead
+from annotated_region.functions.marking import bindings_in
 from annotated_region.functions.rewriting import FunctionRewriter, Substitute, rebind, replace_operands
+from annotated_region.origins import origin_of, span_of, with_span
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect, set_type
 
@@ -58,9 +62,10 @@ def inline_functions(mod: tvm.IRModule, chosen: Mapping[tvm.ir.GlobalVar, relax.
     if not chosen:
         return mod
     result = mod.clone()
+    shared = _shared(mod, chosen)
     for global_var, func in mod.functions_items():
         if isinstance(func, relax.Function) and global_var not in chosen:
-            result.update_func(global_var, Inliner(callees_among(chosen)).inlined(func))
+            result.update_func(global_var, Inliner(callees_among(chosen), shared).inlined(func))
     _remove_unused(result, chosen)
     return result
 
@@ -84,6 +89,18 @@ def opened(func: relax.Function, given: Mapping[int, relax.Expr] | None = None) 
     body = relax.SeqExpr([relax.DataflowBlock([relax.VarBinding(out, call)])], out)
     set_type(body, func.ret_ty)
     return Inliner(callees_among({name: func})).inlined(relax.Function(params, body, func.ret_ty))
+
+
+def _shared(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Function]) -> ExprSet:
+    """Those of the functions that several calls share."""
+    calls = Counter(
+        binding.value.op
+        for func in mod.functions.values()
+        if isinstance(func, relax.Function)
+        for binding in bindings_in(func.body)
+        if isinstance(binding.value, relax.Call) and isinstance(binding.value.op, tvm.ir.GlobalVar)
+    )
+    return ExprSet(func for global_var, func in functions.items() if calls[global_var] > 1)
 
 
 def _remove_unused(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Function]) -> None:
@@ -112,10 +129,14 @@ class Inliner:
     ----------
     function_of
         Which calls to inline.
+    shared
+        Functions that stand for several regions. What is in them comes from the first of these, so what is
+        copied from them comes from where the result of the call does.
     """
 
-    def __init__(self, function_of: FunctionOf) -> None:
+    def __init__(self, function_of: FunctionOf, shared: ExprSet | None = None) -> None:
         self.function_of = function_of
+        self.shared = ExprSet() if shared is None else shared
         self.leaves: ExprMap[Leaves] = ExprMap()
         self.outer_holders = _Holders()
         self.fields: ExprMap[relax.Var] = ExprMap()
@@ -175,6 +196,7 @@ class _Block:
         self.holders = _Holders()
         self.read: dict[Leaves, relax.Expr] = {}
         self.parts: ExprMap[Sequence[relax.Expr]] = ExprMap()
+        self.span: Span | None = None
 
     def bindings(self, block: relax.BindingBlock) -> Iterator[relax.Binding]:
         """The new bindings."""
@@ -202,6 +224,7 @@ class _Block:
         call = value if isinstance(value, relax.Call) else None
         callee = None if call is None else self.inliner.function_of(call.op)
         if call is not None and callee is not None:
+            self.span = span_of(origin_of(binding.var, call)) if callee in self.inliner.shared else None
             self.call(binding.var, callee, call.args)
         elif isinstance(value, _STRUCTURE) and isinstance(binding, relax.VarBinding):
             self.structure(binding)
@@ -330,7 +353,9 @@ class _Block:
         known = self.known(binding.value, value, puts_together)
         if known is not None:
             return known
-        var = self.kind(binding.var.name, binding.var.ty)
+        var = self.kind(binding.var.name, binding.var.ty, self.span or binding.var.span)
+        if self.span is not None:
+            value = with_span(value, self.span)
         if isinstance(binding, relax.MatchCast):
             self.made.append(relax.MatchCast(var, value, binding.ty))
             return var

@@ -2,5 +2,6 @@
 
 from annotated_region.importing.limits import Limits
 from annotated_region.importing.onnx_models import from_onnx
+from annotated_region.importing.torch_programs import from_exported_program
 
-__all__ = ["Limits", "from_onnx"]
+__all__ = ["Limits", "from_exported_program", "from_onnx"]

@@ -23,10 +23,10 @@ from annotated_region.importing.onnx_converters.conversion import (
     converted_by_us,
     domain_of,
     has_converter,
-    originated,
     shown,
 )
 from annotated_region.importing.onnx_functions import OnnxGraph, expanded, nodes_of
+from annotated_region.importing.origins import OnnxOrigins, with_origins
 
 if TYPE_CHECKING:
     import onnx
@@ -92,7 +92,7 @@ def module_from_model(model: onnx.ModelProto, name: str, options: Mapping[str, A
     if model.ir_version < _OLDEST_IR:
         raise ModelError(f"{name} is of version {model.ir_version} of ONNX's format, which is too old")
     try:
-        return _imported(_modern(model), name, options)
+        return _imported(_modern(model), name, options, OnnxOrigins(model))
     except (AnnotatedRegionError, MemoryError):
         raise
     except Exception as error:  # the importer raises whatever a malformed node leads to
@@ -101,7 +101,9 @@ def module_from_model(model: onnx.ModelProto, name: str, options: Mapping[str, A
         raise ModelError(f"TVM cannot import {name}: {_first_line(error)}") from error
 
 
-def _imported(model: onnx.ModelProto, name: str, options: Mapping[str, object]) -> tvm.IRModule:
+def _imported(
+    model: onnx.ModelProto, name: str, options: Mapping[str, object], origins: OnnxOrigins
+) -> tvm.IRModule:
     from annotated_region.tvm_adapter.onnx_importer import (  # noqa: PLC0415 - needs onnx
         OnnxGraphImporter,
         ops_of_tvm,
@@ -118,8 +120,9 @@ def _imported(model: onnx.ModelProto, name: str, options: Mapping[str, object]) 
     with warnings.catch_warnings():
         # What the importer says about names and shapes.
         warnings.simplefilter("ignore", UserWarning)
-        importer = OnnxGraphImporter(partial(converted_by_us, name), originated, **given)
-        return importer.from_onnx(graph, opset if used is None else used)
+        importer = OnnxGraphImporter(partial(converted_by_us, name), origins.note, **given)
+        mod = importer.from_onnx(graph, opset if used is None else used)
+    return with_origins(mod, origins.results)
 
 
 def _first_line(error: Exception) -> str:

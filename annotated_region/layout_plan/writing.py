@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import tvm
 from tvm import relax
+from tvm.ir import Span
 
 from annotated_region.layout_plan.copies import conversions, converted, converted_constant, same_shape
 from annotated_region.layout_plan.described_call import changed_call
@@ -19,6 +20,7 @@ from annotated_region.layout_plan.reading import ComputingBinding, Names, variab
 from annotated_region.layout_plan.views import Storage, TensorView, extents_of
 from annotated_region.layouts import Layout
 from annotated_region.layouts.layout import Extent
+from annotated_region.origins import origin_of, span_of
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["BlockWriter"]
@@ -45,6 +47,7 @@ class BlockWriter:
         self.bindings: list[relax.Binding] = []
         self.variable = relax.DataflowVar if isinstance(block, relax.DataflowBlock) else relax.Var
         self.builder = relax.BlockBuilder()
+        self.span: Span | None = None
         # Variables of this block that are not bound yet, with their bindings; None if these are gone.
         self.unbound: dict[relax.Var, relax.Binding | None] = {b.var: b for b in block.bindings}
         # For each root and storage, the expressions that have it, in different shapes.
@@ -53,6 +56,7 @@ class BlockWriter:
     def write(self, steps: Sequence[ComputingBinding], options: Sequence[StepOption]) -> None:
         """Write all steps in order."""
         for step, option in zip(steps, options, strict=True):
+            self.span = span_of(origin_of(step.binding.var, step.binding.value))
             if option.change is None:
                 self.keep(step)
             else:
@@ -165,8 +169,8 @@ class BlockWriter:
         return same[0]
 
     def emit(self, value: relax.Expr, name: str) -> relax.Var:
-        """Bind a value to a new variable of this block."""
+        """Bind a value to a new variable of this block; it comes from where the step does that is written."""
         typed = self.builder.normalize(value)
-        var = self.variable(name, typed.ty)
+        var = self.variable(name, typed.ty, self.span)
         self.bindings.append(relax.VarBinding(var, typed))
         return var

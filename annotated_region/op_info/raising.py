@@ -21,6 +21,7 @@ from annotated_region.functions.rewriting import FunctionRewriter, rebind
 from annotated_region.op_info.calls import make_call
 from annotated_region.op_info.infer import composition_of
 from annotated_region.op_info.info import Composition, Result
+from annotated_region.origins import origin_of, span_of
 from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["LoweredCalls", "called_composition", "is_call_tir", "single_call"]
@@ -140,6 +141,7 @@ class _Placement:
         self.binding = binding
         self.kind = kind
         self.builder = relax.BlockBuilder()
+        self.span = span_of(origin_of(binding.var, binding.value))
         self.made: list[relax.VarBinding] = []
 
     def bindings_of(self, composition: Composition) -> tuple[relax.VarBinding, ...] | None:
@@ -166,7 +168,7 @@ class _Placement:
             yield result, value if index is None else self.bind(name, relax.TupleGetItem(value, index))
 
     def bind(self, name: str, value: relax.Expr) -> relax.Var:
-        var = self.kind(f"{self.binding.var.name}_{name}", value.ty)
+        var = self.kind(f"{self.binding.var.name}_{name}", value.ty, self.span)
         self.made.append(relax.VarBinding(var, value))
         return var
 

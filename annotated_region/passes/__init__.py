@@ -9,8 +9,10 @@ from annotated_region.passes.partition_graph import PartitionGraph
 from annotated_region.passes.plan_layout import PlanLayout
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 from annotated_region.passes.raise_to_ops import RaiseToOps
+from annotated_region.passes.read_origins import ReadOrigins
 from annotated_region.passes.resolve_conflicts import ResolveConflicts
 from annotated_region.passes.transform_layout import TransformLayout
+from annotated_region.passes.write_origins import WriteOrigins
 
 __all__ = [
     "AnnotateTarget",
@@ -22,6 +24,8 @@ __all__ = [
     "PlanLayout",
     "PrepareForInference",
     "RaiseToOps",
+    "ReadOrigins",
     "ResolveConflicts",
     "TransformLayout",
+    "WriteOrigins",
 ]

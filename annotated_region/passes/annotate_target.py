@@ -38,6 +38,7 @@ from annotated_region.functions.modules import without_uncalled
 from annotated_region.ids import NodeId
 from annotated_region.notes import ClaimNote, DeclineNote, DeclineReason, Note, Refusal
 from annotated_region.op_info.raising import LoweredCalls
+from annotated_region.origins import described
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
 from annotated_region.passes.region_session import RegionSession
@@ -198,7 +199,7 @@ class _Claimant:
         view = OpView.of(node.value)
         if view is None:
             return Refusal(DeclineReason.NOT_AN_OP)
-        return refusal_by_rule(target, view, f"{node.var.name!r} in {self.graph.name}")
+        return refusal_by_rule(target, view, f"{described(node.var)} in {self.graph.name}")
 
     def with_structure(self, nodes: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
         """`nodes` and what belongs to them: fields and other names behind, tuples before."""

@@ -34,6 +34,7 @@ from annotated_region.functions.external import External, computing_nodes, exter
 from annotated_region.functions.function_library import FunctionLibrary
 from annotated_region.functions.rewriting import FunctionRewriter, rebind
 from annotated_region.ids import NodeId
+from annotated_region.origins import described
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_session import RegionSession, RegionSets, SessionPass
 from annotated_region.policies.region_forms import in_accepted_form
@@ -180,8 +181,8 @@ def require_no_orphans(graph: DataflowGraph, member: NodeRegion) -> None:
     alone = {node for unit in member.units if not unit.is_composite for node in unit.nodes}
     orphans = sorted(lost - taken - alone)
     if orphans:
-        orphan = graph.nodes[orphans[0]].var.name
+        orphan = described(graph.nodes[orphans[0]].var)
         raise OverlappingRegionsError(
-            f"{graph.name}: composites of {member.target!r} overlap, and {orphan!r} is claimed only as part "
+            f"{graph.name}: composites of {member.target!r} overlap, and {orphan} is claimed only as part "
             "of one that another excludes; run ResolveConflicts before this"
         )

@@ -15,6 +15,7 @@ from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
 from annotated_region.passes.module_pass import ModulePass
 from annotated_region.passes.partition_graph import PartitionGraph
 from annotated_region.passes.prepare_for_inference import PrepareForInference
+from annotated_region.passes.read_origins import ReadOrigins
 from annotated_region.passes.region_pass import RegionPass
 from annotated_region.passes.region_session import RegionSession
 from annotated_region.passes.resolve_conflicts import ResolveConflicts
@@ -93,8 +94,9 @@ def partition(
     cross_compile
         Whether targets that cannot run on this machine may win.
     pins
-        By the name of a binding (``"lv3"``) or of an op (``"relax.nn.softmax"``), the one target that may
-        have it, or ``"host"``. Names are those of the prepared module, as `explain` shows them.
+        By the name of a binding (``"lv3"``), by what it comes from (an ONNX node, a PyTorch module and line)
+        or by the name of an op (``"relax.nn.softmax"``), the one target that may have it, or ``"host"``.
+        Names are those of the prepared module, as `explain` shows them; `OpReport.key` fits one op alone.
     bans
         Likewise, the targets that may not have it.
     min_work
@@ -184,7 +186,7 @@ def explain(
 
 
 def _preparation(targets: Sequence[str], *, prepare: bool) -> list[ModulePass]:
-    return [PrepareForInference(targets=targets)] if prepare else []
+    return [ReadOrigins(), *([PrepareForInference(targets=targets)] if prepare else [])]
 
 
 def _require_sound(mod: tvm.IRModule) -> None:

@@ -12,7 +12,8 @@ from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import PinError
 from annotated_region.ids import NodeId
 from annotated_region.notes import RuledOutNote
-from annotated_region.policies.operation_names import OperationNames
+from annotated_region.origins import described
+from annotated_region.policies.operation_names import ALL, OperationNames
 from annotated_region.regions.claims import without
 from annotated_region.regions.networks import op_name_of
 from annotated_region.regions.node_region import NodeRegion
@@ -20,6 +21,9 @@ from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import rule_of
 
 __all__ = ["Pins", "require_target"]
+
+# Of the names that an error offers.
+_CHOICES, _NEAREST = 12, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +52,11 @@ class Pins:
     Attributes
     ----------
     pins
-        By the name of a binding (``"lv3"``) or of an op (``"relax.nn.softmax"``), the one target that
-        may have it; "host" keeps it on the host. A binding's own pin goes before its op's. Where several
-        bindings have the same name, ``"main/lv3"`` is that of one function, ``"lv3#2"`` the second one.
+        By the name of a binding (``"lv3"``), by what it comes from (``"/layer1/conv1/Conv"``, see
+        `annotated_region.origins`) or by the name of an op (``"relax.nn.softmax"``), the one target that may
+        have it; "host" keeps it on the host. A binding's own pin goes before its op's. Where several bindings
+        have the same name or come from the same node, ``"main/lv3"`` is that of one function, ``"lv3#2"`` the
+        second one, and ``"lv3#*"`` means all of them.
     bans
         Likewise, the targets that may not have it.
     """
@@ -124,13 +130,13 @@ class Pins:
 
     def _places(self, names: OperationNames) -> dict[NodeId, str]:
         """Where each pinned node goes."""
-        found = [(names.bindings_called(key), place) for key, place in self.pins.items()]
+        found = [(names.nodes_called(key), place) for key, place in self.pins.items()]
         by_op = {node: place for key, place in self.pins.items() for node in names.calls_of(key)}
         return by_op | {node: place for nodes, place in found for node in nodes}
 
     def _banned(self, names: OperationNames) -> Iterator[tuple[NodeId, str]]:
         for key, banned in self.bans.items():
-            for node in (*names.bindings_called(key), *names.calls_of(key)):
+            for node in (*names.nodes_called(key), *names.calls_of(key)):
                 for target in (banned,) if isinstance(banned, str) else banned:
                     yield node, target
 
@@ -154,20 +160,44 @@ def require_target(what: str, target: str, targets: Sequence[str]) -> None:
 def _require_known(what: str, key: str, functions: Sequence[OperationNames]) -> None:
     if any(names.calls_of(key) for names in functions):
         return
-    bindings = [(names, node) for names in functions for node in names.bindings_called(key)]
-    if len(bindings) > 1:
-        each = ", ".join(f"{names.unique_name(node)!r} ({names.op(node)})" for names, node in bindings)
-        raise PinError(f"{key!r} is the name of {len(bindings)} bindings; {what} one of {each}")
+    bindings = [(names, node) for names in functions for node in names.nodes_called(key)]
+    if len(bindings) > 1 and not key.endswith(ALL):
+        raise PinError(
+            f"{_meaning(key, bindings)}; {what} one of {_choices(key, bindings)}, or all of them by "
+            f"{key + ALL!r}"
+        )
     if not bindings:
         raise PinError(
-            f"nothing to {what} is called {key!r}; name a binding or an op of "
+            f"nothing to {what} is called {key!r}; name a binding, what it comes from, or an op of "
             f"{_listed([names.function for names in functions], 'or')}{_nearest(key, functions)}"
         )
 
 
+def _meaning(key: str, bindings: Sequence[tuple[OperationNames, NodeId]]) -> str:
+    if all(names.name_of[node] == key for names, node in bindings):
+        return f"{key!r} is the name of {len(bindings)} bindings"
+    return f"{len(bindings)} bindings are called {key!r} or come from it"
+
+
+def _choices(key: str, bindings: Sequence[tuple[OperationNames, NodeId]]) -> str:
+    """A name for each of several bindings, and its op; the first ones of many."""
+    keys = {names.function: names.keys() for names, _ in bindings}
+
+    def choice(names: OperationNames, node: NodeId) -> str:
+        if names.name_of[node] == key:
+            return names.unique_name(node)
+        return (f"{names.function}/" if len(keys) > 1 else "") + keys[names.function][node]
+
+    shown = [f"{choice(names, node)!r} ({names.op(node)})" for names, node in bindings[:_CHOICES]]
+    rest = len(bindings) - len(shown)
+    return ", ".join([*shown, *([f"and {rest} more"] if rest else [])])
+
+
 def _nearest(key: str, functions: Iterable[OperationNames]) -> str:
     known = dict.fromkeys(name for names in functions for name in names.all())
-    nearest = get_close_matches(key, known, n=3)
+    # The names of nodes are long paths; what a user remembers is often their end.
+    holding = [name for name in known if key in name] if len(key) > 2 else []
+    nearest = holding[:_NEAREST] or get_close_matches(key, known, n=_NEAREST)
     return f", such as {_listed([repr(name) for name in nearest], 'or')}" if nearest else ""
 
 
@@ -187,10 +217,10 @@ def _require_offers(
             offered.setdefault(node, set()).add(member.target)
     for node, place in places.items():
         if place != HOST and place not in offered.get(node, set()):
-            name = graph.nodes[node].var.name
+            name = described(graph.nodes[node].var)
             refusal = f"cannot run here: {absent[place]}" if place in absent else _refusal(graph, node, place)
             raise PinError(
-                f"{graph.name}: {name!r} is pinned to {place!r}, which {refusal}; pin it to a target "
+                f"{graph.name}: {name} is pinned to {place!r}, which {refusal}; pin it to a target "
                 "that claims it, or to 'host'"
             )
 

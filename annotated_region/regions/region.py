@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tvm import relax
 
 from annotated_region.ids import RegionId
+from annotated_region.origins import recorded_origin
 
 __all__ = ["AnnotatedRegion", "Composite"]
 
@@ -60,7 +61,12 @@ class AnnotatedRegion:
     label: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        names = [var.name for var in self.nodes[:3]]
+        names = [_called(var) for var in self.nodes[:3]]
         if len(self.nodes) > len(names):
             names.append(f"and {len(self.nodes) - len(names)} more")
         return f"region {self.id} of {self.target!r} ({', '.join(names)})"
+
+
+def _called(var: relax.Var) -> str:
+    """What people call a node: what it was made from, if that is known, else its name."""
+    return recorded_origin(var) or var.name

@@ -14,6 +14,7 @@ from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import DEAD, DataflowGraph
 from annotated_region.errors import InvalidClaimError, OverlappingRegionsError, RegionCycleError
 from annotated_region.ids import NodeId, RegionId, numbered
+from annotated_region.origins import described
 from annotated_region.regions.annotated_functions import read_annotated, write_annotated
 from annotated_region.regions.certificate import Certificate
 from annotated_region.regions.families import FamilyCycleError, family_of, order_of, orders
@@ -208,7 +209,7 @@ class AnnotatedRegionSet:
         for node in self._shared[:1]:
             regions = " and ".join(str(self[region]) for region in self._holders[node])
             raise OverlappingRegionsError(
-                f"{self._graph.name}: {self._graph.nodes[node].var.name!r} lies in {regions}; run "
+                f"{self._graph.name}: {described(self._graph.nodes[node].var)} lies in {regions}; run "
                 "ResolveConflicts before this"
             )
 
@@ -331,7 +332,7 @@ class AnnotatedRegionSet:
             self._node_regions[region].nodes[0]: region for region in family if region in self._node_regions
         }
         return [
-            str(self[region_at[vertex]]) if vertex in region_at else repr(self._graph.nodes[vertex].var.name)
+            str(self[region_at[vertex]]) if vertex in region_at else described(self._graph.nodes[vertex].var)
             for vertex in vertices
         ]
 

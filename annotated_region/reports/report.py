@@ -34,6 +34,14 @@ class Report:
             lines += list(function.summary())
         return "\n".join(lines)
 
+    def details(self) -> str:
+        """A line for each op: name, op, types, work, place, and who claims or declines it for what reason."""
+        lines = []
+        for function in self.functions:
+            lines += [f"{function.name}:"] if len(self.functions) > 1 else []
+            lines += list(function.details())
+        return "\n".join(lines)
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data: dicts, lists, strings, numbers."""
         plain: dict[str, Any] = json.loads(self.to_json())
@@ -92,6 +100,12 @@ def _plain(function: FunctionReport) -> dict[str, Any]:
                 "declines": op.declines,
                 "lost": op.lost,
                 "costs": op.costs,
+                "origin": op.origin,
+                "key": op.key,
+                "inputs": op.inputs,
+                "output": op.output,
+                "flops": op.flops,
+                "bytes": op.bytes,
             }
             for op in function.ops
         ],

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+import tvm
 from tvm import relax
 
 from annotated_region.costs.model import HOST
-from annotated_region.dataflow.graph import NodeKind
+from annotated_region.costs.work import size_of, work_of
+from annotated_region.dataflow.graph import DataflowNode, NodeKind
 from annotated_region.findings.function_report import (
     ApartReport,
     DissolvedReport,
@@ -21,14 +24,18 @@ from annotated_region.findings.wording import (
     words_for_dissolved,
     words_for_loss,
     words_for_refusal,
+    words_for_type,
 )
 from annotated_region.notes import Note
+from annotated_region.origins import origin_of
+from annotated_region.policies.operation_names import OperationNames
 from annotated_region.regions.networks import op_name_of
 from annotated_region.regions.region import AnnotatedRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.reports.record import FunctionRecord
 from annotated_region.reports.report import Report
 from annotated_region.reports.value_flow import values_of
+from annotated_region.targets.op_view import OpView
 
 __all__ = ["report_of"]
 
@@ -53,12 +60,17 @@ def report_of(placed: Iterable[AnnotatedRegionSet], notes: Mapping[str, Sequence
 
 def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> FunctionReport:
     graph = regions.dataflow
+    keys = OperationNames.of(graph).keys()
     shown = [
         number for number, node in graph.numbered() if node.kind not in (NodeKind.LITERAL, NodeKind.STRUCTURE)
     ]
     ops = [
-        _op_report(node.var, op_name_of(node.value), regions.regions_of(node.var), record)
-        for node in (graph.nodes[number] for number in shown)
+        _with_details(
+            _op_report(node.var, op_name_of(node.value), regions.regions_of(node.var), record),
+            node,
+            keys.get(number, node.var.name),
+        )
+        for number, node in ((number, graph.nodes[number]) for number in shown)
     ]
     return FunctionReport(
         graph.name,
@@ -80,6 +92,49 @@ def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> Fun
         ),
         dict(record.resolution),
         values_of(graph, {number: position for position, number in enumerate(shown)}),
+    )
+
+
+def _with_details(report: OpReport, node: DataflowNode, key: str) -> OpReport:
+    """The report of an op with where it comes from, its types and its work."""
+    arguments = list(_argument_types(node.value))
+    flops, moved = _work(node.value, [*arguments, node.var.ty])
+    return replace(
+        report,
+        origin=origin_of(node.var, node.value),
+        key=key,
+        inputs=tuple(map(words_for_type, arguments)),
+        output=words_for_type(node.var.ty),
+        flops=flops,
+        bytes=moved,
+    )
+
+
+def _argument_types(value: relax.Expr) -> Iterator[tvm.ir.Type]:
+    """The types of the data that a binding reads; shapes, functions and numbers are left out."""
+    for argument in value.args if isinstance(value, relax.Call) else ():
+        if isinstance(argument.ty, relax.TensorType | tvm.ir.TupleType):
+            yield argument.ty
+
+
+def _work(value: relax.Expr, types: Sequence[tvm.ir.Type]) -> tuple[int | None, int | None]:
+    """Operations and bytes of an op, as far as they are known."""
+    view = OpView.of(value)
+    if view is None or not all(map(_is_known, types)):
+        return None, None
+    if view.name == "relax.call_tir":
+        return None, sum(map(size_of, types))
+    work = work_of(view)
+    return int(work.flops), int(work.bytes)
+
+
+def _is_known(ty: tvm.ir.Type) -> bool:
+    """Whether a type says how many elements there are."""
+    if isinstance(ty, tvm.ir.TupleType):
+        return all(map(_is_known, ty.fields))
+    shape = ty.shape if isinstance(ty, relax.TensorType) else None
+    return isinstance(shape, relax.ShapeExpr) and all(
+        isinstance(extent, tvm.tirx.IntImm) for extent in shape.values
     )
 
 

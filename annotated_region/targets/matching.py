@@ -16,6 +16,7 @@ from annotated_region.errors import RuleError
 from annotated_region.expr_map import ExprMap, ExprSet
 from annotated_region.ids import NodeId
 from annotated_region.notes import DeclineReason, Refusal
+from annotated_region.origins import described
 from annotated_region.targets.asking import refusal_of
 from annotated_region.targets.rules import Pattern
 from annotated_region.tvm_adapter.nodes import TypePattern
@@ -155,7 +156,7 @@ class Matcher:
             var_usages=self.usages,
             value_to_bound_var=self.bound,
         )
-        where = f"the check of pattern {pattern.name!r} at {self.graph.nodes[root].var.name!r}"
+        where = f"the check of pattern {pattern.name!r} at {described(self.graph.nodes[root].var)}"
         try:
             answer = pattern.check(context)
         except Exception as error:

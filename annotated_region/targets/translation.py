@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from tvm import relax
 
+from annotated_region.origins import recorded_origin
 from annotated_region.targets.op_view import OpView
 from annotated_region.tvm_adapter.nodes import Constant
 
@@ -15,7 +16,19 @@ __all__ = ["Declined", "Translation", "flat", "require"]
 
 
 class Declined(Exception):  # noqa: N818 - it is an answer to a question, not an error of the program
-    """A backend has no translation of an op or expression; the message is the reason."""
+    """A backend has no translation of an op or expression; the message is the reason.
+
+    Attributes
+    ----------
+    origin
+        What the op was made from, where that is known.
+    """
+
+    origin: str | None = None
+
+    def __str__(self) -> str:
+        reason = super().__str__()
+        return reason if self.origin is None else f"{reason} (at {self.origin})"
 
 
 def require(condition: bool, reason: str) -> None:
@@ -75,7 +88,7 @@ class Translation(ABC, Generic[Made]):
         outer, self.scope = self.scope, dict(zip(function.params, arguments, strict=True))
         for block in function.body.blocks:
             for binding in block.bindings:
-                self.scope[binding.var] = self._bound(binding.value)
+                self.scope[binding.var] = self._value_of(binding)
         result = self.value(function.body.body)
         self.scope = outer
         return result
@@ -92,6 +105,15 @@ class Translation(ABC, Generic[Made]):
             value = self.value(expr.tuple_value)
             return value[expr.index] if isinstance(value, tuple) else value
         raise Declined(f"the expression {expr} is no tensor")
+
+    def _value_of(self, binding: relax.Binding) -> object:
+        try:
+            return self._bound(binding.value)
+        except Declined as reason:
+            # The innermost binding knows best; composites are walked in the place of their calls.
+            known = recorded_origin(binding.value) or recorded_origin(binding.var)
+            reason.origin = reason.origin or known
+            raise
 
     def _bound(self, value: relax.Expr) -> object:
         if isinstance(value, relax.Function):

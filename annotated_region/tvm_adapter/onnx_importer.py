@@ -23,7 +23,7 @@ StandardOp = Callable[[str, Sequence[relax.Expr | None], Mapping[str, object]], 
 Conversion = Callable[
     ["onnx.NodeProto", Sequence[relax.Expr | None], relax.BlockBuilder, StandardOp], relax.Expr | None
 ]
-Origin = Callable[["onnx.NodeProto", relax.Expr, relax.BlockBuilder], relax.Expr]
+Origin = Callable[["onnx.NodeProto", object], None]
 
 
 # The types of node to which TVM hands a shape as it is; it refuses to convert others that read one.
@@ -51,8 +51,7 @@ class OnnxGraphImporter(ONNXGraphImporter):
     converted
         The conversion of a node, or None where TVM is to convert it.
     originated
-        Told each node with the expression that it became and the builder, which holds what was emitted
-        for it; gives the expression that stands for it from there on.
+        Told each node with the expression, or the expressions, that it became.
     options
         Those of TVM's importer.
     """
@@ -83,6 +82,9 @@ class OnnxGraphImporter(ONNXGraphImporter):
             self._nodes |= {name: self._read(shape) for name, shape in shapes.items()}
             yield node
             self._nodes |= shapes
+            if node.op_type == "If":
+                # TVM converts it in place.
+                self._originated(node, [self._nodes[name] for name in node.output])
 
     def _is_shape_to_be_read(self, node: onnx.NodeProto, name: str) -> bool:
         """Whether a node reads the numbers of a shape, which TVM takes as a tensor there."""
@@ -116,7 +118,8 @@ class OnnxGraphImporter(ONNXGraphImporter):
             if found is None
             else self.bb.normalize(found)
         )
-        return self._originated(node, expr, self.bb)
+        self._originated(node, expr)
+        return expr
 
     def _standard(
         self, op: str, inputs: Sequence[relax.Expr | None], attributes: Mapping[str, object]

@@ -12,6 +12,7 @@ import pytest
 
 import annotated_region as ar
 from annotated_region.drawing.svg import amount
+from annotated_region.findings.wording import words_for_work
 from annotated_region.testing.graphs import SIX_OPS, TWO_RESOLUTIONS, module_of
 from annotated_region.testing.light_models import light_module
 from annotated_region.testing.registry import claim_ops, temporary_registrations
@@ -73,7 +74,10 @@ def row(op):
     placed = op["placed"] if op["region"] is None else f"{op['placed']}, region {op['region']}"
     return [
         op["name"],
+        op["origin"],
         op["op"],
+        f"{', '.join(op['inputs'])} -> {op['output']}",
+        words_for_work(op["flops"], op["bytes"]),
         placed,
         "; ".join(f"{target}: {', '.join(by)}" for target, by in op["claims"].items()),
         "; ".join(f"{target} {why}" for target, why in op["lost"].items()),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from annotated_region.tvm_adapter.onnx_importer import StandardOp
 
-__all__ = ["DEFAULT_DOMAINS", "converted_by_us", "domain_of", "has_converter", "originated", "shown"]
+__all__ = ["DEFAULT_DOMAINS", "converted_by_us", "domain_of", "has_converter", "shown"]
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
@@ -66,11 +66,3 @@ def converted_by_us(
         return None
     where = f"{model} cannot be imported: {shown(node)}"
     return converter(OnnxNode(node, where, tuple(inputs), builder, standard))
-
-
-def originated(_node: onnx.NodeProto, expr: relax.Expr, _builder: relax.BlockBuilder) -> relax.Expr:
-    """Called for each node behind its conversion, ours or TVM's, with what it became.
-
-    What the builder has emitted since the last call was emitted for this node.
-    """
-    return expr

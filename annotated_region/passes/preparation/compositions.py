@@ -8,6 +8,7 @@ import numpy as np
 import tvm_ffi
 from tvm import relax
 
+from annotated_region.origins import described
 from annotated_region.passes.preparation.affine import step_of
 from annotated_region.passes.preparation.editor import Editor
 from annotated_region.passes.preparation.tensors import dtype_of
@@ -101,7 +102,7 @@ class Parts:
         whole = expect(relax.Call, self.editor.normalize(whole))
         view = OpView.of(whole)
         assert view is not None
-        place = f"{self.editor.target.name!r}"
+        place = described(self.editor.target)
         return None if self.editor.claimants.lose(view, self.found, place) else whole
 
     def polynomial(

@@ -11,7 +11,10 @@ import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax
+from tvm.ir import Span
 
+from annotated_region.expr_map import ExprMap
+from annotated_region.origins import origin_of, recorded_origin, span_of, with_span
 from annotated_region.passes.preparation.reads import annotated_variables, reads_of
 from annotated_region.passes.preparation.tensors import NUMPY_DTYPES
 from annotated_region.targets.claimants import Claimants
@@ -42,6 +45,8 @@ class Editor:
         self.when_bound: Callable[[relax.Var, relax.Expr], None] | None = None
         self._builder = relax.BlockBuilder()
         self._definitions: dict[relax.Var, relax.Expr] = {}
+        self._bound: ExprMap[relax.Var] = ExprMap()
+        self._comes_from = ""
         self._reads: Counter[relax.Var] = Counter()
         self._fields: dict[relax.Var, set[int]] = {}
         self._bindings: list[relax.Binding] = []
@@ -109,13 +114,24 @@ class Editor:
         """Bind `value` to a new variable that stands before the binding being rewritten.
 
         It is called after that binding and its role, ``lv3_scaled``, so that readers know where it comes from
-        and a user may refer to it; no other variable of the function has its name.
+        and a user may refer to it; no other variable of the function has its name. Its origin is that of the
+        binding, unless `value` has one of its own.
         """
-        value = self.normalize(value)
-        variable = self._new_variable(self._unique(f"{self.target.name}_{role}"), value.ty)
+        value = self._with_origin(self.normalize(value))
+        span = span_of(recorded_origin(value) or self._comes_from)
+        variable = self._new_variable(self._unique(f"{self.target.name}_{role}"), value.ty, span)
         self.bind(relax.VarBinding(variable, value))
         self._reads[variable] = 1
         return variable
+
+    def _with_origin(self, value: relax.Expr) -> relax.Expr:
+        """A call with the origin of the binding that is being rewritten, unless it has one."""
+        return value if recorded_origin(value) else with_span(value, span_of(self._comes_from))
+
+    def span_of(self, view: OpView) -> Span:
+        """Where an operation comes from, for a call that takes its place under another variable."""
+        variable = self._bound.get(view.call, self.target)
+        return span_of(origin_of(variable, view.call))
 
     def _unique(self, name: str) -> str:
         numbered = (f"{name}_{number}" for number in count(2))
@@ -132,6 +148,7 @@ class Editor:
         self._bindings.append(binding)
         if isinstance(binding, relax.VarBinding):
             self._definitions[binding.var] = binding.value
+            self._bound[binding.value] = binding.var
             if self.when_bound is not None:
                 self.when_bound(binding.var, binding.value)
             self._count_as_reads_of_the_origin(binding.var)
@@ -139,12 +156,13 @@ class Editor:
     def attempt(self, rewrite: Rewrite, view: OpView, target: relax.Var) -> relax.Expr | None:
         """What `rewrite` makes of `view`, the value of `target`; None if that is of another type."""
         self.target = target
+        self._comes_from = origin_of(target, view.call)
         mark = len(self._bindings)
         value = rewrite(view, self)
         if value is not None:
             value = self.normalize(value)
             if tvm_ffi.structural_equal(value.ty, target.ty):
-                return value
+                return self._with_origin(value)
         del self._bindings[mark:]
         return None
 

@@ -84,7 +84,8 @@ class Linear:
         if not np.isfinite(rounded).all():
             return None
         data = self.view.args[0] if of is None else of
-        call = relax.Call(self.view.call.op, [data, constant_of(rounded)], self.view.call.attrs)
+        span = editor.span_of(self.view)
+        call = relax.Call(self.view.call.op, [data, constant_of(rounded)], self.view.call.attrs, None, span)
         set_type(call, self.view.out_type)  # inferring the type of a convolution again takes 3 ms
         return call
 

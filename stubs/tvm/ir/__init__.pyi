@@ -11,6 +11,7 @@ from .attrs import Attrs as Attrs
 from .attrs import DictAttrs as DictAttrs
 from .attrs import make_node as make_node
 from .base import Node as Node
+from .base import SourceName as SourceName
 from .base import Span as Span
 from .base import assert_structural_equal as assert_structural_equal
 from .base import save_json as save_json

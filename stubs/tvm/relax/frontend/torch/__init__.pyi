@@ -1,6 +1,8 @@
 """The importer of PyTorch's exported programs."""
 
-from ...ir import IRModule
+from collections.abc import Callable, Mapping
+
+from ....ir import IRModule
 
 def from_exported_program(
     exported_program: object,
@@ -8,5 +10,6 @@ def from_exported_program(
     keep_params_as_input: bool = False,
     unwrap_unit_return_tuple: bool = False,
     no_bind_return_tuple: bool = False,
+    custom_convert_map: Mapping[str, Callable[..., object]] | None = None,
     run_ep_decomposition: bool = True,
 ) -> IRModule: ...

@@ -1,0 +1,68 @@
+"""Marks the bindings of a function with where they come from, and names them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tvm import relax
+from tvm.ir import Span
+
+from annotated_region.expr_map import ExprMap
+from annotated_region.functions.rewriting import FunctionRewriter, rebind, replace_operands
+from annotated_region.origins import with_span
+
+__all__ = ["bindings_in", "marked"]
+
+
+def bindings_in(body: relax.Expr) -> Iterator[relax.Binding]:
+    """All bindings of a body in program order, what is bound inside of a value before the value."""
+    if not isinstance(body, relax.SeqExpr):
+        return
+    for block in body.blocks:
+        for binding in block.bindings:
+            if isinstance(binding.value, relax.If):
+                yield from bindings_in(binding.value.true_branch)
+                yield from bindings_in(binding.value.false_branch)
+            elif isinstance(binding.value, relax.Function):
+                yield from bindings_in(binding.value.body)
+            yield binding
+
+
+def marked(func: relax.Function, spans: ExprMap[Span | None]) -> relax.Function:
+    """The function with new spans at some bindings, their variables and their calls.
+
+    Parameters
+    ----------
+    func
+        The function; it is not changed.
+    spans
+        By binding, its new span, or None for none. Variables of these bindings are new ones of the same name
+        and type.
+
+    Notes
+    -----
+    Linear in the bindings and their operands.
+    """
+    variables: ExprMap[relax.Var] = ExprMap()
+    for binding in spans:
+        old = binding.var
+        variables[old] = type(old)(old.name, old.ty, spans[binding])
+
+    def current(expr: relax.Expr) -> relax.Expr:
+        return variables.get(expr, expr)
+
+    def rewritten(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
+        for binding in block.bindings:
+            value = rewriter.nested(replace_operands(binding.value, current))
+            if binding in spans:
+                yield _binding(binding, variables[binding.var], with_span(value, spans[binding]))
+            else:
+                yield rebind(binding, value)
+
+    return FunctionRewriter(rewritten, current).function(func)
+
+
+def _binding(old: relax.Binding, var: relax.Var, value: relax.Expr) -> relax.Binding:
+    if isinstance(old, relax.MatchCast):
+        return relax.MatchCast(var, value, old.ty, old.span)
+    return relax.VarBinding(var, value, old.span)
