@@ -1,0 +1,70 @@
+"""Quantized models on ONNX Runtime: one region, and the answer of TVM to a quantum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from relax_kit import module, var
+from tvm import relax
+from tvm.relax import op
+
+import annotated_region as ar
+from annotated_region.backends.onnxruntime import session
+
+SCALE = 0.05
+WEIGHT = np.random.default_rng(4).integers(-127, 128, (64, 48)).astype("int8")
+
+
+def quantized(x, dtype="uint8", zero=128, scale=SCALE):
+    scale, zero = relax.const(np.float32(scale)), relax.const(zero, dtype)
+    return op.dequantize(op.quantize(x, scale, zero, out_dtype=dtype), scale, zero)
+
+
+def weights():
+    scales = np.random.default_rng(5).uniform(0.01, 0.02, 48).astype("float32")
+    return op.dequantize(relax.const(WEIGHT), relax.const(scales), relax.const(np.zeros(48, "int8")), axis=1)
+
+
+def static():
+    """What a quantizer makes of a product: all of its operands and its result are bytes in between."""
+    x = var("x", (5, 64))
+    return module([x], lambda _: quantized(op.matmul(quantized(x), weights()), scale=0.5))
+
+
+def dynamic():
+    """The scale is found when the model runs, in the range of the numbers and zero."""
+    x = var("x", (5, 64))
+
+    def make(builder):
+        zero = relax.const(np.float32(0))
+        high, low = op.maximum(op.max(x), zero), op.minimum(op.min(x), zero)
+        scale = builder.emit(op.divide(op.subtract(high, low), relax.const(np.float32(255))))
+        point = op.round(op.clip(op.divide(op.negative(low), scale), 0, 255))
+        point = builder.emit(op.astype(point, "uint8"))
+        taken = op.quantize(x, scale, point, axis=0, out_dtype="uint8")
+        return op.matmul(op.dequantize(taken, scale, point, axis=0), weights())
+
+    return module([x], make)
+
+
+def regions(mod):
+    return sum("Codegen" in (each.attrs or {}) for each in mod.functions.values())
+
+
+def answer(mod, data):
+    return relax.VirtualMachine(ar.build(mod), tvm.cpu())["main"](tvm.runtime.tensor(data)).numpy()
+
+
+@pytest.mark.parametrize("multiplies_bytes", [True, False])
+@pytest.mark.parametrize(("make", "quantum"), [(static, 0.5), (dynamic, 1e-3)])
+def test_a_quantized_product_is_one_region_and_what_tvm_computes(
+    make, quantum, multiplies_bytes, monkeypatch
+):
+    monkeypatch.setattr(session, "multiplies_bytes", lambda: multiplies_bytes)
+    mod, data = make(), np.random.default_rng(6).uniform(-6, 6, (5, 64)).astype("float32")
+    partitioned = ar.partition(mod, ["onnxruntime"], prepare=False)
+    assert regions(partitioned) == 1
+    found, wanted = answer(partitioned, data), answer(mod, data)
+    assert np.ptp(wanted) > 100 * quantum
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1.01 * quantum)
