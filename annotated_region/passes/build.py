@@ -9,9 +9,10 @@ import tvm
 from tvm import relax
 
 from annotated_region.compilation.code_generation import external_functions
-from annotated_region.compilation.executable import LinkedExecutable, compile_module, targets_of
+from annotated_region.compilation.executable import LinkedExecutable, targets_of
 from annotated_region.errors import RegionRejectedError, RegionRejectedWarning
 from annotated_region.functions.inlining import inline_functions, is_inlinable, opened
+from annotated_region.passes.host_repairs.repairing import compile_for_host
 from annotated_region.passes.partition_graph import PartitionGraph
 from annotated_region.passes.pipeline import placement_passes
 from annotated_region.passes.region_session import RegionSession
@@ -69,7 +70,8 @@ def build(
     CodegenError
         A code generator cannot translate one of its functions.
     BuildError
-        The shape of an external function's result is not known from those of its arguments.
+        The shape of an external function's result is not known from those of its arguments; or TVM cannot
+        compile what stays on the host, also as `host_repairs` writes it: the message names the op.
 
     Examples
     --------
@@ -80,7 +82,7 @@ def build(
     refused: dict[str, set[str]] = {}
     while True:
         try:
-            return compile_module(mod, target, options)
+            return compile_for_host(mod, target, options)
         except RegionRejectedError as error:
             others = targets_of(mod) if alternatives is None else alternatives
             mod = _offered_again(mod, error, others, policy, refused)

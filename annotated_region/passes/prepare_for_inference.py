@@ -21,6 +21,8 @@ are written for, the *normal form*:
 *   What the importer lowered by itself (ONNX ``Clip``, some ``Pad`` and ``Tile``) is ops again, wherever it
     is certain that TVM would lower these ops to the same code; ``Clip`` is ``relu`` or ``clip``.
 *   A static shape as a tensor is a constant, and so is one number that was quantized.
+*   Slices that the bounds of a function keep whole have the length that they have, and the function begins
+    with a check of it; running sums of truth values are whole numbers.
 *   Masks and positions of symbolic lengths are as few operations as compute them from their places, such as
     ``less_equal(reshape(arange(n)), reshape(arange(n)))``, and positions are computed once.
 *   GELU, SiLU and the norms of layers, groups, instances and root mean squares are one op each, not their
@@ -47,9 +49,11 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
+from annotated_region.errors import BuildError
 from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
 from annotated_region.op_info.infer import proved_composition_of
 from annotated_region.op_info.raising import LoweredCalls
+from annotated_region.passes.host_repairs.running_counts import count_in_whole_numbers
 from annotated_region.passes.module_pass import ModulePass, module_pass
 from annotated_region.passes.preparation import (
     fold_affine,
@@ -68,6 +72,7 @@ from annotated_region.passes.preparation import (
 from annotated_region.passes.preparation.editor import Rewrite
 from annotated_region.passes.preparation.elements import compute_elements
 from annotated_region.passes.preparation.reads import without_dead_bindings
+from annotated_region.passes.preparation.settle_lengths import settle_lengths
 from annotated_region.passes.preparation.share_positions import share_positions
 from annotated_region.passes.preparation.sweep import RewriteTable, sweep
 from annotated_region.targets.claimants import Claimants
@@ -129,12 +134,26 @@ class PrepareForInference(ModulePass):
         """The prepared module."""
         require_well_formed(mod)
         claimants = Claimants.of(self.targets)
-        prepared = _settled(_tidied(_raised(mod)), claimants)
+        prepared = _settled(_retyped(_tidied(_raised(mod))), claimants)
         if self.fold_with_tvm:
             prepared = _settled(_applied(prepared, relax.transform.FoldConstant()), claimants)
         return updated(
             prepared, {name: share_positions(function) for name, function in functions_to_partition(prepared)}
         )
+
+
+def _retyped(mod: tvm.IRModule) -> tvm.IRModule:
+    """`mod` with the lengths that the bounds of its functions settle, and counts of whole numbers."""
+    return updated(
+        mod, {name: settle_lengths(_counted(name, func)) for name, func in functions_to_partition(mod)}
+    )
+
+
+def _counted(name: tvm.ir.GlobalVar, function: relax.Function) -> relax.Function:
+    try:
+        return count_in_whole_numbers(name.name_hint, function)
+    except BuildError:
+        return function  # it is still right to ask what targets claim of it; `build` refuses it again
 
 
 def _raised(mod: tvm.IRModule) -> tvm.IRModule:

@@ -15,6 +15,7 @@ from tvm.ir import Span
 
 from annotated_region.expr_map import ExprMap
 from annotated_region.origins import origin_of, recorded_origin, span_of, with_span
+from annotated_region.passes.preparation.limits import limits_checked
 from annotated_region.passes.preparation.reads import annotated_variables, reads_of
 from annotated_region.passes.preparation.tensors import NUMPY_DTYPES
 from annotated_region.targets.claimants import Claimants
@@ -34,6 +35,8 @@ class Editor:
         The variable whose value is being rewritten.
     claimants
         The targets that the function is prepared for.
+    limits
+        By symbolic extent, what it is checked to be at most before the open block.
     when_bound
         Called with each variable and its value, if given.
     """
@@ -43,6 +46,7 @@ class Editor:
     def __init__(self, body: relax.SeqExpr, claimants: Claimants | None = None) -> None:
         self.claimants = Claimants() if claimants is None else claimants
         self.when_bound: Callable[[relax.Var, relax.Expr], None] | None = None
+        self.limits: dict[tvm.tirx.Var, int] = {}
         self._builder = relax.BlockBuilder()
         self._definitions: dict[relax.Var, relax.Expr] = {}
         self._bound: ExprMap[relax.Var] = ExprMap()
@@ -146,6 +150,8 @@ class Editor:
     def bind(self, binding: relax.Binding) -> None:
         """Put a binding into the open block and remember what it defines."""
         self._bindings.append(binding)
+        if isinstance(binding, relax.MatchCast):
+            self.limits.update(limits_checked(binding, self.value_of(binding.value)))
         if isinstance(binding, relax.VarBinding):
             self._definitions[binding.var] = binding.value
             self._bound[binding.value] = binding.var

@@ -43,7 +43,11 @@ def checking() -> Iterator[None]:
 
 
 def sweep(
-    function: relax.Function, table: RewriteTable, claimants: Claimants | None = None
+    function: relax.Function,
+    table: RewriteTable,
+    claimants: Claimants | None = None,
+    *,
+    lowers_weight: bool = True,
 ) -> relax.Function:
     """Go over a function once; answers with `function` itself if no rewrite found anything to do.
 
@@ -55,6 +59,8 @@ def sweep(
         The rewrites of each op, in the order in which they are tried.
     claimants
         The targets that the function is prepared for, if they are known.
+    lowers_weight
+        Whether the rewrites lower the weight of preparation; others end for a reason of their own.
 
     Notes
     -----
@@ -63,7 +69,7 @@ def sweep(
     which counts as a reader, is gone.
     """
     editor = Editor(function.body, claimants)
-    if _checking.get():
+    if lowers_weight and _checking.get():
         table = checked(table, editor)
     body = _sequence(function.body, table, editor)
     if body.same_as(function.body):

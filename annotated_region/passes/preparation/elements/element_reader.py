@@ -110,7 +110,8 @@ class ElementReader:
         self._analyzer = Analyzer()
         for extent in self.extents:
             if isinstance(extent, tirx.Var):
-                self._analyzer.update(extent, ConstIntBound(1, LARGEST_EXTENT))
+                limit = max(editor.limits.get(extent, LARGEST_EXTENT), 1)
+                self._analyzer.update(extent, ConstIntBound(1, limit))
         for place, extent in zip(self.places, self.extents, strict=True):
             self._analyzer.bind(place, tvm.ir.Range(whole(0), extent))
 

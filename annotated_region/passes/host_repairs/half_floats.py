@@ -1,0 +1,87 @@
+"""Computes in float32 what TVM cannot compile, or computes wrongly, of bfloat16 and float16.
+
+::
+
+    lv2 = layer_norm(lv1, g, b)  of bfloat16        lv2_wide  = astype(lv1, "float32"), ...
+                                            =>      lv2_wide4 = layer_norm(lv2_wide, ...)
+                                                    lv2       = astype(lv2_wide4, "bfloat16")
+
+TVM 0.27.0:
+
+*   ``isnan``, ``isinf``, ``isfinite`` of bfloat16: "Data type T.bfloat16 not supported";
+*   ``layer_norm`` and ``instance_norm`` of bfloat16: "only support float32 and float16 for now";
+*   ``argmax`` and ``argmin`` of bfloat16: an internal check fails; ``power`` and ``mod`` of it likewise;
+*   ``sort``, ``argsort`` and ``topk`` of bfloat16 order the bits as whole numbers, which is wrong;
+*   ``sinh``, ``cosh``, ``atan`` and ``asinh`` of float16: "unknown intrinsic".
+
+float32 holds every number of both types, so what is asked of them, or orders them, comes out the same; what
+is computed is rounded once, at the end. The repair can go with the first TVM for which
+``tests/passes/host_repairs/test_half_floats.py`` passes without it.
+"""
+
+from __future__ import annotations
+
+from tvm import relax
+
+from annotated_region.passes.preparation.editor import Editor, Rewrite
+from annotated_region.passes.preparation.tensors import dtype_of
+from annotated_region.targets.op_view import OpView
+
+__all__ = ["REWRITES"]
+
+_ASKED = tuple(f"relax.{name}" for name in ("isnan", "isinf", "isfinite", "argmax", "argmin", "argsort"))
+_COMPUTED = tuple(f"relax.{name}" for name in ("nn.layer_norm", "nn.instance_norm", "power", "mod", "sort"))
+_FUNCTIONS = tuple(f"relax.{name}" for name in ("sinh", "cosh", "atan", "asinh"))
+
+
+def ask_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
+    """What is asked of bfloat16, of the same numbers in float32."""
+    if dtype_of(view.arg_types[0]) != "bfloat16":
+        return None
+    return relax.Call(view.call.op, _widened(view, editor), view.call.attrs)
+
+
+def compute_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
+    """What is computed of bfloat16, rounded once."""
+    return _computed(view, editor) if dtype_of(view.out_type) == "bfloat16" else None
+
+
+def function_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
+    """A function of float16, rounded once."""
+    return _computed(view, editor) if dtype_of(view.out_type) == "float16" else None
+
+
+def sort_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
+    """The first numbers in order: those of float32, and where they stood."""
+    if dtype_of(view.arg_types[0]) != "bfloat16":
+        return None
+    found = editor.emit(relax.Call(view.call.op, _widened(view, editor), view.call.attrs), "wide")
+    if view.attrs["ret_type"] == "indices":
+        return found
+    if view.attrs["ret_type"] == "values":
+        return relax.op.astype(found, "bfloat16")
+    numbers, places = (editor.emit(relax.TupleGetItem(found, field), "wide") for field in (0, 1))
+    return relax.Tuple([editor.emit(relax.op.astype(numbers, "bfloat16"), "narrow"), places])
+
+
+def _computed(view: OpView, editor: Editor) -> relax.Expr:
+    whole = editor.emit(relax.Call(view.call.op, _widened(view, editor), view.call.attrs), "wide")
+    return relax.op.astype(whole, str(view.out_tensor.dtype))
+
+
+def _widened(view: OpView, editor: Editor) -> list[relax.Expr]:
+    """The operands, those of half precision in float32."""
+    return [
+        editor.emit(relax.op.astype(arg, "float32"), "wide")
+        if dtype_of(arg.ty) in ("float16", "bfloat16")
+        else arg
+        for arg in view.args
+    ]
+
+
+REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [
+    (_ASKED, ask_in_float32),
+    (_COMPUTED, compute_in_float32),
+    (_FUNCTIONS, function_in_float32),
+    (("relax.topk",), sort_in_float32),
+]

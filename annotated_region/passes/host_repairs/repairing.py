@@ -1,0 +1,82 @@
+"""Compiles a partitioned module with repaired host functions; a failure names the op at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tvm
+from tvm import relax
+
+from annotated_region.compilation.culprit import unbuildable_part
+from annotated_region.compilation.executable import LinkedExecutable, compile_module
+from annotated_region.errors import BuildError
+from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
+from annotated_region.passes.host_repairs import half_floats
+from annotated_region.passes.host_repairs.running_counts import count_in_whole_numbers
+from annotated_region.passes.preparation.editor import Rewrite
+from annotated_region.passes.preparation.settle_lengths import settle_lengths
+from annotated_region.passes.preparation.sweep import RewriteTable, sweep
+
+__all__ = ["compile_for_host", "repaired"]
+
+REWRITES = half_floats.REWRITES
+
+
+def repaired(mod: tvm.IRModule) -> tvm.IRModule:
+    """`mod` with what TVM cannot compile of its host functions written so that it can.
+
+    External functions, which a code generator owns, stay as they are, and so does `mod`.
+
+    Raises
+    ------
+    BuildError
+        Something cannot be repaired; the message names it.
+    InvalidModuleError
+        The module is not well formed.
+
+    Notes
+    -----
+    Linear in the number of bindings.
+    """
+    require_well_formed(mod)
+    return updated(mod, {name: _repaired(name.name_hint, func) for name, func in functions_to_partition(mod)})
+
+
+def _repaired(name: str, function: relax.Function) -> relax.Function:
+    counted = count_in_whole_numbers(name, function)
+    # Each rewrite takes an op that needs repair, and leaves ones that need none.
+    return sweep(settle_lengths(counted), TABLE, lowers_weight=False)
+
+
+def _table() -> RewriteTable:
+    table: dict[str, list[Rewrite]] = {}
+    for names, rewrite in REWRITES:
+        for name in names:
+            table.setdefault(name, []).append(rewrite)
+    return table
+
+
+TABLE = _table()
+
+
+def compile_for_host(
+    mod: tvm.IRModule,
+    target: str | tvm.target.Target = "llvm",
+    options: Mapping[str, Mapping[str, object]] | None = None,
+) -> LinkedExecutable:
+    """Compile a partitioned module; parameters and errors are those of `annotated_region.build`.
+
+    Raises
+    ------
+    RegionRejectedError
+        A code generator refuses a region.
+    """
+    whole = repaired(mod)
+    try:
+        return compile_module(whole, target, options)
+    except BuildError as error:
+        culprit = unbuildable_part(whole)
+        if culprit is None:
+            raise
+        variable, op, _function = culprit
+        raise BuildError(f"{error}; it is {op} ({variable}) that TVM cannot compile") from error

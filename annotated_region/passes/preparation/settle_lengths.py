@@ -1,0 +1,168 @@
+"""Reads a slice that a bound keeps whole as what it is: of ``min(n, 128)`` rows, ``n``.
+
+A model with a table of 128 positions slices it to the length of its input, and adds the slice to that input::
+
+    lv1 = strided_slice(table, [0], [0], [n])       of the shape (min(n, 128), 64)
+    lv2 = add(x, lv1)                               x of the shape (n, 64); lv2 of an unknown one
+
+From there on no shape is known, TVM cannot compile the sum, and a target claims nothing. PyTorch knows that
+``n`` is at most 128, and its exporter notes that at the function (``tir_var_upper_bound``). So there is
+
+    R.match_cast(R.shape([n - min(n, 128)]), R.Shape([0]))
+    lv1 = take(table, arange(0, n), axis=0)         of the shape (n, 64)
+
+and what is computed from it gets its type anew.
+
+1.  A slice forward by single steps whose extent ``e`` equals ``stop - start`` within the bounds that the
+    function states: the rows ``start`` to ``stop`` are taken one by one.
+2.  Shapes that are written out (of ``reshape``, ``broadcast_to``, ``full``) with such extents.
+
+Proof: within the bounds the extents are equal, and so are the rows. The bounds are an exporter's word, which
+TVM does not hold callers to; so the function begins with a check of each equation that was used, and fails
+where one does not hold, instead of reading rows that the table does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+from tvm.sym import Analyzer, ConstIntBound
+
+from annotated_region.functions.retyping import Emit, retyped
+from annotated_region.passes.preparation.elements.element_reader import sides
+from annotated_region.passes.preparation.reads import annotated_variables
+
+__all__ = ["settle_lengths"]
+
+
+def settle_lengths(function: relax.Function) -> relax.Function:
+    """The function with the lengths that its bounds settle, checked at its beginning.
+
+    Notes
+    -----
+    Linear in the number of bindings.
+    """
+    bounds = _bounds_of(function)
+    if not bounds or any(True for _ in annotated_variables(function.body)):
+        return function
+    settling = _Settling(bounds)
+    settled = retyped(function, settling.rewritten)
+    return _checked(settled, settling.equations) if settling.equations else settled
+
+
+def _bounds_of(function: relax.Function) -> dict[tirx.Var, ConstIntBound]:
+    """The bounds that the function states, of the variables in the types of its parameters."""
+    if not function.attrs or "tir_var_upper_bound" not in function.attrs:
+        return {}
+    upper = function.attrs["tir_var_upper_bound"]
+    lower = function.attrs.get("tir_var_lower_bound", {})
+    found: dict[tirx.Var, ConstIntBound] = {}
+    for param in function.params:
+        for variable in _variables_in(param.ty):
+            if variable.name in upper:
+                least = max(int(lower[variable.name]) if variable.name in lower else 0, 0)
+                found[variable] = ConstIntBound(least, max(int(upper[variable.name]), least))
+    return found
+
+
+def _variables_in(type_: tvm.ir.Type) -> list[tirx.Var]:
+    shape = type_.shape if isinstance(type_, relax.TensorType) else None
+    return (
+        [each for each in shape.values if isinstance(each, tirx.Var)]
+        if isinstance(shape, relax.ShapeExpr)
+        else []
+    )
+
+
+class _Settling:
+    """Rewrites calls, and remembers what has to hold for that."""
+
+    def __init__(self, bounds: dict[tirx.Var, ConstIntBound]) -> None:
+        self.equations: list[tuple[tirx.Expr, tirx.Expr]] = []
+        self._analyzer = Analyzer()
+        for variable, bound in bounds.items():
+            self._analyzer.update(variable, bound)
+
+    def rewritten(self, call: relax.Call, _binding: relax.VarBinding, emit: Emit) -> relax.Expr | None:
+        """Cases 1 and 2."""
+        if not isinstance(call.op, tvm.ir.Op):
+            return None
+        if call.op.name == "relax.strided_slice":
+            return self._taken(call, emit)
+        args = [self._shape(arg) if isinstance(arg, relax.ShapeExpr) else arg for arg in call.args]
+        if all(new.same_as(old) for new, old in zip(args, call.args, strict=True)):
+            return None
+        return relax.Call(call.op, args, call.attrs, call.ty_args, call.span)
+
+    def _shape(self, shape: relax.ShapeExpr) -> relax.ShapeExpr:
+        """Case 2."""
+        settled = [self._settled(extent) for extent in shape.values]
+        changed = any(not new.same_as(old) for new, old in zip(settled, shape.values, strict=True))
+        return relax.ShapeExpr(settled) if changed else shape
+
+    def _settled(self, extent: tirx.Expr) -> tirx.Expr:
+        if not _is_bounded(extent):
+            return extent
+        simple = self._analyzer.simplify(extent)
+        if _is_bounded(simple):
+            return extent
+        self._require(extent, simple)
+        return simple
+
+    def _require(self, extent: tirx.Expr, simple: tirx.Expr) -> None:
+        if not any(tvm_ffi.structural_equal(extent, known) for known, _ in self.equations):
+            self.equations.append((extent, simple))
+
+    def _taken(self, call: relax.Call, emit: Emit) -> relax.Expr | None:
+        """Case 1, of one axis that is not known."""
+        data, *ranges = call.args
+        type_ = relax.BlockBuilder().normalize(call).ty
+        shape = type_.shape if isinstance(type_, relax.TensorType) else None
+        numbers = [each.fields for each in ranges if isinstance(each, relax.Tuple)]
+        if not isinstance(shape, relax.ShapeExpr) or len(numbers) != len(ranges) or len(numbers[0]) != 1:
+            return None
+        (written,), (begin,), (end,), *steps = numbers
+        if not isinstance(written, tirx.IntImm):
+            return None
+        axis = int(written) % len(shape.values)
+        if not _is_bounded(shape.values[axis]) or any(not _is_number(step, 1) for (step,) in steps):
+            return None
+        length = self._analyzer.simplify(tirx.Sub(end, begin))
+        is_forward = self._analyzer.can_prove(tirx.GE(begin, tirx.IntImm("int64", 0)))
+        if not is_forward or not self._analyzer.can_prove_equal(shape.values[axis], length):
+            return None
+        self._require(shape.values[axis], length)
+        rows = emit(relax.op.arange(begin, self._analyzer.simplify(tirx.Add(begin, length)), 1, "int64"))
+        return relax.op.take(data, rows, axis)
+
+
+def _is_number(expr: relax.Expr, number: int) -> bool:
+    return isinstance(expr, tirx.IntImm) and expr.value == number
+
+
+def _is_bounded(extent: tirx.Expr) -> bool:
+    return isinstance(extent, tirx.Min | tirx.Max) or any(map(_is_bounded, sides(extent)))
+
+
+def _checked(function: relax.Function, equations: Sequence[tuple[tirx.Expr, tirx.Expr]]) -> relax.Function:
+    """The function behind a check of the equations.
+
+    The differences are compared with 0: TVM 0.27 replaces ``n`` by ``min(n, 128)`` for ever where one is cast
+    to the other. They are bound to a variable first, because its lowering of shapes looks at bindings only.
+    """
+    differences = relax.ShapeExpr([tirx.Sub(simple, extent) for extent, simple in equations])
+    builder = relax.BlockBuilder()
+    over = relax.Var("beyond_bounds", builder.normalize(differences).ty)
+    none = relax.ShapeType([tirx.IntImm("int64", 0)] * len(equations))
+    check: Iterable[relax.Binding] = [
+        relax.VarBinding(over, differences),
+        relax.MatchCast(relax.Var("within_bounds", none), over, none),
+    ]
+    blocks = [relax.BindingBlock(list(check)), *function.body.blocks]
+    body = builder.normalize(relax.SeqExpr(blocks, function.body.body, function.body.span))
+    return relax.Function(
+        function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
+    )
