@@ -340,6 +340,18 @@ class Graph:
         halves = {self.tensors[tensor].half for tensor in tensors}
         return halves.pop() if len(halves) == 1 else None
 
+    def is_made_of(self, tensor: TensorId, half: DataType) -> bool:
+        """Whether a tensor is computed from one, no constant, that has the type `half` in the module."""
+        sought = {tensor}
+        for node in reversed(self.nodes):
+            if node.output not in sought:
+                continue
+            found = (self.tensors[each] for each in (node.output, *node.operands))
+            if any(each.half is half and not each.is_constant for each in found):
+                return True
+            sought.update(node.operands)
+        return False
+
     def shape(self, tensor: TensorId) -> tuple[Dim, ...]:
         """The extents of a tensor."""
         return self.tensors[tensor].shape

@@ -151,6 +151,26 @@ def test_constants_are_read_as_numbers_wherever_they_stand(dtype: str, name: str
     assert (np.abs(wide(result) - expected) <= 4 * UNITS[dtype] * (np.abs(expected) + 1e-2)).all()
 
 
+@needs_onednn
+def test_a_cast_to_float16_rounds_unless_it_only_leads_back() -> None:
+    """PyTorch exports functions of float16 as a cast to float32, the function, and a cast back."""
+    x, y = var("x", (64,), "float16"), var("y", (64,), "float32")
+    back = op.add(op.astype(op.exp(op.astype(x, "float32")), "float16"), x)
+    rounded = op.astype(op.astype(op.exp(y), "float16"), "float32")
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            output = builder.emit_output(relax.Tuple([builder.normalize(back), builder.normalize(rounded)]))
+        builder.emit_func_output(output)
+    offloaded = offload(builder.finalize())
+    given, other = numbers(64, dtype="float16"), numbers(64, dtype="float16", seed=1).astype("float32")
+    first, second = offloaded.call("main", given, other)
+    exact = np.exp(wide(given)) + wide(given)
+    assert (np.abs(wide(first) - exact) <= UNITS["float16"] * np.abs(exact) + 1e-7).all()
+    assert (second == second.astype("float16")).all()
+    assert not (second == np.exp(other)).all()
+
+
 ROWS = {1: "few rows", 2: "few rows", 3: "", 130: "unpack"}
 """What becomes of large weights of float16, by the rows that are multiplied with them."""
 

@@ -132,6 +132,8 @@ def _astype(call: OpConversion) -> TensorId:
     number = graph.cast(data, DataType.FLOAT32)
     if wanted not in HALVES or given in (wanted, DataType.TRUTH):
         return number
+    if wanted is DataType.FLOAT16 and graph.is_made_of(number, wanted):
+        return number  # an op of float16 in three steps, as PyTorch has it: its result is not rounded inside
     return graph.cast(graph.cast(number, wanted), DataType.FLOAT32)
 
 
