@@ -97,7 +97,7 @@ class Culprit:
     builds: int
 
     def __str__(self) -> str:
-        names = ", ".join(f"{op.name} ({op.op})" for op in self.ops)
+        names = ", ".join(map(str, self.ops))
         return f"{names} of {self.symbol} on {self.target}, found with {self.builds} builds"
 
 

@@ -23,6 +23,7 @@ from annotated_region.functions.function_library import FunctionLibrary
 from annotated_region.functions.inlining import is_inlinable, opened
 from annotated_region.functions.modules import without_uncalled
 from annotated_region.ids import NodeId
+from annotated_region.origins import origin_of
 from annotated_region.passes.partition_graph import PartitionGraph, final_regions
 from annotated_region.passes.region_session import RegionSession, RegionSets
 from annotated_region.regions.networks import op_name_of
@@ -41,10 +42,15 @@ Nodes = tuple[NodeId, ...]
 
 @dataclass(frozen=True, slots=True)
 class CheckedOp:
-    """One op of a region: the binding, as reports show it, and the op."""
+    """One op of a region: the binding, the op, and what it was made from, as reports show them."""
 
     name: str
     op: str
+    origin: str = ""
+
+    def __str__(self) -> str:
+        made = f" at {self.origin}" if self.origin not in ("", self.name) else ""
+        return f"{self.name} ({self.op}{made})"
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ class PlacedFunction:
         """The ops among some of its nodes, or among all, in program order."""
         chosen = [self.graph.nodes[node] for node in (self.nodes if nodes is None else nodes)]
         return tuple(
-            CheckedOp(node.var.name, op_name_of(node.value))
+            CheckedOp(node.var.name, op_name_of(node.value), origin_of(node.var, node.value))
             for node in chosen
             if node.kind is NodeKind.OPERATION
         )

@@ -196,7 +196,7 @@ def _write_scripts(folder: Path, failure: Failure, has_model: bool, brain_floats
 
 def _words(failure: Failure, has_model: bool) -> str:
     """What is wrong, for the reader of the folder."""
-    ops = "\n".join(f"  {op.name}  {op.op}" for op in failure.function.ops(failure.nodes))
+    ops = "\n".join(f"  {op}" for op in failure.function.ops(failure.nodes))
     target = failure.function.target
     lines = [
         f"{failure.function.symbol}, which runs on target {target!r}, is wrong. The ops that are to blame:",

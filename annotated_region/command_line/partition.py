@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
@@ -24,13 +25,14 @@ from annotated_region.command_line.placement import (
     add_code_generator_arguments,
     add_placement_arguments,
     generator_options,
-    partitioned,
+    partitioned_with_report,
 )
 from annotated_region.errors import ModelError
 from annotated_region.files import write_whole
 from annotated_region.findings.wording import words_for_type
 from annotated_region.passes.build import build
 from annotated_region.passes.write_origins import WriteOrigins
+from annotated_region.printable import printable
 
 __all__ = ["COMMAND"]
 
@@ -49,6 +51,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     complete_files(output)
     parser.add_argument("--json", action="store_true", help="print the external functions as JSON")
+    parser.add_argument(
+        "--quiet",
+        action="store_true",
+        help="do not close with a line on what each target got, and why not more",
+    )
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -58,7 +65,7 @@ def _run(options: argparse.Namespace) -> int:
         require_available(options.targets, "or build for another machine with --cross-compile")
     else:
         tell_unavailable(options)
-    mod = partitioned(read_model(options.model, options.limits), options)
+    mod, report = partitioned_with_report(read_model(options.model, options.limits), options)
     if options.output is not None:
         _write(mod, options.output, generator_options(options))
     found = list(_external_functions(mod))
@@ -66,6 +73,9 @@ def _run(options: argparse.Namespace) -> int:
         print(json.dumps({"external_functions": found}, indent=2))
     else:
         console().print(_table(found))
+    if not options.quiet:
+        # Beside the output, which may be JSON.
+        print(f"note: {printable(report.headline())}", file=sys.stderr)
     return 0
 
 

@@ -11,7 +11,7 @@ import tvm
 
 from annotated_region.command_line.options import add_limits_argument, complete_files, count, file_name
 from annotated_region.costs import CostModel, MeasuredCost, RooflineCost, UnitCost
-from annotated_region.passes.pipeline import explain, partition
+from annotated_region.passes.pipeline import explain, partition, partition_with_report
 from annotated_region.policies.least_cost import LeastCost
 from annotated_region.policies.policy import Policy, Priority
 from annotated_region.reports.report import Report
@@ -23,6 +23,7 @@ __all__ = [
     "explained",
     "generator_options",
     "partitioned",
+    "partitioned_with_report",
     "policy_of",
 ]
 
@@ -125,6 +126,11 @@ def add_extent_argument(parser: argparse.ArgumentParser) -> None:
 def partitioned(mod: tvm.IRModule, options: argparse.Namespace) -> tvm.IRModule:
     """The module, partitioned as the arguments ask for."""
     return _placed(partition, mod, options)
+
+
+def partitioned_with_report(mod: tvm.IRModule, options: argparse.Namespace) -> tuple[tvm.IRModule, Report]:
+    """The module, partitioned as the arguments ask for, and the report of that."""
+    return _placed(partition_with_report, mod, options)
 
 
 def explained(mod: tvm.IRModule, options: argparse.Namespace) -> Report:

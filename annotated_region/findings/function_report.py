@@ -16,7 +16,15 @@ from annotated_region.findings.wording import (
     words_for_work,
 )
 
-__all__ = ["ApartReport", "DissolvedReport", "FunctionReport", "OpReport", "RegionReport", "ValueReport"]
+__all__ = [
+    "ApartReport",
+    "DissolvedReport",
+    "FunctionReport",
+    "OpReport",
+    "RegionReport",
+    "ValueReport",
+    "told_origin",
+]
 
 _APART_SHOWN = 8  # pairs of regions in the summary
 
@@ -173,7 +181,7 @@ class FunctionReport:
                 unavailable=self.unavailable.get(target),
             )
         stay = [op for op in self.ops if op.placed == HOST]
-        yield words_for_host((op.op, _told_origin(op), op.declines, op.lost) for op in stay)
+        yield words_for_host((op.op, told_origin(op), op.declines, op.lost) for op in stay)
         called = {op.name: op.called for op in self.ops}
         for each in self.apart[:_APART_SHOWN]:
             left, right = called.get(each.left, each.left), called.get(each.right, each.right)
@@ -190,6 +198,6 @@ class FunctionReport:
             yield f"{op.key or op.name} = {'; '.join(part for part in parts if part)}"
 
 
-def _told_origin(op: OpReport) -> str:
+def told_origin(op: OpReport) -> str:
     """What an op was made from, if that is more than its name."""
     return "" if op.origin == op.name else op.origin

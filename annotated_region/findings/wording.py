@@ -18,6 +18,7 @@ __all__ = [
     "words_for_claims",
     "words_for_counts",
     "words_for_dissolved",
+    "words_for_headline",
     "words_for_host",
     "words_for_loss",
     "words_for_neighbours",
@@ -146,6 +147,26 @@ def _from(origin: str, count: int) -> str:
     if not origin:
         return ""
     return f", first at {origin}" if count > 1 else f" at {origin}"
+
+
+def words_for_headline(
+    placed: Mapping[str, int], total: int, first: tuple[str, str, dict[str, str], dict[str, str]] | None
+) -> str:
+    """One line: the ops on each target, those on the host, and why the first of these is there.
+
+    Parameters
+    ----------
+    placed
+        How many ops each target got.
+    total
+        How many ops there are.
+    first
+        The first op on the host: its name, its origin if told, and why targets decline it or lose it.
+    """
+    parts = [f"{target}: {count} of {_counted(total, 'op')}" for target, count in placed.items()]
+    host = total - sum(placed.values())
+    why = "" if first is None else f", the first {words_for_host([first]).removeprefix(f'{HOST}: ')}"
+    return "; ".join([*parts, f"{HOST}: {_counted(host, 'op')}{why}"])
 
 
 def words_for_neighbours(target: str, left: str, right: str, between: str | None) -> str:

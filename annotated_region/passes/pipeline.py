@@ -26,7 +26,7 @@ from annotated_region.reports.reporting import report_of
 from annotated_region.surroundings import require_sane_threads
 from annotated_region.targets.backend import backend_of
 
-__all__ = ["explain", "partition", "placed_module", "placement_passes"]
+__all__ = ["explain", "partition", "partition_with_report", "placed_module", "placement_passes"]
 
 
 def placement_passes(
@@ -137,6 +137,33 @@ def partition(
     _require_sound(mod)
     session = RegionSession(checked=mod)
     return without_uncalled(mod, session.settled(session.run(passes, mod)))
+
+
+@paused_collector()
+def partition_with_report(
+    mod: tvm.IRModule,
+    targets: Sequence[str],
+    policy: Policy | None = None,
+    *,
+    prepare: bool = True,
+    cross_compile: bool = False,
+    pins: Mapping[str, str] | None = None,
+    bans: Mapping[str, Sequence[str]] | None = None,
+    min_work: Mapping[str, float] | None = None,
+) -> tuple[tvm.IRModule, Report]:
+    """What `partition` and `explain` give, of one run of the passes."""
+    passes = [
+        *_preparation(targets, prepare=prepare),
+        *placement_passes(
+            targets, policy, cross_compile=cross_compile, pins=pins, bans=bans, min_work=min_work
+        ),
+    ]
+    _require_sound(mod)
+    session = RegionSession(keeps_notes=True, checked=mod)
+    placed = session.run(passes, mod)
+    report = report_of(session.take(placed).values(), session.notes)
+    partitioned = session.settled(session.run([PartitionGraph()], placed))
+    return without_uncalled(mod, partitioned), report
 
 
 @paused_collector()

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from annotated_region.costs.model import HOST
 from annotated_region.drawing import draw
-from annotated_region.findings.function_report import FunctionReport
+from annotated_region.findings.function_report import FunctionReport, told_origin
+from annotated_region.findings.wording import words_for_headline
 from annotated_region.reports.report_diff import ReportDiff, difference
 
 __all__ = ["Report"]
@@ -41,6 +43,19 @@ class Report:
             lines += [f"{function.name}:"] if len(self.functions) > 1 else []
             lines += list(function.details())
         return "\n".join(lines)
+
+    def headline(self) -> str:
+        """One line: the ops on each target, those on the host, and why the first of these is there."""
+        ops = [op for function in self.functions for op in function.ops]
+        targets = dict.fromkeys(
+            target
+            for function in self.functions
+            for target in (*(target for op in function.ops for target in op.claims), *function.unavailable)
+        )
+        placed = {target: sum(op.placed == target for op in ops) for target in targets}
+        left = next((op for op in ops if op.placed == HOST), None)
+        first = None if left is None else (left.op, told_origin(left), left.declines, left.lost)
+        return words_for_headline(placed, len(ops), first)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data: dicts, lists, strings, numbers."""

@@ -17,7 +17,7 @@ from annotated_region.expr_map import ExprMap
 from annotated_region.functions.rewriting import replace_operands
 from annotated_region.testing.registry import claim_ops
 
-__all__ = ["FAULTS", "NAME", "Fault", "register"]
+__all__ = ["FAULTS", "NAME", "Fault", "register", "spoiled"]
 
 NAME = "faulty"
 Spoil = Callable[[relax.BlockBuilder, relax.Call, relax.Var], relax.Expr | None]
@@ -76,7 +76,7 @@ def register(
 def _region(function: relax.Function, fault: Fault | None, number: int) -> Callable[..., None]:
     # Not inlined: the variable of a result keeps its name.
     plain = function.without_attr("Codegen")
-    func = plain if fault is None else _spoiled(plain, fault)
+    func = plain if fault is None else spoiled(plain, fault)
     mod = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
     machine = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target("llvm")), tvm.cpu())
     count = len(plain.params)
@@ -93,7 +93,8 @@ def _region(function: relax.Function, fault: Fault | None, number: int) -> Calla
     return region
 
 
-def _spoiled(func: relax.Function, fault: Fault) -> relax.Function:
+def spoiled(func: relax.Function, fault: Fault) -> relax.Function:
+    """The function with the fault in it; as it is where it does not hold the ops of the fault."""
     bindings = [binding for block in func.body.blocks for binding in block.bindings]
     names = {binding.var.name for binding in bindings}
     if fault.op not in names or (fault.needs is not None and fault.needs not in names):
@@ -120,9 +121,9 @@ def _wrong(
     value: relax.Var,
 ) -> relax.Expr:
     call = replace_operands(binding.value, lambda expr: renamed.get(expr, expr))
-    spoiled = FAULTS[kind](builder, call, value)
-    assert spoiled is not None, f"{kind} does not fit {binding.var.name}"
-    return builder.emit(builder.normalize(spoiled))
+    wrong = FAULTS[kind](builder, call, value)
+    assert wrong is not None, f"{kind} does not fit {binding.var.name}"
+    return builder.emit(builder.normalize(wrong))
 
 
 def _const(value: float, like: relax.Var) -> relax.Expr:

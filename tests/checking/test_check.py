@@ -213,7 +213,7 @@ def test_the_report_is_json():
     plain = json.loads(report.to_json())
     assert plain["check"] == 1
     assert plain["ok"] is False
-    assert plain["culprits"][0]["ops"] == [{"name": "e", "op": "relax.add"}]
+    assert plain["culprits"][0]["ops"] == [{"name": "e", "op": "relax.add", "origin": "e"}]
     assert plain["regions"][1]["results"][0]["found"] == "inf"
     assert "e (relax.add) of faulty_main_1 on faulty" in str(report)
 

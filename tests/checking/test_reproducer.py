@@ -52,7 +52,7 @@ def test_a_reproducer_holds_the_smallest_failing_part(report, tmp_path):
     )
     assert np.allclose(expected["a"], inputs["x"] * constants["constant"])
     assert np.allclose(actual["a"], 1.3 * expected["a"])
-    assert "a  relax.multiply" in (folder / "README.txt").read_text()
+    assert "a (relax.multiply)" in (folder / "README.txt").read_text()
 
 
 def test_a_reproducer_is_the_same_bytes_each_time_and_overwrites_nothing(report, tmp_path):
