@@ -26,9 +26,9 @@ struct Packed {
 };
 
 // Weights of half the bits stay so in memory if they are as large, and each is multiplied as often: then making float32
-// of them in each call takes a few per cent of the product's time. Others are held in float32.
+// of them in each call takes two or three per cent of the product's time. Others are held in float32.
 constexpr size_t kLeastHalved = size_t{1} << 16;
-constexpr int64_t kLeastUses = 96;
+constexpr int64_t kLeastUses = 1024;
 
 // Packed once, for the plans of all shapes, and for all tensors that are the same view of a constant.
 struct Constants {
