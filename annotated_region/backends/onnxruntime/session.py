@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from annotated_region.backends.onnx_emitter.assembly import assemble
 from annotated_region.backends.onnxruntime.installation import require_library
 from annotated_region.errors import BackendUnavailableError, CodegenError
 from annotated_region.targets.options import known_options
@@ -19,7 +16,7 @@ from annotated_region.targets.options import known_options
 if TYPE_CHECKING:
     import onnxruntime
 
-__all__ = ["NOT_OF_NUMPY", "SessionSettings", "make_session", "multiplies_bytes"]
+__all__ = ["NOT_OF_NUMPY", "SessionSettings", "make_session"]
 
 NOT_OF_NUMPY = {"bfloat16": 16}
 """ONNX's numbers of the data types that numpy itself does not have."""
@@ -111,27 +108,10 @@ def make_session(
         runtime.GraphOptimizationLevel, f"ORT_{_level_name(settings.optimization)}"
     )
     options.log_severity_level = 3
-    if not multiplies_bytes():
-        # The usual kernels would add pairs of products in int16, which overflows. Slower ones do not; for them
-        # the session rewrites the weights, which it cannot do to weights that it is handed.
-        options.add_session_config_entry("session.x64quantprecision", "1")
-        own = {name: array for name, array in weights.items() if array.dtype == np.int8}
-        model = assemble(model, own)
-        weights = {name: array for name, array in weights.items() if name not in own}
     if weights:
         values = [_weight(runtime, array) for array in weights.values()]
         options.add_external_initializers(list(weights), values)
     return runtime.InferenceSession(model, options, providers=list(settings.providers))
-
-
-def multiplies_bytes() -> bool:
-    """Whether the processor has instructions that add products of bytes in int32; False if that is unknown."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        return True  # other processors have kernels of their own, none of which overflows
-    try:
-        return "vnni" in Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return False
 
 
 def _weight(runtime: ModuleType, array: np.ndarray) -> onnxruntime.OrtValue:
