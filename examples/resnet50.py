@@ -23,7 +23,6 @@ import onnx
 import onnxruntime
 import tvm
 from tvm import relax
-from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
 from annotated_region.testing.light_models import input_of, light_model
@@ -81,7 +80,7 @@ def main() -> int:
 
     model = light_model("resnet50")
     (image,) = input_of(model).values()
-    mod = from_onnx(model)
+    mod = ar.from_onnx(model)
 
     print(f"ResNet-50 for {' and '.join(TARGETS)}, who gets what:\n")
     print(ar.explain(mod, TARGETS))

@@ -12,17 +12,15 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-import onnx
 import tvm
 from distributed import Client, LocalCluster
-from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
 
 
 def load(path: str) -> tvm.IRModule:
     """The module in an ONNX file; this runs on a worker."""
-    return from_onnx(onnx.load(path), keep_params_in_input=False)
+    return ar.from_onnx(path)
 
 
 def main() -> int:

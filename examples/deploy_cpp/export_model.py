@@ -9,14 +9,13 @@ import sys
 from pathlib import Path
 
 import onnx
-from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
 
 
 def export(model: onnx.ModelProto, library: Path) -> None:
     """Partition, build and link."""
-    partitioned = ar.partition(from_onnx(model, keep_params_in_input=False), ["dnnl"])
+    partitioned = ar.partition(ar.from_onnx(model), ["dnnl"])
     ar.build(partitioned).export_library(str(library))
 
 

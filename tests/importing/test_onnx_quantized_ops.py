@@ -124,3 +124,15 @@ def test_concatenation_and_choice():
     ]
     model = model_of_nodes(nodes, inputs, constants, "y v")
     assert max(compared(model, inputs)) <= ONE_QUANTUM
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.5])
+def test_gemm_scales_its_bias_as_well(alpha):
+    rng = np.random.default_rng(9)
+    x = drawn(rng, (5, 16), "uint8")
+    constants = {
+        **quantized(rng, "x", "uint8"), **quantized(rng, "w", "int8", (16, 6)), "w_z": np.int8(0),
+        "b": rng.integers(-9999, 9999, 6, "int32"),
+    }  # fmt: skip
+    node = Node("QGemm", "x x_s x_z w w_s w_z b", "y", CONTRIBUTED, alpha=alpha)
+    assert compared(model_of_nodes([node], {"x": x}, constants), {"x": x}) <= [1e-4]

@@ -203,36 +203,38 @@ def test_without_pytorch_the_package_is_named(monkeypatch):
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own, of which each release has others
 
 
-@pytest.fixture
-def torch():
+@pytest.fixture(name="pytorch")
+def _pytorch():
     return pytest.importorskip("torch", reason="PyTorch is not installed (extra `torch`)")
 
 
 @pytest.fixture
-def saved(torch, tmp_path):
+def saved(pytorch, tmp_path):
     """A program with weights, a constant, dictionaries and an extent that is any."""
 
-    class Network(torch.nn.Module):
+    module = pytorch.nn.Module
+
+    class Network(module):
         def __init__(self):
             super().__init__()
-            self.dense = torch.nn.Linear(8, 4)
-            self.register_buffer("shift", torch.arange(4.0))
+            self.dense = pytorch.nn.Linear(8, 4)
+            self.register_buffer("shift", pytorch.arange(4.0))
 
         def forward(self, x):
-            y = torch.relu(self.dense(x)) + self.shift
-            return {"y": y, "both": (y * 2, x[1:] + torch.tensor([0.5]))}
+            y = pytorch.relu(self.dense(x)) + self.shift
+            return {"y": y, "both": (y * 2, x[1:] + pytorch.tensor([0.5]))}
 
-    torch.manual_seed(0)
-    batch = torch.export.Dim("batch", min=3, max=64)
-    example = torch.linspace(-1, 1, 24).reshape(3, 8)
-    program = torch.export.export(Network().eval(), (example,), dynamic_shapes={"x": {0: batch}})
-    torch.export.save(program, tmp_path / "m.pt2")
+    pytorch.manual_seed(0)
+    batch = pytorch.export.Dim("batch", min=3, max=64)
+    example = pytorch.linspace(-1, 1, 24).reshape(3, 8)
+    program = pytorch.export.export(Network().eval(), (example,), dynamic_shapes={"x": {0: batch}})
+    pytorch.export.save(program, tmp_path / "m.pt2")
     return tmp_path / "m.pt2"
 
 
-def test_a_program_computes_what_pytorch_does(torch, saved):
+def test_a_program_computes_what_pytorch_does(pytorch, saved):
     x = np.random.default_rng(0).standard_normal((5, 8)).astype("float32")
-    expected = torch.export.load(saved).module()(torch.from_numpy(x))
+    expected = pytorch.export.load(saved).module()(pytorch.from_numpy(x))
     machine = relax.VirtualMachine(tvm.compile(read_model(saved), "llvm"), tvm.cpu())
     found = [each.numpy() for each in machine["main"](tvm.runtime.tensor(x))]
     wanted = [expected["y"], *expected["both"]]
@@ -251,10 +253,10 @@ class Canary:
         return open, (str(self.path), "w")
 
 
-def test_a_pickle_in_the_place_of_example_inputs_does_not_run(torch, saved, tmp_path):
+def test_a_pickle_in_the_place_of_example_inputs_does_not_run(pytorch, saved, tmp_path):
     """It runs where PyTorch loads the file: ``weights_only`` is given up when it fails."""
     content = io.BytesIO()
-    torch.save((Canary(tmp_path / "canary"),), content)
+    pytorch.save((Canary(tmp_path / "canary"),), content)
     with zipfile.ZipFile(saved) as archive:
         files = {info.filename.partition("/")[2]: archive.read(info) for info in archive.infolist()}
     files["data/sample_inputs/model.pt"] = content.getvalue()

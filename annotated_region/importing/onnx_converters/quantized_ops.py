@@ -76,17 +76,19 @@ def _gemm(node: OnnxNode) -> relax.Expr:
     node.tensor(0, BYTES, (2,))
     columns = node.fixed_shape(3, node.tensor(3, BYTES, (2,)))
     transposes = [bool(node.integer(name, 0, 0, 1)) for name in ("transA", "transB")]
-    alpha = relax.const(node.number("alpha", 1.0), "float32")
+    alpha = node.number("alpha", 1.0)
     axis = 0 if transposes[1] else 1
     left, right = dequantized(node, 0), dequantized(node, 3, axis)
     sides = [
         relax.op.permute_dims(side, [1, 0]) if transposed else side
         for side, transposed in zip((left, right), transposes, strict=True)
     ]
-    sums = relax.op.multiply(relax.op.matmul(*sides), alpha)
+    sums = relax.op.matmul(*sides)
     if node.has(6):
         bias = _gemm_bias(node, columns[axis])
-        sums = relax.op.add(sums, relax.op.multiply(bias, alpha))
+        sums = relax.op.add(sums, bias)
+    if alpha != 1:
+        sums = relax.op.multiply(sums, relax.const(alpha, "float32"))
     return quantized(node, sums, 7, _result_dtype(node, 8)) if node.has(7) else sums
 
 
