@@ -265,7 +265,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_an_unknown_ending_is_named(tmp_path):
-    assert_refused(called("extract", tmp_path / "model.bin"), 1, "model.bin", ".onnx, .py")
+    assert_refused(called("extract", tmp_path / "model.bin"), 1, "model.bin", ".onnx, .pt2, .py")
 
 
 def test_an_unknown_target_is_named_with_the_known_ones(model):
@@ -348,7 +348,7 @@ def test_a_model_with_an_op_that_nobody_knows_is_named(model, tmp_path):
     changed.graph.node[1].op_type = "Frobnicate"
     onnx.save(changed, tmp_path / "strange.onnx")
     finished = called("explain", tmp_path / "strange.onnx", "--targets", "dnnl")
-    assert_refused(finished, 1, "TVM cannot import", "strange.onnx", "Frobnicate")
+    assert_refused(finished, 1, "cannot be imported: there is no converter for", "strange.onnx", "Frobnicate")
 
 
 def test_a_traceback_is_shown_to_who_asks(tmp_path):
