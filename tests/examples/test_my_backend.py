@@ -122,7 +122,7 @@ def test_installed_it_is_found_and_a_broken_one_harms_nobody(tmp_path):
 def test_the_document_shows_the_whole_code_that_is_tested():
     """Put together, its pieces are the example, but for the example's docstring."""
     text = DOCUMENT.read_text()
-    told = text[: text.index("Install it, and nobody")]
+    told = text[: text.index("Install it, and no")]
     pieces = re.findall(r"```python\n(.*?)```", told, re.DOTALL)
     code = SOURCE[SOURCE.index("from __future__") :]
     assert "".join("".join(pieces).split()) == "".join(code.split())
