@@ -21,6 +21,8 @@ from annotated_region.targets.op_view import OpView
 
 __all__ = ["REWRITES"]
 
+INTEGERS = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+
 _Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]
 
 BINARY: dict[str, _Binary] = {
@@ -56,8 +58,10 @@ def _stacked(view: OpView, editor: Editor) -> list[relax.Expr]:
     if [axis % rank for axis in axes] != [(stack.attrs["axis"] or 0) % rank]:
         return []
     parts = editor.value_of(stack.args[0])
-    of_floats = dtype_of(view.out_type) in FLOATS  # the mean of integers rounds in a way of its own
-    return list(parts.fields) if isinstance(parts, relax.Tuple) and of_floats else []
+    dtype = dtype_of(view.out_type)
+    # The mean of integers rounds in a way of its own; everything else of them is exact, modulo their size.
+    is_known = dtype in FLOATS or (dtype in INTEGERS and view.name != "relax.mean")
+    return list(parts.fields) if isinstance(parts, relax.Tuple) and is_known else []
 
 
 def _chain(parts: list[relax.Expr], combine: _Binary, editor: Editor) -> relax.Expr:

@@ -56,8 +56,28 @@ def test_a_reduction_that_keeps_its_axis_stays() -> None:
     stays(module(lambda _builder, x, y: op.sum(op.stack([x, y]), axis=0, keepdims=True), x=(2,), y=(2,)))
 
 
-def test_integers_stay() -> None:
-    stays(module(lambda _builder, x, y: op.sum(op.stack([x, y]), axis=0), "int32", x=(2,), y=(2,)))
+def test_the_mean_of_integers_stays() -> None:
+    stays(module(lambda _builder, x, y: op.mean(op.stack([x, y]), axis=0), "int32", x=(2,), y=(2,)))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int8", "uint8"])
+@pytest.mark.parametrize("name", BINARY)
+def test_integers_come_out_the_same(name: str, dtype: str) -> None:
+    """Sums and products too large for their type included."""
+
+    def body(_builder: relax.BlockBuilder, *inputs: relax.Var) -> relax.Expr:
+        return getattr(op, name)(op.stack(list(inputs)), axis=0)
+
+    before = module(body, dtype, x=(40,), y=(40,), z=(40,))
+    after = prepare(before)
+    assert ops(after) == {str(BINARY[name].__name__): 2}
+    limits = np.iinfo(dtype)
+    rng = np.random.default_rng(4)
+    arrays = [rng.integers(limits.min, limits.max, 40, dtype=dtype, endpoint=True) for _ in range(3)]
+    function = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}[name]
+    options = {"dtype": dtype} if name in ("sum", "prod") else {}
+    wanted = function(np.stack(arrays), axis=0, **options)
+    np.testing.assert_array_equal(run(after, *arrays)[0], wanted)
 
 
 def test_a_stack_read_elsewhere_stays_there() -> None:
