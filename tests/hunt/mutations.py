@@ -87,8 +87,8 @@ MUTATIONS = (
     Mutation(
         "off by one: a choice leaves out the last of a row",
         "kernels.h",
-        "item < out.back(); ++item) to[item] = element(",
-        "item + 1 < out.back(); ++item) to[item] = element(",
+        "item < size; ++item) to[item] = condition[item]",
+        "item + 1 < size; ++item) to[item] = condition[item]",
     ),
     Mutation(
         "an axis: softmax over the last one",

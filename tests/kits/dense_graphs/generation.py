@@ -11,11 +11,19 @@ from kits.dense_graphs.extras import EXTRAS
 from kits.dense_graphs.idioms import IDIOMS, Idiom
 from kits.dense_graphs.quantization import QUANTIZATION
 from kits.dense_graphs.recipe import TUPLES, Recipe
+from kits.dense_graphs.whole import WHOLE
 from kits.dense_graphs.windows import WINDOWS
 
 __all__ = ["generated"]
 
-COMMON: tuple[tuple[float, Idiom], ...] = (*IDIOMS, *WINDOWS, *ATTENTIONS, *COMPOSITIONS, *QUANTIZATION)
+COMMON: tuple[tuple[float, Idiom], ...] = (
+    *IDIOMS,
+    *WINDOWS,
+    *ATTENTIONS,
+    *COMPOSITIONS,
+    *QUANTIZATION,
+    *WHOLE,
+)
 CALLS = (({"n": 1}, {"n": 3}), ({"n": 2}, {"n": 1}), ({"n": 3}, {"n": 2}), ({"n": 1}, {"n": 1}))
 
 

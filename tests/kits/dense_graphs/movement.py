@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kits.dense_graphs.values import UNIT, Noise, Value, disturbed, moved
+from kits.dense_graphs.values import UNIT, Noise, Value, disturbed, moved, source
 
 __all__ = ["MOVEMENT"]
 
@@ -73,13 +73,45 @@ def _slice(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Val
 
 
 def _take(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
-    index = args[1].clean
-    return moved(lambda plane: np.take(plane, index, axis=attrs["axis"]), args[:1])
+    index, axis = args[1].clean, attrs["axis"]
+    mode = {"fast": "raise"}.get(attrs["mode"], attrs["mode"])
+    return moved(lambda plane: np.take(plane, index, axis=axis, mode=mode), args[:1])
+
+
+def _gather_elements(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    index, axis = args[1].clean, attrs["axis"]
+    return moved(lambda plane: np.take_along_axis(plane, index, axis), args[:1])
+
+
+def _gather_nd(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    indices = tuple(np.moveaxis(args[1].clean, -1, 0))
+    return moved(lambda plane: plane[indices], args[:1])
+
+
+def _index_tensor(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    indices = tuple(index.clean for index in args[1])
+    return moved(lambda plane: plane[indices], args[:1])
+
+
+def _arange(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    return source(np.arange(*args, dtype=attrs["result_dtype"]))
+
+
+def _filling(fill: Callable[..., Array]) -> Compute:
+    def compute(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+        return source(np.asarray(fill(*args)).astype(attrs["result_dtype"]))
+
+    return compute
+
+
+BORDERS = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
 def _pad(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     widths = [int(width) for width in attrs["pad_width"]]
     pairs = list(zip(widths[::2], widths[1::2], strict=True))
+    if attrs["pad_mode"] in BORDERS:
+        return moved(lambda plane: np.pad(plane, pairs, BORDERS[attrs["pad_mode"]]), args[:1])
     value = float(np.float32(attrs["pad_value"]))
 
     def pad(plane: Array) -> Array:
@@ -167,6 +199,15 @@ MOVEMENT: Mapping[str, Compute] = {
     "split": _split,
     "strided_slice": _slice,
     "take": _take,
+    "gather_elements": _gather_elements,
+    "gather_nd": _gather_nd,
+    "index_tensor": _index_tensor,
+    "arange": _arange,
+    "full": _filling(lambda shape, value: np.full(shape, value.clean)),
+    "zeros": _filling(np.zeros),
+    "ones": _filling(np.ones),
+    "zeros_like": _filling(lambda like: np.zeros(like.clean.shape)),
+    "ones_like": _filling(lambda like: np.ones(like.clean.shape)),
     "nn.pad": _pad,
     "image.resize2d": _resize,
     "flip": _moving(lambda x, attrs: np.flip(x, attrs["axis"])),

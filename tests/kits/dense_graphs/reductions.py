@@ -219,6 +219,9 @@ def _batch_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> 
 
 def _cumsum(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     (data,) = args
+    if not data.is_float:
+        whole = np.cumsum(data.clean, axis=attrs["axis"], dtype=data.clean.dtype)
+        return Value(whole, whole, whole, np.ones(whole.shape, bool))
     clean, wide, sharp = data.planes(lambda plane: np.asarray(np.cumsum(plane, axis=attrs["axis"])))
     scale = np.cumsum(np.abs(data.clean), axis=attrs["axis"])
     return disturbed(noise, (clean, wide, sharp), scale, np.full(scale.shape, _is_whole(data)), SUMMED)

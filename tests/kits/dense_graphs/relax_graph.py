@@ -124,14 +124,29 @@ def _quantization(name: str) -> Make:
     return make
 
 
+def _taken(operands: Sequence[relax.Expr], attrs: Mapping[str, Any]) -> relax.Expr:
+    """By indices that are known, or computed."""
+    if "indices" in attrs:
+        known = relax.const(np.asarray(attrs["indices"], "int64"))
+        return relax.op.take(operands[0], known, attrs["axis"])
+    return relax.op.take(operands[0], operands[1], attrs["axis"], attrs["mode"])
+
+
 SPECIAL: dict[str, Make] = {
     "reshape": _shaped("reshape"),
     "broadcast_to": _shaped("broadcast_to"),
     "concat": lambda operands, attrs, _: relax.op.concat(list(operands), attrs["axis"]),
     "stack": lambda operands, attrs, _: relax.op.stack(list(operands), attrs["axis"]),
     "clip": lambda operands, attrs, _: relax.op.clip(operands[0], attrs["min"], attrs["max"]),
-    "take": lambda operands, attrs, _: relax.op.take(
-        operands[0], relax.const(np.asarray(attrs["indices"], "int64")), attrs["axis"]
+    "take": lambda operands, attrs, _: _taken(operands, attrs),
+    "index_tensor": lambda operands, _attrs, _: relax.op.index_tensor(operands[0], list(operands[1:])),
+    "zeros": lambda _operands, attrs, shape_of: relax.op.zeros(shape_of(attrs["shape"]), attrs["dtype"]),
+    "ones": lambda _operands, attrs, shape_of: relax.op.ones(shape_of(attrs["shape"]), attrs["dtype"]),
+    "full": lambda operands, attrs, shape_of: relax.op.full(
+        shape_of(attrs["shape"]), operands[0], operands[0].ty.dtype
+    ),
+    "arange": lambda _operands, attrs, shape_of: relax.op.arange(
+        0, shape_of([attrs["end"]]).values[0], 1, "int64"
     ),
     "quantize": _quantization("quantize"),
     "dequantize": _quantization("dequantize"),
