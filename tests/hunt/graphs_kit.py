@@ -12,10 +12,15 @@ from checking import Kind, reseeded
 from engines import Build, build_of, recipe_of
 from kits.dense_graphs.recipe import Recipe
 
-__all__ = ["PINNED", "failures", "ready"]
+__all__ = ["PINNED", "TIES", "failures", "ready"]
 
 PINNED: list[dict[str, str]] = json.loads(Path(__file__).with_name("pinned_graphs.json").read_text())
 """Graphs that were wrong once: a name, the target, the recipe."""
+
+TIES = [
+    Recipe.from_json(text) for text in json.loads(Path(__file__).with_name("pinned_ties.json").read_text())
+]
+"""Graphs with a tie of float32 that is none in float64."""
 
 
 @cache

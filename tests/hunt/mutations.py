@@ -141,7 +141,7 @@ MUTATIONS = (
     ),
     Mutation(
         "broadcast: a choice does not repeat along the first axis",
-        "kernels.h",
+        "rows.h",
         "if (in[axis] == 1) strides[axis] = 0;",
         "if (in[axis] == 1 && axis > 0) strides[axis] = 0;",
     ),

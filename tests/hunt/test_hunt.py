@@ -17,8 +17,8 @@ import pytest
 import tvm
 import tvm_ffi
 from checking import Kind, checked, reseeded
-from engines import TARGETS, recipe_of
-from graphs_kit import PINNED, failures, ready
+from engines import TARGETS
+from graphs_kit import PINNED, TIES, failures, ready
 from hunting_worker import smallest
 from kits.dense_graphs.comparison import expectations
 from kits.dense_graphs.generation import generated
@@ -376,13 +376,9 @@ def test_a_mutation_finds_its_line(mutation, tmp_path):
     broken_runtime(mutation, Path(tmp_path))
 
 
-TIES = (15206, 21684, 26292, 26480, 1002011)
-"""Graphs with a tie of float32 that is none in float64."""
-
-
-@pytest.mark.parametrize("seed", TIES)
-def test_a_tie_of_float32_is_no_error(seed):
-    _, outcome = reseeded(recipe_of("dnnl", seed), ready("dnnl"))
+@pytest.mark.parametrize("recipe", TIES, ids=lambda recipe: str(recipe.seed))
+def test_a_tie_of_float32_is_no_error(recipe):
+    _, outcome = reseeded(recipe, ready("dnnl"))
     assert not outcome.kind.is_failure, outcome.text
 
 
