@@ -12,6 +12,7 @@ import tvm
 
 from annotated_region.errors import AnnotatedRegionError, ModelError
 from annotated_region.importing.torch_archive import plain_archive
+from annotated_region.importing.torch_programs import from_exported_program
 
 __all__ = ["module_from_archive"]
 
@@ -39,8 +40,6 @@ def module_from_archive(
             # The library is there, and there is no room to load it into.
             raise MemoryError from error
         raise ModelError(f"{name} needs the package torch: pip install torch") from error
-    from tvm.relax.frontend.torch import from_exported_program  # noqa: PLC0415 - needs torch
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -18,8 +18,10 @@ from tvm import relax
 
 import annotated_region as ar
 from annotated_region.command_line.models import read_model
+from annotated_region.functions.marking import bindings_in
 from annotated_region.importing.torch_archive import plain_archive
 from annotated_region.importing.torch_reader import module_from_archive
+from annotated_region.origins import origin_of
 
 TENSOR = {
     "path_name": "weight_0",
@@ -241,6 +243,16 @@ def test_a_program_computes_what_pytorch_does(pytorch, saved):
     assert len(found) == len(wanted)
     for left, right in zip(found, wanted, strict=True):
         assert np.abs(left - right.numpy(force=True)).max() <= 1e-6
+
+
+def test_a_program_keeps_the_names_of_its_modules(torch, saved):
+    network = torch.export.load(saved)
+    stacks = [node.meta.get("nn_module_stack") for node in network.graph.nodes]
+    paths = {list(stack.values())[-1][0] for stack in stacks if stack}
+    bindings = bindings_in(read_model(saved)["main"].body)
+    origins = [origin_of(each.var, each.value) for each in bindings if isinstance(each.value, relax.Call)]
+    assert all("(test_torch_archives.py:" in origin for origin in origins)
+    assert {origin.partition(" (")[0] for origin in origins} == {path or "Network" for path in paths}
 
 
 class Canary:
