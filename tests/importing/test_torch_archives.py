@@ -245,8 +245,8 @@ def test_a_program_computes_what_pytorch_does(pytorch, saved):
         assert np.abs(left - right.numpy(force=True)).max() <= 1e-6
 
 
-def test_a_program_keeps_the_names_of_its_modules(torch, saved):
-    network = torch.export.load(saved)
+def test_a_program_keeps_the_names_of_its_modules(pytorch, saved):
+    network = pytorch.export.load(saved)
     stacks = [node.meta.get("nn_module_stack") for node in network.graph.nodes]
     paths = {list(stack.values())[-1][0] for stack in stacks if stack}
     bindings = bindings_in(read_model(saved)["main"].body)
