@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -104,7 +104,11 @@ def _filling(fill: Callable[..., Array]) -> Compute:
     return compute
 
 
-BORDERS = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+BORDERS: Mapping[str, Literal["reflect", "edge", "wrap"]] = {
+    "reflect": "reflect",
+    "replicate": "edge",
+    "circular": "wrap",
+}
 
 
 def _pad(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:

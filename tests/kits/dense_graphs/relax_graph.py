@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
+from annotated_region.tvm_adapter.types import tensor_type
 from kits.dense_graphs.recipe import Dim, Node, Recipe, resolved
 from kits.dense_graphs.sources import constant_value
 
@@ -143,7 +144,7 @@ SPECIAL: dict[str, Make] = {
     "zeros": lambda _operands, attrs, shape_of: relax.op.zeros(shape_of(attrs["shape"]), attrs["dtype"]),
     "ones": lambda _operands, attrs, shape_of: relax.op.ones(shape_of(attrs["shape"]), attrs["dtype"]),
     "full": lambda operands, attrs, shape_of: relax.op.full(
-        shape_of(attrs["shape"]), operands[0], operands[0].ty.dtype
+        shape_of(attrs["shape"]), operands[0], tensor_type(operands[0]).dtype
     ),
     "arange": lambda _operands, attrs, shape_of: relax.op.arange(
         0, shape_of([attrs["end"]]).values[0], 1, "int64"

@@ -46,6 +46,7 @@ gather_elements: _Op
 gather_nd: _Op
 greater: _Op
 greater_equal: _Op
+index_tensor: _Op
 less: _Op
 less_equal: _Op
 log: _Op
