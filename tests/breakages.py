@@ -112,7 +112,7 @@ BREAKAGES = (
              "return x > 0.0f ? x : 0.0f;", "return x < 0.0f ? 0.0f : x;",
              (SPECIAL, "-k", "through_tvm and dnnl")),
     Breakage(9, "nodes are not held against their schema", f"{PACKAGE}/importing/onnx_reader.py",
-             "        _require_sound(modern, name)\n", "",
+             "    _require_sound(graph, name, opset, is_known)\n", "",
              (APART, "-k", "left_out_are_named and True or cycle")),
     Breakage(9, "a crash of the worker is not told", f"{PACKAGE}/command_line/supervision.py",
              "    return crashed(-code)\n", "    return 0\n",
