@@ -15,6 +15,7 @@ import annotated_region as ar
 from annotated_region.backends.onnx_emitter import emit
 from annotated_region.backends.onnx_emitter.dialect import Dialect
 from annotated_region.backends.onnxruntime.rules import DIALECT as ONNXRUNTIME
+from annotated_region.backends.onnxruntime.session import EXACT
 from annotated_region.backends.tensorrt.rules import DIALECT as TENSORRT
 
 __all__ = ["build_onnxruntime", "build_tensorrt"]
@@ -43,6 +44,8 @@ class _Region:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        for name, value in EXACT.items():
+            options.add_session_config_entry(name, value)
         content = model.complete().SerializeToString()
         self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 

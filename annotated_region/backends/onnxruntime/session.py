@@ -16,7 +16,10 @@ from annotated_region.targets.options import known_options
 if TYPE_CHECKING:
     import onnxruntime
 
-__all__ = ["NOT_OF_NUMPY", "SessionSettings", "make_session"]
+__all__ = ["EXACT", "NOT_OF_NUMPY", "SessionSettings", "make_session"]
+
+EXACT = {"session.qdq_matmulnbits_accuracy_level": "1"}
+"""Settings without which products of numbers with quantized weights round the numbers to bytes, too."""
 
 NOT_OF_NUMPY = {"bfloat16": 16}
 """ONNX's numbers of the data types that numpy itself does not have."""
@@ -107,6 +110,8 @@ def make_session(
     options.graph_optimization_level = getattr(
         runtime.GraphOptimizationLevel, f"ORT_{_level_name(settings.optimization)}"
     )
+    for name, value in EXACT.items():
+        options.add_session_config_entry(name, value)
     options.log_severity_level = 3
     if weights:
         values = [_weight(runtime, array) for array in weights.values()]

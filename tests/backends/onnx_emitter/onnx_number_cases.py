@@ -36,7 +36,7 @@ def inverted(draw: Draw, dtype: str) -> Graph:
 def shift(draw: Draw, dtype: str, function: Callable[..., Any]) -> Graph:
     shape = extents(draw)
     data, counts = some(draw, shape, dtype, -20, 20), some(draw, broadcast(draw, shape), dtype, 0, 2)
-    if dtype != "int64" and draw(st.booleans()):
+    if dtype.startswith("uint") and draw(st.booleans()):
         return Graph((data, counts), function)
     return Graph((data,), lambda x: function(x, relax.const(counts, dtype)))
 

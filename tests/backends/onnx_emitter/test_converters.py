@@ -45,7 +45,11 @@ def agree(found, wanted, dtype):
     for result, expected in zip(found, wanted, strict=True):
         assert result.dtype == expected.dtype
         assert result.shape == expected.shape
-        np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
+        if dtype == "float16" and result.dtype.name in ("int8", "uint8"):
+            # Quantized: TVM rounds the quotient to float16 before it rounds it to a whole number.
+            np.testing.assert_allclose(result.astype("int32"), expected.astype("int32"), rtol=0, atol=1)
+        else:
+            np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
 
 
 def views_in(function):

@@ -65,6 +65,25 @@ def dynamic():
     return module([x], make)
 
 
+def weights_alone():
+    """Only the weights are bytes; the numbers that they are multiplied by must not become bytes, too."""
+    x = var("x", (5, 64))
+    return module([x], lambda _: op.matmul(x, weights()))
+
+
+def scales_of_rows():
+    """What stands left in a product has a scale for each row, which ONNX Runtime's fused product refuses."""
+    x = var("x", (5, 64))
+    scales = relax.const(np.random.default_rng(9).uniform(0.04, 0.06, 5).astype("float32"))
+    zeros = relax.const(np.zeros(5, "int8"))
+
+    def make(_builder):
+        taken = op.quantize(x, scales, zeros, axis=0, out_dtype="int8")
+        return op.matmul(op.dequantize(taken, scales, zeros, axis=0), weights())
+
+    return module([x], make)
+
+
 def regions(mod):
     return sum("Codegen" in (each.attrs or {}) for each in mod.functions.values())
 
@@ -73,7 +92,10 @@ def answer(mod, data):
     return relax.VirtualMachine(ar.build(mod), tvm.cpu())["main"](tvm.runtime.tensor(data)).numpy()
 
 
-@pytest.mark.parametrize(("make", "quantum"), [(static, 0.5), (twice, SCALE), (dynamic, 1e-3)])
+@pytest.mark.parametrize(
+    ("make", "quantum"),
+    [(static, 0.5), (twice, SCALE), (dynamic, 1e-3), (weights_alone, 1e-3), (scales_of_rows, 1e-3)],
+)
 def test_a_quantized_product_is_one_region_and_what_tvm_computes(make, quantum):
     mod, data = make(), np.random.default_rng(6).uniform(-6, 6, (5, 64)).astype("float32")
     partitioned = ar.partition(mod, ["onnxruntime"], prepare=False)

@@ -60,7 +60,9 @@ def _shifted(emission: Emission, op: OpView) -> tuple[str, str]:
             bool(((bits >= 0) & (bits <= _MOST_BITS)).all()), "a shift by less than none or more than 62 bits"
         )
         return data, emission.graph.constant(np.left_shift(1, bits.astype("int64")))
-    require(dtype != "int64", "a shift of int64 by a computed number of bits, which may be 63")
+    require(
+        dtype.startswith("uint"), f"a shift of {dtype} by a computed number of bits, which may be negative"
+    )
     count = emission.cast(emission.operand(op.args[1]), "int64")
     return data, emission.node("Pow", emission.number(2, "int64"), count)
 

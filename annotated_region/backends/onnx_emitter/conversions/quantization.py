@@ -1,8 +1,9 @@
 """Quantization: numbers to bytes and back, with one scale and zero point, or one for each channel.
 
 Relax and ONNX agree: ``quantize`` is ``clip(round(x / scale) + zero_point)``, a tie to the even number, and
-``dequantize`` is ``(x - zero_point) * scale``, computed in float32. They differ in what becomes of NaN, for
-which no integer stands.
+``dequantize`` is ``(x - zero_point) * scale``, computed in float32. They differ by one where TVM rounds a
+quotient of float16 to that type before it rounds it to a whole number, and in what becomes of NaN, for which
+no integer stands.
 """
 
 from __future__ import annotations
@@ -27,21 +28,9 @@ def _quantize(emission: Emission, op: OpView) -> str:
     data, axis = emission.operand(op.args[0]), _axis(op)
     scale, zero = _parameters(emission, op, dtype)
     types = {emission.dtype(data), emission.dtype(scale)}
-    if types == {"float16"}:
-        return _quantized_half(emission, op, data, (scale, zero))
     require(types <= {"float16", "bfloat16", "float32"}, f"numbers of type {emission.dtype(data)}")
     wide = [emission.cast(value, "float32") for value in (data, scale)]
     return emission.node("QuantizeLinear", *wide, zero, axis=axis)
-
-
-def _quantized_half(emission: Emission, op: OpView, data: str, parameters: tuple[str, str]) -> str:
-    """Over float16 TVM rounds the quotient to float16 before it rounds it to a whole number."""
-    limits = np.iinfo(str(op.out_tensor.dtype))
-    scale, zero = (_along_axis(emission, op, value) for value in parameters)
-    whole = emission.node("Round", emission.node("Div", data, scale))
-    moved = emission.node("Add", whole, emission.cast(zero, "float16"))
-    bounds = [emission.like(bound, moved) for bound in (limits.min, limits.max)]
-    return emission.cast(emission.node("Clip", moved, *bounds), str(op.out_tensor.dtype))
 
 
 @converter("relax.dequantize")
@@ -52,15 +41,29 @@ def _dequantize(emission: Emission, op: OpView) -> str:
     require(out in ("float32", "float16"), f"the result is asked for as {out}")
     scale, zero = _parameters(emission, op, dtype)
     wide = emission.cast(scale, "float32")
-    if dtype == "int32":  # ONNX knows no zero point there
-        data = emission.node("Sub", data, _along_axis(emission, op, zero))
-        result = emission.node("DequantizeLinear", data, wide, axis=_axis(op))
+    if dtype == "int32" or (_is_by_channel(op) and op.constant(0) is None):
+        result = _in_parts(emission, op, data, (wide, zero))
     else:
         result = emission.node("DequantizeLinear", data, wide, zero, axis=_axis(op))
     if out == "float32":
         return result
     bounds = [emission.number(bound, "float32") for bound in (-_LARGEST_HALF, _LARGEST_HALF)]
     return emission.cast(emission.node("Clip", result, *bounds), out)
+
+
+def _in_parts(emission: Emission, op: OpView, data: str, parameters: tuple[str, str]) -> str:
+    """Where ONNX knows no zero point, and where ONNX Runtime fuses what its fused operators then refuse.
+
+    It takes a product of quantized numbers for one of integers, whatever their scales, and finds at run time
+    that the left operand, or an image, must not have one scale for each channel.
+    """
+    scale, zero = (_along_axis(emission, op, value) for value in parameters)
+    moved = emission.node("Sub", emission.cast(data, "int32"), emission.cast(zero, "int32"))
+    return emission.node("Mul", emission.cast(moved, "float32"), scale)
+
+
+def _is_by_channel(op: OpView) -> bool:
+    return any(_size(op, position) != 1 for position in (1, 2))
 
 
 def _axis(op: OpView) -> int:
@@ -114,7 +117,7 @@ def _scalar(emission: Emission, op: OpView, position: int, value: str) -> str:
 
 def _along_axis(emission: Emission, op: OpView, value: str) -> str:
     """A vector of one number a channel, shaped so that it is stretched along the other axes."""
-    if all(_size(op, position) == 1 for position in (1, 2)):
+    if not _is_by_channel(op):
         return value
     behind = len(extents_of(op.arg_types[0])) - 1 - _axis(op)
     return emission.node("Reshape", value, emission.ints([-1, *[1] * behind]))
