@@ -84,6 +84,22 @@ def scales_of_rows():
     return module([x], make)
 
 
+def results_of_channels():
+    """A convolution of quantized numbers whose result has several zero points."""
+    x = var("x", (5, 64))
+    scales = relax.const(np.array([0.5, 0.25, 0.5], "float32"))
+    zeros = relax.const(np.array([7, 0, 3], "uint8"))
+    kernel = relax.const(WEIGHT[:3, :4].reshape(3, 1, 4))
+
+    def make(_builder):
+        image = op.reshape(quantized(x, "int8", 1), (5, 1, 64))
+        weight = op.dequantize(kernel, relax.const(np.float32(SCALE)), relax.const(0, "int8"))
+        made = op.quantize(op.nn.conv1d(image, weight), scales, zeros, axis=1, out_dtype="uint8")
+        return op.dequantize(made, scales, zeros, axis=1)
+
+    return module([x], make)
+
+
 def regions(mod):
     return sum("Codegen" in (each.attrs or {}) for each in mod.functions.values())
 
@@ -94,7 +110,14 @@ def answer(mod, data):
 
 @pytest.mark.parametrize(
     ("make", "quantum"),
-    [(static, 0.5), (twice, SCALE), (dynamic, 1e-3), (weights_alone, 1e-3), (scales_of_rows, 1e-3)],
+    [
+        (static, 0.5),
+        (twice, SCALE),
+        (dynamic, 1e-3),
+        (weights_alone, 1e-3),
+        (scales_of_rows, 1e-3),
+        (results_of_channels, 0.5),
+    ],
 )
 def test_a_quantized_product_is_one_region_and_what_tvm_computes(make, quantum):
     mod, data = make(), np.random.default_rng(6).uniform(-6, 6, (5, 64)).astype("float32")

@@ -30,7 +30,19 @@ def _quantize(emission: Emission, op: OpView) -> str:
     types = {emission.dtype(data), emission.dtype(scale)}
     require(types <= {"float16", "bfloat16", "float32"}, f"numbers of type {emission.dtype(data)}")
     wide = [emission.cast(value, "float32") for value in (data, scale)]
+    if _is_by_channel(op):
+        return _quantized_in_parts(emission, op, wide[0], (wide[1], zero))
     return emission.node("QuantizeLinear", *wide, zero, axis=axis)
+
+
+def _quantized_in_parts(emission: Emission, op: OpView, data: str, parameters: tuple[str, str]) -> str:
+    """By channel: ONNX Runtime fuses it with a convolution, which then refuses several zero points."""
+    dtype = str(op.out_tensor.dtype)
+    scale, zero = (_along_axis(emission, op, value) for value in parameters)
+    whole = emission.node("Round", emission.node("Div", data, scale))
+    moved = emission.node("Add", whole, emission.cast(zero, "float32"))
+    bounds = [emission.number(bound, "float32") for bound in (np.iinfo(dtype).min, np.iinfo(dtype).max)]
+    return emission.cast(emission.node("Clip", moved, *bounds), dtype)
 
 
 @converter("relax.dequantize")
