@@ -8,9 +8,12 @@ from tvm.ir import StringImm as TextConstant
 from tvm.ir import TensorLoad
 from tvm.relax import prim_value
 from tvm.relax.dpl import TypePattern
+from tvm.sym import Analyzer, ConstIntBound
 
 __all__ = [
+    "Analyzer",
     "BufferType",
+    "ConstIntBound",
     "Constant",
     "PrimExpr",
     "SBlock",

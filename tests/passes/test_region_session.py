@@ -133,9 +133,11 @@ PASSES: dict[str, Callable[[], tvm.ir.transform.Pass]] = {
     "PlanLayout": lambda: ar.passes.PlanLayout("sketch"),
     "PrepareForInference": ar.passes.PrepareForInference,
     "RaiseToOps": ar.passes.RaiseToOps,
+    "ReadOrigins": ar.passes.ReadOrigins,
     "FuseTIRWithOpInfo": ar.passes.FuseTIRWithOpInfo,
     "ResolveConflicts": lambda: ar.passes.ResolveConflicts(ar.Priority(["sketch"]), bans={"relax.add": "a"}),
     "TransformLayout": lambda: ar.passes.TransformLayout({"relax.nn.conv2d": "NHWC"}),
+    "WriteOrigins": ar.passes.WriteOrigins,
 }
 
 

@@ -27,6 +27,7 @@ OPTIONAL = {
     "tvm.relax.frontend.onnx": "onnx",
     "tvm.relax.frontend.onnx.onnx_frontend": "onnx",
     "tvm.relax.frontend.torch": "torch",
+    "tvm.relax.frontend.torch.exported_program_translator": "torch",
 }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tvm import relax, tirx
 
+from annotated_region.tvm_adapter.nodes import PrimExpr
+
 __all__ = ["limits_checked"]
 
 
@@ -20,7 +22,7 @@ def limits_checked(check: relax.MatchCast, value: relax.Expr) -> dict[tirx.Var, 
     return dict(limit for limit in limits if limit is not None)
 
 
-def _limit(difference: tirx.Expr) -> tuple[tirx.Var, int] | None:
+def _limit(difference: PrimExpr) -> tuple[tirx.Var, int] | None:
     if not isinstance(difference, tirx.Sub) or not isinstance(difference.b, tirx.Min):
         return None
     extent, limit = difference.b.a, difference.b.b
@@ -29,5 +31,5 @@ def _limit(difference: tirx.Expr) -> tuple[tirx.Var, int] | None:
     return None
 
 
-def _is_zero(expr: tirx.Expr) -> bool:
+def _is_zero(expr: PrimExpr) -> bool:
     return isinstance(expr, tirx.IntImm) and expr.value == 0

@@ -29,11 +29,11 @@ from collections.abc import Iterable, Sequence
 import tvm
 import tvm_ffi
 from tvm import relax, tirx
-from tvm.sym import Analyzer, ConstIntBound
 
 from annotated_region.functions.retyping import Emit, retyped
 from annotated_region.passes.preparation.elements.element_reader import sides
 from annotated_region.passes.preparation.reads import annotated_variables
+from annotated_region.tvm_adapter.nodes import Analyzer, ConstIntBound, PrimExpr
 
 __all__ = ["settle_lengths"]
 
@@ -81,7 +81,7 @@ class _Settling:
     """Rewrites calls, and remembers what has to hold for that."""
 
     def __init__(self, bounds: dict[tirx.Var, ConstIntBound]) -> None:
-        self.equations: list[tuple[tirx.Expr, tirx.Expr]] = []
+        self.equations: list[tuple[PrimExpr, PrimExpr]] = []
         self._analyzer = Analyzer()
         for variable, bound in bounds.items():
             self._analyzer.update(variable, bound)
@@ -103,7 +103,7 @@ class _Settling:
         changed = any(not new.same_as(old) for new, old in zip(settled, shape.values, strict=True))
         return relax.ShapeExpr(settled) if changed else shape
 
-    def _settled(self, extent: tirx.Expr) -> tirx.Expr:
+    def _settled(self, extent: PrimExpr) -> PrimExpr:
         if not _is_bounded(extent):
             return extent
         simple = self._analyzer.simplify(extent)
@@ -112,7 +112,7 @@ class _Settling:
         self._require(extent, simple)
         return simple
 
-    def _require(self, extent: tirx.Expr, simple: tirx.Expr) -> None:
+    def _require(self, extent: PrimExpr, simple: PrimExpr) -> None:
         if not any(tvm_ffi.structural_equal(extent, known) for known, _ in self.equations):
             self.equations.append((extent, simple))
 
@@ -143,11 +143,11 @@ def _is_number(expr: relax.Expr, number: int) -> bool:
     return isinstance(expr, tirx.IntImm) and expr.value == number
 
 
-def _is_bounded(extent: tirx.Expr) -> bool:
+def _is_bounded(extent: PrimExpr) -> bool:
     return isinstance(extent, tirx.Min | tirx.Max) or any(map(_is_bounded, sides(extent)))
 
 
-def _checked(function: relax.Function, equations: Sequence[tuple[tirx.Expr, tirx.Expr]]) -> relax.Function:
+def _checked(function: relax.Function, equations: Sequence[tuple[PrimExpr, PrimExpr]]) -> relax.Function:
     """The function behind a check of the equations.
 
     The differences are compared with 0: TVM 0.27 replaces ``n`` by ``min(n, 128)`` for ever where one is cast

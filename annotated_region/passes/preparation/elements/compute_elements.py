@@ -42,6 +42,7 @@ from annotated_region.passes.preparation.elements.element_writer import (
 from annotated_region.passes.preparation.elements.moving_rules import MOVING
 from annotated_region.passes.preparation.tensors import constant_of, dtype_of
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.nodes import PrimExpr
 
 __all__ = ["REWRITES", "RULES"]
 
@@ -73,12 +74,12 @@ def _reader(expr: relax.Expr, editor: Editor) -> ElementReader | None:
     return ElementReader(editor, shape.values, RULES) if isinstance(shape, relax.ShapeExpr) else None
 
 
-def _is_bounded(extent: tirx.Expr) -> bool:
+def _is_bounded(extent: PrimExpr) -> bool:
     """Whether an extent is that of a slice that may be cut off; what is made of the slice is simpler."""
     return isinstance(extent, tirx.Min | tirx.Max) or any(map(_is_bounded, sides(extent)))
 
 
-def _loads_more(expr: tirx.Expr, reader: ElementReader) -> bool:
+def _loads_more(expr: PrimExpr, reader: ElementReader) -> bool:
     """Whether something is loaded more often than it was read: it may weigh anything."""
     read = Counter(load.unknown.name for load in reader.hits)
     needed = {variable.name: times for variable, times in occurrences(expr).items()}

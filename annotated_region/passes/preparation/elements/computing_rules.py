@@ -14,13 +14,14 @@ from annotated_region.passes.preparation.elements.element_reader import (
 )
 from annotated_region.passes.preparation.tensors import dtype_of
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.nodes import PrimExpr
 
 __all__ = ["COMPUTING"]
 
-Combine = Callable[..., tirx.Expr]
+Combine = Callable[..., PrimExpr]
 
 
-def _operands(view: OpView, index: Index, reader: ElementReader) -> list[tirx.Expr] | None:
+def _operands(view: OpView, index: Index, reader: ElementReader) -> list[PrimExpr] | None:
     extents = reader.shape(view.call)
     if extents is None:
         return None
@@ -32,7 +33,7 @@ def _operands(view: OpView, index: Index, reader: ElementReader) -> list[tirx.Ex
 def _elementwise(combine: Combine, kind: str) -> ElementRule:
     """An operation on elements; `kind` says whether it is one of truth values ("bool") or of numbers."""
 
-    def rule(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+    def rule(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
         if any((dtype_of(arg) == "bool") != (kind == "bool") for arg in view.arg_types):
             return None
         found = _operands(view, index, reader)
@@ -44,21 +45,21 @@ def _elementwise(combine: Combine, kind: str) -> ElementRule:
 def _compared(combine: Combine) -> ElementRule:
     """Numbers as they are, truth values as 0 and 1."""
 
-    def rule(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+    def rule(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
         found = _operands(view, index, reader)
         return None if found is None else combine(*map(_number, found))
 
     return rule
 
 
-def _number(expr: tirx.Expr) -> tirx.Expr:
+def _number(expr: PrimExpr) -> PrimExpr:
     return tirx.Cast("int64", expr) if str(expr.ty) == "bool" else expr
 
 
 def _divided(combine: Combine) -> ElementRule:
     """A division; by zero there is no result."""
 
-    def rule(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+    def rule(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
         found = _operands(view, index, reader)
         if found is None or not reader.proves(tirx.GT(found[1], whole(0))):
             return None
@@ -67,7 +68,7 @@ def _divided(combine: Combine) -> ElementRule:
     return rule
 
 
-def _where(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+def _where(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
     found = _operands(view, index, reader)
     if found is None or str(found[0].ty) != "bool":
         return None
@@ -75,7 +76,7 @@ def _where(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | Non
     return tirx.Select(condition, one, other)
 
 
-def _astype(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+def _astype(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
     """Between whole numbers the reader checks that the number fits."""
     found = reader.element(view.args[0], index)
     if found is None:
@@ -87,7 +88,7 @@ def _astype(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | No
     return found if str(found.ty) == "bool" else tirx.NE(found, whole(0))
 
 
-def _cumsum(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+def _cumsum(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
     """Where each element along the axis is one number ``c``, the sum up to place ``i`` is ``(i + 1) * c``.
 
     Of truth values in their own type, of which TVM can make nothing, only sums of none.
@@ -104,7 +105,7 @@ def _cumsum(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | No
     return tirx.Mul(count, whole(found.value))
 
 
-def _exclusive_or(left: tirx.Expr, right: tirx.Expr) -> tirx.Expr:
+def _exclusive_or(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     return tirx.Or(tirx.And(left, tirx.Not(right)), tirx.And(tirx.Not(left), right))
 
 

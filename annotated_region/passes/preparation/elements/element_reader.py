@@ -28,11 +28,11 @@ from dataclasses import dataclass
 import numpy as np
 import tvm
 from tvm import relax, tirx
-from tvm.sym import Analyzer, ConstIntBound
 
 from annotated_region.passes.preparation.editor import Editor
 from annotated_region.passes.preparation.tensors import dtype_of
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.nodes import Analyzer, ConstIntBound, PrimExpr
 
 __all__ = [
     "ElementReader",
@@ -46,7 +46,7 @@ __all__ = [
     "whole",
 ]
 
-Index = tuple[tirx.Expr, ...]
+Index = tuple[PrimExpr, ...]
 
 MOST_VISITS = 256
 """Calls that are read for one tensor, each as often as it is reached; masks of exporters take up to 60."""
@@ -99,7 +99,7 @@ class ElementReader:
         The ops of the calls that were read, each as often as it was reached.
     """
 
-    def __init__(self, editor: Editor, extents: Sequence[tirx.Expr], rules: dict[str, ElementRule]) -> None:
+    def __init__(self, editor: Editor, extents: Sequence[PrimExpr], rules: dict[str, ElementRule]) -> None:
         self.editor = editor
         self.extents = tuple(extents)
         self.places = tuple(tirx.Var(f"i{axis}", "int64") for axis in range(len(self.extents)))
@@ -115,7 +115,7 @@ class ElementReader:
         for place, extent in zip(self.places, self.extents, strict=True):
             self._analyzer.bind(place, tvm.ir.Range(whole(0), extent))
 
-    def element(self, expr: relax.Expr, index: Index) -> tirx.Expr | None:
+    def element(self, expr: relax.Expr, index: Index) -> PrimExpr | None:
         """The element at a place within bounds; None if it can be no load either."""
         value = self.editor.value_of(expr)
         view = OpView.of(value) if isinstance(value, relax.Call) else None
@@ -125,7 +125,7 @@ class ElementReader:
         known = self._known(expr, index)
         return self._load(expr, index) if known is None else known
 
-    def computed(self, view: OpView, index: Index) -> tirx.Expr | None:
+    def computed(self, view: OpView, index: Index) -> PrimExpr | None:
         """The element of a call's result, from elements of its operands."""
         rule = self._rules.get(view.name)
         if rule is None or len(self.names) >= MOST_VISITS:
@@ -140,7 +140,7 @@ class ElementReader:
         del self.hits[before[1] :]
         return None
 
-    def operand(self, expr: relax.Expr, index: Index, extents: Sequence[tirx.Expr]) -> tirx.Expr | None:
+    def operand(self, expr: relax.Expr, index: Index, extents: Sequence[PrimExpr]) -> PrimExpr | None:
         """The element of an operand that is broadcast to `extents`, for the result's element at `index`."""
         own = self.shape(expr)
         if own is None or len(own) > len(index):
@@ -154,7 +154,7 @@ class ElementReader:
         found = tuple(end for end in ends if end is not None)
         return self.element(expr, found) if len(found) == len(ends) else None
 
-    def shape(self, expr: relax.Expr) -> tuple[tirx.Expr, ...] | None:
+    def shape(self, expr: relax.Expr) -> tuple[PrimExpr, ...] | None:
         """The extents, simplified; those of an operation element by element also if its type has none."""
         tensor = expr.ty
         if not isinstance(tensor, relax.TensorType):
@@ -166,7 +166,7 @@ class ElementReader:
         parts = _shaping_parts(view, self.editor) if view is not None else None
         return None if parts is None else self.broadcast_shape(parts)
 
-    def broadcast_shape(self, exprs: Sequence[relax.Expr]) -> tuple[tirx.Expr, ...] | None:
+    def broadcast_shape(self, exprs: Sequence[relax.Expr]) -> tuple[PrimExpr, ...] | None:
         """What tensors are broadcast to together; None if it is not certain."""
         shapes = [self.shape(expr) for expr in exprs]
         known = [shape for shape in shapes if shape is not None]
@@ -178,30 +178,30 @@ class ElementReader:
         found = tuple(extent for extent in extents if extent is not None)
         return found if len(found) == rank else None
 
-    def _joined(self, extents: Sequence[tirx.Expr]) -> tirx.Expr | None:
+    def _joined(self, extents: Sequence[PrimExpr]) -> PrimExpr | None:
         large = [extent for extent in extents if not is_one(extent)]
         if not large:
             return whole(1)
         same = all(self.are_equal(large[0], extent) for extent in large[1:])
         return large[0] if same else None
 
-    def is_within(self, place: tirx.Expr, extent: tirx.Expr) -> bool:
+    def is_within(self, place: PrimExpr, extent: PrimExpr) -> bool:
         """Whether a place is certain to lie on an axis of that extent."""
         return self.proves(tirx.GE(place, whole(0))) and self.proves(tirx.LT(place, extent))
 
-    def are_equal(self, left: tirx.Expr, right: tirx.Expr) -> bool:
+    def are_equal(self, left: PrimExpr, right: PrimExpr) -> bool:
         """Whether two extents are certain to be equal."""
         return bool(self._analyzer.can_prove_equal(left, right))
 
-    def proves(self, condition: tirx.Expr) -> bool:
+    def proves(self, condition: PrimExpr) -> bool:
         """Whether a condition holds at every place."""
         return bool(self._analyzer.can_prove(condition))
 
-    def simplified(self, expr: tirx.Expr) -> tirx.Expr:
+    def simplified(self, expr: PrimExpr) -> PrimExpr:
         """An equal expression, mostly shorter."""
         return self._analyzer.simplify(expr)
 
-    def _is_of_type(self, expr: tirx.Expr, dtype: str | None) -> bool:
+    def _is_of_type(self, expr: PrimExpr, dtype: str | None) -> bool:
         if dtype == "bool" or str(expr.ty) == "bool":
             return dtype == str(expr.ty)
         if dtype not in WIDTHS:
@@ -210,13 +210,13 @@ class ElementReader:
         limit = 1 << WIDTHS[dtype]
         return dtype == "int64" or (-limit <= bound.min_value and bound.max_value < limit)
 
-    def _known(self, expr: relax.Expr, index: Index) -> tirx.Expr | None:
+    def _known(self, expr: relax.Expr, index: Index) -> PrimExpr | None:
         array = self.editor.constant(expr)
         if array is None or not 0 < array.size <= LARGEST_TABLE:
             return None
         return _affine(array, index) if array.dtype.name in WIDTHS else _uniform(array)
 
-    def _load(self, expr: relax.Expr, index: Index) -> tirx.Expr | None:
+    def _load(self, expr: relax.Expr, index: Index) -> PrimExpr | None:
         dtype = dtype_of(expr.ty)
         is_simple = all(
             is_whole(place, 0) or any(place.same_as(each) for each in self.places) for place in index
@@ -240,7 +240,7 @@ class ElementReader:
         return self.loads[-1]
 
 
-ElementRule = Callable[[OpView, Index, ElementReader], tirx.Expr | None]
+ElementRule = Callable[[OpView, Index, ElementReader], PrimExpr | None]
 """The element of a call's result at a place, from elements of its operands; None if it is not known."""
 
 
@@ -249,24 +249,24 @@ def whole(number: int) -> tirx.IntImm:
     return tirx.IntImm("int64", number)
 
 
-def is_whole(expr: tirx.Expr, number: int) -> bool:
+def is_whole(expr: PrimExpr, number: int) -> bool:
     """Whether an expression is that number."""
     return isinstance(expr, tirx.IntImm) and expr.value == number
 
 
-def is_one(extent: tirx.Expr) -> bool:
+def is_one(extent: PrimExpr) -> bool:
     """Whether an extent is certain to be 1."""
     return is_whole(extent, 1)
 
 
-def occurrences(expr: tirx.Expr) -> Counter[tirx.Var]:
+def occurrences(expr: PrimExpr) -> Counter[tirx.Var]:
     """How often each variable stands in an expression."""
     found: Counter[tirx.Var] = Counter()
     _count(expr, found)
     return found
 
 
-def _count(expr: tirx.Expr, found: Counter[tirx.Var]) -> None:
+def _count(expr: PrimExpr, found: Counter[tirx.Var]) -> None:
     match expr:
         case tirx.Var():
             found[expr] += 1
@@ -282,7 +282,7 @@ def _count(expr: tirx.Expr, found: Counter[tirx.Var]) -> None:
                 _count(side, found)
 
 
-def sides(expr: tirx.Expr) -> tuple[tirx.Expr, ...]:
+def sides(expr: PrimExpr) -> tuple[PrimExpr, ...]:
     """Both operands of arithmetic, a comparison or a connective; nothing for anything else."""
     match expr:
         case (
@@ -325,19 +325,19 @@ def _shaping_parts(view: OpView, editor: Editor) -> Sequence[relax.Expr] | None:
     return indices.fields if data.ndim == len(indices.fields) else None
 
 
-def _uniform(array: np.ndarray) -> tirx.Expr | None:
+def _uniform(array: np.ndarray) -> PrimExpr | None:
     """The truth value that all elements have."""
     if array.dtype.name != "bool" or bool((array != array.flat[0]).any()):
         return None
     return tirx.IntImm("bool", int(array.flat[0]))
 
 
-def _affine(array: np.ndarray, index: Index) -> tirx.Expr | None:
+def _affine(array: np.ndarray, index: Index) -> PrimExpr | None:
     """The number at a place, if it is a constant plus a multiple of the place on each axis; O(elements)."""
     origin = (0,) * array.ndim
     base = int(array[origin])
     fitted = np.full(array.shape, base, np.int64)
-    expr: tirx.Expr = whole(base)
+    expr: PrimExpr = whole(base)
     for axis, extent in enumerate(array.shape):
         if extent == 1:
             continue

@@ -32,11 +32,12 @@ from annotated_region.passes.preparation.elements.element_reader import (
 )
 from annotated_region.passes.preparation.fold_constants import FREE_ELEMENTS
 from annotated_region.passes.preparation.tensors import constant_of, dtype_of, integers_of
+from annotated_region.tvm_adapter.nodes import PrimExpr
 from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["ElementWriter", "least_weight", "weight_of"]
 
-_BINARY: dict[type[tirx.Expr], Callable[..., relax.Expr]] = {
+_BINARY: dict[type[PrimExpr], Callable[..., relax.Expr]] = {
     tirx.Add: relax.op.add,
     tirx.Sub: relax.op.subtract,
     tirx.Mul: relax.op.multiply,
@@ -45,7 +46,7 @@ _BINARY: dict[type[tirx.Expr], Callable[..., relax.Expr]] = {
     tirx.FloorDiv: relax.op.floor_divide,
     tirx.FloorMod: relax.op.floor_mod,
 }
-_COMPARISONS: dict[type[tirx.Expr], Callable[..., relax.Expr]] = {
+_COMPARISONS: dict[type[PrimExpr], Callable[..., relax.Expr]] = {
     tirx.EQ: relax.op.equal,
     tirx.NE: relax.op.not_equal,
     tirx.LT: relax.op.less,
@@ -54,7 +55,7 @@ _COMPARISONS: dict[type[tirx.Expr], Callable[..., relax.Expr]] = {
     tirx.GE: relax.op.greater_equal,
 }
 HEAVY = (*ARITHMETIC, "relax.subtract", "relax.where", "relax.maximum", "relax.minimum")
-_CONNECTIVES: dict[type[tirx.Expr], Callable[..., relax.Expr]] = {
+_CONNECTIVES: dict[type[PrimExpr], Callable[..., relax.Expr]] = {
     tirx.And: relax.op.logical_and,
     tirx.Or: relax.op.logical_or,
 }
@@ -67,7 +68,7 @@ class ElementWriter:
         self._reader = reader
         self._loads = {load.unknown.name: load for load in reader.loads}
 
-    def whole_tensor(self, expr: tirx.Expr, dtype: str) -> relax.Expr | None:
+    def whole_tensor(self, expr: PrimExpr, dtype: str) -> relax.Expr | None:
         """The tensor that has these elements, with all extents of the reader's tensor."""
         shape = relax.ShapeExpr(self._reader.extents)
         number = _number(expr)
@@ -82,7 +83,7 @@ class ElementWriter:
         )
         return written if is_whole_shape else relax.op.broadcast_to(written, shape)
 
-    def tensor(self, expr: tirx.Expr, dtype: str) -> relax.Expr | None:
+    def tensor(self, expr: PrimExpr, dtype: str) -> relax.Expr | None:
         """A tensor that is broadcast to these elements; None if there is no operation for the expression."""
         number = _number(expr)
         if number is not None:
@@ -97,7 +98,7 @@ class ElementWriter:
     def _converted(self, tensor: relax.Expr | None, own: str | None, dtype: str) -> relax.Expr | None:
         return tensor if tensor is None or own == dtype else relax.op.astype(tensor, dtype)
 
-    def _truth(self, expr: tirx.Expr) -> relax.Expr | None:
+    def _truth(self, expr: PrimExpr) -> relax.Expr | None:
         kind = type(expr)
         if isinstance(expr, tirx.Not):
             return _call(relax.op.logical_not, [self.tensor(expr.a, "bool")])
@@ -107,7 +108,7 @@ class ElementWriter:
             return None
         return self._binary(_COMPARISONS[kind], expr, self._common_dtype(sides(expr)))
 
-    def _computed(self, expr: tirx.Expr, dtype: str) -> relax.Expr | None:
+    def _computed(self, expr: PrimExpr, dtype: str) -> relax.Expr | None:
         if dtype != "int64":  # a number on the way may need more bits than the result
             return self._converted(self.tensor(expr, "int64"), "int64", dtype)
         if isinstance(expr, tirx.Cast) and str(expr.value.ty) == "bool":
@@ -119,19 +120,19 @@ class ElementWriter:
             return _call(relax.op.where, parts)
         return self._binary(_BINARY[type(expr)], expr, dtype) if type(expr) in _BINARY else None
 
-    def _binary(self, op: Callable[..., relax.Expr], expr: tirx.Expr, dtype: str) -> relax.Expr | None:
+    def _binary(self, op: Callable[..., relax.Expr], expr: PrimExpr, dtype: str) -> relax.Expr | None:
         return _call(op, [self.tensor(each, dtype) for each in sides(expr)])
 
-    def _common_dtype(self, sides: Sequence[tirx.Expr]) -> str:
+    def _common_dtype(self, sides: Sequence[PrimExpr]) -> str:
         """The type in which two sides are compared: 64 bits, unless nothing is computed on either."""
         found = {self._dtype_of_load(side) for side in sides if _number(side) is None}
         return found.pop() or "int64" if len(found) == 1 else "int64"
 
-    def _dtype_of_load(self, expr: tirx.Expr) -> str | None:
+    def _dtype_of_load(self, expr: PrimExpr) -> str | None:
         load = self._loads.get(expr.name) if isinstance(expr, tirx.Var) else None
         return None if load is None else dtype_of(load.tensor.ty)
 
-    def _counted(self, expr: tirx.Expr, dtype: str) -> relax.Expr | None:
+    def _counted(self, expr: PrimExpr, dtype: str) -> relax.Expr | None:
         """Places in equal steps: ``arange``, on its axis."""
         axes = self._places_in(expr)
         if len(axes) != 1 or any(_reads(expr, load.unknown) for load in self._loads.values()):
@@ -168,13 +169,13 @@ class ElementWriter:
         permuted = relax.op.permute_dims(load.tensor, positions)
         return self._on_axes(permuted, [extents[position] for position in positions], axes)
 
-    def _on_axes(self, tensor: relax.Expr, own: Sequence[tirx.Expr], axes: Sequence[int]) -> relax.Expr:
+    def _on_axes(self, tensor: relax.Expr, own: Sequence[PrimExpr], axes: Sequence[int]) -> relax.Expr:
         """The tensor, of extents `own`, with its axes at theirs of the result, and extents of 1 elsewhere."""
         extents = [extent if axis in axes else whole(1) for axis, extent in enumerate(self._reader.extents)]
         same = len(own) == len(extents) and all(map(tvm_ffi.structural_equal, own, extents))
         return tensor if same else relax.op.reshape(tensor, relax.ShapeExpr(extents))
 
-    def _places_in(self, expr: tirx.Expr) -> list[int]:
+    def _places_in(self, expr: PrimExpr) -> list[int]:
         """The axes on whose places an expression depends, by what it loads too."""
         direct = [axis for axis, place in enumerate(self._reader.places) if _reads(expr, place)]
         loads = [load for load in self._loads.values() if _reads(expr, load.unknown)]
@@ -204,7 +205,7 @@ def _call(op: Callable[..., relax.Expr], args: Sequence[relax.Expr | None]) -> r
     return op(*known) if len(known) == len(args) else None
 
 
-def _number(expr: tirx.Expr) -> int | None:
+def _number(expr: PrimExpr) -> int | None:
     return int(expr.value) if isinstance(expr, tirx.IntImm) else None
 
 
@@ -215,5 +216,5 @@ def _filled(shape: relax.ShapeExpr, number: int, dtype: str) -> relax.Expr:
     return relax.op.full(shape, relax.const(np.asarray(number, dtype), dtype), dtype)
 
 
-def _reads(expr: tirx.Expr, variable: tirx.Var) -> bool:
+def _reads(expr: PrimExpr, variable: tirx.Var) -> bool:
     return occurrences(expr)[variable] > 0

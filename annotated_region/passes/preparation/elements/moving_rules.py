@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import tvm
 from tvm import relax, tirx
-from tvm.sym import Analyzer
 
 from annotated_region.passes.preparation.elements.element_reader import (
     ElementReader,
@@ -17,6 +16,7 @@ from annotated_region.passes.preparation.elements.element_reader import (
     whole,
 )
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.nodes import Analyzer, PrimExpr
 
 __all__ = ["MOVING"]
 
@@ -24,13 +24,13 @@ MOST_PARTS = 4
 """Tensors that are joined; each is a case of its own."""
 
 
-def _reshape(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+def _reshape(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
     """Axes of extent 1 come and go; the others have to keep their order and their extents."""
     before, after = reader.shape(view.args[0]), reader.shape(view.call)
     if before is None or after is None:
         return None
     kept = [(extent, place) for extent, place in zip(after, index, strict=True) if not is_one(extent)]
-    places: list[tirx.Expr] = []
+    places: list[PrimExpr] = []
     for extent in before:
         if is_one(extent):
             places.append(whole(0))
@@ -41,26 +41,26 @@ def _reshape(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | N
     return None if kept else reader.element(view.args[0], tuple(places))
 
 
-def _broadcast(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+def _broadcast(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
     extents = reader.shape(view.call)
     return None if extents is None else reader.operand(view.args[0], index, extents)
 
 
-def _permute(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+def _permute(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
     rank = len(index)
     axes = view.attrs["axes"] or tuple(reversed(range(rank)))
     places = {axis % rank: place for axis, place in zip(axes, index, strict=True)}
     return reader.element(view.args[0], tuple(places[axis] for axis in range(rank)))
 
 
-def _concat(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+def _concat(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
     """Each part begins where the one before it ends."""
     whole_tuple = reader.editor.value_of(view.args[0])
     if not isinstance(whole_tuple, relax.Tuple) or len(whole_tuple.fields) > MOST_PARTS:
         return None
     axis = (view.attrs["axis"] or 0) % len(index)
-    result: tirx.Expr | None = None
-    begins: list[tirx.Expr] = [whole(0)]
+    result: PrimExpr | None = None
+    begins: list[PrimExpr] = [whole(0)]
     for part in whole_tuple.fields:
         extents = reader.shape(part)
         if extents is None:
@@ -82,9 +82,7 @@ def _concat(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | No
     return result
 
 
-def _agree(
-    one: tirx.Expr, other: tirx.Expr, place: tirx.Expr, begin: tirx.Expr, reader: ElementReader
-) -> bool:
+def _agree(one: PrimExpr, other: PrimExpr, place: PrimExpr, begin: PrimExpr, reader: ElementReader) -> bool:
     """Whether two expressions are equal where `place` is `begin`: a ramp behind its first number."""
     read = occurrences(place)
     variables = [each for each in reader.places if read[each]]
@@ -99,7 +97,7 @@ def _agree(
     return bool(there.can_prove_equal(one, other))
 
 
-def _slice(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+def _slice(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
     """Forward slices; what lies outside of the tensor is cut off, so every element there is lies inside."""
     data, *ranges = view.args
     read = [_numbers(each, reader) for each in ranges]
@@ -120,14 +118,14 @@ def _slice(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | Non
     return reader.element(data, tuple(places))
 
 
-def _numbers(expr: relax.Expr, reader: ElementReader) -> list[tirx.Expr] | None:
+def _numbers(expr: relax.Expr, reader: ElementReader) -> list[PrimExpr] | None:
     value = reader.editor.value_of(expr)
     if not isinstance(value, relax.Tuple | relax.ShapeExpr):
         return None
     return list(value.fields if isinstance(value, relax.Tuple) else value.values)
 
 
-def _start(begin: tirx.Expr, extent: tirx.Expr, reader: ElementReader) -> tirx.Expr | None:
+def _start(begin: PrimExpr, extent: PrimExpr, reader: ElementReader) -> PrimExpr | None:
     """Where a slice begins, counted from the front."""
     if reader.proves(tirx.GE(begin, whole(0))):
         return begin
@@ -136,7 +134,7 @@ def _start(begin: tirx.Expr, extent: tirx.Expr, reader: ElementReader) -> tirx.E
     return from_the_end if is_inside else None
 
 
-def _index_tensor(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+def _index_tensor(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
     """One index for each axis of the tensor, all of them broadcast together."""
     indices = reader.editor.value_of(view.args[1])
     extents = reader.shape(view.args[0])
@@ -149,7 +147,7 @@ def _index_tensor(view: OpView, index: Index, reader: ElementReader) -> tirx.Exp
     return _at(view.args[0], places, extents, reader)
 
 
-def _gather_elements(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+def _gather_elements(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
     extents = reader.shape(view.args[0])
     if extents is None:
         return None
@@ -158,7 +156,7 @@ def _gather_elements(view: OpView, index: Index, reader: ElementReader) -> tirx.
     return _at(view.args[0], [*index[:axis], place, *index[axis + 1 :]], extents, reader)
 
 
-def _take(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+def _take(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
     data, indices = view.args
     extents, chosen = reader.shape(data), reader.shape(indices)
     if extents is None or chosen is None or (view.attrs["axis"] is None and len(extents) != 1):
@@ -169,8 +167,8 @@ def _take(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None
 
 
 def _at(
-    data: relax.Expr, places: Sequence[tirx.Expr | None], extents: Sequence[tirx.Expr], reader: ElementReader
-) -> tirx.Expr | None:
+    data: relax.Expr, places: Sequence[PrimExpr | None], extents: Sequence[PrimExpr], reader: ElementReader
+) -> PrimExpr | None:
     """The element at computed places, if they are certain to be there: indices from the end are not read."""
     known = tuple(reader.simplified(place) for place in places if place is not None)
     if len(known) != len(extents):
@@ -179,7 +177,7 @@ def _at(
     return reader.element(data, known) if inside else None
 
 
-def _flip(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+def _flip(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
     extents = reader.shape(view.args[0])
     if extents is None:
         return None
@@ -188,7 +186,7 @@ def _flip(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None
     return reader.element(view.args[0], (*index[:axis], place, *index[axis + 1 :]))
 
 
-def _triangle(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | None:
+def _triangle(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
     data, diagonal = view.args
     found = reader.element(data, index)
     if found is None or not isinstance(diagonal, tirx.IntImm):
@@ -198,7 +196,7 @@ def _triangle(view: OpView, index: Index, reader: ElementReader) -> tirx.Expr | 
     return tirx.Select(inside, found, tirx.IntImm("bool" if str(found.ty) == "bool" else "int64", 0))
 
 
-def _arange(view: OpView, index: Index, _reader: ElementReader) -> tirx.Expr | None:
+def _arange(view: OpView, index: Index, _reader: ElementReader) -> PrimExpr | None:
     """Forward; for steps below zero to symbolic bounds TVM 0.27 infers too many elements."""
     start, _stop, step = view.args
     is_whole = all(isinstance(each.ty, tvm.ir.PrimType) and str(each.ty) == "int64" for each in (start, step))
@@ -208,13 +206,13 @@ def _arange(view: OpView, index: Index, _reader: ElementReader) -> tirx.Expr | N
 
 
 def _filled(number: int) -> ElementRule:
-    def fill(view: OpView, _index: Index, _reader: ElementReader) -> tirx.Expr:
+    def fill(view: OpView, _index: Index, _reader: ElementReader) -> PrimExpr:
         return tirx.IntImm("bool" if str(view.out_tensor.dtype) == "bool" else "int64", number)
 
     return fill
 
 
-def _full(view: OpView, _index: Index, reader: ElementReader) -> tirx.Expr | None:
+def _full(view: OpView, _index: Index, reader: ElementReader) -> PrimExpr | None:
     same = str(view.out_tensor.dtype) == str(getattr(view.args[1].ty, "dtype", None))
     return reader.element(view.args[1], ()) if same else None
 
