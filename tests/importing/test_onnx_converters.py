@@ -204,6 +204,18 @@ def test_attention_of_onnx_is_not_the_one_of_onnx_runtime():
     assert np.abs(found - expected).max() <= 1e-5
 
 
+def test_a_query_that_sees_no_key_has_zeros():
+    query, key, value = (RNG.standard_normal((1, 1, length, 8)).astype("float32") for length in (3, 4, 4))
+    mask = np.array([[1, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]], bool)
+    for given in (mask, np.where(mask, np.float32(0), np.float32(-np.inf))):
+        inputs = {"q": query, "k": key, "v": value, "m": given}
+        model = model_of_nodes([Node("Attention", "q k v m")], inputs, {}, opset=23)
+        expected = ReferenceEvaluator(model).run(None, inputs)[0]
+        (found,) = by_tvm(ar.from_onnx(model), inputs)
+        assert (found[0, 0, 1] == 0).all()
+        assert np.abs(found - expected).max() <= 1e-5
+
+
 def test_the_numbers_of_a_shape_can_be_computed_with():
     """Exporters compute extents; TVM hands the shape itself to a few operators, and refuses all others."""
     nodes = [

@@ -1,6 +1,7 @@
 """`Attention` as ONNX defines it since opset 23, in its parts, which targets know.
 
-softmax(cap(query @ key.T * scale) + mask) @ value
+It is ``softmax(cap(query @ key.T * scale) + mask) @ value``. A query that a mask hides from all keys has
+zeros, where softmax by itself is 0 / 0.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _attention(node: OnnxNode) -> relax.Expr:
             for before, each in zip(past, (key, value), strict=True)
         )
     scores = _scores(node, query, _repeated(node, key, query))
-    result = relax.op.matmul(relax.op.nn.softmax(scores, axis=-1), _repeated(node, value, query))
+    result = relax.op.matmul(_weights(node, node.emit(scores)), _repeated(node, value, query))
     if rank_of(node.tensor(0)) == 3:
         batch, heads, length, size = node.shape(node.typed(result))
         assert isinstance(heads, int)
@@ -90,6 +91,17 @@ def _scores(node: OnnxNode, query: relax.Expr, key: relax.Expr) -> relax.Expr:
     if node.integer("is_causal", 0, 0, 1):
         scores = _causal(node, scores, query, key)
     return scores
+
+
+def _weights(node: OnnxNode, scores: relax.Expr) -> relax.Expr:
+    """The softmax of scores; zeros in a row that is minus infinity everywhere, which only a mask makes."""
+    weights = relax.op.nn.softmax(scores, axis=-1)
+    if not node.has(_MASK):
+        return weights
+    # As PyTorch asks for any; the maximum of the scores is no answer, because TVM's is finite for such a row.
+    seen = relax.op.astype(relax.op.not_equal(scores, relax.const(-np.inf, dtype_of(scores))), "int8")
+    sees_any = relax.op.astype(relax.op.max(seen, axis=-1, keepdims=True), "bool")
+    return relax.op.where(sees_any, weights, relax.const(0.0, dtype_of(scores)))
 
 
 def _masked(node: OnnxNode, scores: relax.Expr, key: relax.Expr, dtype: str) -> relax.Expr:
