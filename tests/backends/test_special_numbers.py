@@ -55,5 +55,6 @@ def test_every_op_with_a_rule_has_a_case(target: str) -> None:
 
 @needs_onednn
 def test_every_difference_that_is_explained_is_there() -> None:
-    used = set().union(*(outcome(target).used for target in TARGETS))
-    assert [each.reason for each in DIFFERENCES if each not in used] == []
+    """By reason: where NaN stands in an order changed between two releases of ONNX Runtime."""
+    used = {each.reason for target in TARGETS for each in outcome(target).used}
+    assert [each.reason for each in DIFFERENCES if each.reason not in used] == []
