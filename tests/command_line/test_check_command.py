@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from command_line_kit import called, small_model
 
-pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed (extra `onnxruntime`)")
-
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
@@ -18,6 +16,7 @@ def model(tmp_path_factory):
 
 
 def check(model, *words):
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed (extra `onnxruntime`)")
     return called("check", model, "--targets", "onnxruntime", *words)
 
 
