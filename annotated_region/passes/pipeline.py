@@ -152,15 +152,17 @@ def partition_with_report(
     min_work: Mapping[str, float] | None = None,
 ) -> tuple[tvm.IRModule, Report]:
     """What `partition` and `explain` give, of one run of the passes."""
-    passes = [
-        *_preparation(targets, prepare=prepare),
-        *placement_passes(
-            targets, policy, cross_compile=cross_compile, pins=pins, bans=bans, min_work=min_work
-        ),
-    ]
-    _require_sound(mod)
-    session = RegionSession(keeps_notes=True, checked=mod)
-    placed = session.run(passes, mod)
+    placed, session = placed_module(
+        mod,
+        targets,
+        policy,
+        prepare=prepare,
+        cross_compile=cross_compile,
+        pins=pins,
+        bans=bans,
+        min_work=min_work,
+        keeps_notes=True,
+    )
     report = report_of(session.take(placed).values(), session.notes)
     partitioned = session.settled(session.run([PartitionGraph()], placed))
     return without_uncalled(mod, partitioned), report
@@ -173,17 +175,21 @@ def placed_module(
     policy: Policy | None = None,
     *,
     prepare: bool = True,
+    cross_compile: bool = False,
     pins: Mapping[str, str] | None = None,
     bans: Mapping[str, Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
+    keeps_notes: bool = False,
 ) -> tuple[tvm.IRModule, RegionSession]:
-    """The module as `partition` has it before `PartitionGraph`, and the session that holds its regions."""
+    """The module as `partition` has it before `PartitionGraph`, and the session of regions and notes."""
     passes = [
         *_preparation(targets, prepare=prepare),
-        *placement_passes(targets, policy, pins=pins, bans=bans, min_work=min_work),
+        *placement_passes(
+            targets, policy, cross_compile=cross_compile, pins=pins, bans=bans, min_work=min_work
+        ),
     ]
     _require_sound(mod)
-    session = RegionSession(checked=mod)
+    session = RegionSession(keeps_notes=keeps_notes, checked=mod)
     return session.run(passes, mod), session
 
 
@@ -200,15 +206,17 @@ def explain(
     min_work: Mapping[str, float] | None = None,
 ) -> Report:
     """What `partition` does with the same arguments, and why: who claimed what, who declined, who won."""
-    passes = [
-        *_preparation(targets, prepare=prepare),
-        *placement_passes(
-            targets, policy, cross_compile=cross_compile, pins=pins, bans=bans, min_work=min_work
-        ),
-    ]
-    _require_sound(mod)
-    session = RegionSession(keeps_notes=True, checked=mod)
-    placed = session.run(passes, mod)
+    placed, session = placed_module(
+        mod,
+        targets,
+        policy,
+        prepare=prepare,
+        cross_compile=cross_compile,
+        pins=pins,
+        bans=bans,
+        min_work=min_work,
+        keeps_notes=True,
+    )
     return report_of(session.take(placed).values(), session.notes)
 
 
