@@ -70,6 +70,42 @@ def bytes_of_constants(module):
 def test_preparation_leaves_the_weights_packed(zeros):
     model, _ = packed_product(4, 512, 256, 32, zeros)
     packed = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+    # A zero point has a byte of its own.
+    packed += 256 * 16 // 2 if zeros else 0
     imported = ar.from_onnx(model)
     assert bytes_of_constants(imported) <= packed + 64
     assert bytes_of_constants(ar.passes.PrepareForInference()(imported)) <= packed + 64
+
+
+UNPACKED = ["bitwise_and", "right_shift", "bitwise_and", "stack", "reshape"]
+FLOATS = ["dequantize", "reshape", "permute_dims", "matmul"]
+SHAPES = {
+    "4 bits": ((4, 64, 8, 32, None), [*UNPACKED, *FLOATS]),
+    "4 bits with zero points": ((4, 64, 8, 32, "bytes"), [*UNPACKED, *FLOATS]),
+    "a last block that is not full": (
+        (4, 80, 6, 32, "bytes"),
+        [*UNPACKED, *FLOATS[:2], "strided_slice", *FLOATS[2:]],
+    ),
+    "8 bits": ((8, 64, 8, 32, "bytes"), FLOATS),
+    "2 bits": ((2, 64, 8, 32, None), [*UNPACKED[:3], *UNPACKED[1:3] * 2, *UNPACKED[3:], *FLOATS]),
+    "zero points that are floats": (
+        (4, 64, 8, 32, "floats"),
+        [*UNPACKED, "astype", "subtract", "multiply", *FLOATS[1:]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_node_becomes_the_ops_that_patterns_look_for(name):
+    form, ops = SHAPES[name]
+    model, _ = packed_product(*form)
+    for module in (ar.from_onnx(model), ar.passes.PrepareForInference()(ar.from_onnx(model))):
+        calls = [
+            binding.value
+            for block in module["main"].body.blocks
+            for binding in block.bindings
+            if isinstance(binding.value, relax.Call)
+        ]
+        assert [call.op.name.removeprefix("relax.") for call in calls] == ops
+        parameters = [each for call in calls if call.op.name == "relax.dequantize" for each in call.args[1:]]
+        assert all(isinstance(each, Constant) for each in parameters)

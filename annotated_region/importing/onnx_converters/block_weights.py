@@ -1,16 +1,30 @@
 """`MatMulNBits`: products with weights of 2, 4 or 8 bits, quantized in blocks.
 
 The weight of a column is cut into blocks along the summed axis; each has a scale, and may have a zero point.
-Several numbers share a byte, the first one in the lowest bits. What the model holds stays as it is:
+Several numbers share a byte, the first one in the lowest bits. What the model holds stays as small as it is,
+and every node becomes the same ops, in the same order, which patterns of targets look for::
 
-    words = stack([(packed >> 4 * k) & 15 for k in 0, 1], -1)        uint8 [columns * blocks, block size]
-    weight = reshape(dequantize(words, scales, zeros, axis=0))       [columns, blocks * block size]
-    y = x @ weight[:, :rows].T
+    packed          constant uint8 [columns * blocks, block size * bits / 8]
+    scales          constant float32 or float16 [columns * blocks]
+    zeros           constant uint8 [columns * blocks], one number each; of rank 0 where the node has none
+    part k          bitwise_and(right_shift(packed, k * bits), 2 ** bits - 1); k = 0 has no shift
+    words           reshape(stack([part 0, part 1, ...], axis=-1), [columns * blocks, block size])
+    floats          dequantize(words, scales, zeros, axis=0)
+    whole           reshape(floats, [columns, blocks * block size])
+    weight          strided_slice(whole, [1], [0], [rows]) if the last block is not full
+    y               matmul(x, permute_dims(weight, [1, 0]))
+    y + bias        if there is a bias
 
-`dequantize` of a constant is what preparation leaves to targets, so the weights do not become floats there.
+With 8 bits, ``words`` is ``packed`` itself. Zero points that are floats stand in the place of `dequantize` as
+``multiply(subtract(astype(words), zeros), scales)``, both of shape [columns * blocks, 1]. What is an input of
+the model in the place of a constant goes through the same ops behind a `reshape`, and its zero points are
+unpacked as the weight is. `dequantize` of a constant is what preparation leaves to targets, so the weights do
+not become floats there.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from tvm import relax
@@ -53,43 +67,53 @@ def _product(node: OnnxNode) -> relax.Expr:
 def _weight(node: OnnxNode, bits: int, rows: int, columns: int, size: int, dtype: str) -> relax.Expr:
     """The floats [columns, rows], as ops over what the model holds."""
     blocks = -(-rows // size)
-    packed = node.tensor(1, ("uint8",))
-    _require_count(node, 1, columns * blocks * size * bits // 8)
-    words = _unpacked(node, relax.op.reshape(packed, [columns * blocks, size * bits // 8]), bits)
-    scales = node.tensor(2, (dtype,))
-    _require_count(node, 2, columns * blocks)
-    floats = _dequantized(node, words, relax.op.reshape(scales, [columns * blocks]), bits, (columns, blocks))
+    packed = _shaped(node, 1, ("uint8",), (columns * blocks, size * bits // 8))
+    words = _unpacked(node, packed, bits)
+    floats = _dequantized(node, words, bits, (columns, blocks), dtype)
     whole = relax.op.reshape(floats, [columns, blocks * size])
     return whole if rows == blocks * size else relax.op.strided_slice(whole, [1], [0], [rows])
 
 
 def _dequantized(
-    node: OnnxNode, words: relax.Expr, scales: relax.Expr, bits: int, shape: tuple[int, int]
+    node: OnnxNode, words: relax.Expr, bits: int, shape: tuple[int, int], dtype: str
 ) -> relax.Expr:
     """Zero points are packed like the weights, a whole number of bytes a column; or they are floats."""
     columns, blocks = shape
-    dtype = dtype_of(node.tensor(2))
-    if not node.has(3):
-        middle = relax.const(2 ** (bits - 1), "uint8")
-        return relax.op.dequantize(words, scales, middle, axis=0, out_dtype=dtype)
-    zeros = node.tensor(3, ("uint8", dtype))
-    if dtype_of(zeros) == "uint8":
-        width = -(-blocks * bits // 8)
-        _require_count(node, 3, columns * width)
-        found = _unpacked(node, relax.op.reshape(zeros, [columns, width]), bits)
-        if width * 8 // bits != blocks:
-            found = relax.op.strided_slice(found, [1], [0], [blocks])
-        flat = relax.op.reshape(found, [columns * blocks])
-        return relax.op.dequantize(words, scales, flat, axis=0, out_dtype=dtype)
-    _require_count(node, 3, columns * blocks)
-    column = [columns * blocks, 1]
-    shifted = relax.op.subtract(relax.op.astype(words, dtype), relax.op.reshape(zeros, column))
-    return relax.op.multiply(shifted, relax.op.reshape(scales, column))
+    if node.has(3) and dtype_of(node.tensor(3, ("uint8", dtype))) == dtype:
+        column = (columns * blocks, 1)
+        shifted = relax.op.subtract(relax.op.astype(words, dtype), _shaped(node, 3, (dtype,), column))
+        return relax.op.multiply(shifted, _shaped(node, 2, (dtype,), column))
+    scales = _shaped(node, 2, (dtype,), (columns * blocks,))
+    zeros = _zeros(node, bits, columns, blocks) if node.has(3) else relax.const(2 ** (bits - 1), "uint8")
+    return relax.op.dequantize(words, scales, zeros, axis=0, out_dtype=dtype)
+
+
+def _zeros(node: OnnxNode, bits: int, columns: int, blocks: int) -> relax.Expr:
+    """The zero points one by one; those that the model holds are so from now on."""
+    packed = _shaped(node, 3, ("uint8",), (columns, -(-blocks * bits // 8)))
+    numbers = node.constant(packed)
+    if numbers is not None:
+        parts = [numbers >> shift & 2**bits - 1 for shift in range(0, 8, bits)]
+        apart = np.stack(parts, -1).reshape(columns, -1)[:, :blocks]
+        return relax.const(np.ascontiguousarray(apart).reshape(-1))
+    found = _unpacked(node, packed, bits)
+    if node.shape(node.typed(found))[1] != blocks:
+        found = relax.op.strided_slice(found, [1], [0], [blocks])
+    return relax.op.reshape(found, [columns * blocks])
+
+
+def _shaped(node: OnnxNode, position: int, dtypes: tuple[str, ...], shape: tuple[int, ...]) -> relax.Expr:
+    """An input of as many numbers as a shape has, in whatever shape, as a tensor of that one."""
+    expr = node.tensor(position, dtypes)
+    _require_count(node, position, math.prod(shape))
+    numbers = node.constant(expr)
+    if numbers is not None:
+        return relax.const(numbers.reshape(shape))
+    return node.typed(relax.op.reshape(expr, shape))
 
 
 def _unpacked(node: OnnxNode, packed: relax.Expr, bits: int) -> relax.Expr:
     """The numbers in the bytes of each row."""
-    packed = node.typed(packed)
     if bits == 8:
         return packed
     rows, width = node.fixed_shape(1, packed)
