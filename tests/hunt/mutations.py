@@ -105,19 +105,19 @@ MUTATIONS = (
     ),
     Mutation(
         "overwriting in place: what is read twice, too",
-        "builder.h",
+        "tensors.h",
         "return readers == 1;",
         "return readers >= 1;",
     ),
     Mutation(
         "overwriting in place: what is read later, too",
-        "builder.h",
+        "tensors.h",
         "if (last_use_[other] > node_) return false;",
         "",
     ),
     Mutation(
         "overwriting in place: what is an output, too",
-        "builder.h",
+        "tensors.h",
         "for (int tensor : graph_.outputs) last_use_[tensor] = graph_.nodes.size;",
         "",
     ),

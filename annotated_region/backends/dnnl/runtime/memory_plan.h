@@ -22,6 +22,13 @@ struct Buffer {
   size_t offset = 0;  // in the arena
 };
 
+// Gives a buffer memory of its own now, for numbers that are known while a plan is built.
+inline void allocate(Buffer& buffer) {
+  buffer.home = Home::constant;
+  buffer.storage = std::make_shared<Storage>(buffer.bytes);
+  buffer.data = buffer.storage->data();
+}
+
 // Buffers form a forest: the parts of a concatenation lie inside it. Only roots get memory.
 class Buffers {
  public:

@@ -1,0 +1,191 @@
+// The tensors of a region while a plan is built: the layouts and types that they have so far, and their memory.
+
+namespace annotated_region_dnnl {
+
+// A tensor in one layout. A tensor may exist in several: its first value is the one it was made in.
+struct Value {
+  Desc desc;
+  Place place;
+  DataType stored = DataType::undef;  // of a constant of half the bits, whose layout is stated for float32
+
+  bool is_half() const { return stored != DataType::undef; }
+  Desc bytes() const { return is_half() ? retyped(desc, stored) : desc; }
+};
+
+// What a node builder asks of them depends on the node that is built: its types, whether its operands are constant, and
+// what it may write over.
+class Tensors {
+ public:
+  Tensors(const GraphTable& graph, const std::vector<Dims>& dims, Buffers& buffers)
+      : graph_(graph), dims_(dims), buffers_(buffers), rounding_(graph, dims), values_(graph.tensors.size) {
+    find_last_uses();
+  }
+
+  // The node that is built from now on. It is folded, that is computed at once, if all of its operands are constant.
+  void begin(int node) {
+    node_ = node;
+    folding_ = true;
+    for_operands(graph_.nodes[node], [&](int tensor) { folding_ = folding_ && is_constant(tensor); });
+  }
+
+  // No node is built any more: what is needed now is computed in the calls.
+  void end() { folding_ = false; }
+
+  const NodeRow& node() const { return graph_.nodes[node_]; }
+  const GraphTable& graph() const { return graph_; }
+  const Dims& dims(int tensor) const { return dims_[tensor]; }
+  const Desc& layout(int tensor) const { return values_[tensor].front().desc; }
+
+  // What the elements of a tensor are stored as: as it was made, or as the current node is to make it.
+  DataType type(int tensor) const {
+    return values_[tensor].empty() ? made_type(tensor) : layout(tensor).get_data_type();
+  }
+
+  // What the current node takes a factor of a product as.
+  DataType factor_type(int tensor) const {
+    if (rounds()) return kRounded;
+    return type(tensor) == kRounded ? kFloat : type(tensor);
+  }
+
+  // Whether the current node is a product of bfloat16; and that it is not to be one after all.
+  bool rounds() const { return rounding_.rounds(node_) && !folding_; }
+  void stay_in_float32() { rounding_.refuse(node_); }
+
+  // How a tensor crosses the border of the region.
+  Desc border(int tensor) const {
+    return annotated_region_dnnl::plain(dims_[tensor], type_row(graph_.tensors[tensor].type).stored);
+  }
+
+  Desc plain(int tensor) const { return annotated_region_dnnl::plain(dims_[tensor], type(tensor)); }
+
+  // What the kernels here read: the plain layout, and float32 where products have left a rounded type.
+  Desc stated(int tensor) const { return border(tensor); }
+
+  // That the primitive may choose the layout of a tensor.
+  Desc any(int tensor) const { return annotated_region_dnnl::any(dims_[tensor], type(tensor)); }
+
+  // A layout that has a name.
+  Desc tagged(int tensor, Tag tag) const { return Desc(dims_[tensor], type(tensor), tag); }
+
+  // The layout of a tensor, or the plain one where it is a part of something larger with gaps in between.
+  Desc dense(int tensor) const {
+    const Desc& desc = layout(tensor);
+    return is_dense(desc) ? desc : plain(tensor);
+  }
+
+  const Value& value(int tensor) const { return values_[tensor].front(); }
+
+  bool is_constant(int tensor) const { return home(value(tensor).place) == Home::constant; }
+  bool is_folding() const { return folding_; }
+
+  // Whether a tensor is a constant of half the bits, and of which type.
+  bool is_stored_in_half(int tensor) const { return value(tensor).is_half(); }
+  DataType stored_type(int tensor) const { return value(tensor).stored; }
+
+  // Whether the region concatenates the channels of single images, which blocked layouts do for nothing.
+  bool concatenates_channels() const {
+    for (const NodeRow& node : graph_.nodes) {
+      if (node.kind != Kind::concat || parameters_of<ConcatRow>(node).axis != 1) continue;
+      if (dims_[node.output].size() > 2 && dims_[node.output][0] == 1) return true;
+    }
+    return false;
+  }
+
+  // Whether the current node may write its result over `tensor`, one of its operands: no step reads the bytes
+  // later, through whatever view, and the node itself reads them through this operand alone.
+  bool may_overwrite(int tensor) const {
+    const Place place = buffers_.resolve(value(tensor).place);
+    if (buffers_[place.buffer].home != Home::arena) return false;
+    int readers = 0;
+    for (int other = 0; other < graph_.tensors.size; ++other) {
+      if (!lies_in(other, place.buffer)) continue;
+      if (last_use_[other] > node_) return false;
+      readers += reads(other);
+    }
+    return readers == 1;
+  }
+
+  // A buffer for a result of the current node; memory at once where the node is computed at once.
+  Place fresh(const Desc& desc) {
+    Buffer buffer;
+    buffer.bytes = desc.get_size();
+    if (folding_) allocate(buffer);
+    return {buffers_.add(buffer), 0};
+  }
+
+  // Memory for a result in layout `desc`: that of the first operand, which lies at `first`, where it may be written
+  // over and is in this layout.
+  Place over_or_fresh(Place first, const Desc& desc) {
+    const int operand = node().inputs[0];
+    return may_overwrite(operand) && layout(operand) == desc ? first : fresh(desc);
+  }
+
+  void define(int tensor, const Desc& desc, Place place) { values_[tensor].push_back({canonical(desc), place}); }
+
+  // The result of the current node as another view of the bytes of its operand.
+  void define_view(const Desc& desc) {
+    const NodeRow& node = this->node();
+    const Value& whole = value(node.inputs[0]);
+    values_[node.output].push_back({canonical(desc), whole.place, whole.stored});
+  }
+
+  // The same tensor in another layout, or an input or a constant as it comes.
+  void add(int tensor, Value value) { values_[tensor].push_back(std::move(value)); }
+  const std::vector<Value>& values(int tensor) const { return values_[tensor]; }
+
+  // What a plan says about the precision of its products.
+  std::string precision_note() const { return rounding_.note(); }
+
+ private:
+  // Products leave float32 behind only for other products, what prepares their operands does as they need it, and
+  // what computes in between leaves the type as it is.
+  DataType made_type(int tensor) const {
+    const DataType stated = type_row(graph_.tensors[tensor].type).stored;
+    const NodeRow& node = this->node();
+    if (stated != kFloat || folding_) return stated;
+    if (rounding_.follows(node.kind)) return followed_type(node);
+    const bool may_round = rounds() || rounding_.rounds_result(node.kind);
+    return may_round && rounding_.wants(tensor) ? kRounded : stated;
+  }
+
+  DataType followed_type(const NodeRow& node) const {
+    for (int tensor : node.inputs) {
+      if (node.kind == Kind::concat && type(tensor) == kRounded) return kRounded;
+    }
+    return type(node.inputs[0]);
+  }
+
+  Home home(const Place& place) const { return buffers_.root(place).home; }
+
+  void find_last_uses() {
+    last_use_.assign(graph_.tensors.size, -1);
+    for (int index = 0; index < graph_.nodes.size; ++index) {
+      for_operands(graph_.nodes[index], [&](int tensor) { last_use_[tensor] = index; });
+    }
+    for (int tensor : graph_.outputs) last_use_[tensor] = graph_.nodes.size;
+  }
+
+  bool lies_in(int tensor, int buffer) const {
+    return std::any_of(values_[tensor].begin(), values_[tensor].end(), [&](const Value& value) {
+      return buffers_.resolve(value.place).buffer == buffer;
+    });
+  }
+
+  // How often the current node reads a tensor.
+  int reads(int tensor) const {
+    int count = 0;
+    for_operands(node(), [&](int other) { count += other == tensor; });
+    return count;
+  }
+
+  const GraphTable& graph_;
+  const std::vector<Dims>& dims_;
+  Buffers& buffers_;
+  Rounding rounding_;
+  std::vector<std::vector<Value>> values_;
+  std::vector<int> last_use_;
+  int node_ = 0;
+  bool folding_ = false;
+};
+
+}  // namespace annotated_region_dnnl
