@@ -13,6 +13,7 @@ __all__ = [
     "CacheWarning",
     "CodegenError",
     "ConformanceError",
+    "DocumentError",
     "DrawingError",
     "InputError",
     "InvalidBackendError",
@@ -63,6 +64,10 @@ class InvalidModuleError(AnnotatedRegionError):
 
 class ModelError(AnnotatedRegionError):
     """A file that was handed in (a model, a cost database) cannot be read or is not what it should be."""
+
+
+class DocumentError(AnnotatedRegionError):
+    """A saved report or a lock cannot be read, is not what it should be, or belongs to another model."""
 
 
 class InputError(AnnotatedRegionError):

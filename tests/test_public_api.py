@@ -62,6 +62,7 @@ NAMES = [
     "CacheWarning",
     "CodegenError",
     "ConformanceError",
+    "DocumentError",
     "DrawingError",
     "InputError",
     "InvalidBackendError",

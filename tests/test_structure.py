@@ -28,6 +28,7 @@ FLOORS = (
     ),
     (
         "arguments",
+        "documents",
         "tvm_adapter",
         "error_classes",
         "origins",
@@ -61,7 +62,7 @@ FLOORS = (
 
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
-CORE = ("arguments", "errors", "graphs", "grouping", "ids", "placement")
+CORE = ("arguments", "documents", "errors", "graphs", "grouping", "ids", "placement")
 """The rooms that need no TVM."""
 
 

@@ -8,13 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from annotated_region.arguments import require_kind
 from annotated_region.costs.model import HOST
+from annotated_region.documents import read_document, written_document
 from annotated_region.drawing import draw
 from annotated_region.findings.function_report import FunctionReport, told_origin
 from annotated_region.findings.wording import words_for_headline
+from annotated_region.reports.json_form import plain_function, read_function
 from annotated_region.reports.report_diff import ReportDiff, difference
 
 __all__ = ["Report"]
+
+_KIND = "report"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,26 @@ class Report:
 
     def to_json(self, indent: int | None = None) -> str:
         """The same as JSON."""
-        plain = {**self._totals(), "functions": [_plain(function) for function in self.functions]}
-        return json.dumps(plain, indent=indent)
+        functions = [plain_function(function) for function in self.functions]
+        return written_document(_KIND, {**self._totals(), "functions": functions}, indent)
+
+    @staticmethod
+    def from_json(text: str) -> Report:
+        """The report that `to_json` wrote; the text may come from a stranger.
+
+        What a policy says of its answer comes back as JSON has it: tuples are lists.
+
+        Raises
+        ------
+        DocumentError
+            The text is no report, or one that contradicts itself; the message says where.
+        UsageError
+            It is no text.
+        """
+        require_kind(text, str, "the argument of Report.from_json", "the text that Report.to_json gave")
+        document = read_document(text, _KIND)
+        functions = tuple(read_function(function) for function in document.field("functions").items())
+        return Report(functions)
 
     def diff(self, other: Report) -> ReportDiff:
         """What is different in `other`: the ops that moved or are claimed by others, and counts of regions.
@@ -100,56 +123,3 @@ class Report:
         bound = math.fsum(each["lower_bound"] for each in priced)
         gap = 0.0 if cost <= 0 else max(0.0, (cost - bound) / cost)
         return {"cost": cost, "lower_bound": bound, "gap": gap}
-
-
-def _plain(function: FunctionReport) -> dict[str, Any]:
-    return {
-        "name": function.name,
-        "ops": [
-            {
-                "name": op.name,
-                "op": op.op,
-                "placed": op.placed,
-                "region": op.region,
-                "claims": op.claims,
-                "declines": op.declines,
-                "lost": op.lost,
-                "costs": op.costs,
-                "origin": op.origin,
-                "key": op.key,
-                "inputs": op.inputs,
-                "output": op.output,
-                "flops": op.flops,
-                "bytes": op.bytes,
-            }
-            for op in function.ops
-        ],
-        "regions": [
-            {
-                "id": region.id,
-                "target": region.target,
-                "ops": region.ops,
-                "inputs": region.inputs,
-                "outputs": region.outputs,
-                "composites": region.composites,
-            }
-            for region in function.regions
-        ],
-        "values": [
-            {
-                "name": value.name,
-                "producer": value.producer,
-                "consumers": value.consumers,
-                "result": value.result,
-                "bytes": value.bytes,
-            }
-            for value in function.values
-        ],
-        "unavailable": function.unavailable,
-        "apart": [
-            {"target": each.target, "left": each.left, "right": each.right, "between": each.between}
-            for each in function.apart
-        ],
-        "dissolved": [each._asdict() for each in function.dissolved],
-        **function.resolution,
-    }

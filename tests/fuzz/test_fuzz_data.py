@@ -1,15 +1,16 @@
-"""Mutated op info and cost databases: what was written, or an error of ours."""
+"""Mutated op info, saved reports and cost databases: what was written, or an error of ours."""
 
 import os
 from contextlib import suppress
 from random import Random
 
 import pytest
+from kits.sample_reports import sample_report
 from text_mutations import mutated_text
 
 from annotated_region.costs.store import CostStore
 from annotated_region.costs.timing import Time
-from annotated_region.errors import ModelError, OpInfoError
+from annotated_region.errors import DocumentError, ModelError, OpInfoError
 from annotated_region.op_info.info import (
     ArgRole,
     Composition,
@@ -21,6 +22,7 @@ from annotated_region.op_info.info import (
     Sources,
 )
 from annotated_region.op_info.kinds import OpKind
+from annotated_region.reports.report import Report
 
 EXAMPLES = max(int(os.environ.get("AR_CAMPAIGN_EXAMPLES", "0")), 300)
 ATTACK = "__import__('os').abort()"
@@ -57,6 +59,31 @@ def test_op_info_text():
         except OpInfoError:
             continue
         assert Composition.from_json(read.to_json()) == read, changed
+
+
+@pytest.mark.campaign
+def test_saved_reports(tmp_path):
+    text = sample_report().to_json()
+    for number in range(EXAMPLES):
+        changed = mutated_text(text, ATTACK, Random(f"report {number}"))
+        read, message = _read_report(changed)
+        assert len(message) < 500, changed
+        assert message.isprintable(), changed
+        if read is None:
+            continue
+        # Whatever is taken can be written, told and compared.
+        assert Report.from_json(read.to_json()).to_json() == read.to_json(), changed
+        assert read.details() or not any(function.ops for function in read.functions)
+        assert str(read.diff(sample_report())), changed
+        assert read.headline()
+
+
+def _read_report(text):
+    """The report in a text, or why there is none."""
+    try:
+        return Report.from_json(text), ""
+    except DocumentError as error:
+        return None, str(error)
 
 
 @pytest.mark.campaign

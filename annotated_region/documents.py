@@ -1,0 +1,183 @@
+"""JSON documents of this project: each says its kind and its schema, and is read as text of a stranger.
+
+    {"schema": 1, "kind": "report", ...}
+
+Fields may be added under one schema; readers ignore fields that they do not know. A field that goes, or
+changes its meaning, makes a new schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from annotated_region.errors import DocumentError
+
+__all__ = ["LONGEST_DOCUMENT", "SCHEMA", "JsonValue", "read_document", "written_document"]
+
+SCHEMA = 1
+"""The schema of all documents that are written."""
+
+LONGEST_DOCUMENT = 1 << 26
+"""Characters of a document that is read; a report of 10 000 ops has about 10 million."""
+
+_LARGEST = (1 << 63) - 1
+_MOST = 1e100
+_SHOWN = 40
+
+
+def written_document(kind: str, content: Mapping[str, object], indent: int | None = None) -> str:
+    """The text of a document."""
+    return json.dumps({"schema": SCHEMA, "kind": kind, **content}, indent=indent)
+
+
+def read_document(text: str, kind: str) -> JsonValue:
+    """The content of a document of a kind.
+
+    Nothing in it is executed. Time and memory are linear in the text, whose length is bounded.
+
+    Raises
+    ------
+    DocumentError
+        The text is too long, no JSON, of another kind or of a schema that this version does not know.
+    """
+    what = f"the {kind}"
+    if len(text) > LONGEST_DOCUMENT:
+        raise DocumentError(
+            f"{what} has {len(text)} characters, more than the {LONGEST_DOCUMENT} that are read"
+        )
+    try:
+        plain = json.loads(text)
+    except RecursionError:
+        raise DocumentError(f"{what} is nested too deep") from None
+    except ValueError as error:
+        raise DocumentError(f"{what} is no JSON: {error}") from None
+    document = JsonValue(plain, what)
+    found = document.field("kind").text()
+    if found != kind:
+        raise DocumentError(f"this is a document of the kind {_shown(found)}, not {kind!r}")
+    schema = document.field("schema").whole()
+    if schema != SCHEMA:
+        raise DocumentError(f"{what} has schema {schema}, and this version reads schema {SCHEMA}")
+    return document
+
+
+@dataclass(frozen=True, slots=True)
+class JsonValue:
+    """A value of a document, and where it stands; what it is has to be asked for, and is checked.
+
+    Attributes
+    ----------
+    plain
+        What `json.loads` made of it.
+    key
+        Its name or number in what holds it; of a whole document, what messages call that.
+    holder
+        What holds it; None for a whole document.
+    """
+
+    plain: object
+    key: str | int
+    holder: JsonValue | None = None
+
+    @property
+    def where(self) -> str:
+        """Its place in words, such as ``"the report: functions[0].name"``."""
+        steps: list[str] = []
+        value = self
+        while value.holder is not None:
+            steps.append(f"[{value.key}]" if isinstance(value.key, int) else f".{_shortened(value.key)}")
+            value = value.holder
+        path = "".join(reversed(steps)).removeprefix(".")
+        return f"{value.key}: {ascii(path)[1:-1]}" if path else str(value.key)
+
+    def refused(self, wanted: str) -> DocumentError:
+        """The error that says what should stand here."""
+        return DocumentError(f"{self.where} is {_shown(self.plain)}, and should be {wanted}")
+
+    def text(self) -> str:
+        """A text that UTF-8 can say."""
+        if not isinstance(self.plain, str):
+            raise self.refused("a text")
+        if not self.plain.isascii() and any("\ud800" <= character <= "\udfff" for character in self.plain):
+            raise self.refused("a text without halves of characters")
+        return self.plain
+
+    def optional_text(self) -> str | None:
+        """A text, or null."""
+        return None if self.plain is None else self.text()
+
+    def whole(self) -> int:
+        """A whole number from 0 to that of 63 bits."""
+        if not isinstance(self.plain, int) or isinstance(self.plain, bool) or not 0 <= self.plain <= _LARGEST:
+            raise self.refused("a whole number")
+        return self.plain
+
+    def optional_whole(self) -> int | None:
+        """A whole number, or null."""
+        return None if self.plain is None else self.whole()
+
+    def number(self) -> float:
+        """A number whose size leaves room to add numbers up."""
+        if isinstance(self.plain, bool) or not isinstance(self.plain, int | float):
+            raise self.refused("a number")
+        if not -_MOST <= self.plain <= _MOST:
+            raise self.refused(f"a number between {-_MOST:g} and {_MOST:g}")
+        return float(self.plain)
+
+    def truth(self) -> bool:
+        """True or false."""
+        if not isinstance(self.plain, bool):
+            raise self.refused("true or false")
+        return self.plain
+
+    def items(self) -> Iterator[JsonValue]:
+        """The items of a list."""
+        if not isinstance(self.plain, list):
+            raise self.refused("a list")
+        for number, item in enumerate(self.plain):
+            yield JsonValue(item, number, self)
+
+    def texts(self) -> tuple[str, ...]:
+        """A list of texts."""
+        return tuple(item.text() for item in self.items())
+
+    def named(self) -> Iterator[tuple[str, JsonValue]]:
+        """The fields of an object, whatever they are called."""
+        if not isinstance(self.plain, dict):
+            raise self.refused("an object")
+        for name, value in self.plain.items():
+            yield JsonValue(name, "a name in it", self).text(), JsonValue(value, name, self)
+
+    def field(self, name: str) -> JsonValue:
+        """A field of an object."""
+        if not isinstance(self.plain, dict):
+            raise self.refused("an object")
+        if name not in self.plain:
+            raise DocumentError(f"{self.where} has no field {name!r}")
+        return JsonValue(self.plain[name], name, self)
+
+    def has(self, name: str) -> bool:
+        """Whether an object has a field."""
+        return isinstance(self.plain, dict) and name in self.plain
+
+    def rest(self, known: frozenset[str]) -> dict[str, Any]:
+        """The fields of an object that have other names, as plain data."""
+        return {name: value.plain for name, value in self.named() if name not in known}
+
+
+def _shown(value: object) -> str:
+    match value:
+        case str():
+            return ascii(_shortened(value))
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+    return _shortened(json.dumps(value))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -1,0 +1,188 @@
+"""The report of a function as plain data, and read back from a document of a stranger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from annotated_region.costs.model import HOST
+from annotated_region.documents import JsonValue
+from annotated_region.errors import DocumentError
+from annotated_region.findings.function_report import (
+    ApartReport,
+    DissolvedReport,
+    FunctionReport,
+    OpReport,
+    RegionReport,
+    ValueReport,
+)
+
+__all__ = ["plain_function", "read_function"]
+
+_FIELDS = frozenset({"name", "ops", "regions", "values", "unavailable", "apart", "dissolved"})
+"""The fields of a function; all others are what the policy says of its answer."""
+
+
+def plain_function(function: FunctionReport) -> dict[str, Any]:
+    """The report of a function as dicts, sequences, texts and numbers."""
+    return {
+        "name": function.name,
+        "ops": [_plain_op(op) for op in function.ops],
+        "regions": [
+            {
+                "id": region.id,
+                "target": region.target,
+                "ops": region.ops,
+                "inputs": region.inputs,
+                "outputs": region.outputs,
+                "composites": region.composites,
+            }
+            for region in function.regions
+        ],
+        "values": [
+            {
+                "name": value.name,
+                "producer": value.producer,
+                "consumers": value.consumers,
+                "result": value.result,
+                "bytes": value.bytes,
+            }
+            for value in function.values
+        ],
+        "unavailable": function.unavailable,
+        "apart": [
+            {"target": each.target, "left": each.left, "right": each.right, "between": each.between}
+            for each in function.apart
+        ],
+        "dissolved": [each._asdict() for each in function.dissolved],
+        **function.resolution,
+    }
+
+
+def _plain_op(op: OpReport) -> dict[str, Any]:
+    return {
+        "name": op.name,
+        "op": op.op,
+        "placed": op.placed,
+        "region": op.region,
+        "claims": op.claims,
+        "declines": op.declines,
+        "lost": op.lost,
+        "costs": op.costs,
+        "origin": op.origin,
+        "key": op.key,
+        "inputs": op.inputs,
+        "output": op.output,
+        "flops": op.flops,
+        "bytes": op.bytes,
+    }
+
+
+def read_function(plain: JsonValue) -> FunctionReport:
+    """The report of a function that `plain_function` made plain.
+
+    Raises
+    ------
+    DocumentError
+        A field is missing, is of another kind than it should be, or contradicts another one.
+    """
+    regions = tuple(_read_region(region) for region in plain.field("regions").items())
+    ops = tuple(_read_op(op) for op in plain.field("ops").items())
+    _require_agreement(plain, ops, regions)
+    return FunctionReport(
+        plain.field("name").text(),
+        ops,
+        regions,
+        _texts_by_name(plain.field("unavailable")),
+        tuple(_read_apart(each) for each in plain.field("apart").items()),
+        tuple(_read_dissolved(each) for each in plain.field("dissolved").items()),
+        _read_resolution(plain),
+        tuple(_read_value(value, len(ops)) for value in plain.field("values").items()),
+    )
+
+
+def _read_op(plain: JsonValue) -> OpReport:
+    return OpReport(
+        name=plain.field("name").text(),
+        op=plain.field("op").text(),
+        placed=plain.field("placed").text(),
+        region=plain.field("region").optional_whole(),
+        claims={target: by.texts() for target, by in plain.field("claims").named()},
+        declines=_texts_by_name(plain.field("declines")),
+        lost=_texts_by_name(plain.field("lost")),
+        costs={place: seconds.number() for place, seconds in plain.field("costs").named()},
+        origin=plain.field("origin").text(),
+        key=plain.field("key").text(),
+        inputs=plain.field("inputs").texts(),
+        output=plain.field("output").text(),
+        flops=plain.field("flops").optional_whole(),
+        bytes=plain.field("bytes").optional_whole(),
+    )
+
+
+def _read_region(plain: JsonValue) -> RegionReport:
+    return RegionReport(
+        plain.field("id").whole(),
+        plain.field("target").text(),
+        plain.field("ops").texts(),
+        plain.field("inputs").texts(),
+        plain.field("outputs").texts(),
+        plain.field("composites").texts(),
+    )
+
+
+def _read_value(plain: JsonValue, ops: int) -> ValueReport:
+    producer = plain.field("producer").optional_whole()
+    consumers = tuple(consumer.whole() for consumer in plain.field("consumers").items())
+    made_by = () if producer is None else (producer,)
+    if any(position >= ops for position in (*made_by, *consumers)):
+        raise DocumentError(f"{plain.where} names an op by a position that is not among the {ops} ops")
+    return ValueReport(
+        plain.field("name").text(),
+        producer,
+        consumers,
+        plain.field("result").truth(),
+        plain.field("bytes").optional_whole(),
+    )
+
+
+def _read_apart(plain: JsonValue) -> ApartReport:
+    return ApartReport(
+        plain.field("target").text(),
+        plain.field("left").text(),
+        plain.field("right").text(),
+        plain.field("between").optional_text(),
+    )
+
+
+def _read_dissolved(plain: JsonValue) -> DissolvedReport:
+    return DissolvedReport(
+        plain.field("target").text(), plain.field("ops").texts(), plain.field("reason").text()
+    )
+
+
+def _read_resolution(plain: JsonValue) -> dict[str, Any]:
+    """What the policy says; its numbers are added up over functions, so they have to be numbers."""
+    said = plain.rest(_FIELDS)
+    if "cost" in said:
+        for name in ("cost", "lower_bound"):
+            plain.field(name).number()
+    return said
+
+
+def _texts_by_name(plain: JsonValue) -> dict[str, str]:
+    return {name: value.text() for name, value in plain.named()}
+
+
+def _require_agreement(
+    plain: JsonValue, ops: tuple[OpReport, ...], regions: tuple[RegionReport, ...]
+) -> None:
+    """Check that ops are in regions that exist, and that are of the targets that got them."""
+    target_of = {region.id: region.target for region in regions}
+    if len(target_of) < len(regions):
+        raise DocumentError(f"{plain.field('regions').where}: two regions have one id")
+    for number, op in enumerate(ops):
+        if op.placed != (HOST if op.region is None else target_of.get(op.region)):
+            raise DocumentError(
+                f"{plain.field('ops').where}[{number}]: it is placed on {ascii(op.placed)[:60]}, and its "
+                f"region is {op.region}, which is no region of that target"
+            )
