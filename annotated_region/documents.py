@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from annotated_region.errors import DocumentError
 
@@ -163,7 +162,7 @@ class JsonValue:
         """Whether an object has a field."""
         return isinstance(self.plain, dict) and name in self.plain
 
-    def rest(self, known: frozenset[str]) -> dict[str, Any]:
+    def rest(self, known: frozenset[str]) -> dict[str, object]:
         """The fields of an object that have other names, as plain data."""
         return {name: value.plain for name, value in self.named() if name not in known}
 

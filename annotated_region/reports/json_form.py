@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from annotated_region.costs.model import HOST
 from annotated_region.documents import JsonValue
 from annotated_region.errors import DocumentError
@@ -22,7 +20,7 @@ _FIELDS = frozenset({"name", "ops", "regions", "values", "unavailable", "apart",
 """The fields of a function; all others are what the policy says of its answer."""
 
 
-def plain_function(function: FunctionReport) -> dict[str, Any]:
+def plain_function(function: FunctionReport) -> dict[str, object]:
     """The report of a function as dicts, sequences, texts and numbers."""
     return {
         "name": function.name,
@@ -58,7 +56,7 @@ def plain_function(function: FunctionReport) -> dict[str, Any]:
     }
 
 
-def _plain_op(op: OpReport) -> dict[str, Any]:
+def _plain_op(op: OpReport) -> dict[str, object]:
     return {
         "name": op.name,
         "op": op.op,
@@ -160,7 +158,7 @@ def _read_dissolved(plain: JsonValue) -> DissolvedReport:
     )
 
 
-def _read_resolution(plain: JsonValue) -> dict[str, Any]:
+def _read_resolution(plain: JsonValue) -> dict[str, object]:
     """What the policy says; its numbers are added up over functions, so they have to be numbers."""
     said = plain.rest(_FIELDS)
     if "cost" in said:
