@@ -132,6 +132,7 @@ PASSES: dict[str, Callable[[], tvm.ir.transform.Pass]] = {
     "PartitionGraph": ar.passes.PartitionGraph,
     "PlanLayout": lambda: ar.passes.PlanLayout("sketch"),
     "PrepareForInference": ar.passes.PrepareForInference,
+    "QuantizeWeights": lambda: ar.passes.QuantizeWeights(bits=8, group=128),
     "RaiseToOps": ar.passes.RaiseToOps,
     "ReadOrigins": ar.passes.ReadOrigins,
     "FuseTIRWithOpInfo": ar.passes.FuseTIRWithOpInfo,

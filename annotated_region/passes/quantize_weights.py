@@ -1,0 +1,120 @@
+"""QuantizeWeights: stores the constant weights of matrix products in 8 or 4 bits.
+
+When it runs: before `PrepareForInference`, or after it. What it leaves computes the floats again, in every
+run, by ops that TVM compiles for any host, so the module means the same on every target and on none::
+
+    lv = R.matmul(x, w)                 lv_words  = ...                 # the packed numbers, taken apart
+                                        lv_floats = R.dequantize(lv_words, scales, zeros, axis=0)
+                              ->        lv_weight = R.permute_dims(R.reshape(lv_floats, ...))
+                                        lv        = R.matmul(x, lv_weight)
+
+A target that claims the whole, such as dnnl, multiplies with the packed numbers, and never makes the floats.
+
+1.  The right operand of a `matmul` is a constant matrix.
+2.  It is `permute_dims` of one.
+3.  Stacks of matrices, weights that are computed or parameters, and weights of other types than float32
+    and float16 stay as they are; so does a weight with an element that is not finite, which no whole number
+    stands for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from annotated_region.arguments import require_kind
+from annotated_region.errors import InvalidModuleError, UsageError
+from annotated_region.functions.modules import replace_functions
+from annotated_region.origins import described
+from annotated_region.passes.module_pass import ModulePass, module_pass
+from annotated_region.passes.preparation.editor import Editor
+from annotated_region.passes.preparation.reads import without_dead_bindings
+from annotated_region.passes.preparation.sweep import sweep
+from annotated_region.passes.weight_rounding.expressions import weight_of
+from annotated_region.passes.weight_rounding.rounding import rounded
+from annotated_region.targets.op_view import OpView
+
+__all__ = ["QuantizeWeights"]
+
+BITS = (4, 8)
+FLOATS = ("float32", "float16")
+
+
+@module_pass
+@dataclass(frozen=True)
+class QuantizeWeights(ModulePass):
+    """Round the constant weights of matrix products to whole numbers, to the nearest; see the module's text.
+
+    Parameters
+    ----------
+    bits
+        Of a weight: 4 or 8.
+    group
+        How many weights of a column, neighbours along the axis that is summed, share a scale; an even
+        number. It has to divide that axis of every weight. None: each column is one group.
+    zero_points
+        Whether each group has a zero point, too, so that its range need not be symmetric about 0.
+
+    Raises
+    ------
+    InvalidModuleError
+        The module is not well formed, or the group does not divide the rows of a weight, which the message
+        names.
+    UsageError
+        The bits or the group are none of those above.
+
+    Notes
+    -----
+    Linear in the size of the weights. A scale has the type of the weight, so a weight of float32 takes
+    ``bits + 32 / group`` bits. The algorithm: `passes/weight_rounding/rounding.py`.
+    """
+
+    bits: int = 4
+    group: int | None = 32
+    zero_points: bool = False
+
+    def __post_init__(self) -> None:
+        require_kind(self.bits, int, "the argument bits", "4 or 8")
+        if self.bits not in BITS:
+            raise UsageError(f"weights of {self.bits} bits are not known; hand in 4 or 8")
+        require_kind(self.group, int | None, "the argument group", "an even number, or None")  # type: ignore[arg-type]
+        if self.group is not None and (self.group < 2 or self.group % 2):
+            raise UsageError(f"a group of {self.group} weights is not known; hand in an even number, or None")
+
+    def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
+        """Called by TVM's pass manager."""
+        return replace_functions(mod, lambda _name, function: self._quantized(function))
+
+    def _quantized(self, function: relax.Function) -> relax.Function:
+        # The rewrite takes a product with a constant, and leaves one without.
+        swept = sweep(function, {"relax.matmul": [self._product]}, lowers_weight=False)
+        return function if swept.same_as(function) else without_dead_bindings(swept)
+
+    def _product(self, view: OpView, editor: Editor) -> relax.Expr | None:
+        """The product with the weight that its whole numbers stand for; None if it has no such weight."""
+        columns = _columns(view.args[1], editor)
+        if columns is None or columns.dtype.name not in FLOATS or not np.isfinite(columns).all():
+            return None
+        group = self.group or columns.shape[1]
+        if columns.shape[1] % group:
+            raise InvalidModuleError(
+                f"the weight of {described(editor.target)} has {columns.shape[1]} rows, which groups of "
+                f"{group} do not divide; choose another group"
+            )
+        numbers = rounded(columns, self.bits, group, zero_points=self.zero_points)
+        weight = weight_of(numbers, self.bits, len(columns), editor)
+        return relax.Call(view.call.op, [view.args[0], weight], view.call.attrs)
+
+
+def _columns(weight: relax.Expr, editor: Editor) -> np.ndarray | None:
+    """A weight with its columns for rows; None if it is not constant, or no matrix."""
+    array, view = editor.constant(weight), editor.view_of(weight)
+    if array is not None:
+        return array.T if array.ndim == 2 else None
+    if view is None or view.name != "relax.permute_dims" or view.attrs["axes"] not in (None, (1, 0)):
+        return None
+    array = editor.constant(view.args[0])
+    return array if array is not None and array.ndim == 2 else None

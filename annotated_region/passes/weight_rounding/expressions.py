@@ -1,0 +1,59 @@
+"""The ops that make the float weight of a product of its packed whole numbers.
+
+::
+
+    words  = reshape(stack([packed & 15, packed >> 4 & 15], -1), (groups, size))     uint8, 4 bits
+    floats = reshape(dequantize(words, scales, zeros, axis=0), (columns, rows))
+    weight = permute_dims(floats, (1, 0))
+
+These are the ops that ONNX's `MatMulNBits` is imported as, so targets know one form. Preparation leaves
+bytes that are taken apart, and `dequantize`, as they are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import relax
+
+from annotated_region.passes.preparation.editor import Editor
+from annotated_region.passes.preparation.tensors import constant_of
+from annotated_region.passes.weight_rounding.rounding import RoundedWeight, packed
+
+__all__ = ["weight_of"]
+
+
+def weight_of(rounded: RoundedWeight, bits: int, columns: int, editor: Editor) -> relax.Expr:
+    """The weight [rows, columns] of a product; what computes it is bound before the product."""
+    words = _stored(rounded.words, bits, editor)
+    zeros = _zeros(rounded.zeros, bits, columns, editor)
+    scales = constant_of(rounded.scales)
+    dtype = rounded.scales.dtype.name
+    floats = editor.emit(relax.op.dequantize(words, scales, zeros, axis=0, out_dtype=dtype), "floats")
+    whole = editor.emit(relax.op.reshape(floats, [columns, rounded.words.size // columns]), "columns")
+    return editor.emit(relax.op.permute_dims(whole, [1, 0]), "weight")
+
+
+def _zeros(zeros: np.ndarray, bits: int, columns: int, editor: Editor) -> relax.Expr:
+    """One number, or one for each group, those of a column together."""
+    if zeros.size == 1:
+        return constant_of(zeros.reshape(()))
+    rows = zeros.reshape(columns, -1)
+    if not _in_pairs(rows, bits):
+        return constant_of(zeros)
+    return editor.emit(relax.op.reshape(_stored(rows, bits, editor), [zeros.size]), "zeros")
+
+
+def _stored(words: np.ndarray, bits: int, editor: Editor) -> relax.Expr:
+    """Whole numbers of `bits`, those of 4 bits from bytes that hold two."""
+    if not _in_pairs(words, bits):
+        return constant_of(words)
+    pairs, mask = constant_of(packed(words)), relax.const(15, "uint8")
+    low = editor.emit(relax.op.bitwise_and(pairs, mask), "low")
+    shifted = editor.emit(relax.op.right_shift(pairs, relax.const(4, "uint8")), "shifted")
+    high = editor.emit(relax.op.bitwise_and(shifted, mask), "high")
+    stacked = editor.emit(relax.op.stack([low, high], -1), "pairs")
+    return editor.emit(relax.op.reshape(stacked, list(words.shape)), "words")
+
+
+def _in_pairs(words: np.ndarray, bits: int) -> bool:
+    return bits == 4 and words.shape[-1] % 2 == 0

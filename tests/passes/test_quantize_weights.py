@@ -1,0 +1,140 @@
+"""QuantizeWeights: the packed weights mean on the host what numpy rounds to; odd arguments are refused."""
+
+import numpy as np
+import pytest
+import tvm
+from relax_kit import module, var
+from tvm import relax
+
+import annotated_region as ar
+from annotated_region.tvm_adapter.nodes import Constant
+
+OPTIONS = [
+    (bits, group, zero_points) for bits in (4, 8) for group in (16, 32, None) for zero_points in (False, True)
+]
+
+
+def weight(rows, columns, dtype="float32", seed=0):
+    return np.random.default_rng(seed).normal(0.1, 0.5, (rows, columns)).astype(dtype)
+
+
+def product(array, *, transposed=False):
+    """``x @ array``, by way of the transposed constant if asked for."""
+
+    def make(builder):
+        if not transposed:
+            return builder.emit(relax.op.matmul(x, relax.const(array)))
+        return builder.emit(relax.op.matmul(x, builder.emit(relax.op.permute_dims(relax.const(array.T)))))
+
+    x = var("x", (3, array.shape[0]), array.dtype.name)
+    return module([x], make)
+
+
+def nearest(array, bits, group, zero_points):
+    """What the rounded weight stands for, one group after the other, by the definition."""
+    result = np.empty(array.shape)
+    for column, numbers in enumerate(array.astype("float32").T):
+        size = group or len(numbers)
+        for first in range(0, len(numbers), size):
+            result[first : first + size, column] = nearest_group(
+                numbers[first : first + size], 2**bits - 1, zero_points, array.dtype
+            )
+    return result
+
+
+def nearest_group(numbers, top, zero_points, dtype):
+    low, high = min(numbers.min(), np.float32(0)), max(numbers.max(), np.float32(0))
+    if zero_points:
+        scale = np.float32(dtype.type((high - low) / np.float32(top)))
+        zero = np.rint(-low / scale)
+    else:
+        scale, zero = np.float32(dtype.type(abs(numbers).max() / np.float32(top // 2))), top // 2 + 1
+    return (np.clip(np.rint(numbers / scale) + zero, 0, top) - zero).astype("float64") * scale
+
+
+def run(mod, x):
+    machine = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
+    return machine["main"](tvm.runtime.tensor(x)).numpy()
+
+
+def names_of(mod):
+    values = (binding.value for block in mod["main"].body.blocks for binding in block.bindings)
+    return [value.op.name for value in values if isinstance(value, relax.Call)]
+
+
+@pytest.mark.parametrize(("bits", "group", "zero_points"), OPTIONS)
+def test_the_host_multiplies_with_the_nearest_numbers(bits, group, zero_points):
+    array = weight(96, 20)
+    mod = ar.passes.QuantizeWeights(bits, group, zero_points)(product(array))
+    x = np.random.default_rng(1).normal(size=(3, 96)).astype("float32")
+    expected = x.astype("float64") @ nearest(array, bits, group, zero_points)
+    np.testing.assert_allclose(run(mod, x), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_transposed_constant_is_the_same_weight(dtype):
+    array = weight(32, 6, dtype)
+    quantize = ar.passes.QuantizeWeights(8, 32)
+    plain, transposed = (quantize(product(array, transposed=each)) for each in (False, True))
+    tvm.ir.assert_structural_equal(plain, transposed)
+    x = np.eye(3, 32, dtype=dtype)
+    np.testing.assert_allclose(run(plain, x), nearest(array, 8, 32, False)[:3], rtol=2e-3, atol=2e-3)
+
+
+def test_every_weight_of_four_bits_takes_half_a_byte():
+    mod = ar.passes.QuantizeWeights(4, 32)(product(weight(64, 10)))
+    calls = [binding.value for block in mod["main"].body.blocks for binding in block.bindings]
+    args = [arg for call in calls if isinstance(call, relax.Call) for arg in call.args]
+    constants = [arg for arg in args if isinstance(arg, Constant)]
+    assert max(each.value.numpy().nbytes for each in constants) == 64 * 10 // 2
+
+
+def test_a_column_of_an_odd_number_of_weights_is_one_group():
+    array = weight(33, 4)
+    x = np.eye(3, 33, dtype="float32")
+    for zero_points in (False, True):
+        quantized = run(ar.passes.QuantizeWeights(4, None, zero_points)(product(array)), x)
+        np.testing.assert_allclose(quantized, nearest(array, 4, None, zero_points)[:3], rtol=1e-6)
+
+
+def test_a_group_of_zeros_stays_zero():
+    array = np.zeros((32, 4), "float32")
+    for zero_points in (False, True):
+        mod = ar.passes.QuantizeWeights(4, 16, zero_points)(product(array))
+        assert not run(mod, np.ones((3, 32), "float32")).any()
+
+
+def test_preparation_leaves_the_packed_numbers_packed():
+    mod = ar.passes.QuantizeWeights(4, 32)(product(weight(64, 10)))
+    prepared = ar.passes.PrepareForInference()(mod)
+    assert names_of(prepared) == names_of(mod)
+
+
+def test_what_is_no_constant_matrix_of_finite_floats_stays():
+    stack = np.ones((2, 32, 4), "float32")
+    wrong = np.full((32, 4), np.inf, "float32")
+    x = var("x", (2, 3, 32))
+    w = var("w", (32, 4))
+    for right in (relax.const(stack), relax.const(wrong), w):
+        mod = module([x, w], lambda builder, right=right: builder.emit(relax.op.matmul(x, right)))
+        assert ar.passes.QuantizeWeights()(mod).same_as(mod)
+
+
+def test_a_group_that_does_not_divide_is_named():
+    with pytest.raises(ar.InvalidModuleError, match=r"weight of 'lv' has 48 rows, which groups of 32 do not"):
+        ar.passes.QuantizeWeights(4, 32)(product(weight(48, 4)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bits": 3}, "weights of 3 bits are not known"),
+        ({"bits": "4"}, "the argument bits is '4'"),
+        ({"group": 0}, "a group of 0 weights"),
+        ({"group": 7}, "a group of 7 weights"),
+        ({"group": "row"}, "the argument group is 'row'"),
+    ],
+)
+def test_unknown_options_are_refused(options, message):
+    with pytest.raises(ar.UsageError, match=message):
+        ar.passes.QuantizeWeights(**options)
