@@ -16,7 +16,6 @@ import tvm
 from kits.zoo.onnx_model import OnnxModel
 from kits.zoo.signature import Form, arrays
 from tvm import relax
-from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
 
@@ -37,7 +36,7 @@ class Case:
     label
         The name of the network, the road and the form.
     module
-        What TVM imported.
+        What was imported.
     calls
         The arguments of each call, by name.
     expected
@@ -84,7 +83,8 @@ def onnx_case(model: OnnxModel, form: Form) -> Case:
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=providers)
     calls = [arrays(model.inputs, sizes) for sizes in form.calls]
     expected = [session.run(None, call) for call in calls]
-    return Case(f"{model.name} from ONNX, {form.name}", from_onnx(proto), calls, expected, model.tolerance)
+    module = ar.from_onnx(proto)
+    return Case(f"{model.name} from ONNX, {form.name}", module, calls, expected, model.tolerance)
 
 
 @contextmanager

@@ -10,9 +10,11 @@ from tvm import relax
 from annotated_region.importing.onnx_converters import (  # noqa: F401 - each registers its converters
     attention,
     block_weights,
+    einsum,
     further_ops,
     fused_ops,
     integer_ops,
+    padding,
     quantized_ops,
     recurrent,
     transformers,
