@@ -6,8 +6,6 @@ STAMP = $(VENV)/.installed
 # The suite runs in as many processes; each compiles and computes on its own (VGG-19 alone takes 4 GB).
 PROCESSES ?= 2
 PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
-# Tests import the helpers beside them.
-TEST_HELPERS = tests:tests/zoo:tests/fuzz:tests/hunt:tests/regions:tests/command_line:tests/extraction:tests/placement:tests/grouping:tests/layouts:tests/backends/dnnl:tests/passes:tests/passes/preparation:tests/backends/onnx_emitter:tests/backends/tensorrt:tests/sanitizers
 
 SANITIZED = $(CURDIR)/build/sanitized
 SANITIZING = $(CURDIR)/tests/sanitizers/g++
@@ -42,7 +40,7 @@ lint: $(STAMP)  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	MYPYPATH=$(TEST_HELPERS) $(BIN)/mypy --config-file tests/mypy.ini tests
+	$(BIN)/mypy --config-file tests/mypy.ini tests
 
 test: lint  ## lint, then the whole suite
 	$(PYTEST)
@@ -67,7 +65,7 @@ hunt: $(STAMP)  ## dense small graphs on every target, against float64 on the ho
 sanitize: $(STAMP)  ## the C++ of the dnnl backend under AddressSanitizer and UndefinedBehaviorSanitizer, also on dense graphs
 	XDG_CACHE_HOME=$(SANITIZED) CXX=$(SANITIZING) $(BIN)/python -m pytest tests/examples/test_deploy_cpp.py
 	$(IN_SANITIZED_PYTHON) -m pytest tests/backends/dnnl $(NOT_SANITIZED:%=--deselect tests/backends/dnnl/%)
-	AR_HUNT_SANITIZED=1 PYTHONPATH=tests:tests/hunt $(IN_SANITIZED_PYTHON) tests/sanitizers/sanitized_graphs.py --graphs 2000
+	AR_HUNT_SANITIZED=1 PYTHONPATH=tests $(IN_SANITIZED_PYTHON) tests/sanitizers/sanitized_graphs.py --graphs 2000
 
 # oneDNN is not instrumented, so only the headers that share work take part.
 sanitize-threads:  ## the workers of the dnnl backend under ThreadSanitizer

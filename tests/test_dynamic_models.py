@@ -5,8 +5,8 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
+from kits.passes.partition_kit import array, same_up_to_order
 from onnx import numpy_helper
-from partition_kit import array, same_up_to_order
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 

@@ -154,3 +154,14 @@ def test_nothing_imports_through_the_links():
         for path in folder.rglob("*.py"):
             modules = set(imported_modules(path))
             assert not {module for module in modules if module.split(".")[0] in ("passes", "backends")}, path
+
+
+def test_what_tests_share_is_in_the_kits():
+    """Beside tests stand programs only, so that `tests` alone is on the path."""
+    others = [
+        path
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if not path.name.startswith("test_") and not {"kits", "corpus"} & set(path.parts)
+    ]
+    helpers = [path for path in others if '__name__ == "__main__"' not in path.read_text()]
+    assert [str(path.relative_to(ROOT)) for path in helpers] == ["tests/conftest.py"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from special_differences import DIFFERENCES
-from special_kit import outcome
-from special_moves import WITHOUT_CASE
+from kits.backends.special_differences import DIFFERENCES
+from kits.backends.special_kit import outcome
+from kits.backends.special_moves import WITHOUT_CASE
 
 from annotated_region.backends import onnxruntime, tensorrt
 from annotated_region.backends.dnnl import installation

@@ -1,6 +1,6 @@
 """Plants faults in regions of fifteen models, and counts the regions and ops that `check` finds.
 
-    PYTHONPATH=tests:tests/checking:tests/zoo python tests/checking/planted_faults.py [--faults 20] [--seed 0]
+    PYTHONPATH=tests python tests/checking/planted_faults.py [--faults 20] [--seed 0]
     [model ...]
 
 A fault is one of `faulty_backend.FAULTS` at a random op, or one that shows only where another op is in the
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import tvm
-from faulty_backend import FAULTS, NAME, Fault, register, spoiled
+from kits.checking.faulty_backend import FAULTS, NAME, Fault, register, spoiled
 from kits.family_models import FAMILIES, family_model, inputs_of
 from kits.zoo.registry import onnx_network
 from kits.zoo.signature import arrays

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from faulty_backend import NAME, Fault, register
+from kits.checking.faulty_backend import NAME, Fault, register
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R

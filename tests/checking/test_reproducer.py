@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
-from faulty_backend import NAME, Fault, register
+from kits.checking.faulty_backend import NAME, Fault, register
 from tvm.script import ir as I
 from tvm.script import relax as R
 

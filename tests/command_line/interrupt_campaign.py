@@ -1,6 +1,6 @@
 """Sends Ctrl-C to the program at random moments, and says how it ended.
 
-    python tests/command_line/interrupt_campaign.py --moments 100 --longest 8 --seed 0
+    PYTHONPATH=.:tests python tests/command_line/interrupt_campaign.py --moments 100 --longest 8 --seed 0
 
 Moments count from where the package begins to load: before that, Python itself ends by the signal.
 """
@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from command_line_kit import small_model
+from kits.command_line.command_line_kit import small_model
 
 __all__ = ["interrupted_run", "wait_until_mapped"]
 

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from command_line_kit import called, small_model
+from kits.command_line.command_line_kit import called, small_model
 
 
 @pytest.fixture(scope="module")

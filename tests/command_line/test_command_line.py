@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from command_line_kit import called, program, small_model
+from kits.command_line.command_line_kit import called, program, small_model
 from tvm import relax
 
 from annotated_region.command_line.run import COMMANDS

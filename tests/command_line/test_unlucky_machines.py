@@ -18,8 +18,8 @@ import onnx
 import pytest
 import tvm
 import tvm_ffi
-from command_line_kit import called, small_model
 from interrupt_campaign import interrupted_run
+from kits.command_line.command_line_kit import called, small_model
 from tvm import relax
 
 import annotated_region as ar

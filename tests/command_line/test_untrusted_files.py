@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 import tvm_ffi
-from command_line_kit import called, program, small_model
+from kits.command_line.command_line_kit import called, program, small_model
 from onnx import TensorProto, helper
 from tvm import relax
 

@@ -1,6 +1,6 @@
 """Damages the cache at random between builds, and builds in many processes at once; prints what was noticed.
 
-    python tests/compilation/cache_campaign.py --damages 100 --processes 20 --seed 0
+    PYTHONPATH=tests python tests/compilation/cache_campaign.py --damages 100 --processes 20 --seed 0
 
 Each damage hits one of two entries: of a source that is compiled once, and of a unit that is linked with
 it. The next build has to tell it (unless the entry is merely gone), to compile it anew, once, and to give
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import tvm
-from cache_damage import DAMAGES, Compiler, answer
+from kits.compilation.cache_damage import DAMAGES, Compiler, answer
 from tvm import relax
 from tvm.relax import op
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import toy_backend
 import tvm
-from cache_damage import DAMAGES, Compiler, answer
-from relax_kit import module, var
+from kits import toy_backend
+from kits.backends.relax_kit import module, var
+from kits.compilation.cache_damage import DAMAGES, Compiler, answer
 from tvm import relax
 from tvm.relax import op
 

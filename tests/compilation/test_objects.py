@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-import toy_backend
-from relax_kit import module, var
+from kits import toy_backend
+from kits.backends.relax_kit import module, var
 from tvm import relax
 from tvm.support import cc
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import toy_backend
 import tvm
 import tvm_ffi
+from kits import toy_backend
 from rich.console import Console
 from tvm import relax
 

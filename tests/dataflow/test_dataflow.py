@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import networkx as nx
 import pytest
-import region_oracles as oracle
 import tvm
 from hypothesis import given
-from region_tables import function_of
+from kits.regions import region_oracles as oracle
+from kits.regions.region_tables import function_of
 from tvm import relax, te
 
 import annotated_region as ar

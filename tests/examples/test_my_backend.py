@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
-from installed_packages_kit import pretend_installed
+from kits.targets.installed_packages_kit import pretend_installed
 from tvm import relax
 
 import annotated_region as ar

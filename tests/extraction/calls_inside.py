@@ -1,6 +1,6 @@
 """Runs a model and, beside it, each of its fused functions built alone, on what it was called with inside.
 
-    python tests/extraction/calls_inside.py resnet50 squeezenet
+    PYTHONPATH=tests python tests/extraction/calls_inside.py resnet50 squeezenet
 
 prints for light models how far the two are apart; without names, for all nine.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import tvm
-from naive_walk import fuse
+from kits.extraction.naive_walk import fuse
 from tvm import relax
 from tvm.relax.backend.cpu_generic import pipeline
 

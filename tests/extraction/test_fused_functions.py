@@ -5,8 +5,8 @@ import pytest
 import tvm
 import tvm_ffi
 from calls_inside import differences
-from extraction_modules import every_kind_of_call, small_network
 from hypothesis import given
+from kits.extraction.extraction_modules import every_kind_of_call, small_network
 from tvm import relax
 
 import annotated_region as ar

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from extraction_modules import every_kind_of_call, nested_calls, small_network
 from hypothesis import given
-from naive_walk import TARGET, assert_same_tasks, count_by_function, fuse, tvm_tasks
+from kits.extraction.extraction_modules import every_kind_of_call, nested_calls, small_network
+from kits.extraction.naive_walk import TARGET, assert_same_tasks, count_by_function, fuse, tvm_tasks
 from tvm import relax
 
 import annotated_region as ar

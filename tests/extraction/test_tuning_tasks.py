@@ -2,8 +2,8 @@
 
 import pytest
 import tvm_ffi
-from extraction_modules import every_kind_of_call, small_network
-from naive_walk import TARGET, assert_same_tasks, fuse, tvm_tasks
+from kits.extraction.extraction_modules import every_kind_of_call, small_network
+from kits.extraction.naive_walk import TARGET, assert_same_tasks, fuse, tvm_tasks
 
 import annotated_region as ar
 

@@ -1,4 +1,6 @@
-"""Fuzzes the readers for as many files as asked: ``python tests/fuzz/fuzz_campaign.py --onnx 5000 --seed 0``.
+"""Fuzzes the readers for as many files as asked.
+
+    PYTHONPATH=.:tests python tests/fuzz/fuzz_campaign.py --onnx 5000 --seed 0
 
 Files that show a defect are kept in the folder given by ``--keep``.
 """
@@ -12,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from fuzz_kit import Ending, explained
-from onnx_mutations import inputs_left_out, mutated_model, operator_models, seed_models
-from text_mutations import SCRIPTS, mutated_text
+from kits.fuzz.fuzz_kit import Ending, explained
+from kits.fuzz.onnx_mutations import inputs_left_out, mutated_model, operator_models, seed_models
+from kits.fuzz.text_mutations import SCRIPTS, mutated_text
 
 __all__ = ["onnx_files", "operator_files", "script_files"]
 

@@ -5,8 +5,8 @@ from contextlib import suppress
 from random import Random
 
 import pytest
+from kits.fuzz.text_mutations import mutated_text
 from kits.sample_reports import sample_report
-from text_mutations import mutated_text
 
 from annotated_region.costs.store import CostStore
 from annotated_region.costs.timing import Time

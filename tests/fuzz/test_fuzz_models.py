@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from fuzz_campaign import onnx_files, operator_files, script_files
-from fuzz_kit import explained
+from kits.fuzz.fuzz_kit import explained
 
 CORPUS = sorted(
     path for path in (Path(__file__).parent / "corpus").iterdir() if path.suffix in (".onnx", ".py")

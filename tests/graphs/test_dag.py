@@ -2,10 +2,10 @@
 
 import networkx as nx
 import pytest
-from grouping_graphs import Graph, graphs
-from grouping_oracle import is_valid, quotient_graph
 from hypothesis import given
 from hypothesis import strategies as st
+from kits.grouping.grouping_graphs import Graph, graphs
+from kits.grouping.grouping_oracle import is_valid, quotient_graph
 
 from annotated_region.graphs import CycleError, Dag, contract, program_order
 

@@ -3,10 +3,10 @@
 from itertools import pairwise
 
 import pytest
-from grouping_graphs import FAMILIES, Graph, graphs
-from grouping_oracle import is_valid, quotient_graph
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from kits.grouping.grouping_graphs import FAMILIES, Graph, graphs
+from kits.grouping.grouping_oracle import is_valid, quotient_graph
 
 from annotated_region.graphs import CycleError, Dag, DynamicQuotient
 

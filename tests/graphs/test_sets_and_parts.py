@@ -1,9 +1,9 @@
 """Disjoint sets, what is reached, connected parts and induced graphs, against networkx and plain sets."""
 
 import networkx as nx
-from grouping_graphs import Graph, graphs
 from hypothesis import given
 from hypothesis import strategies as st
+from kits.grouping.grouping_graphs import Graph, graphs
 
 from annotated_region.graphs import Dag, DisjointSets, connected_parts, reached
 

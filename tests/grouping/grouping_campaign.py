@@ -1,7 +1,7 @@
 """The large comparison of the grouping engine with brute force and with its peers, as Markdown tables.
 
-Run as ``python tests/grouping/grouping_campaign.py --examples 20000 --seed 0``; the figures in
-``docs/merging.md`` come from it.
+Run as ``PYTHONPATH=tests python tests/grouping/grouping_campaign.py --examples 20000 --seed 0``; the
+figures in ``docs/merging.md`` come from it.
 """
 
 import argparse
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from random import Random
 from statistics import mean
 
-from grouping_graphs import Graph, layered, random_graph
-from grouping_oracle import fewest_groups, is_valid, kahn_waves, tvm_style
+from kits.grouping.grouping_graphs import Graph, layered, random_graph
+from kits.grouping.grouping_oracle import fewest_groups, is_valid, kahn_waves, tvm_style
 
 from annotated_region.graphs import Dag
 from annotated_region.grouping import ColourLimits, Grouping, group

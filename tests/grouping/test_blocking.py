@@ -2,9 +2,9 @@
 
 import networkx as nx
 import pytest
-from grouping_graphs import Graph, graphs, six_op_orders, six_ops
-from grouping_oracle import is_valid, quotient_graph
 from hypothesis import given
+from kits.grouping.grouping_graphs import Graph, graphs, six_op_orders, six_ops
+from kits.grouping.grouping_oracle import is_valid, quotient_graph
 
 from annotated_region.graphs import CycleError, Dag
 from annotated_region.grouping import Blockers, ColourLimits, blocker, group

@@ -8,8 +8,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from grouping_graphs import FAMILIES, Graph, graphs, layered, six_op_orders, six_ops
-from grouping_oracle import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kits.grouping.grouping_graphs import FAMILIES, Graph, graphs, layered, six_op_orders, six_ops
+from kits.grouping.grouping_oracle import (
     fewest_by_partitions,
     fewest_groups,
     is_connected,
@@ -17,8 +19,6 @@ from grouping_oracle import (
     kahn_waves,
     tvm_style,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from annotated_region.graphs import CycleError, Dag, program_order
 from annotated_region.grouping import ColourLimits, Grouping, engine, group
@@ -330,7 +330,7 @@ def test_refining_stops_at_a_fixed_amount_of_work() -> None:
 
 def test_the_answer_is_the_same_under_every_hash_seed() -> None:
     code = (
-        "from random import Random; from grouping_graphs import layered\n"
+        "from random import Random; from kits.grouping.grouping_graphs import layered\n"
         "from annotated_region.graphs import Dag\n"
         "from annotated_region.grouping import *\n"
         "graph = layered(Random(7), 8, 8, colours=2)\n"

@@ -4,10 +4,10 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from grouping_graphs import Graph, graphs, layered
-from grouping_oracle import fewest_groups, is_connected, is_valid, tvm_style
 from hypothesis import given
 from hypothesis import strategies as st
+from kits.grouping.grouping_graphs import Graph, graphs, layered
+from kits.grouping.grouping_oracle import fewest_groups, is_connected, is_valid, tvm_style
 
 from annotated_region.graphs import Dag
 from annotated_region.grouping import ColourLimits

@@ -3,9 +3,9 @@
 from random import Random
 
 import pytest
-from grouping_graphs import Graph, graphs, layered
-from grouping_oracle import fewest_groups, is_valid
 from hypothesis import given
+from kits.grouping.grouping_graphs import Graph, graphs, layered
+from kits.grouping.grouping_oracle import fewest_groups, is_valid
 
 from annotated_region.graphs import Dag
 from annotated_region.grouping import ColourLimits

@@ -24,9 +24,9 @@ from tempfile import TemporaryFile
 from threading import Thread
 from typing import Any, BinaryIO
 
-from checking import Kind
-from engines import TARGETS
 from kits.dense_graphs.recipe import Recipe
+from kits.hunt.checking import Kind
+from kits.hunt.engines import TARGETS
 
 CHUNK = 2000
 SILENCE = 180

@@ -12,10 +12,10 @@ import signal
 import sys
 from collections.abc import Callable
 
-from checking import Kind, checked, reseeded
-from engines import Build, build_of, recipe_of
 from kits.dense_graphs.recipe import Recipe
 from kits.dense_graphs.shrinking import shrunk
+from kits.hunt.checking import Kind, checked, reseeded
+from kits.hunt.engines import Build, build_of, recipe_of
 
 __all__ = ["smallest"]
 

@@ -18,10 +18,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from checking import Kind, checked
-from engines import Build, build_of
 from kits.dense_graphs.recipe import Recipe
-from table_interpreter import runtime_folder
+from kits.hunt.checking import Kind, checked
+from kits.hunt.engines import Build, build_of
+from kits.hunt.table_interpreter import runtime_folder
 
 __all__ = ["MUTATIONS", "Mutation", "broken_runtime"]
 

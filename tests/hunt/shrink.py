@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from checking import checked, reseeded
-from engines import build_of, recipe_of
 from hunting_worker import smallest
 from kits.dense_graphs.relax_graph import module_of
+from kits.hunt.checking import checked, reseeded
+from kits.hunt.engines import build_of, recipe_of
 
 
 def main(target: str, seeds: list[int]) -> None:

@@ -16,9 +16,6 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from checking import Kind, checked, reseeded
-from engines import TARGETS
-from graphs_kit import PINNED, TIES, failures, ready
 from hunting_worker import smallest
 from kits.dense_graphs.comparison import expectations
 from kits.dense_graphs.generation import generated
@@ -27,8 +24,11 @@ from kits.dense_graphs.reference import OPS
 from kits.dense_graphs.relax_graph import InvalidRecipeError, module_of
 from kits.dense_graphs.shrinking import shrunk
 from kits.dense_graphs.values import UnfitValuesError
+from kits.hunt.checking import Kind, checked, reseeded
+from kits.hunt.engines import TARGETS
+from kits.hunt.graphs_kit import PINNED, TIES, failures, ready
+from kits.hunt.passes_engine import compiled
 from mutations import MUTATIONS, broken_runtime
-from passes_engine import compiled
 from tvm import relax
 
 import annotated_region as ar
@@ -286,7 +286,7 @@ def test_a_form_that_alone_cannot_be_compiled_is_an_error(monkeypatch):
 
     intact, compile_ = module_of(SUM), tvm.compile
     monkeypatch.setattr(tvm, "compile", refuse)
-    monkeypatch.setattr("checking.module_of", lambda _recipe: intact)
+    monkeypatch.setattr("kits.hunt.checking.module_of", lambda _recipe: intact)
     assert checked(SUM, ready("passes")).kind is Kind.ERROR
 
 

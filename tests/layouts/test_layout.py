@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from layout_kit import between, stored
+from kits.layouts.layout_kit import between, stored
 
 from annotated_region.layouts import Layout, Piece
 

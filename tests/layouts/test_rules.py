@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tvm
-from layout_kit import ELSEWHERE, LAYOUTS, RULED, described, run, stored, tensor
+from kits.layouts.layout_kit import ELSEWHERE, LAYOUTS, RULED, described, run, stored, tensor
 from tvm import relax
 
 from annotated_region.layouts import Layout, Piece, layout_rule_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from op_info_kit import lowered, module_of, tensor
+from kits.op_info.op_info_kit import lowered, module_of, tensor
 from tvm import relax
 
 import annotated_region as ar

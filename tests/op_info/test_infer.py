@@ -6,7 +6,16 @@ import tvm
 import tvm_ffi
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from op_info_kit import PERTURBATIONS, calls, expected_attributes, lowered, module_of, perturbed, run, tensor
+from kits.op_info.op_info_kit import (
+    PERTURBATIONS,
+    calls,
+    expected_attributes,
+    lowered,
+    module_of,
+    perturbed,
+    run,
+    tensor,
+)
 from tvm import relax
 
 import annotated_region as ar

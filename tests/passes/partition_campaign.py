@@ -1,6 +1,6 @@
 """Partitions generated functions by the thousand, and compares what they compute with TVM, bit by bit.
 
-    PYTHONPATH=tests:tests/passes python tests/passes/partition_campaign.py --examples 20000 --seed 0
+    PYTHONPATH=tests python tests/passes/partition_campaign.py --examples 20000 --seed 0
 
 `test_the_partitioned_module_computes_the_same_bits` compiles one function at a time, which takes a quarter
 of a second. Here a hundred functions share a module, so that TVM compiles each kernel once.
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tvm
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from partition_kit import disjoint_sets, external, flat, machine, register_targets, stripped
+from kits.passes.partition_kit import disjoint_sets, external, flat, machine, register_targets, stripped
 from rich.progress import track
 from test_partition_graph import RUNNABLE, arguments_of
 

@@ -6,9 +6,9 @@ import sys
 
 import numpy as np
 import pytest
-import toy_backend
 import tvm
 import tvm_ffi
+from kits import toy_backend
 from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
 from tvm.script import ir as I

@@ -2,7 +2,7 @@
 
 import pytest
 import tvm
-from op_info_kit import infos_of, tensor
+from kits.op_info.op_info_kit import infos_of, tensor
 from tvm import relax
 
 import annotated_region as ar

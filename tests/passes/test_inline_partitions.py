@@ -7,7 +7,7 @@ import pytest
 import tvm
 import tvm_ffi
 from hypothesis import given
-from partition_kit import (
+from kits.passes.partition_kit import (
     claimed,
     disjoint_sets,
     external,

@@ -4,7 +4,7 @@ import pytest
 import tvm
 import tvm_ffi
 from hypothesis import given
-from op_info_kit import calls, infos_of, module_of, prim_func, tensor
+from kits.op_info.op_info_kit import calls, infos_of, module_of, prim_func, tensor
 from tvm import relax
 
 import annotated_region as ar

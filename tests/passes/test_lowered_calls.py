@@ -5,8 +5,8 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
+from kits.op_info.op_info_kit import tensor
 from onnx import TensorProto, helper, numpy_helper
-from op_info_kit import tensor
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 

@@ -3,7 +3,7 @@
 import pytest
 import tvm
 from hypothesis import given
-from partition_kit import disjoint_sets, external, register_targets
+from kits.passes.partition_kit import disjoint_sets, external, register_targets
 from tvm import relax
 
 import annotated_region as ar

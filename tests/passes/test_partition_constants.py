@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 import tvm
-from partition_kit import (
+from kits.passes.partition_kit import (
     array,
     calls_in,
     claimed,
@@ -15,7 +15,7 @@ from partition_kit import (
     same_answers,
     tensor,
 )
-from partition_modules import Symbolic
+from kits.passes.partition_modules import Symbolic
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R

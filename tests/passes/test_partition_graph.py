@@ -8,7 +8,7 @@ import pytest
 import tvm
 import tvm_ffi
 from hypothesis import given
-from partition_kit import (
+from kits.passes.partition_kit import (
     calls_in,
     claimed,
     disjoint_sets,
@@ -19,7 +19,7 @@ from partition_kit import (
     same_answers,
     tensor,
 )
-from partition_modules import Before
+from kits.passes.partition_modules import Before
 from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
 from tvm.script import ir as I

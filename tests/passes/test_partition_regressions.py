@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from partition_kit import (
+from kits.passes.partition_kit import (
     array,
     claimed,
     external,

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 import tvm
-from layout_chains import UNRULED, chains, run
+from kits.passes.layout_chains import UNRULED, chains, run
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R

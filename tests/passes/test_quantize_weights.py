@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tvm
-from relax_kit import module, var
+from kits.backends.relax_kit import module, var
 from tvm import relax
 
 import annotated_region as ar

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 from hypothesis import given
-from op_info_kit import calls, module_of, tensor
+from kits.op_info.op_info_kit import calls, module_of, tensor
 from tvm import relax
 
 import annotated_region as ar

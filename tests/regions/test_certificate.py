@@ -9,11 +9,11 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-import region_oracles as oracle
 import tvm
 from hypothesis import given
 from hypothesis import strategies as st
-from region_tables import function_of
+from kits.regions import region_oracles as oracle
+from kits.regions.region_tables import function_of
 from tvm import relax
 
 import annotated_region as ar

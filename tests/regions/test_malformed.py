@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import tvm
-from region_tables import function_of
+from kits.regions.region_tables import function_of
 from tvm import relax
 
 import annotated_region as ar

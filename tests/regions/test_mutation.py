@@ -7,10 +7,10 @@ import re
 from collections import Counter
 
 import pytest
-import region_oracles as oracle
-from annotation_mutations import mutants
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kits.regions import region_oracles as oracle
+from kits.regions.annotation_mutations import mutants
 from tvm import relax
 
 import annotated_region as ar

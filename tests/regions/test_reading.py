@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import region_oracles as oracle
 from hypothesis import given
-from region_tables import function_of
+from kits.regions import region_oracles as oracle
+from kits.regions.region_tables import function_of
 from tvm import relax
 
 import annotated_region as ar

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 
 import networkx as nx
 import pytest
-import region_oracles as oracle
 from hypothesis import given
 from hypothesis import strategies as st
-from region_tables import function_of
+from kits.regions import region_oracles as oracle
+from kits.regions.region_tables import function_of
 from tvm import relax
 
 import annotated_region as ar

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import region_oracles as oracle
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy_interpreter import flat, inputs_of, run
-from region_tables import function_of
+from kits.regions import region_oracles as oracle
+from kits.regions.region_tables import function_of
+from kits.testing.numpy_interpreter import flat, inputs_of, run
 from tvm import relax
 
 import annotated_region as ar

@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from itertools import cycle
 from typing import Any
 
-import dnnl_engine
 import numpy as np
 import tvm_ffi
-from checking import Kind, reseeded
-from engines import build_of, recipe_of
+from kits.hunt import dnnl_engine
+from kits.hunt.checking import Kind, reseeded
+from kits.hunt.engines import build_of, recipe_of
 
 __all__ = ["view_of"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import tvm_ffi
-from installed_packages_kit import install
+from kits.targets.installed_packages_kit import install
 
 import annotated_region as ar
 from annotated_region.passes import annotate_target

@@ -4,11 +4,11 @@ import math
 import re
 
 import numpy as np
-import numpy_backend
 import pytest
 import tvm_ffi
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kits.testing import numpy_backend
 from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
 

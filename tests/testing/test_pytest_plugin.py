@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy_backend
 import pytest
+from kits.testing import numpy_backend
 
 from annotated_region.testing import conformance
 
@@ -16,7 +16,7 @@ pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[2]
 CONFTEST = """
-import numpy_backend
+from kits.testing import numpy_backend
 import pytest
 from annotated_region.testing.registry import temporary_registrations
 

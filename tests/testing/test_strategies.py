@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import region_oracles as oracle
 import tvm
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
-from numpy_interpreter import flat, inputs_of, run
+from kits.regions import region_oracles as oracle
+from kits.testing.numpy_interpreter import flat, inputs_of, run
 from tvm import relax
 
 import annotated_region as ar

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 from kits.zoo.registry import ONNX_NETWORKS, onnx_network
-from zoo_kit import onnx_case, ran, watched
+from kits.zoo.zoo_kit import onnx_case, ran, watched
 
 from annotated_region.backends.dnnl import installation
 from annotated_region.errors import ModelError

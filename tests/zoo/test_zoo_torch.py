@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 from kits.zoo.registry import TORCH_NETWORKS, torch_network
-from zoo_kit import ran
+from kits.zoo.zoo_kit import ran
 
 from annotated_region.backends.dnnl import installation
 
@@ -21,7 +21,7 @@ needs_onednn = pytest.mark.skipif(
 @needs_onednn
 @pytest.mark.parametrize("name", NAMES)
 def test_a_network_agrees_with_torch(name: str, torch_models: ModuleType) -> None:
-    kit = importlib.import_module("zoo_torch_kit")
+    kit = importlib.import_module("kits.zoo.zoo_torch_kit")
     model = torch_network(name)
     for form in model.forms:
         case = kit.torch_case(model, form)

@@ -1,4 +1,7 @@
-"""Prints what each network of the zoo becomes: ``python tests/zoo/zoo_table.py [--torch] [name ...]``."""
+"""Prints what each network of the zoo becomes.
+
+PYTHONPATH=tests python tests/zoo/zoo_table.py [--torch] [name ...]
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 
 from kits.zoo.registry import ONNX_NETWORKS, TORCH_NETWORKS, onnx_network, torch_network
-from zoo_kit import Case, onnx_case, ran
+from kits.zoo.zoo_kit import Case, onnx_case, ran
 
 from annotated_region.errors import AnnotatedRegionError
 
@@ -21,7 +24,7 @@ def _onnx_cases(names: list[str]) -> Iterator[tuple[str, str, Case]]:
 
 
 def _torch_cases(names: list[str]) -> Iterator[tuple[str, str, Case]]:
-    kit = importlib.import_module("zoo_torch_kit")
+    kit = importlib.import_module("kits.zoo.zoo_torch_kit")
     for name in (each for family in TORCH_NETWORKS.values() for each in family):
         model = torch_network(name)
         for form in model.forms if not names or name in names else ():

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from dnnl_bf16_cases import (
+from kits.backends.dnnl.dnnl_bf16_cases import (
     BETWEEN,
     IMAGE,
     PRODUCTS,
@@ -25,9 +25,9 @@ from dnnl_bf16_cases import (
     numbers,
     whole_numbers,
 )
-from dnnl_cases import module_of
-from dnnl_harness import Offloaded, needs_onednn, offload, run
-from dnnl_transformer_cases import CASES
+from kits.backends.dnnl.dnnl_cases import module_of
+from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run
+from kits.backends.dnnl.dnnl_transformer_cases import CASES
 from tvm import relax
 from tvm.relax import op
 
@@ -303,7 +303,7 @@ def test_without_the_instructions_the_answer_is_that_of_float32_and_the_plan_say
     """oneDNN is told to look away from what the processor has."""
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
     process = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(Path(__file__).parent)],
+        [sys.executable, "-c", SCRIPT, str(Path(__file__).parent), str(Path(__file__).parents[2])],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert process.returncode == 0, process.stderr

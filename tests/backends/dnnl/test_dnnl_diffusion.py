@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import tvm
-from dnnl_harness import Offloaded, external_functions, needs_onednn, offload, run, single
+from kits.backends.dnnl.dnnl_harness import Offloaded, external_functions, needs_onednn, offload, run, single
 from kits.diffusion_models import DIFFUSION_MODELS, diffusion_model
 from kits.family_models import inputs_of
 from tvm import relax

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
-from dnnl_harness import needs_onednn
+from kits.backends.dnnl.dnnl_harness import needs_onednn
 from tvm import relax, tirx
 from tvm.relax import op
 from tvm.support import cc

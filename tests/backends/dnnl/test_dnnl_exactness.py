@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from dnnl_harness import Offloaded, needs_onednn, offload, run, tvm_alone
+from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run, tvm_alone
 from tvm import relax
 from tvm.relax import op
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import tvm
-from dnnl_harness import external_functions, needs_onednn, ops_on_host, run
+from kits.backends.dnnl.dnnl_harness import external_functions, needs_onednn, ops_on_host, run
 from kits.family_models import FAMILIES, family_model, inputs_of
 from tvm import relax
 from tvm.relax.frontend import nn

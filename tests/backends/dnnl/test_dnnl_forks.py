@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from dnnl_harness import external_functions, needs_onednn, single
+from kits.backends.dnnl.dnnl_harness import external_functions, needs_onednn, single
 from tvm import relax, tirx
 from tvm.relax import op
 

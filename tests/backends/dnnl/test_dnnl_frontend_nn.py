@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
-from dnnl_harness import external_functions, needs_onednn, ops_on_host, run, tvm_alone
+from kits.backends.dnnl.dnnl_harness import external_functions, needs_onednn, ops_on_host, run, tvm_alone
 from kits.family_sizes import FAMILIES
 from kits.relax_models import relax_inputs, relax_model
 from tvm import relax

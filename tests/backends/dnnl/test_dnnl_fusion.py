@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import tvm
-from dnnl_cases import module_of
-from dnnl_harness import ConstantNames, all_cases, needs_onednn
-from dnnl_transformer_cases import CASES
+from kits.backends.dnnl.dnnl_cases import module_of
+from kits.backends.dnnl.dnnl_harness import ConstantNames, all_cases, needs_onednn
+from kits.backends.dnnl.dnnl_transformer_cases import CASES
 from tvm import relax
 
 import annotated_region as ar

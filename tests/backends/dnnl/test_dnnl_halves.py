@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tvm
-from dnnl_harness import needs_onednn, offload, ops_on_host, single
+from kits.backends.dnnl.dnnl_harness import needs_onednn, offload, ops_on_host, single
 from tvm import relax, tirx
 from tvm.relax import op
 
@@ -245,7 +245,7 @@ def test_a_library_holds_large_constants_once_in_half_the_bytes(dtype: str, tmp_
 
 ON_OTHER_PROCESSORS = """
 import sys
-sys.path[:0] = [{folder!r}]
+sys.path[:0] = {folders!r}
 import numpy as np
 from test_dnnl_halves import *
 x, weights = var("x", (2, 16, 9, 9), {dtype!r}), numbers(24, 16, 3, 3, dtype={dtype!r}, seed=1)
@@ -263,9 +263,9 @@ print("\\n".join(offloaded.plan(offloaded.symbols_of("main")[0])))
 @halves
 def test_processors_without_instructions_for_bfloat16_compute_in_float32(dtype: str) -> None:
     """oneDNN is told not to use what AVX2 does not have."""
-    folder = str(Path(__file__).parent)
+    folders = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
     done = subprocess.run(
-        [sys.executable, "-c", ON_OTHER_PROCESSORS.format(folder=folder, dtype=dtype)],
+        [sys.executable, "-c", ON_OTHER_PROCESSORS.format(folders=folders, dtype=dtype)],
         env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"},
         capture_output=True,
         text=True,

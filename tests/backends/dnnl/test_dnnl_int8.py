@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from dnnl_harness import Offloaded, needs_onednn, offload, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run
 from tvm import relax
 from tvm.relax import op
 

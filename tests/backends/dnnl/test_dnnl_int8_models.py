@@ -15,7 +15,7 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
-from dnnl_harness import Offloaded, needs_onednn
+from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn
 from kits.family_models import family_model, inputs_of
 from kits.quantized_models import IMAGE_OPS, TEXT_OPS, quantized_model
 from onnx import numpy_helper

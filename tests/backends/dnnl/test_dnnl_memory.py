@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
-from dnnl_harness import needs_onednn
 from hypothesis import given
 from hypothesis import strategies as st
+from kits.backends.dnnl.dnnl_harness import needs_onednn
 from tvm import relax
 from tvm.relax import op
 

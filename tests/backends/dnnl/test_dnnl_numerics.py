@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dnnl_cases import Case
-from dnnl_harness import all_cases, all_cases_on_host, needs_onednn, run
-from dnnl_transformer_cases import CASES
+from kits.backends.dnnl.dnnl_cases import Case
+from kits.backends.dnnl.dnnl_harness import all_cases, all_cases_on_host, needs_onednn, run
+from kits.backends.dnnl.dnnl_transformer_cases import CASES
 from tvm import relax
 
 RELATIVE = 1e-4

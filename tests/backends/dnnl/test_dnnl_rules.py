@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
-from dnnl_harness import ops_on_host, single
+from kits.backends.dnnl.dnnl_harness import ops_on_host, single
 from tvm import relax, tirx
 from tvm.relax import op
 

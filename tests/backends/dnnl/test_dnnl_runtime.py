@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from dnnl_harness import Offloaded, external_functions, needs_onednn, offload, run, single
+from kits.backends.dnnl.dnnl_harness import Offloaded, external_functions, needs_onednn, offload, run, single
 from tvm import relax, tirx
 from tvm.relax import op
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dnnl_harness import needs_onednn, single
+from kits.backends.dnnl.dnnl_harness import needs_onednn, single
 from tvm import relax
 from tvm.relax import op
 from tvm.support import cc

@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from dnnl_harness import ConstantNames, external_functions, needs_onednn, ops_on_host, run, tvm_alone
+from kits.backends.dnnl.dnnl_harness import (
+    ConstantNames,
+    external_functions,
+    needs_onednn,
+    ops_on_host,
+    run,
+    tvm_alone,
+)
+from kits.backends.dnnl.torch_idioms import IDIOMS, Idiom
 from kits.family_sizes import FAMILIES, TRANSFORMERS
-from torch_idioms import IDIOMS, Idiom
 from tvm import relax
 
 import annotated_region as ar

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 import tvm
-from dnnl_harness import (
+from kits.backends.dnnl.dnnl_harness import (
     Offloaded,
     external_functions,
     needs_onednn,
@@ -17,9 +17,9 @@ from dnnl_harness import (
     single,
     tvm_alone,
 )
+from kits.backends.dnnl.whole_cases import WHOLE_CASES, WholeCase, whole_module
 from tvm import relax, tirx
 from tvm.relax import op
-from whole_cases import WHOLE_CASES, WholeCase, whole_module
 
 import annotated_region as ar
 from annotated_region.backends.dnnl.rewriting.rewriter import verification

@@ -10,8 +10,8 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx_case_kit import Graph, function_of
-from onnx_place_cases import CASES
+from kits.backends.onnx_emitter.onnx_case_kit import Graph, function_of
+from kits.backends.onnx_emitter.onnx_place_cases import CASES
 from tvm import relax
 
 from annotated_region.backends.onnx_emitter import converted_ops, emit, trial

@@ -11,7 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
-from relax_kit import module, var
+from kits.backends.relax_kit import module, var
 from tvm import relax, tirx
 from tvm.relax import op
 from tvm.script import ir as I

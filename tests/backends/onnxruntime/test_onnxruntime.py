@@ -14,8 +14,8 @@ import onnxruntime
 import pytest
 import tvm
 import tvm_ffi
+from kits.backends.relax_kit import module, var
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
-from relax_kit import module, var
 from tvm import relax, tirx
 from tvm.relax import op
 

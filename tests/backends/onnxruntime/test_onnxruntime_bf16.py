@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import tvm
-from relax_kit import module, var
+from kits.backends.relax_kit import module, var
 from tvm import relax
 from tvm.relax import op
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from documented_tensorrt import FakeCuda, FakeTensorrt
-from relax_kit import module, var
+from kits.backends.relax_kit import module, var
+from kits.backends.tensorrt.documented_tensorrt import FakeCuda, FakeTensorrt
 from tvm.relax import op
 
 import annotated_region as ar

@@ -8,8 +8,8 @@ import numpy as np
 import onnxruntime
 import pytest
 import tvm
-from documented_tensorrt import FakeCuda, FakeTensorrt
-from relax_kit import module, var
+from kits.backends.relax_kit import module, var
+from kits.backends.tensorrt.documented_tensorrt import FakeCuda, FakeTensorrt
 from tvm import relax, tirx
 from tvm.relax import op
 from tvm.relax.frontend.onnx import from_onnx

@@ -10,9 +10,9 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from preparation_kit import module, ops, prepare, run, stays
+from kits.passes.preparation.preparation_kit import module, ops, prepare, run, stays
+from kits.passes.preparation.whole_number_kit import evaluate
 from tvm import relax
-from whole_number_kit import evaluate
 
 from annotated_region.passes.preparation.editor import Editor
 from annotated_region.passes.preparation.elements import compute_elements

@@ -9,7 +9,17 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from preparation_kit import becomes, constant, constants, module, ops, prepare, run, stays, values
+from kits.passes.preparation.preparation_kit import (
+    becomes,
+    constant,
+    constants,
+    module,
+    ops,
+    prepare,
+    run,
+    stays,
+    values,
+)
 from tvm import relax
 
 import annotated_region as ar

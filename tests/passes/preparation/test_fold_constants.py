@@ -10,8 +10,18 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kits.passes.preparation.preparation_kit import (
+    becomes,
+    constant,
+    constants,
+    module,
+    ops,
+    prepare,
+    run,
+    stays,
+    values,
+)
 from onnx import TensorProto, helper, numpy_helper
-from preparation_kit import becomes, constant, constants, module, ops, prepare, run, stays, values
 from tvm import relax
 
 from annotated_region.passes.preparation import fold_constants

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from preparation_kit import becomes, constant, module, ops, prepare, run, stays, values
+from kits.passes.preparation.preparation_kit import (
+    becomes,
+    constant,
+    module,
+    ops,
+    prepare,
+    run,
+    stays,
+    values,
+)
 from tvm import relax
 
 op = relax.op

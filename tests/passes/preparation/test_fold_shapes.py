@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
-from preparation_kit import module, prepare, stays
+from kits.passes.preparation.preparation_kit import module, prepare, stays
 from tvm import relax
 
 op = relax.op

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
-from preparation_kit import becomes, module, run, stays
+from kits.passes.preparation.preparation_kit import becomes, module, run, stays
 from tvm import relax
 
 op = relax.op

@@ -11,7 +11,7 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from preparation_kit import module
+from kits.passes.preparation.preparation_kit import module
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
-from composition_kit import ACTIVATIONS, Spelling, number, reference
-from preparation_kit import becomes, module, ops, prepare, run, stays
+from kits.passes.preparation.composition_kit import ACTIVATIONS, Spelling, number, reference
+from kits.passes.preparation.preparation_kit import becomes, module, ops, prepare, run, stays
 from tvm import relax
 
 op = relax.op

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from composition_kit import NORMALIZED, Spelling, number, reference
-from preparation_kit import becomes, constant, module, ops, prepare, run, values
+from kits.passes.preparation.composition_kit import NORMALIZED, Spelling, number, reference
+from kits.passes.preparation.preparation_kit import becomes, constant, module, ops, prepare, run, values
 from tvm import relax
 
 op = relax.op

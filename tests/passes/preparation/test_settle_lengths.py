@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
-from preparation_kit import ops, prepare, values
+from kits.passes.preparation.preparation_kit import ops, prepare, values
 from tvm import relax
 
 import annotated_region as ar

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from preparation_kit import module, ops, prepare, stays
+from kits.passes.preparation.preparation_kit import module, ops, prepare, stays
 from tvm import relax
 
 op = relax.op

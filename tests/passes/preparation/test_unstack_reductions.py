@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
-from preparation_kit import becomes, module, ops, prepare, run, stays, values
+from kits.passes.preparation.preparation_kit import becomes, module, ops, prepare, run, stays, values
 from tvm import relax
 
 op = relax.op

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from preparation_kit import constant, module, prepare
+from kits.passes.preparation.preparation_kit import constant, module, prepare
 from tvm import relax
 
 from annotated_region.passes.preparation.editor import Editor, Rewrite

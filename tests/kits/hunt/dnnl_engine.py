@@ -1,0 +1,58 @@
+"""Runs a graph as the dnnl backend does: prepared, partitioned, its regions by the table interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+import annotated_region as ar
+from annotated_region.backends.dnnl import installation
+from annotated_region.backends.dnnl.rewriting.rewriter import verification
+from annotated_region.testing.dnnl_verifier import verify
+from kits.dense_graphs.values import is_float
+from kits.hunt.partitioned_engine import PartitionedEngine, Result
+from kits.hunt.table_interpreter import InterpretedRegion
+
+__all__ = ["build"]
+
+installation._find = cache(installation._find)  # what is installed stays so while a hunt runs
+
+
+def build(mod: tvm.IRModule) -> PartitionedEngine:
+    """A graph on dnnl; the rewriter verifies each of its steps."""
+    partitioned = ar.partition(mod, ["dnnl"])
+    with verification(verify):
+        return PartitionedEngine(partitioned, _Region)
+
+
+class _Region:
+    """A region from its tables."""
+
+    def __init__(self, func: relax.Function, names: Mapping[Any, str]) -> None:
+        self._region = InterpretedRegion(func, names)
+
+    def __call__(self, arguments: Sequence[Any], results: Sequence[Result]) -> list[np.ndarray]:
+        made = [poisoned(*result) for result in results]
+        self._region([_handed(argument) for argument in arguments], made)
+        return [tensor.numpy() for tensor in made]
+
+    def __del__(self) -> None:
+        if hasattr(self, "_region"):
+            self._region.close()
+
+
+def _handed(argument: Any) -> Any:
+    if isinstance(argument, np.ndarray):
+        return tvm.runtime.tensor(np.ascontiguousarray(argument))
+    return tvm.runtime.ShapeTuple(argument)
+
+
+def poisoned(shape: Sequence[int], dtype: str) -> tvm.runtime.Tensor:
+    """Memory for a result that nobody has written to: NaN, or what no answer would be."""
+    filling = np.nan if is_float(np.dtype(dtype)) else {"b": True}.get(np.dtype(dtype).kind, 0x55)
+    return tvm.runtime.tensor(np.full(shape, filling, dtype))

@@ -1,0 +1,147 @@
+"""Runs regions of the dnnl backend from their tables: the runtime is compiled once, a region not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from annotated_region.backends.dnnl.codegen import region_graph
+from annotated_region.backends.dnnl.embedding import constants_value
+from annotated_region.backends.dnnl.emission import RUNTIME, constants_of, emit_region, runtime_text
+from annotated_region.backends.dnnl.installation import build_options
+from annotated_region.cache import private_cache_folder
+from kits.hunt.table_layout import Layout
+from kits.hunt.table_reader import read_tables
+
+__all__ = ["InterpretedRegion", "interpreter"]
+
+SHIM = """
+#include <tvm/ffi/tvm_ffi.h>
+using annotated_region_dnnl::GraphTable;
+using annotated_region_dnnl::RegionHandle;
+
+ANNOTATED_REGION_SYMBOL(create)(void*, const TVMFFIAny* arguments, int32_t, TVMFFIAny* result) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  const auto* table = reinterpret_cast<const GraphTable*>(arguments[0].v_int64);
+  *reinterpret_cast<tvm::ffi::Any*>(result) = reinterpret_cast<int64_t>(new RegionHandle(*table));
+  TVM_FFI_SAFE_CALL_END();
+}
+ANNOTATED_REGION_SYMBOL(destroy)(void*, const TVMFFIAny* arguments, int32_t, TVMFFIAny*) {
+  delete reinterpret_cast<RegionHandle*>(arguments[0].v_int64);
+  return 0;
+}
+ANNOTATED_REGION_SYMBOL(load)(void*, const TVMFFIAny* arguments, int32_t count, TVMFFIAny* result) {
+  auto* handle = reinterpret_cast<RegionHandle*>(arguments[0].v_int64);
+  return handle->set_constants(arguments + 1, count - 1, result);
+}
+ANNOTATED_REGION_SYMBOL(run)(void*, const TVMFFIAny* arguments, int32_t count, TVMFFIAny*) {
+  return reinterpret_cast<RegionHandle*>(arguments[0].v_int64)->call(arguments + 1, count - 1);
+}
+ANNOTATED_REGION_SYMBOL(describe)(void*, const TVMFFIAny* arguments, int32_t, TVMFFIAny* result) {
+  return reinterpret_cast<RegionHandle*>(arguments[0].v_int64)->describe(result);
+}
+"""
+"""Functions over any number of regions; the first argument is the address of a table or of a handle."""
+
+POISON = "ANNOTATED_REGION_POISON"
+"""Defined where the arena is filled with NaN before each call."""
+POISONED = "AR_HUNT_SANITIZED" not in os.environ
+"""AddressSanitizer guards the gaps of the arena, so that nothing may fill it as a whole."""
+
+
+class Interpreter:
+    """A compiled runtime, and the layout of its tables.
+
+    Attributes
+    ----------
+    module
+        The functions of the shim.
+    layout
+        The structs of the runtime's header.
+    """
+
+    def __init__(self, library: Path, layout: Layout) -> None:
+        """Load the library."""
+        self.module = tvm_ffi.load_module(str(library))
+        self.layout = layout
+        self.create, self.destroy, self.load, self.run, self.describe = (
+            self.module.get_function(name) for name in ("create", "destroy", "load", "run", "describe")
+        )
+
+
+def runtime_folder() -> Path:
+    """Where the C++ runtime stands; another one may be named, so that a broken one can be tried."""
+    given = os.environ.get("AR_HUNT_RUNTIME")
+    return Path(given or str(RUNTIME))
+
+
+def compiler() -> str:
+    """The compiler of the runtime, which may be one that adds sanitizers."""
+    return os.environ.get("CXX", "g++")
+
+
+@cache
+def interpreter() -> Interpreter:
+    """The interpreter, compiled now unless it was compiled before from the same text."""
+    options = [o for o in build_options().compile_options if not o.startswith("-DANNOTATED")]
+    links = [o for o in build_options().link_options if not o.endswith(".o")]
+    text = runtime_text(runtime_folder()) + SHIM
+    folder = private_cache_folder("hunt")
+    assert folder is not None, "the compiled interpreter is kept in the user's cache, which is not private"
+    name = hashlib.sha256(
+        "\0".join([text, compiler(), str(POISONED), *options, *links]).encode()
+    ).hexdigest()[:24]
+    library = folder / f"{name}.so"
+    if not library.exists():
+        poison = [f"-D{POISON}"] if POISONED else []
+        _compile(text, [*options, *poison, "-fPIC", "-shared"], links, library)
+    include = next(Path(o[2:]) for o in options if (Path(o[2:]) / "oneapi").exists())
+    return Interpreter(library, Layout.of(runtime_folder(), include))
+
+
+def _compile(text: str, options: Sequence[str], links: Sequence[str], library: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=library.parent) as place:
+        source, made = Path(place, "interpreter.cc"), Path(place, "interpreter.so")
+        source.write_text(text, encoding="utf-8")
+        command = [compiler(), *options, str(source), "-o", str(made), *links]
+        subprocess.run(command, check=True, capture_output=True)
+        os.replace(made, library)
+
+
+class InterpretedRegion:
+    """An external function of the dnnl backend, ready to run from its tables."""
+
+    def __init__(
+        self, function: relax.Function, names: Mapping[Any, str], precision: str = "fp32", joins: bool = True
+    ) -> None:
+        """Generate the tables of `function`; `names` are TVM's names of the constants of its module."""
+        self.graph = region_graph(function, names, joins=joins)
+        self._interpreter = interpreter()
+        self._tables = read_tables(emit_region(self.graph, precision), self._interpreter.layout)
+        self._handle = self._interpreter.create(self._tables.address)
+        values = {name: constant.value for constant, name in names.items()}
+        constants = [constants_value(self.graph, name, values) for name in constants_of(self.graph)]
+        self._interpreter.load(self._handle, [tvm.runtime.tensor(np.ascontiguousarray(c)) for c in constants])
+
+    def __call__(self, arguments: Sequence[Any], results: Sequence[tvm.runtime.Tensor]) -> None:
+        """Run it on tensors and shapes, into `results`."""
+        self._interpreter.run(self._handle, *arguments, *results)
+
+    def describe(self) -> str:
+        """The steps of the plan that ran last."""
+        return str(self._interpreter.describe(self._handle))
+
+    def close(self) -> None:
+        """Free what the runtime holds."""
+        self._interpreter.destroy(self._handle)

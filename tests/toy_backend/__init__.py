@@ -1,5 +1,0 @@
-"""A backend as a user would write one, for tests of everything that only the form of regions decides."""
-
-from toy_backend.generator import NAME, OPS, build_options, generate, register
-
-__all__ = ["NAME", "OPS", "build_options", "generate", "register"]
