@@ -98,7 +98,8 @@ def _type_problems(graph: Graph, node: Node) -> Iterator[str]:
         yield f"has indices of {types[1:]}"
     if node.kind in (Kind.COMPARISON, Kind.PREDICATE) and (len(set(types)), made) != (1, DataType.FLOAT32):
         yield f"makes {made} of {types}"
-    if node.kind is Kind.WHOLE and (made not in WHOLE or any(each is not made for each in types)):
+    is_of_one_type = all(each is made for each in types)
+    if node.kind in (Kind.WHOLE, Kind.WHOLE_MATMUL) and not (made in WHOLE and is_of_one_type):
         yield f"makes {made} of {types}"
     if node.kind in NUMERIC and node.quantized is None and {*types, made} != {DataType.FLOAT32}:
         yield f"computes {types} to {made}"
@@ -247,6 +248,8 @@ def _scales(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) 
     if not isinstance(scales, ChannelScales):
         return
     channels = result[scales.first : scales.first + scales.count]
+    if scales.count == 0 and scales.first != 0:
+        yield "one scale for all has an axis"
     if not all(same_dim(volume(vector), volume(channels)) for vector in operands[1:]):
         yield "a vector does not have an element for each channel"
 
@@ -313,6 +316,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.GATHER_ELEMENTS: _gather_elements,
     Kind.CUMULATION: _cumulation,
     Kind.WHOLE: _select,
+    Kind.WHOLE_MATMUL: _matmul,
     Kind.COMPARISON: _select,
     Kind.PREDICATE: _same,
     Kind.ATTENTION: _attention,
@@ -326,9 +330,20 @@ LAWS: Mapping[Kind, Law] = {
     Kind.LOGARITHM: _same,
     Kind.SINE: _same,
     Kind.COSINE: _same,
+    Kind.FLOOR: _same,
+    Kind.CEILING: _same,
+    Kind.TRUNCATION: _same,
     Kind.LRN: _same,
 }
-OTHERS = (Kind.QUANTIZE, Kind.DEQUANTIZE, Kind.CAST, Kind.WHOLE, Kind.COMPARISON, Kind.PREDICATE)
+OTHERS = (
+    Kind.QUANTIZE,
+    Kind.DEQUANTIZE,
+    Kind.CAST,
+    Kind.WHOLE,
+    Kind.WHOLE_MATMUL,
+    Kind.COMPARISON,
+    Kind.PREDICATE,
+)
 NUMERIC = (set(LAWS) - {*MOVING, *OTHERS}) | {
     Kind.CONVOLUTION,
     Kind.DECONVOLUTION,

@@ -8,10 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    QuantType,
+    quantize_dynamic,
+    quantize_static,
+)
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-__all__ = ["IMAGE_OPS", "TEXT_OPS", "quantized_model"]
+__all__ = ["IMAGE_OPS", "TEXT_OPS", "dynamically_quantized_model", "quantized_model"]
 
 IMAGE_OPS = (
     *("Conv", "Relu", "Clip", "Add", "MaxPool", "AveragePool", "GlobalAveragePool"),
@@ -84,4 +90,24 @@ def quantized_model(
             weight_type=QuantType.QInt8,
             op_types_to_quantize=None if ops is None else list(ops),
         )
+        return onnx.load(str(result))
+
+
+def dynamically_quantized_model(model: onnx.ModelProto, *, weights: str = "int8") -> onnx.ModelProto:
+    """A model whose products are of bytes, with scales that are measured in each call.
+
+    Parameters
+    ----------
+    model
+        A model of float32.
+    weights
+        The type of the weights: ``"uint8"`` or ``"int8"``, with one scale for all of a weight.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        given, optimized, result = (
+            Path(folder) / f"{name}.onnx" for name in ("given", "optimized", "result")
+        )
+        onnx.save(model, str(given))
+        quant_pre_process(str(given), str(optimized), skip_symbolic_shape=True)
+        quantize_dynamic(str(optimized), str(result), weight_type=TYPES[weights])
         return onnx.load(str(result))

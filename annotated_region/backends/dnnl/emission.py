@@ -41,6 +41,7 @@ RUNTIME_FILES = (
     "post_ops.h",
     "kernels.h",
     "whole_numbers.h",
+    "whole_products.h",
     "gathering.h",
     "softmax.h",
     "reduction.h",

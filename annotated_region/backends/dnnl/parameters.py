@@ -41,6 +41,7 @@ __all__ = [
     "Softmax",
     "Whole",
     "WholeFunction",
+    "WholeProduct",
     "linear",
 ]
 
@@ -238,7 +239,10 @@ class Scale(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class ChannelScales(Parameters):
-    """Quantization with a scale for each index of `count` neighbouring axes, in the second operand."""
+    """Quantization with a scale for each index of `count` neighbouring axes, in the second operand.
+
+    Where `count` is zero there is one scale for all, computed in the region.
+    """
 
     first: int
     count: int
@@ -270,6 +274,19 @@ class Whole(Parameters):
     """Arithmetic of whole numbers, repeated along axes of extent one; no divisor is zero."""
 
     function: WholeFunction
+
+
+@dataclass(frozen=True, slots=True)
+class WholeProduct(Parameters):
+    """A product of matrices of whole numbers, which wraps around.
+
+    Attributes
+    ----------
+    narrow
+        Whether the right operand is a constant whose elements int8 has, too.
+    """
+
+    narrow: bool
 
 
 class Comparison(Enum):

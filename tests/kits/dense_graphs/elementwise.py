@@ -16,10 +16,9 @@ from kits.dense_graphs.values import (
     disturbed,
     moved,
     planes_of,
-    source,
 )
 
-__all__ = ["ELEMENTWISE", "error_function"]
+__all__ = ["ELEMENTWISE", "error_function", "moved_whole"]
 
 Array = np.ndarray
 Compute = Callable[[Noise, Mapping[str, Any], Sequence[Any]], Value]
@@ -184,13 +183,14 @@ def _numbers(data: Value) -> Value:
     return Value(plane, plane, plane, np.ones(plane.shape, bool))
 
 
-def _along(parameter: Value, rank: int, axis: int) -> Array:
-    array = parameter.clean.astype("float64")
-    if array.size == 1:
-        return array.reshape(())
+def _along(parameter: Value, rank: int, axis: int) -> Value:
+    """A scale or a zero point, beside the elements that it is for."""
     extents = [1] * rank
-    extents[axis] = -1
-    return array.reshape(extents)
+    if rank:
+        extents[axis] = -1
+    is_one = parameter.clean.size == 1
+    numbers = parameter if parameter.is_float else _numbers(parameter)
+    return moved(lambda plane: plane.reshape(() if is_one else extents), [numbers])
 
 
 def _quantize(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
@@ -200,26 +200,29 @@ def _quantize(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Va
     limits = np.iinfo(dtype)
 
     def rounded(x: Array) -> Array:
-        return np.asarray(np.clip(np.rint(x) + zero, limits.min, limits.max).astype(dtype))
+        return np.asarray(np.clip(np.rint(x) + zero.clean, limits.min, limits.max).astype(dtype))
 
     return decided(rounded, [_quotient(noise, data, scale)])
 
 
-def _quotient(noise: Noise, data: Value, scale: Array) -> Value:
+def _quotient(noise: Noise, data: Value, scale: Value) -> Value:
     """What TVM and ONNX quantize: a quotient in float32, which may be a tie where the true one is none.
 
-    Of exact data there is one such quotient, which decides as it is.
+    Of exact data and an exact scale there is one such quotient, which decides as it is.
     """
-    value = _arithmetic(np.divide)(noise, {}, [data, source(scale)])
+    value = _arithmetic(np.divide)(noise, {}, [data, scale])
     stored = value.clean.astype("float32").astype("float64")
-    return Value(np.where(data.exact, stored, value.clean), value.wide, value.sharp, data.exact)
+    exact = data.exact & scale.exact
+    return Value(np.where(exact, stored, value.clean), value.wide, value.sharp, exact)
 
 
 def _dequantize(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     data = args[0]
     scale, zero = (_along(each, data.clean.ndim, attrs["axis"]) for each in args[1:])
-    plane = (data.clean.astype("float64") - zero) * scale
-    return disturbed(noise, (plane, plane, plane), plane, np.ones(plane.shape, bool), ROUNDED)
+    whole = data.clean.astype("float64") - zero.clean
+    planes = scale.planes(lambda plane: np.asarray(whole * plane))
+    exact = np.broadcast_to(scale.exact, planes[0].shape)
+    return disturbed(noise, planes, planes[0], exact, ROUNDED)
 
 
 FUNCTIONS = {

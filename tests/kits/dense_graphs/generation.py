@@ -7,6 +7,7 @@ import numpy as np
 from kits.dense_graphs.attentions import ATTENTIONS
 from kits.dense_graphs.bench import Bench
 from kits.dense_graphs.compositions import COMPOSITIONS
+from kits.dense_graphs.dynamic import DYNAMIC
 from kits.dense_graphs.extras import EXTRAS
 from kits.dense_graphs.idioms import IDIOMS, Idiom
 from kits.dense_graphs.quantization import QUANTIZATION
@@ -23,6 +24,7 @@ COMMON: tuple[tuple[float, Idiom], ...] = (
     *COMPOSITIONS,
     *QUANTIZATION,
     *WHOLE,
+    *DYNAMIC,
 )
 CALLS = (({"n": 1}, {"n": 3}), ({"n": 2}, {"n": 1}), ({"n": 3}, {"n": 2}), ({"n": 1}, {"n": 1}))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kits.dense_graphs.elementwise import moved_whole
 from kits.dense_graphs.reductions import softmax
 from kits.dense_graphs.values import UNIT, Noise, Value, disturbed, moved, planes_of
 
@@ -31,6 +32,8 @@ def _contracted(noise: Noise, function: Callable[..., Array], values: Sequence[V
 
 
 def _matmul(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    if not args[0].is_float:
+        return moved_whole(np.matmul, args)
     return _contracted(noise, np.matmul, args)
 
 

@@ -56,7 +56,7 @@ def _extreme(function: Callable[..., Array]) -> Compute:
     def compute(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
         options: dict[str, Any] = {"axis": _axes(attrs), "keepdims": bool(attrs["keepdims"])}
         (data,) = args
-        clean, wide, sharp = (function(plane, **options) for plane in (data.clean, data.wide, data.sharp))
+        clean, wide, sharp = data.planes(lambda plane: np.asarray(function(plane, **options)))
         return Value(clean, wide, sharp, np.asarray(np.all(data.exact, **options)))
 
     return compute

@@ -115,11 +115,13 @@ def _shaped(name: str) -> Make:
 
 def _quantization(name: str) -> Make:
     def make(operands: Sequence[relax.Expr], attrs: Mapping[str, Any], _shape_of: Any) -> relax.Expr:
+        options = {"axis": attrs["axis"], "out_dtype": attrs["out_dtype"]}
+        if len(operands) > 1:  # scale and zero point are computed
+            return op_function(name)(*operands, **options)
         is_whole = not isinstance(attrs["scale"], list)
         scale = np.asarray(attrs["scale"], "float32")
         zero = np.asarray(attrs["zero"], attrs["zero_dtype"])
         assert is_whole == (scale.ndim == 0)
-        options = {"axis": attrs["axis"], "out_dtype": attrs["out_dtype"]}
         return op_function(name)(operands[0], relax.const(scale), relax.const(zero), **options)
 
     return make
@@ -149,6 +151,7 @@ SPECIAL: dict[str, Make] = {
     "arange": lambda _operands, attrs, shape_of: relax.op.arange(
         0, shape_of([attrs["end"]]).values[0], 1, "int64"
     ),
+    "matmul": lambda operands, attrs, _: relax.op.matmul(*operands, out_dtype=attrs.get("out_dtype")),
     "quantize": _quantization("quantize"),
     "dequantize": _quantization("dequantize"),
     "image.resize2d": lambda operands, attrs, _: relax.op.image.resize2d(

@@ -11,6 +11,7 @@ from annotated_region.backends.dnnl.ops import (
     selection,
     shape,
     whole_numbers,
+    whole_products,
 )
 from annotated_region.backends.dnnl.ops.registry import CONVERTERS, TARGET
 
@@ -27,4 +28,5 @@ __all__ = [
     "selection",
     "shape",
     "whole_numbers",
+    "whole_products",
 ]

@@ -31,6 +31,7 @@ CURVES: Mapping[str, Curve] = {
     "relax.square": Curve("eltwise_square"),
     "relax.abs": Curve("eltwise_abs"),
     "relax.negative": linear(-1.0),
+    "relax.round": Curve("eltwise_round"),
 }
 
 OWN_FUNCTIONS: Mapping[str, Kind] = {
@@ -41,6 +42,9 @@ OWN_FUNCTIONS: Mapping[str, Kind] = {
     "relax.cos": Kind.COSINE,
     "relax.rsqrt": Kind.RECIPROCAL_ROOT,
     "relax.nn.gelu": Kind.GELU,
+    "relax.floor": Kind.FLOOR,
+    "relax.ceil": Kind.CEILING,
+    "relax.trunc": Kind.TRUNCATION,
 }
 """Functions of one tensor that oneDNN has no primitive for, or none that is exact."""
 

@@ -15,6 +15,8 @@ from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.targets.op_view import OpView
 
 __all__ = [
+    "BYTES",
+    "COUNTED",
     "DATA_LAYOUTS",
     "EITHER",
     "FLOAT",
@@ -47,7 +49,9 @@ FLOATS = (FLOAT, "float16", "bfloat16")
 TRUTH = "bool"
 EITHER = (*FLOATS, TRUTH)
 WHOLE = ("int64", "int32")
-MOVABLE = (*EITHER, *WHOLE)
+BYTES = ("int8", "uint8")
+COUNTED = (*EITHER, *WHOLE)
+MOVABLE = (*COUNTED, *BYTES)
 OPERANDS = ("the left operand", "the right operand")
 DATA_LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 """oneDNN's order of the axes, by the number of spatial ones."""
@@ -70,8 +74,8 @@ def tensor_problem(type_: tvm.ir.Type, what: str, known: tuple[str, ...] = FLOAT
     extents = extents_of(type_)
     if extents is None:
         return f"{what} has no known shape"
-    if not 1 <= len(extents) <= HIGHEST_RANK:
-        return f"{what} has rank {len(extents)}; known are 1 to {HIGHEST_RANK}"
+    if len(extents) > HIGHEST_RANK:
+        return f"{what} has rank {len(extents)}; known are 0 to {HIGHEST_RANK}"
     return next((problem for extent in extents if (problem := _extent_problem(extent, what))), None)
 
 
@@ -101,17 +105,14 @@ def symbolic_problem(op: OpView, index: int, what: str) -> str | None:
 
 
 def operand_problem(op: OpView, index: int, what: str, *, infinite: bool = False) -> str | None:
-    """Why an operand of arithmetic cannot be used; a number without a rank is welcome if it is a constant.
+    """Why an operand of arithmetic cannot be used, or None.
 
-    Where `infinite`, it may be infinite, but not undefined.
+    A constant without a rank has to be finite; where `infinite`, it may be infinite, but not undefined.
     """
-    type_ = op.arg_types[index]
-    is_number = isinstance(type_, relax.TensorType) and type_.ndim == 0 and str(type_.dtype) in FLOATS
-    if not is_number:
-        return tensor_problem(type_, what)
-    value = op.constant(index)
-    is_infinite = infinite and value is not None and value.size == 1 and bool(np.isinf(value).all())
-    return None if is_infinite else number_problem(op, index, what)
+    problem, value = tensor_problem(op.arg_types[index], what), op.constant(index)
+    if problem is not None or value is None or value.ndim > 0:
+        return problem
+    return None if infinite and np.isinf(value) else number_problem(op, index, what)
 
 
 def number_of(argument: object) -> float | None:

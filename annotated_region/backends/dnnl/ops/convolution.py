@@ -16,11 +16,11 @@ from annotated_region.backends.dnnl.ops.checks import (
     window_problem,
 )
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
-from annotated_region.backends.dnnl.parameters import Convolution
+from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Convolution, Parameters
 from annotated_region.backends.dnnl.views import align_rank, axes_between, permute, permuted_shape, reshape
 from annotated_region.targets.op_view import OpView
 
-__all__: list[str] = []
+__all__ = ["matrix_product"]
 
 DATA_AND_KERNEL = ("the data", "the kernel")
 
@@ -126,9 +126,19 @@ def _deconvolution(call: OpConversion) -> TensorId:
 
 @converts("relax.matmul", operands=OPERANDS, unless=_out_dtype_problem)
 def _matmul(call: OpConversion) -> TensorId:
+    left, right = call.operands()
+    return matrix_product(call, Kind.MATMUL, left, right)
+
+
+def matrix_product(
+    call: OpConversion,
+    kind: Kind,
+    left: TensorId,
+    right: TensorId,
+    parameters: Parameters = NO_PARAMETERS,
+) -> TensorId:
     """A matrix product; vectors become matrices, and a stack times one matrix becomes one product."""
     graph = call.graph
-    left, right = call.operands()
     if len(graph.shape(left)) == 1:
         left = reshape(graph, left, (1, *graph.shape(left)))
     if len(graph.shape(right)) == 1:
@@ -139,4 +149,4 @@ def _matmul(call: OpConversion) -> TensorId:
     rank = max(len(graph.shape(left)), len(graph.shape(right)))
     left, right = align_rank(graph, left, rank), align_rank(graph, right, rank)
     shape = (*call.shape[: rank - 2], graph.shape(left)[-2], graph.shape(right)[-1])
-    return reshape(graph, graph.add(Kind.MATMUL, (left, right), shape), call.shape)
+    return reshape(graph, graph.add(kind, (left, right), shape, parameters), call.shape)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from tvm import relax
 
 from annotated_region.backends.dnnl.graph import DataType, Dim, Kind, TensorId, same_dim
 from annotated_region.backends.dnnl.importer import extents_of
@@ -19,8 +18,6 @@ from annotated_region.tvm_adapter.types import expect
 
 __all__: list[str] = []
 
-TAKEN = (*MOVABLE, "int8", "uint8")
-"""Tables of words may be quantized."""
 LEAST_EXTENT = 1  # of a tensor at run time: the runtime refuses empty ones
 BOUNDS = {
     "fast": Bounds.CHECKED,
@@ -32,15 +29,6 @@ BOUNDS = {
 
 With ``"fast"`` it reads whatever lies in front of the tensor or behind it; here the call fails.
 """
-
-
-def _whole_problem(op: OpView, index: int, what: str) -> str | None:
-    """Why an argument cannot serve as indices; a number without a rank is welcome if it is a constant."""
-    type_ = op.arg_types[index]
-    is_number = isinstance(type_, relax.TensorType) and type_.ndim == 0 and str(type_.dtype) in WHOLE
-    if is_number and op.constant(index) is not None:
-        return None
-    return tensor_problem(type_, what, WHOLE)
 
 
 def _axis(op: OpView) -> int:
@@ -56,7 +44,7 @@ def _bounds(op: OpView) -> Bounds | None:
 
 
 def _index_problems(op: OpView) -> Problems:
-    yield _whole_problem(op, 1, "the index")
+    yield tensor_problem(op.arg_types[1], "the index", WHOLE)
     bounds = _bounds(op)
     if bounds is None:
         yield f"the mode {op.attrs['mode']}"
@@ -71,7 +59,7 @@ def _index_problems(op: OpView) -> Problems:
         yield "the indices are not surely in range"
 
 
-@converts("relax.take", types=TAKEN, result=TAKEN, unless=_index_problems)
+@converts("relax.take", types=MOVABLE, result=MOVABLE, unless=_index_problems)
 def _take(call: OpConversion) -> TensorId:
     """Rows of a table, such as the vectors of words; neighbouring ones that are known are a part of it."""
     axis, first = _axis(call.op), _first_neighbour(call.op)
@@ -159,6 +147,6 @@ def _index_tensor(call: OpConversion) -> TensorId:
     """An index for each of the first axes, all repeated to the same extents."""
     graph = call.graph
     given = call.importer.operands(call.op.args[1])
-    places = call.shape[: len(call.shape) - len(call.extents(0)) + len(given)]
+    places = call.shape[: len(call.shape) - len(call.extents(0)) + len(given)] or (1,)
     indices = [broadcast_to(graph, graph.cast(each, DataType.INT64), places) for each in given]
     return call.add(Kind.GATHER, [call.operand(0), *indices], Gather(0, False, Bounds.CHECKED))

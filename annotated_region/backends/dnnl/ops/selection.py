@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from tvm import relax
 
 from annotated_region.backends.dnnl.graph import Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.importer import extents_of
@@ -90,9 +89,7 @@ def _logical_not(call: OpConversion) -> TensorId:
 def _choice_problems(op: OpView) -> Problems:
     yield tensor_problem(op.arg_types[0], "the condition", (TRUTH,))
     for index in (1, 2):
-        is_number = isinstance(op.arg_types[index], relax.TensorType) and op.arg_tensor(index).ndim == 0
-        if not (is_number and op.constant(index) is not None and str(op.arg_tensor(index).dtype) in MOVABLE):
-            yield tensor_problem(op.arg_types[index], "a choice", MOVABLE)
+        yield tensor_problem(op.arg_types[index], "a choice", MOVABLE)
 
 
 @converts("relax.where", operands=(), result=MOVABLE, unless=_choice_problems)

@@ -164,6 +164,8 @@ def _numbers(argument: relax.Expr) -> list[int] | None:
 
 
 def _width_problem(op: OpView) -> Problems:
+    if op.arg_tensor(0).ndim == 0:
+        yield "a number without a rank has no sides"
     if any(width < 0 for width in op.attrs["pad_width"]):
         yield "a width below zero, which cuts off"
 

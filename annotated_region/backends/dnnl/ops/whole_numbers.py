@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tvm import relax, tirx
+from tvm import tirx
 
 from annotated_region.backends.dnnl.graph import HALVES, DataType, Kind, TensorId
 from annotated_region.backends.dnnl.ops.checks import (
+    BYTES,
+    COUNTED,
     FLOAT,
     FLOATS,
     MOVABLE,
@@ -67,6 +69,9 @@ COMPARISONS: Mapping[str, tuple[Comparison, bool]] = {
 }
 """How two numbers are compared, and whether the second one comes first."""
 
+NUMBERS = (FLOAT, *WHOLE, *BYTES)
+"""What bytes are converted from and to."""
+
 PROPERTIES: Mapping[str, Property] = {
     "relax.isnan": Property.UNDEFINED,
     "relax.isinf": Property.INFINITE,
@@ -75,12 +80,8 @@ PROPERTIES: Mapping[str, Property] = {
 
 
 def _operand_problems(op: OpView) -> Problems:
-    """A number without a rank is welcome if it is a constant."""
     for index, what in enumerate(OPERANDS):
-        type_ = op.arg_types[index]
-        is_number = isinstance(type_, relax.TensorType) and type_.ndim == 0 and str(type_.dtype) in WHOLE
-        if not (is_number and op.constant(index) is not None):
-            yield tensor_problem(type_, what, WHOLE)
+        yield tensor_problem(op.arg_types[index], what, WHOLE)
 
 
 def _divisor_problems(op: OpView) -> Problems:
@@ -120,7 +121,19 @@ def _property(call: OpConversion) -> TensorId:
     return call.add(Kind.PREDICATE, [call.operand(0)], Predicate(PROPERTIES[call.op.name]))
 
 
-@converts("relax.astype", types=MOVABLE, result=MOVABLE)
+def _has_bytes(op: OpView) -> bool:
+    """Truth values as bytes are another matter: they are floats, as in PyTorch's `any`."""
+    dtypes = [str(getattr(type_, "dtype", None)) for type_ in (op.arg_types[0], op.out_type)]
+    return TRUTH not in dtypes and any(dtype in BYTES for dtype in dtypes)
+
+
+@converts("relax.astype", types=NUMBERS, result=NUMBERS, suits=_has_bytes)
+def _astype_of_bytes(call: OpConversion) -> TensorId:
+    """What does not fit into a byte leaves its last 8 bits; a float becomes an int32 first."""
+    return call.graph.cast(call.operand(0), call.importer.dtype(call.op.out_type))
+
+
+@converts("relax.astype", types=COUNTED, result=COUNTED)
 def _astype(call: OpConversion) -> TensorId:
     """All floats and truth values are float32 inside; what is asked for in half the bits is rounded."""
     graph, data = call.graph, call.operand(0)
@@ -172,7 +185,7 @@ def _full(call: OpConversion) -> TensorId:
 FILLED = {"relax.zeros": 0, "relax.ones": 1, "relax.zeros_like": 0, "relax.ones_like": 1}
 
 
-@converts(*FILLED, operands=(), result=MOVABLE)
+@converts(*FILLED, operands=(), result=COUNTED)
 def _filled(call: OpConversion) -> TensorId:
     name = str(call.op.out_tensor.dtype)
     dtype = DataType(name) if name in WHOLE else DataType.FLOAT32

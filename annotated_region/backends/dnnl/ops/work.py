@@ -1,4 +1,4 @@
-"""How much an op is worth to the backend: whole numbers and truth values alone are worth no region."""
+"""How much an op is worth to the backend: whole numbers, truth values and scalars alone make no region."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from annotated_region.targets.op_view import OpView
 __all__ = ["LEAST_WORK", "work_of"]
 
 LEAST_WORK = 1.0
-"""Of a region: one op on other elements than whole numbers and truth values.
+"""Of a region: one op on other elements than whole numbers and truth values, and on more than one number.
 
-Shapes, positions and masks are a few numbers. On the host they take less time than the call of a region,
-unless they are computed inside of one that is called anyway.
+Shapes, positions, masks and scales are a few numbers. On the host they take less time than the call of a
+region, unless they are computed inside of one that is called anyway.
 """
 
 PRODUCTS = ("conv", "matmul", "attention")
 
 
 def work_of(op: OpView) -> float:
-    """0 for an op on whole numbers and truth values, 10 for a convolution or a product, 1 for the others."""
-    if all(dtype in (TRUTH, *WHOLE) for type_ in (*op.arg_types, op.out_type) for dtype in _dtypes(type_)):
+    """0 for an op on whole numbers, truth values and scalars alone; 10 for a product, 1 for the others."""
+    tensors = [tensor for type_ in (*op.arg_types, op.out_type) for tensor in _tensors(type_)]
+    if all(tensor.ndim == 0 or str(tensor.dtype) in (TRUTH, *WHOLE) for tensor in tensors):
         return 0.0
     return 10.0 if any(word in op.name for word in PRODUCTS) else 1.0
 
 
-def _dtypes(type_: tvm.ir.Type) -> Iterator[str]:
-    """The types of the elements of all tensors in a type."""
+def _tensors(type_: tvm.ir.Type) -> Iterator[relax.TensorType]:
+    """The types of all tensors in a type."""
     if isinstance(type_, relax.TensorType):
-        yield str(type_.dtype)
+        yield type_
     for field in getattr(type_, "fields", ()):
-        yield from _dtypes(field)
+        yield from _tensors(field)

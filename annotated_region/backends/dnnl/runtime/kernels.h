@@ -159,6 +159,9 @@ inline void reciprocal_root(Builder& builder, const NodeRow& node) { apply(build
 inline void gelu(Builder& builder, const NodeRow& node) { apply(builder, node, gelu_run, "gelu"); }
 inline void sine(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::sin>, "sine"); }
 inline void cosine(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::cos>, "cosine"); }
+inline void floor(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::floor>, "floor"); }
+inline void ceiling(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::ceil>, "ceiling"); }
+inline void truncation(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::trunc>, "trunc"); }
 
 // inputs: data, and a scale or none. Over the last axis.
 inline void rms_norm(Builder& builder, const NodeRow& node) {

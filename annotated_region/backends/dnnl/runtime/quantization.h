@@ -60,12 +60,14 @@ void dequantize_bytes(const char* from, char* to, int64_t size, float scale, int
   dequantize_run(reinterpret_cast<const T*>(from), floats(to), size, scale, zero);
 }
 
-// inputs: data; where channels have scales of their own, these, and zero points or none. Elements that have one scale
-// lie side by side: any run of them if all have the same, so that their order does not matter.
+// inputs: data; where channels have scales of their own, these, and zero points or none; where one scale is computed for
+// all, it, and a zero point or none. Elements that have one scale lie side by side: any run of them if all have the same,
+// so that their order does not matter.
 inline void convert(Builder& builder, const NodeRow& node, DataType type, ConvertRun convert_run, const char* label) {
   const int src = node.inputs[0];
   const Dims dims = builder.dims(src);
-  const bool has_channels = node.inputs.size > 1;
+  const bool is_computed = node.inputs.size > 1;
+  const bool has_channels = is_computed && parameters_of<ChannelScalesRow>(node).count > 0;
   const Desc from = has_channels ? plain(dims, type) : flat_layout(builder, src, type);
   const Desc to = retyped(from, builder.type(node.output));
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, from, builder.fetch(src, from)}};
@@ -75,7 +77,7 @@ inline void convert(Builder& builder, const NodeRow& node, DataType type, Conver
     const auto& [first, count] = parameters_of<ChannelScalesRow>(node);
     channels = volume(dims, first, first + count);
     size = volume(dims, first + count, dims.size());
-  } else {
+  } else if (!is_computed) {
     all = parameters_of<ScaleRow>(node);
   }
   const DataType types[] = {kFloat, DataType::s32};
@@ -92,7 +94,7 @@ inline void convert(Builder& builder, const NodeRow& node, DataType type, Conver
   const size_t from_bytes = element_bytes(from), to_bytes = element_bytes(to);
   const bool has_zeros = node.inputs.size > 2;
   const auto kernel = [=](const std::vector<char*>& pointers) {
-    const float* scales = has_channels ? floats(pointers[1]) : &all.scale;
+    const float* scales = is_computed ? floats(pointers[1]) : &all.scale;
     const int32_t* zeros = has_zeros ? reinterpret_cast<const int32_t*>(pointers[2]) : nullptr;
 #pragma omp parallel for
     for (int64_t first = 0; first < elements; first += size) {

@@ -169,7 +169,8 @@ class Region {
 
   void check(const DLTensor* tensor, int expected, const Dims& dims, const char* role, int position) const {
     const int rank = static_cast<int>(dims.size());
-    if (tensor->ndim != rank || !std::equal(dims.begin(), dims.end(), tensor->shape)) {
+    const bool is_number = tensor->ndim == 0 && dims == Dims{1};  // a rank of zero is a rank of one in the graph
+    if (!is_number && (tensor->ndim != rank || !std::equal(dims.begin(), dims.end(), tensor->shape))) {
       TVM_FFI_THROW(ValueError) << graph_.symbol << ": " << role << " " << position << " has shape "
                                 << text_of(tensor->shape, tensor->ndim) << "; expected "
                                 << text_of(dims.data(), rank);
@@ -182,7 +183,7 @@ class Region {
       TVM_FFI_THROW(ValueError) << graph_.symbol << ": " << role << " " << position << " is not in CPU memory";
     }
     const Dims strides = dense_strides(dims);
-    for (int axis = 0; axis < rank && tensor->strides != nullptr; ++axis) {
+    for (int axis = 0; axis < tensor->ndim && tensor->strides != nullptr; ++axis) {
       if (dims[axis] != 1 && tensor->strides[axis] != strides[axis]) {
         TVM_FFI_THROW(ValueError) << graph_.symbol << ": " << role << " " << position << " is not contiguous";
       }

@@ -6,6 +6,7 @@ namespace annotated_region_dnnl {
 template <typename Action>
 void with_bits(size_t bytes, Action action) {
   switch (bytes) {
+    case 1: return action(uint8_t{});
     case 2: return action(uint16_t{});
     case 4: return action(uint32_t{});
     case 8: return action(uint64_t{});

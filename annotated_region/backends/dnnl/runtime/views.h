@@ -66,6 +66,11 @@ inline void cast_half(Builder& builder, const NodeRow& node, const Desc& from, c
   builder.define(node.output, to, place);
 }
 
+inline bool holds_bytes(const Builder& builder, int tensor) {
+  const Type type = builder.graph().tensors[tensor].type;
+  return type == Type::int8 || type == Type::uint8;
+}
+
 // The same numbers in another type, as one row: for some shapes oneDNN takes a reorder from numbers to bytes for
 // one of recurrent networks, and then cannot create it.
 inline void cast(Builder& builder, const NodeRow& node) {
@@ -75,7 +80,8 @@ inline void cast(Builder& builder, const NodeRow& node) {
   const Desc numbers = plain(builder.dims(src), kFloat);
   if (is_half(to.get_data_type())) return cast_half(builder, node, numbers, to);
   if (is_half(builder.border(src).get_data_type())) return cast_half(builder, node, from, to);
-  if (is_whole(from.get_data_type()) || is_whole(to.get_data_type())) return whole_cast(builder, node);
+  const bool has_whole = is_whole(from.get_data_type()) || is_whole(to.get_data_type());
+  if (has_whole || holds_bytes(builder, src) || holds_bytes(builder, node.output)) return whole_cast(builder, node);
   int64_t count = 1;
   for (int64_t extent : builder.dims(src)) count *= extent;
   const Value row{Desc({count}, from.get_data_type(), Dims{1}), builder.fetch(src, from)};

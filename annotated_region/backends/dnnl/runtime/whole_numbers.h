@@ -126,18 +126,28 @@ T truncated(float number) {
 
 template <typename To, typename From>
 To converted(From number) {
-  if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+  if constexpr (std::is_floating_point_v<From> && sizeof(To) == 1) {
+    return static_cast<To>(truncated<int32_t>(number));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     return truncated<To>(number);
   } else {
     return static_cast<To>(number);
   }
 }
 
+// The same with bytes among the types.
+template <typename Action>
+void with_numbers_or_bytes(DataType type, Action action) {
+  if (type == DataType::s8) return action(int8_t{});
+  if (type == DataType::u8) return action(uint8_t{});
+  with_numbers(type, action);
+}
+
 // From whole numbers or to them.
 inline void whole_cast(Builder& builder, const NodeRow& node) {
-  with_numbers(builder.stated(node.inputs[0]).get_data_type(), [&](auto source) {
+  with_numbers_or_bytes(builder.stated(node.inputs[0]).get_data_type(), [&](auto source) {
     using From = decltype(source);
-    with_numbers(builder.stated(node.output).get_data_type(), [&](auto target) {
+    with_numbers_or_bytes(builder.stated(node.output).get_data_type(), [&](auto target) {
       using To = decltype(target);
       const auto fill = [](const Lines& lines, char* result, int64_t size) {
         To* const to = reinterpret_cast<To*>(result);

@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
-__all__ = ["WHOLE_CASES", "WholeCase", "whole_module"]
+__all__ = ["Array", "Make", "WHOLE_CASES", "WholeCase", "module_of_cases", "whole_module"]
 
 Array = np.ndarray
 Make = Callable[..., Any]
@@ -184,8 +184,13 @@ WHOLE_CASES = [WholeCase(name, tuple(given), make) for each in FAMILIES for name
 
 def whole_module() -> tvm.IRModule:
     """One function a case."""
+    return module_of_cases(WHOLE_CASES)
+
+
+def module_of_cases(cases: Sequence[WholeCase]) -> tvm.IRModule:
+    """A module with a function for each case."""
     builder = relax.BlockBuilder()
-    for case in WHOLE_CASES:
+    for case in cases:
         given = [
             relax.Var(f"x{index}", relax.TensorType(array.shape, str(array.dtype)))
             for index, array in enumerate(case.inputs)

@@ -1,0 +1,48 @@
+"""Products of whole numbers, as dynamic quantization has them between bytes and floats."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from annotated_region.backends.dnnl.graph import DataType, Kind, TensorId
+from annotated_region.backends.dnnl.ops.checks import BYTES, OPERANDS, WHOLE, Problems
+from annotated_region.backends.dnnl.ops.convolution import matrix_product
+from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
+from annotated_region.backends.dnnl.parameters import WholeProduct
+from annotated_region.targets.op_view import OpView
+
+__all__: list[str] = []
+
+FACTORS = (*WHOLE, *BYTES)
+
+
+def _is_of_whole_numbers(op: OpView) -> bool:
+    return str(getattr(op.arg_types[0], "dtype", None)) in FACTORS
+
+
+def _is_narrow(op: OpView) -> bool:
+    """Whether the right operand is known, and int8 has all of its elements."""
+    right, limits = op.constant(1), np.iinfo("int8")
+    return right is not None and bool(((right >= limits.min) & (right <= limits.max)).all())
+
+
+def _problems(op: OpView) -> Problems:
+    left, right = (str(op.arg_tensor(index).dtype) for index in (0, 1))
+    wide = str(op.out_tensor.dtype)
+    if any(each not in (wide, *BYTES) for each in (left, right)):
+        yield f"{left} times {right} is asked for as {wide}"
+
+
+@converts(
+    "relax.matmul",
+    operands=OPERANDS,
+    types=FACTORS,
+    result=WHOLE,
+    unless=_problems,
+    suits=_is_of_whole_numbers,
+)
+def _matmul(call: OpConversion) -> TensorId:
+    """In the type of the result, which bytes are converted to."""
+    wide = DataType(str(call.op.out_tensor.dtype))
+    left, right = (call.graph.cast(each, wide) for each in call.operands())
+    return matrix_product(call, Kind.WHOLE_MATMUL, left, right, WholeProduct(_is_narrow(call.op)))

@@ -1,0 +1,55 @@
+"""Dynamically quantized networks: one region, with the answers of ONNX Runtime."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import tvm
+from dnnl_harness import Offloaded, external_functions, needs_onednn, ops_on_host
+from kits.family_models import family_model, inputs_of
+from kits.quantized_models import dynamically_quantized_model
+from tvm import relax
+
+import annotated_region as ar
+from annotated_region.backends.dnnl.rewriting.rewriter import verification
+from annotated_region.testing.dnnl_verifier import verify
+
+NETWORKS = [("bert", "int8"), ("bert", "uint8"), ("llama", "int8")]
+
+
+@cache
+def quantized(name: str, weights: str) -> onnx.ModelProto:
+    return dynamically_quantized_model(family_model(name, "small"), weights=weights)
+
+
+@cache
+def offloaded(name: str, weights: str) -> Offloaded:
+    module = ar.partition(ar.from_onnx(quantized(name, weights)), ["dnnl"])
+    with verification(verify):
+        library = ar.build(module).jit()
+    return Offloaded(module, library, relax.VirtualMachine(library, tvm.cpu()))
+
+
+@needs_onednn
+@pytest.mark.parametrize(("name", "weights"), NETWORKS)
+def test_the_answer_is_that_of_onnx_runtime(name: str, weights: str) -> None:
+    """Sums of whole numbers are exact, so nothing but the last bits of floats may differ."""
+    model = quantized(name, weights)
+    given = inputs_of(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = session.run(None, given)[0]
+    assert len(np.unique(expected)) > 30, "a saturated answer hides errors"
+    (found,) = offloaded(name, weights).call("main", *given.values())
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@needs_onednn
+@pytest.mark.parametrize(("name", "weights"), NETWORKS)
+def test_scales_and_products_are_one_region(name: str, weights: str) -> None:
+    module = offloaded(name, weights).module
+    assert len(external_functions(module)) == 1
+    assert not ops_on_host(module)
