@@ -16,10 +16,13 @@ from annotated_region.targets.options import known_options
 if TYPE_CHECKING:
     import onnxruntime
 
-__all__ = ["EXACT", "NOT_OF_NUMPY", "SessionSettings", "make_session"]
+__all__ = ["EXACT", "INEXACT_REWRITES", "NOT_OF_NUMPY", "SessionSettings", "make_session"]
 
 EXACT = {"session.qdq_matmulnbits_accuracy_level": "1"}
 """Settings without which products of numbers with quantized weights round the numbers to bytes, too."""
+
+INEXACT_REWRITES = ("DoubleQDQPairsRemover",)
+"""What ONNX Runtime's optimizer must not do: two quantizations one after the other round twice, not once."""
 
 NOT_OF_NUMPY = {"bfloat16": 16}
 """ONNX's numbers of the data types that numpy itself does not have."""
@@ -116,7 +119,9 @@ def make_session(
     if weights:
         values = [_weight(runtime, array) for array in weights.values()]
         options.add_external_initializers(list(weights), values)
-    return runtime.InferenceSession(model, options, providers=list(settings.providers))
+    return runtime.InferenceSession(
+        model, options, providers=list(settings.providers), disabled_optimizers=list(INEXACT_REWRITES)
+    )
 
 
 def _weight(runtime: ModuleType, array: np.ndarray) -> onnxruntime.OrtValue:

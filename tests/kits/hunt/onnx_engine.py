@@ -14,7 +14,7 @@ import annotated_region as ar
 from annotated_region.backends.onnx_emitter import emit
 from annotated_region.backends.onnx_emitter.dialect import Dialect
 from annotated_region.backends.onnxruntime.rules import DIALECT as ONNXRUNTIME
-from annotated_region.backends.onnxruntime.session import EXACT
+from annotated_region.backends.onnxruntime.session import EXACT, INEXACT_REWRITES
 from annotated_region.backends.tensorrt.rules import DIALECT as TENSORRT
 from kits.hunt.partitioned_engine import PartitionedEngine, Result
 
@@ -47,7 +47,12 @@ class _Region:
         for name, value in EXACT.items():
             options.add_session_config_entry(name, value)
         content = model.complete().SerializeToString()
-        self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        self._session = onnxruntime.InferenceSession(
+            content,
+            options,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=list(INEXACT_REWRITES),
+        )
 
     def __call__(self, arguments: Sequence[Any], results: Sequence[Result]) -> list[np.ndarray]:
         given = {
