@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
-from dnnl_harness import Offloaded, external_functions, needs_onednn, ops_on_host
+from kits.backends.dnnl.dnnl_harness import Offloaded, external_functions, needs_onednn, ops_on_host
 from kits.family_models import family_model, inputs_of
 from kits.quantized_models import dynamically_quantized_model
 from tvm import relax

@@ -6,10 +6,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from dnnl_harness import Offloaded, needs_onednn, offload, ops_on_host, run, tvm_alone
-from number_cases import NUMBER_CASES, number_module
+from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, ops_on_host, run, tvm_alone
+from kits.backends.dnnl.number_cases import NUMBER_CASES, number_module
+from kits.backends.dnnl.whole_cases import WholeCase
 from tvm import relax
-from whole_cases import WholeCase
 
 from annotated_region.backends.dnnl.rewriting.rewriter import verification
 from annotated_region.testing.dnnl_verifier import verify

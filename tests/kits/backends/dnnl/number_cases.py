@@ -8,7 +8,8 @@ import numpy as np
 import tvm
 from tvm import relax
 from tvm.relax import op
-from whole_cases import Array, Make, WholeCase, module_of_cases
+
+from kits.backends.dnnl.whole_cases import Array, Make, WholeCase, module_of_cases
 
 __all__ = ["NUMBER_CASES", "number_module"]
 
