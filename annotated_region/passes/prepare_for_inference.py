@@ -69,12 +69,12 @@ from annotated_region.passes.preparation import (
     take_quantized,
     unstack_reductions,
 )
-from annotated_region.passes.preparation.editor import Rewrite
 from annotated_region.passes.preparation.elements import compute_elements
 from annotated_region.passes.preparation.reads import without_dead_bindings
+from annotated_region.passes.preparation.rewrites import table_of
 from annotated_region.passes.preparation.settle_lengths import settle_lengths
 from annotated_region.passes.preparation.share_positions import share_positions
-from annotated_region.passes.preparation.sweep import RewriteTable, sweep
+from annotated_region.passes.preparation.sweep import sweep
 from annotated_region.targets.claimants import Claimants
 
 __all__ = ["PrepareForInference"]
@@ -164,15 +164,7 @@ def _raised(mod: tvm.IRModule) -> tvm.IRModule:
     return _updated(mod, {name: calls.raised() for name, calls in lowered.items() if calls.bindings})
 
 
-def _table() -> RewriteTable:
-    table: dict[str, list[Rewrite]] = {}
-    for names, rewrite in REWRITES:
-        for name in names:
-            table.setdefault(name, []).append(rewrite)
-    return table
-
-
-TABLE = _table()
+TABLE = table_of(REWRITES)
 
 
 def _settled(mod: tvm.IRModule, claimants: Claimants) -> tvm.IRModule:

@@ -3,6 +3,7 @@
 import pytest
 import tvm
 import tvm_ffi
+from kits.passes.nested_modules import nested_tuples
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
@@ -96,21 +97,10 @@ def test_kernels_compute_and_do_no_more(op):
     require_harmless(kernel(lambda a: T.sqrt(a[0])), "m.py")
 
 
-def nested_tuple(depth):
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType((2,), "float32"))
-    with builder.function("main", [x]):
-        value = x
-        for _ in range(depth):
-            value = builder.emit(relax.Tuple([value]))
-        builder.emit_func_output(value)
-    return builder.get()
-
-
 def test_nesting_has_a_bound():
-    require_harmless(nested_tuple(20), "m")
+    require_harmless(nested_tuples(20), "m")
     with pytest.raises(ModelError, match="more than 64 tuples, one inside the other"):
-        require_harmless(nested_tuple(500), "m")
+        require_harmless(nested_tuples(500), "m")
 
 
 @pytest.mark.parametrize("shape", ["[-5, 3]", "[-9223372036854775808]"])

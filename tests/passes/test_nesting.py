@@ -2,23 +2,13 @@
 
 import pytest
 import tvm
+from kits.passes.nested_modules import nested_tuples
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region.functions.nesting import DEEPEST
 
 VECTOR = relax.TensorType((2,), "float32")
-
-
-def nested_tuples(depth):
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", VECTOR)
-    with builder.function("main", [x]):
-        value = x
-        for _ in range(depth):
-            value = builder.emit(relax.Tuple([value]))
-        builder.emit_func_output(value)
-    return builder.get()
 
 
 def nested_branches(depth):

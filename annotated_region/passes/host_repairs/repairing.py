@@ -13,13 +13,13 @@ from annotated_region.errors import BuildError
 from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
 from annotated_region.passes.host_repairs import half_floats
 from annotated_region.passes.host_repairs.running_counts import count_in_whole_numbers
-from annotated_region.passes.preparation.editor import Rewrite
+from annotated_region.passes.preparation.rewrites import table_of
 from annotated_region.passes.preparation.settle_lengths import settle_lengths
-from annotated_region.passes.preparation.sweep import RewriteTable, sweep
+from annotated_region.passes.preparation.sweep import sweep
 
 __all__ = ["compile_for_host", "repaired"]
 
-REWRITES = half_floats.REWRITES
+TABLE = table_of(half_floats.REWRITES)
 
 
 def repaired(mod: tvm.IRModule) -> tvm.IRModule:
@@ -46,17 +46,6 @@ def _repaired(name: str, function: relax.Function) -> relax.Function:
     counted = count_in_whole_numbers(name, function)
     # Each rewrite takes an op that needs repair, and leaves ones that need none.
     return sweep(settle_lengths(counted), TABLE, lowers_weight=False)
-
-
-def _table() -> RewriteTable:
-    table: dict[str, list[Rewrite]] = {}
-    for names, rewrite in REWRITES:
-        for name in names:
-            table.setdefault(name, []).append(rewrite)
-    return table
-
-
-TABLE = _table()
 
 
 def compile_for_host(

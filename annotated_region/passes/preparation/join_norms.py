@@ -21,6 +21,7 @@ from tvm import relax
 
 from annotated_region.passes.preparation.compositions import Parts, dtype_among
 from annotated_region.passes.preparation.editor import Editor, Rewrite
+from annotated_region.passes.preparation.rewrites import either_way
 from annotated_region.passes.preparation.tensors import constant_of, extents_of
 from annotated_region.targets.op_view import OpView
 
@@ -29,14 +30,9 @@ __all__ = ["REWRITES"]
 NORMS = tuple(f"relax.nn.{kind}_norm" for kind in ("rms", "layer", "instance", "group"))
 
 
-def absorb_scale(view: OpView, editor: Editor) -> relax.Expr | None:
+@either_way
+def absorb_scale(view: OpView, data: relax.Expr, scale: relax.Expr, editor: Editor) -> relax.Expr | None:
     """Case 1."""
-    left, right = view.args
-    found = _with_scale(view, left, right, editor)
-    return _with_scale(view, right, left, editor) if found is None else found
-
-
-def _with_scale(view: OpView, data: relax.Expr, scale: relax.Expr, editor: Editor) -> relax.Expr | None:
     parts = Parts(view, editor)
     norm = parts.own(data, *NORMS)
     if norm is None or not all(
@@ -47,14 +43,9 @@ def _with_scale(view: OpView, data: relax.Expr, scale: relax.Expr, editor: Edito
     return _with_vector(norm, 1, scale, parts)
 
 
-def absorb_shift(view: OpView, editor: Editor) -> relax.Expr | None:
+@either_way
+def absorb_shift(view: OpView, data: relax.Expr, shift: relax.Expr, editor: Editor) -> relax.Expr | None:
     """Case 2."""
-    left, right = view.args
-    found = _with_shift(view, left, right, editor)
-    return _with_shift(view, right, left, editor) if found is None else found
-
-
-def _with_shift(view: OpView, data: relax.Expr, shift: relax.Expr, editor: Editor) -> relax.Expr | None:
     parts = Parts(view, editor)
     norm = parts.own(data, *NORMS[1:])
     if norm is None or parts.number(norm.args[2]) != 0.0:

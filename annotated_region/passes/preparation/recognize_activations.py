@@ -36,6 +36,7 @@ from tvm import relax
 
 from annotated_region.passes.preparation.compositions import Parts, dtype_among, is_close
 from annotated_region.passes.preparation.editor import Editor, Rewrite
+from annotated_region.passes.preparation.rewrites import either_way
 from annotated_region.passes.preparation.tensors import constant_of
 from annotated_region.targets.op_view import OpView
 
@@ -70,14 +71,11 @@ GATES = {
 }
 
 
-def recognize_activation(view: OpView, editor: Editor) -> relax.Expr | None:
+@either_way
+def recognize_activation(
+    view: OpView, plain: relax.Expr, gated: relax.Expr, editor: Editor
+) -> relax.Expr | None:
     """The activation, times a number, that a product computes."""
-    left, right = view.args
-    found = _activation(view, left, right, editor)
-    return _activation(view, right, left, editor) if found is None else found
-
-
-def _activation(view: OpView, plain: relax.Expr, gated: relax.Expr, editor: Editor) -> relax.Expr | None:
     parts = Parts(view, editor)
     curve, scale, shift = parts.scaled(gated)
     function = parts.own(curve, *GATES)

@@ -22,12 +22,13 @@ import tvm
 from tvm import relax
 
 from annotated_region.passes.preparation.editor import Editor
-from annotated_region.passes.preparation.weight import RewriteTable, checked
+from annotated_region.passes.preparation.rewrites import RewriteTable
+from annotated_region.passes.preparation.weight import checked
 from annotated_region.targets.claimants import Claimants
 from annotated_region.targets.op_view import OpView
 from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["RewriteTable", "checking", "sweep"]
+__all__ = ["checking", "sweep"]
 
 _checking: ContextVar[bool] = ContextVar("annotated_region_checking", default=False)
 

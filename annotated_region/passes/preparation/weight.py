@@ -36,7 +36,6 @@ What each kind of rewrite lowers, with ``W`` for the weight of an operand:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import tvm_ffi
@@ -46,12 +45,11 @@ from annotated_region.passes.preparation.affine import ARITHMETIC
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.linear import linear_of
 from annotated_region.passes.preparation.remove_identities import COMMUTATIVE, CONNECTIVES
+from annotated_region.passes.preparation.rewrites import RewriteTable
 from annotated_region.passes.preparation.tensors import static_shape
 from annotated_region.targets.op_view import OpView
 
-__all__ = ["RewriteTable", "Weights", "checked"]
-
-RewriteTable = Mapping[str, Sequence[Rewrite]]  # name of a Relax op -> what may rewrite a call to it
+__all__ = ["Weights", "checked"]
 
 
 _CALL = 3  # of most ops: more than a constant can cost by its place, so that folding an operand costs nothing

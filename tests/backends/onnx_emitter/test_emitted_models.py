@@ -11,7 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
-from kits.backends.relax_kit import module, var
+from kits.backends.relax_kit import module, op_views, var
 from tvm import relax, tirx
 from tvm.relax import op
 from tvm.script import ir as I
@@ -22,7 +22,6 @@ import annotated_region as ar
 from annotated_region.backends.onnx_emitter import EmittedModel, emit, trial
 from annotated_region.backends.onnxruntime.rules import DIALECT
 from annotated_region.errors import BackendUnavailableError, CodegenError
-from annotated_region.targets.op_view import OpView
 from annotated_region.testing.light_models import input_of, light_model, light_module
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -47,15 +46,7 @@ def run(model: EmittedModel, *arrays):
 
 
 def reason(make, *params):
-    views: list[OpView] = []
-
-    def collect(expr):
-        view = OpView.of(expr) if isinstance(expr, relax.Call) else None
-        if view is not None:
-            views.append(view)
-
-    relax.analysis.post_order_visit(function(params, make), collect)
-    return [trial(view, DIALECT) for view in views][-1]
+    return [trial(view, DIALECT) for view in op_views(module(params, make))][-1]
 
 
 # --- ports

@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import tvm
-from kits.backends.relax_kit import module, var
+from kits.backends.relax_kit import module, op_views, var
 from kits.backends.tensorrt.documented_tensorrt import FakeCuda, FakeTensorrt
 from tvm import relax, tirx
 from tvm.relax import op
@@ -21,7 +21,6 @@ from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnxruntime.session import SessionSettings, make_session
 from annotated_region.backends.tensorrt import codegen, cuda, fallback, installation, rules, runtime
 from annotated_region.errors import BackendUnavailableError, BuildError, CacheWarning, CodegenError
-from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import patterns_of
 from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model, light_module
 from annotated_region.testing.registry import temporary_registrations
@@ -84,15 +83,7 @@ def test_a_light_model_is_one_region_whose_artefact_computes_the_same(name):
 
 
 def reason(make, *params):
-    views: list[OpView] = []
-
-    def collect(expr):
-        view = OpView.of(expr) if isinstance(expr, relax.Call) else None
-        if view is not None:
-            views.append(view)
-
-    relax.analysis.post_order_visit(module(params, make)["main"], collect)
-    return trial(views[-1], rules.DIALECT)
+    return trial(op_views(module(params, make))[-1], rules.DIALECT)
 
 
 def test_what_the_support_matrix_leaves_out_is_declined_with_a_reason():

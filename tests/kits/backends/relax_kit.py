@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 import tvm
 from tvm import relax
 
-__all__ = ["module", "var"]
+from annotated_region.targets.op_view import OpView
+
+__all__ = ["module", "op_views", "var"]
 
 
 def var(name: str, shape: Sequence[object], dtype: str = "float32") -> relax.Var:
@@ -26,3 +28,16 @@ def module(
             outputs = [builder.emit_output(part) for part in (made if isinstance(made, tuple) else (made,))]
         builder.emit_func_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
     return builder.finalize()
+
+
+def op_views(mod: tvm.IRModule) -> list[OpView]:
+    """The ops of ``main``, in program order."""
+    views: list[OpView] = []
+
+    def collect(expr: relax.Expr) -> None:
+        view = OpView.of(expr) if isinstance(expr, relax.Call) else None
+        if view is not None:
+            views.append(view)
+
+    relax.analysis.post_order_visit(mod["main"], collect)
+    return views

@@ -27,6 +27,7 @@ __all__ = [
     "WHOLE",
     "Problems",
     "epsilon_problem",
+    "field_problems",
     "first_problem",
     "is_whole",
     "layout_problem",
@@ -77,6 +78,15 @@ def tensor_problem(type_: tvm.ir.Type, what: str, known: tuple[str, ...] = FLOAT
     if len(extents) > HIGHEST_RANK:
         return f"{what} has rank {len(extents)}; known are 0 to {HIGHEST_RANK}"
     return next((problem for extent in extents if (problem := _extent_problem(extent, what))), None)
+
+
+def field_problems(type_: tvm.ir.Type, whole: str, part: str, known: tuple[str, ...]) -> Problems:
+    """Why the backend cannot work with a tuple of tensors, which messages call `whole` and each `part`."""
+    if not isinstance(type_, relax.TupleType):
+        yield f"{whole} are not known one by one"
+        return
+    for position, field in enumerate(type_.fields):
+        yield tensor_problem(field, f"{part} {position}", known)
 
 
 def _extent_problem(extent: Dim, what: str) -> str | None:

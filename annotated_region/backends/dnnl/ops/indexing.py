@@ -8,7 +8,14 @@ import numpy as np
 
 from annotated_region.backends.dnnl.graph import DataType, Dim, Kind, TensorId, same_dim
 from annotated_region.backends.dnnl.importer import extents_of
-from annotated_region.backends.dnnl.ops.checks import FLOATS, MOVABLE, WHOLE, Problems, tensor_problem
+from annotated_region.backends.dnnl.ops.checks import (
+    FLOATS,
+    MOVABLE,
+    WHOLE,
+    Problems,
+    field_problems,
+    tensor_problem,
+)
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
 from annotated_region.backends.dnnl.ops.shape import part
 from annotated_region.backends.dnnl.parameters import Begins, Bounds, Element, Gather
@@ -134,12 +141,7 @@ def _last(call: OpConversion, tensor: TensorId, number: int) -> TensorId:
 
 
 def _advanced_problems(op: OpView) -> Problems:
-    fields = getattr(op.arg_types[1], "fields", None)
-    if fields is None:
-        yield "the indices are not known one by one"
-        return
-    for position, field in enumerate(fields):
-        yield tensor_problem(field, f"index {position}", WHOLE)
+    yield from field_problems(op.arg_types[1], "the indices", "index", WHOLE)
 
 
 @converts("relax.index_tensor", types=MOVABLE, result=MOVABLE, unless=_advanced_problems)

@@ -14,6 +14,7 @@ from annotated_region.backends.dnnl.ops.checks import (
     MOVABLE,
     WHOLE,
     Problems,
+    field_problems,
     is_whole,
     tensor_problem,
 )
@@ -215,12 +216,7 @@ def _border_pad(call: OpConversion) -> TensorId:
 
 
 def _fields_problems(op: OpView) -> Problems:
-    fields = getattr(op.arg_types[0], "fields", None)
-    if fields is None:
-        yield "its operands are not known one by one"
-        return
-    for position, field in enumerate(fields):
-        yield tensor_problem(field, f"operand {position}", MOVABLE)
+    yield from field_problems(op.arg_types[0], "its operands", "operand", MOVABLE)
 
 
 @converts("relax.concat", "relax.stack", operands=(), result=MOVABLE, unless=_fields_problems)
