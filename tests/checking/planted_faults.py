@@ -1,11 +1,12 @@
 """Plants faults in regions of fifteen models, and counts the regions and ops that `check` finds.
 
-    PYTHONPATH=tests python tests/checking/planted_faults.py [--faults 20] [--seed 0]
-    [model ...]
+    PYTHONPATH=tests:tests/checking python tests/checking/planted_faults.py [--faults 20] [--seed 0]
+    [--target dnnl] [model ...]
 
-A fault is one of `faulty_backend.FAULTS` at a random op, or one that shows only where another op is in the
-same region. One that changes no result of the program (a scale in front of a norm) is planted anew. Before
-its faults each model is checked without one: an alarm there is counted, too.
+A fault is one of `faults.FAULTS` at a random op, or one that shows only where another op is in the same
+region. The target `faulty` computes op by op and spoils values; in `dnnl` the generated code is wrong. Where a
+fault would change no result of its region (a scale in front of a norm), another one is drawn. Before its faults
+each model is checked without one: an alarm there is counted, too.
 """
 
 from __future__ import annotations
@@ -14,156 +15,97 @@ import argparse
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
 
+import faulty_backend
 import numpy as np
 import tvm
-from kits.checking.faulty_backend import FAULTS, NAME, Fault, register, spoiled
-from kits.family_models import FAMILIES, family_model, inputs_of
-from kits.zoo.registry import onnx_network
-from kits.zoo.signature import arrays
-from tvm import relax
-from tvm.relax.frontend.onnx import from_onnx
+import tvm_ffi
+from fault_models import MODELS, FaultModel, fault_model
+from faults import Fault
+from faulty_dnnl import planted, planting
 
 import annotated_region as ar
+from annotated_region.checking import bisection
+from annotated_region.checking import check as checking
+from annotated_region.checking.check_report import CheckReport
+from annotated_region.checking.host_support import require_host_builds
+from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.testing.registry import temporary_registrations
 
-ZOO = (
-    "gpt2_decode",
-    "t5",
-    "swin",
-    "detr",
-    "mamba_closed",
-    "unet",
-    "efficientnet",
-    "mixer",
-    "graph_attention",
-)
-MODELS = (*FAMILIES, *ZOO)
-UNCLAIMED = ("relax.nn.softmax", "relax.nn.avg_pool2d", "relax.mean")
-_TRIES = 40
+__all__ = ["FOUND", "RIGHT", "campaign", "counted", "main"]
+
+FOUND, RIGHT = "found", "right without a fault"
+_BUILT: dict[int, list[tuple[tvm.IRModule, LinkedExecutable]]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Planted:
-    """A model that faults are planted in: prepared, with its inputs, and the ops that the target claims."""
-
-    name: str
-    mod: tvm.IRModule
-    inputs: Sequence[np.ndarray]
-    claimed: tuple[str, ...]
-    places: tuple[tuple[str, ...], ...]
-    types: dict[str, relax.Binding]
+@contextmanager
+def campaign() -> Iterator[None]:
+    """Inside the block both targets can be spoiled, and equal programs are built for the host once."""
+    hosts = [patch.object(each, "require_host_builds", _built_once) for each in (checking, bisection)]
+    with temporary_registrations(), planting(), hosts[0], hosts[1]:
+        yield
 
 
-def planted_model(name: str) -> Planted:
-    """A model, ready to be spoiled."""
-    if name in FAMILIES:
-        model = family_model(name, "small")
-        mod, inputs = from_onnx(model), list(inputs_of(model).values())
-    else:
-        network = onnx_network(name)
-        form = network.forms[0]  # the one of fixed extents
-        mod = from_onnx(network.proto(form))
-        inputs = list(arrays(network.inputs, form.calls[0]).values())
-    mod = ar.passes.PrepareForInference()(mod)
-    bindings = {
-        binding.var.name: binding
-        for block in mod["main"].body.blocks
-        for binding in block.bindings
-        if isinstance(binding.value, relax.Call) and isinstance(binding.value.op, tvm.ir.Op)
-    }
-    ops = {str(binding.value.op.name) for binding in bindings.values()} - set(UNCLAIMED)
-    claimed = tuple(sorted(ops))
-    register(claimed)
-    (report,) = ar.explain(mod, [NAME], prepare=False).functions
-    places = tuple(tuple(op for op in region.ops if op in bindings) for region in report.regions)
-    return Planted(name, mod, inputs, claimed, places, bindings)
+def _built_once(mod: tvm.IRModule) -> LinkedExecutable:
+    """As `require_host_builds`; the module of a model is the same whatever fault is planted."""
+    known = _BUILT.setdefault(int(tvm_ffi.structural_hash(mod)), [])
+    for other, executable in known:
+        if tvm_ffi.structural_equal(mod, other):
+            return executable
+    known.append((mod, require_host_builds(mod)))
+    return known[-1][1]
 
 
-def fitting(model: Planted, random: np.random.Generator) -> Fault:
-    """A fault at random that makes sense where it is."""
-    while True:
-        region = model.places[random.integers(len(model.places))]
-        op = region[random.integers(len(region))]
-        kind = list(FAULTS)[random.integers(len(FAULTS))]
-        needs = None
-        if len(region) > 1 and random.random() < 1 / 7:
-            kind, needs = "scale", str(random.choice([each for each in region if each != op]))
-        if _fits(kind, model.types[op]):
-            return Fault(kind, op, needs)
-
-
-def _fits(kind: str, binding: relax.Binding) -> bool:
-    ty = binding.var.ty
-    if not isinstance(ty, relax.TensorType) or str(ty.dtype) not in ("float32", "float16", "bfloat16"):
-        return False
-    extents = [int(each) for each in ty.shape.values]
-    call = binding.value
-    if kind in ("stride", "mask"):
-        return bool(extents) and extents[-1] > 1
-    if kind == "exchanged":
-        name = str(call.op.name)
-        same = len(call.args) > 1 and str(call.args[0].ty) == str(call.args[1].ty)
-        return name in ("relax.subtract", "relax.divide", "relax.matmul") and same
-    return True
-
-
-def shows(model: Planted, fault: Fault) -> bool:
-    """Whether the results of the program change by more than a thousandth of the largest."""
-    main = model.mod["main"]
-    right, wrong = (_answers(model, func) for func in (main, spoiled(main, Fault(fault.kind, fault.op))))
-    return any(
-        not np.allclose(one, other, rtol=0, atol=1e-3 * float(np.abs(one).max(initial=1e-6)), equal_nan=True)
-        for one, other in zip(right, wrong, strict=True)
+def _checked(model: FaultModel, fault: Fault | None) -> CheckReport:
+    options: dict[str, dict[str, object]] = {}
+    if model.target == faulty_backend.NAME:
+        faulty_backend.register(model.claimed, fault)
+    elif fault is not None:
+        options = {model.target: planted(fault)}
+    return ar.check(
+        model.mod, [model.target], inputs=model.inputs, prepare=False, bans=model.bans, options=options
     )
 
 
-def _answers(model: Planted, func: relax.Function) -> list[np.ndarray]:
-    mod = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
-    machine = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target("llvm")), tvm.cpu())
-    answer = machine["main"](*map(tvm.runtime.tensor, model.inputs))
-    return [each.numpy() for each in ([answer] if isinstance(answer, tvm.runtime.Tensor) else answer)]
-
-
-def outcome(model: Planted, fault: Fault) -> str:
+def outcome(model: FaultModel, fault: Fault) -> str:
     """What `check` makes of a fault."""
-    register(model.claimed, fault)
-    report = ar.check(model.mod, [NAME], inputs=model.inputs, prepare=False)
-    place = next(region for region in model.places if fault.op in region)
+    report, place = _checked(model, fault), model.place_of(fault)
     bad = [region for region in report.regions if not region.ok]
-    if not bad:
-        return "hidden" if not shows(model, fault) else "missed"
-    if [tuple(op.name for op in region.ops if op.name in model.types) for region in bad] != [place]:
-        return "another region"
-    found = {op.name for op in report.culprit.ops} if report.culprit else set()
-    if (
-        report.culprit
-        and fault.needs is None
-        and report.culprit.builds > 2 * math.log2(max(len(place), 2)) + 4
-    ):
-        return f"too many builds ({report.culprit.builds} for {len(place)} ops)"
-    wanted = {fault.op} if fault.needs is None else {fault.op, fault.needs}
-    return "found" if found == wanted else f"other ops ({', '.join(sorted(found))})"
+    if [tuple(op.name for op in region.ops if op.name in model.calls) for region in bad] != [place.ops]:
+        return f"{len(bad)} regions, or another one" if bad else "missed"
+    wanted = {fault.op} | ({fault.needs} if fault.needs else set())
+    if report.culprit is None:
+        return "no ops"
+    found = {op.name for op in report.culprit.ops}
+    if found != wanted:
+        return f"other ops ({', '.join(sorted(found))})"
+    most = 2 * math.log2(max(len(place.ops), 2)) + 4
+    if fault.needs is None and report.culprit.builds > most:
+        return f"too many builds ({report.culprit.builds} for {len(place.ops)} ops)"
+    return FOUND
 
 
-def counted(name: str, faults: int, seed: int, tell: Callable[[str], None]) -> Counter[str]:
+def counted(
+    name: str, target: str, faults: int, seed: int, tell: Callable[[str], None] = print
+) -> Counter[str]:
     """The outcomes of a model."""
-    model = planted_model(name)
-    counts: Counter[str] = Counter()
-    report = ar.check(model.mod, [NAME], inputs=model.inputs, prepare=False)
-    counts["right without a fault" if report.ok else "alarm without a fault"] += 1
-    random = np.random.default_rng([seed, sum(map(ord, name))])
-    for _try in range(_TRIES * faults):
-        if counts.total() > faults:
-            break
+    if target == faulty_backend.NAME:
+        faulty_backend.register(())
+    model = fault_model(name, target)
+    report = _checked(model, None)
+    counts = Counter([RIGHT if report.ok else "alarm without a fault"])
+    if not report.ok:
+        tell(str(report))
+    random = np.random.default_rng([seed, *map(ord, name + target)])
+    for _number in range(faults):
         begin = time.monotonic()
-        fault = fitting(model, random)
+        fault = model.random_fault(random)
         result = outcome(model, fault)
-        tell(f"{name} {fault}: {result} ({time.monotonic() - begin:.1f} s)")
-        if result != "hidden":
-            counts[result.partition(" (")[0]] += 1
+        tell(f"{name} {target} {fault}: {result} ({time.monotonic() - begin:.1f} s)")
+        counts[result.partition(" (")[0]] += 1
     return counts
 
 
@@ -172,18 +114,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--faults", type=int, default=20, help="a model")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--target", choices=(faulty_backend.NAME, "dnnl"), default=faulty_backend.NAME)
     parser.add_argument("models", nargs="*", default=MODELS)
     options = parser.parse_args()
     total: Counter[str] = Counter()
-    with temporary_registrations():
+    with campaign():
         for name in options.models:
-            counts = counted(name, options.faults, options.seed, lambda line: print(line, flush=True))
+            begin = time.monotonic()
+            counts = counted(name, options.target, options.faults, options.seed)
             total += counts
-            print(
-                f"| {name} | {', '.join(f'{what}: {count}' for what, count in counts.items())} |", flush=True
-            )
+            told = ", ".join(f"{what}: {count}" for what, count in counts.items())
+            print(f"| {name} | {told} | {time.monotonic() - begin:.0f} s |", flush=True)
     print(f"| all | {', '.join(f'{what}: {count}' for what, count in total.items())} |")
-    return total.total() - total["found"] - total["right without a fault"]
+    return total.total() - total[FOUND] - total[RIGHT]
 
 
 if __name__ == "__main__":

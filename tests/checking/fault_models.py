@@ -1,0 +1,153 @@
+"""The models that faults are planted in: prepared, with their regions and the right value of each op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tvm
+from faults import FAULTS, Fault, fits, spoiling
+from kits.family_models import FAMILIES, family_model, inputs_of
+from kits.zoo.registry import onnx_network
+from kits.zoo.signature import arrays
+from op_kernels import Array, computed
+from tvm import relax
+from tvm.relax.frontend.onnx import from_onnx
+
+import annotated_region as ar
+
+__all__ = ["MODELS", "FaultModel", "Place", "fault_model", "prepared_model"]
+
+ZOO = (
+    *("gpt2_decode", "t5", "swin", "detr", "mamba_closed"),
+    *("unet", "efficientnet", "mixer", "graph_attention"),
+)
+MODELS = (*FAMILIES, *ZOO)
+UNCLAIMED = ("relax.nn.softmax", "relax.nn.avg_pool2d", "relax.mean", "relax.call_tir")
+"""What no target gets, so that models have several regions."""
+PAIRS = 1 / 7  # the share of faults that need two ops
+SHOWN = 1e-3  # of the largest magnitude, that a fault has to change a result of its region by
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A region: its ops, and those whose values leave it."""
+
+    ops: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FaultModel:
+    """A model that faults are planted in.
+
+    Attributes
+    ----------
+    name, target
+        Which, and where its regions run.
+    mod, inputs
+        The prepared module, and what ``main`` is called with.
+    claimed
+        The ops that the target may have.
+    calls
+        Of ``main``, by the names of their bindings.
+    """
+
+    name: str
+    target: str
+    mod: tvm.IRModule
+    inputs: Sequence[Array]
+    claimed: tuple[str, ...]
+    calls: Mapping[str, relax.Call]
+
+    @property
+    def bans(self) -> dict[str, list[str]]:
+        """For `annotated_region.check`: what the target must not have."""
+        present = {str(call.op.name) for call in self.calls.values()}
+        return {op: [self.target] for op in UNCLAIMED if op in present and op != "relax.call_tir"}
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """The regions."""
+        (report,) = ar.explain(self.mod, [self.target], prepare=False, bans=self.bans).functions
+        return tuple(
+            Place(
+                tuple(op for op in region.ops if op in self.calls),
+                tuple(name.partition("[")[0] for name in region.outputs),
+            )
+            for region in report.regions
+        )
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """The right value of each op."""
+        return computed(self.mod["main"], self.inputs)[1]
+
+    def random_fault(self, random: np.random.Generator) -> Fault:
+        """A fault that makes sense where it is, and shows."""
+        while True:
+            fault = self._drawn(random)
+            if fault is not None and self.shows(fault):
+                return fault
+
+    def _drawn(self, random: np.random.Generator) -> Fault | None:
+        place = self.places[random.integers(len(self.places))]
+        op = place.ops[random.integers(len(place.ops))]
+        kind = list(FAULTS)[random.integers(len(FAULTS))]
+        needs = None
+        if len(place.ops) > 1 and random.random() < PAIRS:
+            kind, needs = "scale", str(random.choice([each for each in place.ops if each != op]))
+        if not fits(kind, self.calls[op]):
+            return None
+        return Fault(kind, op, needs, float(np.abs(self.values[op].astype("float32")).max(initial=0.0)))
+
+    def shows(self, fault: Fault) -> bool:
+        """Whether it changes a result of its region."""
+        wrong = computed(self.mod["main"], self.inputs, spoiling(fault))[1]
+        return any(
+            _differ(one, other)
+            for name in self.place_of(fault).results
+            for one, other in zip(_arrays(self.values[name]), _arrays(wrong[name]), strict=True)
+        )
+
+    def place_of(self, fault: Fault) -> Place:
+        """The region that the fault is in."""
+        return next(place for place in self.places if fault.op in place.ops)
+
+
+def _arrays(value: Any) -> list[Array]:
+    return [each for part in value for each in _arrays(part)] if isinstance(value, tuple) else [value]
+
+
+def _differ(right: Array, wrong: Array) -> bool:
+    one, other = right.astype("float64"), wrong.astype("float64")
+    largest = float(np.abs(one[np.isfinite(one)]).max(initial=0.0)) or 1.0
+    return not np.allclose(one, other, rtol=0, atol=SHOWN * largest, equal_nan=True)
+
+
+def prepared_model(name: str) -> tuple[tvm.IRModule, list[Array]]:
+    """A model, prepared, and its inputs."""
+    if name in FAMILIES:
+        model = family_model(name, "small")
+        mod, inputs = from_onnx(model), list(inputs_of(model).values())
+    else:
+        network = onnx_network(name)
+        form = network.forms[0]  # the one of fixed extents
+        mod, inputs = from_onnx(network.proto(form)), list(arrays(network.inputs, form.calls[0]).values())
+    return ar.passes.PrepareForInference()(mod), inputs
+
+
+def fault_model(name: str, target: str) -> FaultModel:
+    """A model, ready to be spoiled."""
+    mod, inputs = prepared_model(name)
+    calls = {
+        binding.var.name: binding.value
+        for block in mod["main"].body.blocks
+        for binding in block.bindings
+        if isinstance(binding.value, relax.Call) and isinstance(binding.value.op, tvm.ir.Op)
+    }
+    ops = {str(call.op.name) for call in calls.values()}
+    return FaultModel(name, target, mod, inputs, tuple(sorted(ops - set(UNCLAIMED))), calls)

@@ -1,0 +1,119 @@
+"""What may be wrong with the value of an op, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from op_kernels import Array, Change
+from tvm import relax
+
+from annotated_region.targets.op_view import OpView
+
+__all__ = ["FAULTS", "Fault", "fits", "spoiling"]
+
+FLOATS = ("float32", "float16", "bfloat16")
+EXCHANGEABLE = ("relax.subtract", "relax.divide", "relax.matmul")
+SATURATED, OVERFLOWING = 0.4, 0.9  # of the largest magnitude: where the range ends
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong.
+
+    Attributes
+    ----------
+    kind
+        How; one of `FAULTS`.
+    op
+        The binding whose value is wrong.
+    needs
+        Another binding that has to be in the same region for that; None for a fault of one op.
+    largest
+        The largest magnitude of the right value, for a backend that does not see it.
+    """
+
+    kind: str
+    op: str
+    needs: str | None = None
+    largest: float = 0.0
+
+    def is_in(self, names: Sequence[str]) -> bool:
+        """Whether a region of these bindings has it."""
+        return self.op in names and (self.needs is None or self.needs in names)
+
+
+def _scale(_op: OpView, _given: Sequence[Any], value: Array) -> Array:
+    return np.asarray(value * value.dtype.type(1.3))
+
+
+def _exchanged(op: OpView, given: Sequence[Any], _value: Array) -> Array:
+    """Operands exchanged."""
+    if op.name == "relax.concat":
+        return np.concatenate(list(reversed(given[0])), axis=op.attrs["axis"] or 0)
+    left, right = given
+    with np.errstate(all="ignore"):
+        exchanged = {"subtract": np.subtract, "divide": np.divide, "matmul": np.matmul}
+        return np.asarray(exchanged[op.name.removeprefix("relax.")](right, left))
+
+
+def _saturating(_op: OpView, _given: Sequence[Any], value: Array) -> Array:
+    """Int8 whose step is too small, so that the upper part of the range is cut off."""
+    step = SATURATED * float(np.abs(value).max(initial=0.0)) / 127 or 1.0
+    return (step * np.clip(np.rint(value.astype("float32") / step), -127, 127)).astype(value.dtype)
+
+
+def _overflow(_op: OpView, _given: Sequence[Any], value: Array) -> Array:
+    bound = OVERFLOWING * float(np.abs(value).max(initial=0.0))
+    return np.where(value > bound, value.dtype.type(np.inf), value)
+
+
+def _stride(_op: OpView, _given: Sequence[Any], value: Array) -> Array:
+    """Every row begins one value too late."""
+    return np.roll(value, -1, axis=-1)
+
+
+def _mask(_op: OpView, _given: Sequence[Any], value: Array) -> Array:
+    """The last place along the last axis is not seen."""
+    seen = value.copy()
+    seen[..., -1] = 0
+    return seen
+
+
+FAULTS: Mapping[str, Callable[[OpView, Sequence[Any], Array], Array]] = {
+    "scale": _scale,
+    "exchanged": _exchanged,
+    "saturating": _saturating,
+    "overflow": _overflow,
+    "stride": _stride,
+    "mask": _mask,
+}
+"""By kind, the wrong value of an op, its arguments and its right value."""
+
+
+def fits(kind: str, call: relax.Call) -> bool:
+    """Whether a kind of fault makes sense of the value of a call."""
+    ty = call.ty
+    if not isinstance(ty, relax.TensorType) or str(ty.dtype) not in FLOATS:
+        return False
+    if kind in ("stride", "mask"):
+        return bool(ty.shape.values) and int(ty.shape.values[-1]) > 1
+    if kind != "exchanged":
+        return True
+    name = str(call.op.name)
+    parts = call.args[0].fields if name == "relax.concat" and isinstance(call.args[0], relax.Tuple) else ()
+    if name in EXCHANGEABLE:
+        return len(call.args) > 1 and str(call.args[0].ty) == str(call.args[1].ty)
+    return len(parts) == 2 and isinstance(call.op, tvm.ir.Op)
+
+
+def spoiling(fault: Fault) -> Change:
+    """Gives the wrong value where the fault is."""
+
+    def change(name: str, op: OpView, given: Sequence[Any], value: Any) -> Any:
+        return FAULTS[fault.kind](op, given, value) if name == fault.op else value
+
+    return change
