@@ -20,8 +20,8 @@ from tvm import relax
 
 from annotated_region.checking.comparison import compared
 from annotated_region.checking.failure import Failure
-from annotated_region.checking.host_support import require_host_builds
 from annotated_region.checking.program import ENTRY, MAIN
+from annotated_region.checking.reference import built_reference
 from annotated_region.checking.region_values import RegionValues
 from annotated_region.checking.running import FAILURES, arrays_of, first_line
 from annotated_region.checking.tolerance import tolerance_for
@@ -226,7 +226,7 @@ class _Parts:
             function.source, function.nodes, (), {"global_symbol": MAIN}, True, everything=True
         )
         assert everything is not None, "a region computes something"
-        host = require_host_builds(tvm.IRModule({MAIN: everything.func}))
+        host = built_reference(tvm.IRModule({MAIN: everything.func}), self.failure.reference)
         answer = relax.VirtualMachine(host, tvm.cpu())[MAIN](*self.failure.values.arguments(everything))
         results = dict(zip(everything.results, arrays_of(answer), strict=True))
         return self.failure.values.with_results(results)

@@ -18,25 +18,24 @@ import tvm
 from tvm import relax
 
 from annotated_region.checking.bisection import culprit_of
-from annotated_region.checking.check_report import CheckReport, Culprit, RegionCheck
+from annotated_region.checking.check_report import CheckReport
 from annotated_region.checking.comparison import ResultCheck, compared
 from annotated_region.checking.failure import Failure
-from annotated_region.checking.host_support import require_host_builds
 from annotated_region.checking.program import ENTRY, MAIN, CheckedProgram, PlacedFunction
+from annotated_region.checking.reference import HOST, built_reference, require_reference, require_runs_here
+from annotated_region.checking.region_check import Culprit, RegionCheck
 from annotated_region.checking.region_values import RegionValues
 from annotated_region.checking.running import FAILURES, Value, arrays_of, first_line
 from annotated_region.checking.tolerance import Tolerance, tolerance_for
 from annotated_region.compilation.executable import targets_of
-from annotated_region.errors import BackendUnavailableError, InputError, RunError
+from annotated_region.errors import RunError
 from annotated_region.inputs import Arguments, arguments_for
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import placed_module
 from annotated_region.policies.policy import Policy
-from annotated_region.targets.backend import backend_of, unavailability
 
 __all__ = ["check"]
 
-HOST = "host"
 Options = Mapping[str, Mapping[str, object]]
 
 
@@ -75,7 +74,8 @@ def check(
         The tolerance as numpy's `allclose` has it; by default it follows from the types and the number of ops
         of each region (see `annotated_region.checking.tolerance`).
     reference
-        What computes the right answers: ``"host"``, which is TVM.
+        What computes the right answers, and the values that each region gets: ``"host"``, which is TVM, or
+        another target, such as ``"onnxruntime"``, with TVM for what it does not claim.
     options
         By target, the options of its code generator, as for `build`.
     extents
@@ -90,11 +90,11 @@ def check(
     Raises
     ------
     InputError
-        The inputs do not fit the parameters, or none can be made.
+        The inputs do not fit the parameters, or none can be made; or the reference is one of the targets.
     InvalidModuleError
         The module is not well formed, or has no function called main.
     BackendUnavailableError
-        A target cannot run on this machine.
+        A target, or the reference, cannot run on this machine.
     BuildError
         The host cannot build the module; the message names the op.
     RunError
@@ -105,28 +105,28 @@ def check(
     >>> report = ar.check(mod, ["dnnl"])            # doctest: +SKIP
     >>> report.ok, report.culprit                   # doctest: +SKIP
     """
-    if reference != HOST:
-        raise InputError(f"the reference is {HOST!r}, which is TVM on this machine; {reference!r} is none")
     names = [targets] if isinstance(targets, str) else list(targets)
     for target in names:
-        _require_runs_here(target)
+        require_runs_here(target)
+    require_reference(reference, names)
     placed, session = placed_module(
         mod, names, policy, prepare=prepare, pins=pins, bans=bans, min_work=min_work
     )
     program = CheckedProgram.of(mod, placed, session)
     arguments = arguments_for(program.main, inputs, extents)
-    checker = _Checker(program, options or {}, rtol, atol)
+    checker = _Checker(program, options or {}, rtol, atol, reference)
     whole = checker.run(arguments)
     culprits, notes = checker.culprits() if bisect else ((), ())
     return CheckReport(
-        checker.regions(), whole, culprits, arguments.made, arguments.extents, notes, checker.failures
+        checker.regions(),
+        whole,
+        culprits,
+        arguments.made,
+        arguments.extents,
+        notes,
+        checker.failures,
+        reference,
     )
-
-
-def _require_runs_here(target: str) -> None:
-    reason = unavailability(backend_of(target))
-    if reason is not None:
-        raise BackendUnavailableError(f"target {target!r} cannot be checked on this machine: {reason}")
 
 
 class _Checker:
@@ -140,17 +140,23 @@ class _Checker:
     """
 
     def __init__(
-        self, program: CheckedProgram, options: Options, rtol: float | None, atol: float | None
+        self,
+        program: CheckedProgram,
+        options: Options,
+        rtol: float | None,
+        atol: float | None,
+        reference: str,
     ) -> None:
         self.program = program
         self.options = options
         self.asked = (rtol, atol)
+        self.reference = reference
         self.failures: dict[str, Failure] = {}
         self._calls = dict.fromkeys(program.regions, 0)
         self._results: dict[str, tuple[ResultCheck, ...]] = {}
         self._raised: BaseException | None = None
         # The host first: it says which op it cannot build.
-        self._host = require_host_builds(program.on_host())
+        self._host = built_reference(program.on_host(), reference)
         executable = build(program.on_targets(), options=options)
         self._targets = relax.VirtualMachine(executable, tvm.cpu())
 
@@ -162,7 +168,7 @@ class _Checker:
         """Check every region, then the whole; the results of the whole."""
         host = relax.VirtualMachine(self._host, tvm.cpu())
         host.set_instrument(self._after_call)
-        wanted = self._answers(host, arguments, "on the host")
+        wanted = self._answers(host, arguments, f"on the reference {self.reference!r}")
         if self._raised is not None:
             raise self._raised
         del host
@@ -232,6 +238,7 @@ class _Checker:
             tolerance,
             self.options,
             error,
+            self.reference,
         )
 
     def regions(self) -> tuple[RegionCheck, ...]:

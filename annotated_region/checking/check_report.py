@@ -3,102 +3,24 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from annotated_region.arguments import require_kind
+from annotated_region.checking.check_diff import CheckDiff, difference
+from annotated_region.checking.check_document import KIND, Checked, plain_check, read_check
 from annotated_region.checking.comparison import ResultCheck
 from annotated_region.checking.failure import Failure
-from annotated_region.checking.program import CheckedOp
+from annotated_region.checking.reference import HOST
+from annotated_region.checking.region_check import Culprit, RegionCheck
 from annotated_region.checking.reproducer import write_reproducer
+from annotated_region.documents import read_document, written_document
 from annotated_region.errors import ReproducerError
 
 __all__ = ["CheckReport", "Culprit", "RegionCheck"]
 
 _SHOWN = 8
-
-
-@dataclass(frozen=True, slots=True)
-class RegionCheck:
-    """One region on its target, on the host's values, beside what the host computes of them.
-
-    Attributes
-    ----------
-    symbol, target
-        The external function, and where it runs.
-    ops
-        The ops inside, in program order; of equal regions that share a function, those of the first.
-    calls
-        How often the program called it. A region that was never called was not checked.
-    results
-        Each result, of the call in which it was furthest off.
-    error
-        What the target raised; empty if it ran.
-    """
-
-    symbol: str
-    target: str
-    ops: tuple[CheckedOp, ...]
-    calls: int
-    results: tuple[ResultCheck, ...]
-    error: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether it ran, and every result is within its tolerance."""
-        return not self.error and all(result.ok for result in self.results)
-
-    @property
-    def absolute(self) -> float:
-        """The largest absolute error of its results."""
-        return max((result.absolute for result in self.results), default=0.0)
-
-    @property
-    def relative(self) -> float:
-        """The largest relative error of its results."""
-        return max((result.relative for result in self.results), default=0.0)
-
-    @property
-    def where(self) -> tuple[int, ...] | None:
-        """Where the result is furthest off that is the first to fail, or has the largest error."""
-        ranked = sorted(self.results, key=lambda result: (result.ok, -result.relative))
-        return ranked[0].where if ranked else None
-
-    def __str__(self) -> str:
-        head = f"{self.symbol} ({len(self.ops)} ops on {self.target})"
-        if self.error:
-            return f"{head}: fails: {self.error}"
-        if not self.calls:
-            return f"{head}: not run with these inputs"
-        verdict = "; ".join(_told(each) for each in self.results if not each.ok) or "ok"
-        return (
-            f"{head}: {verdict} (largest error {self.absolute:.3g}, {self.relative:.2g} of the largest value)"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Culprit:
-    """The smallest set of ops of a region that fails without the others.
-
-    Attributes
-    ----------
-    symbol, target
-        The region.
-    ops
-        The ops, in program order. None of them can be left out.
-    builds
-        How many times the target built parts of the region to find them.
-    """
-
-    symbol: str
-    target: str
-    ops: tuple[CheckedOp, ...]
-    builds: int
-
-    def __str__(self) -> str:
-        names = ", ".join(map(str, self.ops))
-        return f"{names} of {self.symbol} on {self.target}, found with {self.builds} builds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +41,8 @@ class CheckReport:
         What symbolic extents were.
     notes
         What was not checked, and why.
+    reference
+        What computed the right answers: the host, or a target.
     """
 
     regions: tuple[RegionCheck, ...]
@@ -128,6 +52,7 @@ class CheckReport:
     extents: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     failures: Mapping[str, Failure] = field(default_factory=dict, repr=False, compare=False)
+    reference: str = HOST
 
     @property
     def ok(self) -> bool:
@@ -159,6 +84,8 @@ class CheckReport:
             The folder cannot be written.
         """
         failing = next((region for region in self.regions if region.symbol in self.failures), None)
+        if failing is None and any(not region.ok for region in self.regions):
+            raise ReproducerError("this report was read, and has no arrays; check again, then save")
         if failing is None:
             raise ReproducerError("no region fails, so there is nothing to reproduce")
         return write_reproducer(Path(folder), self.failures[failing.symbol])
@@ -176,50 +103,50 @@ class CheckReport:
         lines.append(f"{right} of {len(checked)} regions are within their tolerances")
         return "\n".join([*lines, *self.notes[:_SHOWN]])
 
+    def diff(self, other: CheckReport) -> CheckDiff:
+        """What is different in `other`: regions that are right or wrong now, and errors of another size.
+
+        Examples
+        --------
+        >>> print(ar.CheckReport.from_json(before).diff(ar.check(mod, ["dnnl"])))     # doctest: +SKIP
+        """
+        return difference(self.regions, other.regions)
+
     def to_dict(self) -> dict[str, object]:
-        """The same as plain data; numbers that JSON has not (NaN, infinity) are text."""
-        return {
-            "check": 1,
-            "ok": self.ok,
-            "regions": [
-                {
-                    **_plain(region),
-                    "ok": region.ok,
-                    "absolute": region.absolute,
-                    "relative": _said(region.relative),
-                }
-                for region in self.regions
-            ],
-            "whole": [_plain(result) for result in self.whole],
-            "culprits": [_plain(culprit) for culprit in self.culprits],
-            "inputs": list(self.inputs),
-            "extents": dict(self.extents),
-            "notes": list(self.notes),
-        }
+        """The same as plain data; numbers that JSON has not (NaN, infinity) are texts."""
+        plain: dict[str, object] = json.loads(self.to_json())
+        return plain
 
     def to_json(self, indent: int | None = None) -> str:
-        """The same as JSON."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+        """The same as JSON, without the arrays that a reproducer is made of."""
+        checked = Checked(
+            self.regions, self.whole, self.culprits, self.inputs, self.extents, self.notes, self.reference
+        )
+        return written_document(KIND, plain_check(checked, self.ok), indent)
 
+    @staticmethod
+    def from_json(text: str) -> CheckReport:
+        """The report that `to_json` wrote; the text may come from a stranger.
 
-def _told(result: ResultCheck) -> str:
-    """What is wrong with a result, for users."""
-    told = f"{result.name}: {result.failure}"
-    if result.found is None or result.wanted is None:
-        return told
-    return f"{told}, such as {result.found:.6g} instead of {result.wanted:.6g} at {result.where}"
+        It has no arrays, so no reproducer can be made of it.
 
-
-def _plain(value: RegionCheck | ResultCheck | Culprit) -> dict[str, object]:
-    return {name: _said(each) for name, each in asdict(value).items()}
-
-
-def _said(value: object) -> object:
-    """A value as JSON has it."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {name: _said(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_said(each) for each in value]
-    return value
+        Raises
+        ------
+        DocumentError
+            The text is no report of a check; the message says where.
+        UsageError
+            It is no text.
+        """
+        require_kind(
+            text, str, "the argument of CheckReport.from_json", "the text that CheckReport.to_json gave"
+        )
+        checked = read_check(read_document(text, KIND))
+        return CheckReport(
+            checked.regions,
+            checked.whole,
+            checked.culprits,
+            checked.inputs,
+            checked.extents,
+            checked.notes,
+            reference=checked.reference,
+        )

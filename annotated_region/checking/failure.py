@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from annotated_region.checking.program import PlacedFunction
+from annotated_region.checking.reference import HOST
 from annotated_region.checking.region_values import RegionValues
 from annotated_region.checking.tolerance import Tolerance
 from annotated_region.ids import NodeId
@@ -35,6 +36,8 @@ class Failure:
         By target, the options of its code generator.
     error
         What the target raised; empty if it answered.
+    reference
+        What computed the wanted results.
     """
 
     function: PlacedFunction
@@ -45,3 +48,4 @@ class Failure:
     tolerance: Tolerance
     options: Mapping[str, Mapping[str, object]]
     error: str = ""
+    reference: str = HOST

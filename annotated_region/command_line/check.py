@@ -41,6 +41,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--atol", type=_share, metavar="X", help="absolute tolerance")
     parser.add_argument(
+        "--reference",
+        default="host",
+        metavar="TARGET",
+        help="what computes the right answers: host, which is TVM (default), or another target",
+    )
+    parser.add_argument(
         "--no-bisect",
         dest="bisect",
         action="store_false",
@@ -81,6 +87,7 @@ def _checked(options: argparse.Namespace, given: dict[str, np.ndarray] | None) -
         given,
         options.rtol,
         options.atol,
+        options.reference,
         prepare=options.prepare,
         pins=dict(options.pin),
         bans=dict(options.ban),

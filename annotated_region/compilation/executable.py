@@ -28,10 +28,21 @@ _FAILURES_OF_TVM = (RuntimeError, ValueError, TypeError, NotImplementedError)
 
 @dataclass(frozen=True, slots=True)
 class LinkedRegion:
-    """An external function of an executable: its target, and how many of its arguments are inputs."""
+    """An external function of an executable.
+
+    Attributes
+    ----------
+    target
+        Where it runs.
+    inputs
+        How many of its arguments are inputs.
+    ops
+        The bindings of its ops, those of composites included.
+    """
 
     target: str
     inputs: int
+    ops: tuple[str, ...] = ()
 
 
 class LinkedExecutable(VMExecutable):
@@ -161,10 +172,26 @@ def compile_module(
 
 def _linked_regions(mod: tvm.IRModule) -> dict[str, LinkedRegion]:
     return {
-        str(func.attrs["global_symbol"]): LinkedRegion(target, len(func.params))
+        str(func.attrs["global_symbol"]): LinkedRegion(target, len(func.params), _ops_in(func))
         for target, functions in external_functions(mod).items()
         for func in functions.values()
     }
+
+
+def _ops_in(func: relax.Function) -> tuple[str, ...]:
+    bodies: list[relax.SeqExpr] = []
+
+    def visit(expr: relax.Expr) -> None:
+        if isinstance(expr, relax.SeqExpr):
+            bodies.append(expr)
+
+    relax.analysis.post_order_visit(func, visit)
+    bindings = (binding for body in bodies for block in body.blocks for binding in block.bindings)
+    return tuple(
+        binding.var.name
+        for binding in bindings
+        if isinstance(binding.value, relax.Call) and isinstance(binding.value.op, tvm.ir.Op)
+    )
 
 
 def _parameters(mod: tvm.IRModule) -> list[str]:

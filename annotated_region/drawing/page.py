@@ -11,6 +11,7 @@ from annotated_region.findings.function_report import FunctionReport, OpReport, 
 
 __all__ = ["page_of"]
 
+_TIMES_TOLD = " Regions have the colour of their time: the slowest is red."
 _OPS_DRAWN = 400  # a picture of more single ops is no help
 
 _PAGE_STYLE = """\
@@ -36,11 +37,16 @@ def page_of(functions: Sequence[FunctionReport], summary: str) -> str:
         "<h1>Who got what, and why</h1>",
         f"<pre>{escape(summary)}</pre>",
         f"<p>{_legend(fills)}</p>",
-        "<p>Lines say how many bytes go over them. A dashed red border: others claim some of it, too.</p>",
+        "<p>Lines say how many bytes go over them. A dashed red border: others claim some of it, too."
+        f"{_TIMES_TOLD if _is_timed(functions) else ''}</p>",
     ]
     for number, function in enumerate(functions):
         parts += _function(number, function, fills)
     return "\n".join([*parts, "</body>", "</html>", ""])
+
+
+def _is_timed(functions: Sequence[FunctionReport]) -> bool:
+    return any(region.seconds is not None for function in functions for region in function.regions)
 
 
 def _legend(fills: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ these boxes are told by a line of text in the box that reads them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from dataclasses import dataclass, replace
 import networkx
 
 from annotated_region.findings.function_report import FunctionReport, OpReport
+from annotated_region.findings.wording import words_for_seconds
 
 __all__ = ["Box", "Line", "Picture", "every_op", "quotient"]
 
@@ -46,6 +48,8 @@ class Box:
         The id of its region, if it is one.
     ops
         The positions of its ops in the report.
+    seconds
+        What its regions took in a run; None without a profile.
     """
 
     title: str
@@ -53,6 +57,7 @@ class Box:
     target: str
     region: int | None = None
     ops: tuple[int, ...] = ()
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,14 +198,26 @@ def _box(function: FunctionReport, positions: tuple[int, ...]) -> Box:
     title = target if region is None else f"{target}, region {region}"
     if len(regions) > 1:
         title = f"{target}, {len(regions)} regions"
+    seconds, told = _timed(function, regions)
     if len(ops) == 1:
         names = [_short(ops[0].op), _fitting(ops[0].called)]
-        return Box(title, (*names, *_contested(ops)), target, region, positions)
+        return Box(title, (*names, *told, *_contested(ops)), target, region, positions, seconds)
     kinds = Counter(_short(op.op) for op in ops)
     shown = [f"{name} x{count}" if count > 1 else name for name, count in kinds.most_common(_KINDS_SHOWN)]
     rest = len(kinds) - _KINDS_SHOWN
     more = [f"and {rest} more kinds"] if rest > 0 else []
-    return Box(f"{title}: {len(ops)} ops", (*shown, *more, *_contested(ops)), target, region, positions)
+    lines = (*told, *shown, *more, *_contested(ops))
+    return Box(f"{title}: {len(ops)} ops", lines, target, region, positions, seconds)
+
+
+def _timed(function: FunctionReport, ids: Sequence[int | None]) -> tuple[float | None, tuple[str, ...]]:
+    """What some regions took together, as a number and in words."""
+    known = [region for region in function.regions if region.id in ids and region.seconds is not None]
+    if not known:
+        return None, ()
+    seconds = math.fsum(region.seconds or 0.0 for region in known)
+    expected = [region.expected for region in known if region.expected is not None]
+    return seconds, (words_for_seconds(seconds, math.fsum(expected) if expected else None),)
 
 
 def _contested(ops: Sequence[OpReport]) -> Iterator[str]:

@@ -10,12 +10,14 @@ from annotated_region.drawing.layout import PADDING, TEXT, WIDTH, Placed, Placed
 from annotated_region.drawing.quotient import Box, Line, Picture, colours, quotient
 from annotated_region.findings.function_report import FunctionReport
 
-__all__ = ["STYLE", "amount", "fill_of", "drawing_of", "svg_of", "targets_of"]
+__all__ = ["STYLE", "amount", "fill_of", "drawing_of", "heat", "svg_of", "targets_of"]
 
 _LETTERS = 31  # of a line that fit into a box
 _TITLE_SPACE = 34.0
 # Fill colours that black text can be read on (after Paul Tol's "light" scheme), for targets in their order.
 _FILLS = ("#77aadd", "#ee8866", "#eedd88", "#ffaabb", "#99ddff", "#44bb99", "#bbcc33", "#aaaa00")
+# From fast to slow; black text can be read on all of them.
+_HEAT = ((255, 255, 212), (254, 196, 79), (240, 105, 80))
 _HOST, _NOBODY = "#dddddd", "#ffffff"
 
 STYLE = """\
@@ -121,10 +123,22 @@ def amount(size: int | None) -> str:
 def _boxes(
     picture: Picture, layout: PlacedPicture, fills: Mapping[str, str], link: str | None
 ) -> Iterator[str]:
+    slowest = max((box.seconds or 0.0 for box in picture.boxes), default=0.0)
     for box, placed in zip(picture.boxes, layout.boxes, strict=True):
-        drawn = "".join(_box(box, placed, fills[box.target]))
+        fill = fills[box.target] if box.seconds is None else heat(box.seconds, slowest)
+        drawn = "".join(_box(box, placed, fill))
         leads = link is not None and box.region is not None
         yield f'<a href="{link}{box.region}">{drawn}</a>' if leads else f"<g>{drawn}</g>"
+
+
+def heat(seconds: float, slowest: float) -> str:
+    """The colour of a time: pale yellow for none, through orange to red for the slowest."""
+    share = min(1.0, max(0.0, seconds / slowest)) if slowest > 0 else 0.0
+    position = share * (len(_HEAT) - 1)
+    first = min(int(position), len(_HEAT) - 2)
+    part = position - first
+    channels = zip(_HEAT[first], _HEAT[first + 1], strict=True)
+    return "#" + "".join(f"{round(low + part * (high - low)):02x}" for low, high in channels)
 
 
 def _box(box: Box, placed: Placed, fill: str) -> Iterator[str]:

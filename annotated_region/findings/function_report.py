@@ -13,6 +13,7 @@ from annotated_region.findings.wording import (
     words_for_counts,
     words_for_host,
     words_for_neighbours,
+    words_for_time,
     words_for_work,
 )
 
@@ -100,7 +101,17 @@ class OpReport:
 
 @dataclass(frozen=True, slots=True)
 class RegionReport:
-    """One region: its target, and the names of its ops, inputs, outputs and composites."""
+    """One region: its target, and the names of its ops, inputs, outputs and composites.
+
+    Attributes
+    ----------
+    symbol
+        Its external function, where a profile is told beside the placement; else empty.
+    seconds
+        What it took in a run, as measured; None where there is no profile.
+    expected
+        What the policy expects of its ops together, if it goes by costs, without launches and transfers.
+    """
 
     id: int
     target: str
@@ -108,6 +119,9 @@ class RegionReport:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     composites: tuple[str, ...]
+    symbol: str = ""
+    seconds: float | None = None
+    expected: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +201,9 @@ class FunctionReport:
             left, right = called.get(each.left, each.left), called.get(each.right, each.right)
             between = None if each.between is None else called.get(each.between, each.between)
             yield words_for_neighbours(each.target, left, right, between)
+        for region in self.regions:
+            if region.seconds is not None:
+                yield words_for_time(region.id, region.target, region.symbol, region.seconds, region.expected)
         if len(self.apart) > _APART_SHOWN:
             yield f"and {len(self.apart) - _APART_SHOWN} more pairs of regions are kept apart"
 

@@ -23,6 +23,8 @@ __all__ = [
     "words_for_loss",
     "words_for_neighbours",
     "words_for_refusal",
+    "words_for_seconds",
+    "words_for_time",
     "words_for_type",
     "words_for_work",
 ]
@@ -173,6 +175,17 @@ def words_for_neighbours(target: str, left: str, right: str, between: str | None
     """Why two neighbouring regions are not one."""
     why = f"{between} stands between them" if between else "the limits on regions keep them apart"
     return f"{target}: the regions of {left} and {right} are two, because {why}"
+
+
+def words_for_time(region: int, target: str, symbol: str, seconds: float, expected: float | None) -> str:
+    """What a region took, and what its ops were expected to take."""
+    beside = "" if expected is None else f", {_seconds(expected)} expected of its ops"
+    return f"{target}: region {region} ({symbol}) takes {_seconds(seconds)}{beside}"
+
+
+def words_for_seconds(seconds: float, expected: float | None) -> str:
+    """The same for a picture."""
+    return _seconds(seconds) if expected is None else f"{_seconds(seconds)}, {_seconds(expected)} expected"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -18,7 +18,8 @@ from tvm import relax
 from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.errors import InputError, RunError
 from annotated_region.profiling.clock import CallClock, Span
-from annotated_region.profiling.times import KernelTime, Profile, RegionTime
+from annotated_region.profiling.parts import KernelTime, RegionTime
+from annotated_region.profiling.times import Profile
 from annotated_region.targets.backend import StepTime, backend_of
 
 __all__ = ["profile"]
@@ -130,6 +131,7 @@ def _profile(
             last[name].bytes_in,
             last[name].bytes_out,
             _steps(executable.regions[name].target, library, name),
+            executable.regions[name].ops,
         )
         for name in ordered
         if name in executable.regions

@@ -4,61 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from annotated_region.targets.backend import StepTime
+from annotated_region.arguments import require_kind
+from annotated_region.documents import read_document, written_document
+from annotated_region.profiling.parts import ProfileParts
+from annotated_region.profiling.profile_diff import ProfileDiff, difference
+from annotated_region.profiling.profile_document import KIND, plain_profile, read_profile
+from annotated_region.profiling.timed_report import timed_report
+from annotated_region.reports.report import Report
 
-__all__ = ["KernelTime", "Profile", "RegionTime"]
+__all__ = ["Profile"]
 
 _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class KernelTime:
-    """What one function on the host took in a run.
-
-    Attributes
-    ----------
-    name
-        TVM's name of the kernel: those of the ops that it fused.
-    calls
-        How often a run calls it.
-    seconds
-        All these calls together.
-    """
-
-    name: str
-    calls: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class RegionTime:
-    """What one region took in a run.
-
-    Attributes
-    ----------
-    symbol, target
-        The external function, and where it runs.
-    calls, seconds
-        As of a kernel; whatever lies between the call and its return counts, such as copies.
-    bytes_in, bytes_out
-        What crosses the border of the region in a run, its constants left out.
-    steps
-        What the primitives or kernels inside took in the last call, where the target tells.
-    """
-
-    symbol: str
-    target: str
-    calls: int
-    seconds: float
-    bytes_in: int
-    bytes_out: int
-    steps: tuple[StepTime, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(ProfileParts):
     """Where the time of one run goes; all times are medians over the rounds, in seconds.
 
     Attributes
@@ -76,13 +38,6 @@ class Profile:
     peak_bytes
         The most memory that the process held at once so far, whatever it was for.
     """
-
-    total: float
-    regions: tuple[RegionTime, ...]
-    host: tuple[KernelTime, ...]
-    machine: float
-    rounds: int
-    peak_bytes: int
 
     @property
     def sum(self) -> float:
@@ -111,11 +66,59 @@ class Profile:
 
     def to_dict(self) -> dict[str, object]:
         """The same as plain data."""
-        return {"profile": 1, **asdict(self), "sum": self.sum}
+        plain: dict[str, object] = json.loads(self.to_json())
+        return plain
 
     def to_json(self, indent: int | None = None) -> str:
         """The same as JSON."""
-        return json.dumps(self.to_dict(), indent=indent)
+        return written_document(KIND, plain_profile(self, self.sum), indent)
+
+    @staticmethod
+    def from_json(text: str) -> Profile:
+        """The profile that `to_json` wrote; the text may come from a stranger.
+
+        Raises
+        ------
+        DocumentError
+            The text is no profile; the message says where.
+        UsageError
+            It is no text.
+        """
+        require_kind(text, str, "the argument of Profile.from_json", "the text that Profile.to_json gave")
+        parts = read_profile(read_document(text, KIND))
+        return Profile(parts.total, parts.regions, parts.host, parts.machine, parts.rounds, parts.peak_bytes)
+
+    def diff(self, other: Profile) -> ProfileDiff:
+        """What takes another time in `other`: the whole, regions and kernels of the host.
+
+        Examples
+        --------
+        >>> print(ar.Profile.from_json(before).diff(ar.profile(executable, [image])))     # doctest: +SKIP
+        """
+        return difference(self, other)
+
+    def beside(self, report: Report) -> Report:
+        """A report on the placement with the times of its regions, to be read, saved or drawn.
+
+        Each region gets the seconds that it took, and what the policy expects of its ops, if it goes by costs
+        (`annotated_region.LeastCost`). Equal regions share a function; each gets its part of the time.
+
+        Parameters
+        ----------
+        report
+            What `explain` says of the module that was partitioned, with the same options.
+
+        Raises
+        ------
+        UsageError
+            It is on another module: a region of the profile is none of the report.
+
+        Examples
+        --------
+        >>> timed = ar.profile(executable, [image]).beside(ar.explain(mod, ["dnnl"]))     # doctest: +SKIP
+        >>> timed.draw("time.html")     # doctest: +SKIP
+        """
+        return timed_report(self, report)
 
 
 def _milliseconds(seconds: float) -> str:

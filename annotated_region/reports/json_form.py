@@ -33,6 +33,7 @@ def plain_function(function: FunctionReport) -> dict[str, object]:
                 "inputs": region.inputs,
                 "outputs": region.outputs,
                 "composites": region.composites,
+                **_plain_time(region),
             }
             for region in function.regions
         ],
@@ -54,6 +55,13 @@ def plain_function(function: FunctionReport) -> dict[str, object]:
         "dissolved": [each._asdict() for each in function.dissolved],
         **function.resolution,
     }
+
+
+def _plain_time(region: RegionReport) -> dict[str, object]:
+    """What a profile says of a region; nothing if there is none."""
+    if region.seconds is None:
+        return {}
+    return {"symbol": region.symbol, "seconds": region.seconds, "expected": region.expected}
 
 
 def _plain_op(op: OpReport) -> dict[str, object]:
@@ -125,6 +133,19 @@ def _read_region(plain: JsonValue) -> RegionReport:
         plain.field("inputs").texts(),
         plain.field("outputs").texts(),
         plain.field("composites").texts(),
+        *_read_time(plain),
+    )
+
+
+def _read_time(plain: JsonValue) -> tuple[str, float | None, float | None]:
+    """What a profile says of a region; older reports, and those without a profile, have none."""
+    if not plain.has("seconds"):
+        return "", None, None
+    expected = plain.field("expected")
+    return (
+        plain.field("symbol").text(),
+        plain.field("seconds").number(),
+        None if expected.plain is None else expected.number(),
     )
 
 

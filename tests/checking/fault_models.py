@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import onnx
 import tvm
 from faults import FAULTS, Fault, fits, spoiling
 from kits.family_models import FAMILIES, family_model, inputs_of
@@ -15,7 +16,6 @@ from kits.zoo.registry import onnx_network
 from kits.zoo.signature import arrays
 from op_kernels import Array, computed
 from tvm import relax
-from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
 
@@ -128,16 +128,23 @@ def _differ(right: Array, wrong: Array) -> bool:
     return not np.allclose(one, other, rtol=0, atol=SHOWN * largest, equal_nan=True)
 
 
-def prepared_model(name: str) -> tuple[tvm.IRModule, list[Array]]:
-    """A model, prepared, and its inputs."""
+def prepared_model(name: str, is_quantized: bool = False) -> tuple[tvm.IRModule, list[Array]]:
+    """A model, prepared, and its inputs; all its ops are of int8 if it is quantized."""
+    model, inputs = _model(name)
+    if is_quantized:
+        from kits.quantized_models import quantized_model  # noqa: PLC0415 - needs ONNX Runtime
+
+        model = quantized_model(model, [inputs])
+    return ar.passes.PrepareForInference()(ar.from_onnx(model)), list(inputs.values())
+
+
+def _model(name: str) -> tuple[onnx.ModelProto, Mapping[str, Array]]:
     if name in FAMILIES:
         model = family_model(name, "small")
-        mod, inputs = from_onnx(model), list(inputs_of(model).values())
-    else:
-        network = onnx_network(name)
-        form = network.forms[0]  # the one of fixed extents
-        mod, inputs = from_onnx(network.proto(form)), list(arrays(network.inputs, form.calls[0]).values())
-    return ar.passes.PrepareForInference()(mod), inputs
+        return model, inputs_of(model)
+    network = onnx_network(name)
+    form = network.forms[0]  # the one of fixed extents
+    return network.proto(form), arrays(network.inputs, form.calls[0])
 
 
 def fault_model(name: str, target: str) -> FaultModel:

@@ -87,9 +87,16 @@ class _Walk(Translation[Array]):
     def _operand(self, expr: relax.Expr) -> Any:
         if isinstance(expr, relax.ShapeExpr):
             return self.passed_shape(expr.values)
+        if isinstance(expr, relax.Tuple):
+            return [self._operand(field) for field in expr.fields]
         if isinstance(expr.ty, relax.TensorType | tvm.ir.TupleType):
             return self.value(expr)
         return self.value(expr) if isinstance(expr, relax.Var) else expr
+
+    def variable(self, var: relax.Var) -> Any:
+        value = super().variable(var)
+        self.values.setdefault(var.name, value)  # fields of tuples, which are no ops
+        return value
 
     def constant(self, constant: Constant) -> Array:
         array: Array = constant.value.numpy()
@@ -118,8 +125,8 @@ def _kind(argument: Any) -> object:
     """What the kernel of an op depends on: types and shapes of tensors, other arguments themselves."""
     if isinstance(argument, np.ndarray):
         return (str(argument.dtype), argument.shape)
-    if isinstance(argument, tuple):
-        return tuple(map(_kind, argument))
+    if isinstance(argument, list | tuple):
+        return (type(argument), *map(_kind, argument))
     return str(argument)
 
 
@@ -128,7 +135,7 @@ def _tensors(arguments: Iterable[Any]) -> list[Array]:
     for argument in arguments:
         if isinstance(argument, np.ndarray):
             found.append(argument)
-        elif isinstance(argument, tuple):
+        elif isinstance(argument, list | tuple):
             found += _tensors(argument)
     return found
 
@@ -140,11 +147,10 @@ def _compiled(op: OpView, arguments: Sequence[Any]) -> Callable[..., Any]:
         if isinstance(argument, np.ndarray):
             params.append(relax.Var(f"p{len(params)}", relax.TensorType(argument.shape, str(argument.dtype))))
             return params[-1]
-        if isinstance(argument, tuple):
-            is_shape = all(isinstance(each, int) for each in argument)
-            return (
-                relax.ShapeExpr(argument) if is_shape else relax.Tuple([parameter(each) for each in argument])
-            )
+        if isinstance(argument, tuple) and all(isinstance(each, int) for each in argument):
+            return relax.ShapeExpr(argument)
+        if isinstance(argument, list | tuple):
+            return relax.Tuple([parameter(each) for each in argument])
         return argument
 
     operands = [parameter(argument) for argument in arguments]

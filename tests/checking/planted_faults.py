@@ -4,9 +4,9 @@
     [--target dnnl] [model ...]
 
 A fault is one of `faults.FAULTS` at a random op, or one that shows only where another op is in the same
-region. The target `faulty` computes op by op and spoils values; in `dnnl` the generated code is wrong. Where a
-fault would change no result of its region (a scale in front of a norm), another one is drawn. Before its faults
-each model is checked without one: an alarm there is counted, too.
+region. The target `faulty` computes op by op and spoils values; in `dnnl` the generated code is wrong. Where
+a fault would change no result of its region (a scale in front of a norm), another one is drawn. Before its
+faults each model is checked without one: an alarm there is counted, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import argparse
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from unittest.mock import patch
 
@@ -23,29 +23,29 @@ import faulty_backend
 import numpy as np
 import tvm
 import tvm_ffi
-from fault_models import MODELS, FaultModel, fault_model
+from fault_models import MODELS, FaultModel, fault_model, prepared_model
 from faults import Fault
 from faulty_dnnl import planted, planting
 
 import annotated_region as ar
-from annotated_region.checking import bisection
-from annotated_region.checking import check as checking
+from annotated_region.checking import reference
 from annotated_region.checking.check_report import CheckReport
 from annotated_region.checking.host_support import require_host_builds
 from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.testing.registry import temporary_registrations
 
-__all__ = ["FOUND", "RIGHT", "campaign", "counted", "main"]
+__all__ = ["FOUND", "PRECISIONS", "RIGHT", "campaign", "checked_without_fault", "counted", "main"]
 
 FOUND, RIGHT = "found", "right without a fault"
+PRECISIONS = ("fp32", "bf16", "int8")
 _BUILT: dict[int, list[tuple[tvm.IRModule, LinkedExecutable]]] = {}
 
 
 @contextmanager
 def campaign() -> Iterator[None]:
     """Inside the block both targets can be spoiled, and equal programs are built for the host once."""
-    hosts = [patch.object(each, "require_host_builds", _built_once) for each in (checking, bisection)]
-    with temporary_registrations(), planting(), hosts[0], hosts[1]:
+    host = patch.object(reference, "require_host_builds", _built_once)
+    with temporary_registrations(), planting(), host:
         yield
 
 
@@ -68,6 +68,13 @@ def _checked(model: FaultModel, fault: Fault | None) -> CheckReport:
     return ar.check(
         model.mod, [model.target], inputs=model.inputs, prepare=False, bans=model.bans, options=options
     )
+
+
+def checked_without_fault(name: str, target: str, precision: str) -> CheckReport:
+    """What `check` makes of a model in one of `PRECISIONS`."""
+    mod, inputs = prepared_model(name, precision == "int8")
+    options = {"dnnl": {"precision": precision}} if target == "dnnl" and precision != "int8" else {}
+    return ar.check(mod, [target], inputs=inputs, prepare=False, options=options)
 
 
 def outcome(model: FaultModel, fault: Fault) -> str:
@@ -114,9 +121,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--faults", type=int, default=20, help="a model")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--target", choices=(faulty_backend.NAME, "dnnl"), default=faulty_backend.NAME)
+    parser.add_argument(
+        "--target", choices=(faulty_backend.NAME, "dnnl", "onnxruntime"), default=faulty_backend.NAME
+    )
     parser.add_argument("models", nargs="*", default=MODELS)
+    parser.add_argument("--right", choices=PRECISIONS, help="no faults: whether there is an alarm")
     options = parser.parse_args()
+    if options.right:
+        return _alarms(options.models, options.target, options.right)
     total: Counter[str] = Counter()
     with campaign():
         for name in options.models:
@@ -127,6 +139,15 @@ def main() -> int:
             print(f"| {name} | {told} | {time.monotonic() - begin:.0f} s |", flush=True)
     print(f"| all | {', '.join(f'{what}: {count}' for what, count in total.items())} |")
     return total.total() - total[FOUND] - total[RIGHT]
+
+
+def _alarms(models: Sequence[str], target: str, precision: str) -> int:
+    alarms = 0
+    for name in models:
+        report = checked_without_fault(name, target, precision)
+        print(f"{name} {target} {precision}: {report}", flush=True)
+        alarms += not report.ok
+    return alarms
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import math
 
 import numpy as np
+import numpy_backend
 import pytest
 import tvm
 import tvm_ffi
@@ -197,9 +198,61 @@ def test_an_op_that_the_host_cannot_build_is_named():
         ar.check(builder.get(), [NAME])
 
 
-def test_another_reference_is_refused():
-    with pytest.raises(ar.InputError, match=r"the reference is 'host'"):
+def test_a_reference_that_is_none_is_refused():
+    with pytest.raises(ar.UnknownTargetError, match=r"oracle"):
         checked(reference="oracle")
+    with pytest.raises(ar.InputError, match=r"the reference 'faulty' is one of the targets"):
+        checked(reference=NAME)
+    ar.register_backend("far", unavailable=lambda: "no device; buy one")
+    with pytest.raises(ar.BackendUnavailableError, match=r"'far' cannot be checked .*: no device; buy one"):
+        checked(reference="far")
+
+
+def test_another_target_is_the_reference():
+    """It is as wrong as it is told to be, so that what TVM says is not what counts."""
+    numpy_backend.register(lambda _ops, result: 2 * result, ops=["relax.add"])
+    report = checked(fault=Fault("scale", "b"), reference=numpy_backend.NAME, bans={"f": [NAME]})
+    assert [region.ok for region in report.regions] == [False, False]
+    assert [culprit.ops[0].name for culprit in report.culprits] == ["b", "e"]
+    assert report.reference == "numpy"
+
+
+def test_a_report_that_is_read_says_the_same():
+    report = checked(fault=Fault("overflow", "e"))
+    again = ar.CheckReport.from_json(report.to_json())
+    assert again == report
+    assert str(again) == str(report)
+    assert again.to_dict() == report.to_dict()
+    with pytest.raises(ar.ReproducerError, match=r"was read, and has no arrays; check again"):
+        again.save_reproducer("fault")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda plain: plain.pop("regions"), r"the check has no field 'regions'"),
+        (lambda plain: plain.update(kind="report"), r"of the kind 'report', not 'check'"),
+        (lambda plain: plain.update(schema=7), r"schema 7"),
+        (
+            lambda plain: plain["regions"][1]["results"][0].update(absolute="much"),
+            r"regions\[1\].results\[0\].absolute is 'much', and should be a number",
+        ),
+    ],
+)
+def test_documents_that_are_no_check_are_refused(change, message):
+    plain = checked(fault=Fault("scale", "e")).to_dict()
+    change(plain)
+    with pytest.raises(ar.DocumentError, match=message):
+        ar.CheckReport.from_json(json.dumps(plain))
+
+
+def test_two_checks_are_compared():
+    right, wrong = checked(), checked(fault=Fault("scale", "e"))
+    assert not right.diff(checked())
+    (change,) = right.diff(wrong).changes
+    assert (change.symbol, change.before, change.after) == ("faulty_main_1", "right", "wrong")
+    assert str(right.diff(wrong)).startswith("faulty_main_1: right became wrong; error ")
+    assert wrong.diff(right).to_dict()["changes"][0]["after"] == "right"
 
 
 def test_a_module_without_main_is_refused():
@@ -211,7 +264,7 @@ def test_a_module_without_main_is_refused():
 def test_the_report_is_json():
     report = checked(fault=Fault("overflow", "e"))
     plain = json.loads(report.to_json())
-    assert plain["check"] == 1
+    assert (plain["schema"], plain["kind"]) == (1, "check")
     assert plain["ok"] is False
     assert plain["culprits"][0]["ops"] == [{"name": "e", "op": "relax.add", "origin": "e"}]
     assert plain["regions"][1]["results"][0]["found"] == "inf"

@@ -1,0 +1,151 @@
+"""The report of a check as plain data, and read back from a document of a stranger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TypeVar
+
+from annotated_region.checking.comparison import ResultCheck
+from annotated_region.checking.program import CheckedOp
+from annotated_region.checking.region_check import Culprit, RegionCheck
+from annotated_region.documents import JsonValue
+
+__all__ = ["KIND", "Checked", "plain_check", "plain_value", "read_check"]
+
+KIND = "check"
+_LARGEST = 1e100  # what readers take for a number; others, NaN and infinity are texts
+_LONGEST = 32
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The parts of a report; see `CheckReport`."""
+
+    regions: tuple[RegionCheck, ...]
+    whole: tuple[ResultCheck, ...]
+    culprits: tuple[Culprit, ...]
+    inputs: tuple[str, ...]
+    extents: Mapping[str, int]
+    notes: tuple[str, ...]
+    reference: str
+
+
+def plain_check(checked: Checked, is_ok: bool) -> dict[str, object]:
+    """The parts as dicts, lists, texts and numbers; `ok` and the errors of regions are said beside them."""
+    return {
+        "ok": is_ok,
+        "reference": checked.reference,
+        "regions": [_plain_region(region) for region in checked.regions],
+        "whole": [plain_value(asdict(result)) for result in checked.whole],
+        "culprits": [plain_value(asdict(culprit)) for culprit in checked.culprits],
+        "inputs": list(checked.inputs),
+        "extents": dict(checked.extents),
+        "notes": list(checked.notes),
+    }
+
+
+def _plain_region(region: RegionCheck) -> object:
+    told = {"ok": region.ok, "absolute": region.absolute, "relative": region.relative}
+    return plain_value({**asdict(region), **told})
+
+
+def plain_value(value: object) -> object:
+    """A value as JSON has it: numbers that it has not are texts."""
+    if isinstance(value, float) and not abs(value) <= _LARGEST:
+        return repr(value)
+    if isinstance(value, dict):
+        return {name: plain_value(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(each) for each in value]
+    return value
+
+
+def read_check(document: JsonValue) -> Checked:
+    """The parts that `plain_check` made plain.
+
+    Raises
+    ------
+    DocumentError
+        A field is missing, or is of another kind than it should be.
+    """
+    return Checked(
+        tuple(_read_region(region) for region in document.field("regions").items()),
+        _read_results(document.field("whole")),
+        tuple(_read_culprit(culprit) for culprit in document.field("culprits").items()),
+        document.field("inputs").texts(),
+        {name: count.whole() for name, count in document.field("extents").named()},
+        document.field("notes").texts(),
+        document.field("reference").text(),
+    )
+
+
+def _read_region(plain: JsonValue) -> RegionCheck:
+    return RegionCheck(
+        plain.field("symbol").text(),
+        plain.field("target").text(),
+        _read_ops(plain.field("ops")),
+        plain.field("calls").whole(),
+        _read_results(plain.field("results")),
+        plain.field("error").text(),
+    )
+
+
+def _read_ops(plain: JsonValue) -> tuple[CheckedOp, ...]:
+    return tuple(
+        CheckedOp(op.field("name").text(), op.field("op").text(), op.field("origin").text())
+        for op in plain.items()
+    )
+
+
+def _read_culprit(plain: JsonValue) -> Culprit:
+    return Culprit(
+        plain.field("symbol").text(),
+        plain.field("target").text(),
+        _read_ops(plain.field("ops")),
+        plain.field("builds").whole(),
+    )
+
+
+def _read_results(plain: JsonValue) -> tuple[ResultCheck, ...]:
+    return tuple(_read_result(result) for result in plain.items())
+
+
+def _read_result(plain: JsonValue) -> ResultCheck:
+    return ResultCheck(
+        name=plain.field("name").text(),
+        dtype=plain.field("dtype").text(),
+        shape=_wholes(plain.field("shape")),
+        absolute=_number(plain.field("absolute")),
+        relative=_number(plain.field("relative")),
+        cosine=_number(plain.field("cosine")),
+        where=_optional(plain.field("where"), _wholes),
+        found=_optional(plain.field("found"), _number),
+        wanted=_optional(plain.field("wanted"), _number),
+        wrong=plain.field("wrong").whole(),
+        nan=plain.field("nan").whole(),
+        inf=plain.field("inf").whole(),
+        allowed=_number(plain.field("allowed")),
+        reason=plain.field("reason").text(),
+        failure=plain.field("failure").text(),
+    )
+
+
+def _wholes(plain: JsonValue) -> tuple[int, ...]:
+    return tuple(each.whole() for each in plain.items())
+
+
+def _optional(plain: JsonValue, read: Callable[[JsonValue], Read]) -> Read | None:
+    return None if plain.plain is None else read(plain)
+
+
+def _number(plain: JsonValue) -> float:
+    """A number; those that JSON has not are texts."""
+    if not isinstance(plain.plain, str) or len(plain.plain) > _LONGEST:
+        return plain.number()
+    try:
+        return float(plain.plain)
+    except ValueError:
+        raise plain.refused("a number") from None

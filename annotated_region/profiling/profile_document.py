@@ -1,0 +1,58 @@
+"""A profile as plain data, and read back from a document of a stranger."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from annotated_region.documents import JsonValue
+from annotated_region.profiling.parts import KernelTime, ProfileParts, RegionTime
+from annotated_region.targets.backend import StepTime
+
+__all__ = ["KIND", "plain_profile", "read_profile"]
+
+KIND = "profile"
+
+
+def plain_profile(parts: ProfileParts, total_of_parts: float) -> dict[str, object]:
+    """The parts as dicts, sequences, texts and numbers, with their sum."""
+    return {**asdict(parts), "sum": total_of_parts}
+
+
+def read_profile(document: JsonValue) -> ProfileParts:
+    """The parts that `plain_profile` made plain.
+
+    Raises
+    ------
+    DocumentError
+        A field is missing, or is of another kind than it should be.
+    """
+    return ProfileParts(
+        document.field("total").number(),
+        tuple(_read_region(region) for region in document.field("regions").items()),
+        tuple(_read_kernel(kernel) for kernel in document.field("host").items()),
+        document.field("machine").number(),
+        document.field("rounds").whole(),
+        document.field("peak_bytes").whole(),
+    )
+
+
+def _read_region(plain: JsonValue) -> RegionTime:
+    return RegionTime(
+        plain.field("symbol").text(),
+        plain.field("target").text(),
+        plain.field("calls").whole(),
+        plain.field("seconds").number(),
+        plain.field("bytes_in").whole(),
+        plain.field("bytes_out").whole(),
+        tuple(
+            StepTime(step.field("name").text(), step.field("seconds").number())
+            for step in plain.field("steps").items()
+        ),
+        plain.field("ops").texts(),
+    )
+
+
+def _read_kernel(plain: JsonValue) -> KernelTime:
+    return KernelTime(
+        plain.field("name").text(), plain.field("calls").whole(), plain.field("seconds").number()
+    )
