@@ -1,131 +1,31 @@
 """Plants faults in regions of fifteen models, and counts the regions and ops that `check` finds.
 
-    PYTHONPATH=tests:tests/checking python tests/checking/planted_faults.py [--faults 20] [--seed 0]
-    [--target dnnl] [model ...]
+    PYTHONPATH=tests python tests/checking/planted_faults.py [--faults 20] [--seed 0] [--target dnnl] [mixer]
 
-A fault is one of `faults.FAULTS` at a random op, or one that shows only where another op is in the same
-region. The target `faulty` computes op by op and spoils values; in `dnnl` the generated code is wrong. Where
-a fault would change no result of its region (a scale in front of a norm), another one is drawn. Before its
-faults each model is checked without one: an alarm there is counted, too.
+With ``--right int8`` no faults are planted, and alarms are counted.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from unittest.mock import patch
+from collections.abc import Sequence
 
-import faulty_backend
-import numpy as np
-import tvm
-import tvm_ffi
-from fault_models import MODELS, FaultModel, fault_model, prepared_model
-from faults import Fault
-from faulty_dnnl import planted, planting
-
-import annotated_region as ar
-from annotated_region.checking import reference
-from annotated_region.checking.check_report import CheckReport
-from annotated_region.checking.host_support import require_host_builds
-from annotated_region.compilation.executable import LinkedExecutable
-from annotated_region.testing.registry import temporary_registrations
-
-__all__ = ["FOUND", "PRECISIONS", "RIGHT", "campaign", "checked_without_fault", "counted", "main"]
-
-FOUND, RIGHT = "found", "right without a fault"
-PRECISIONS = ("fp32", "bf16", "int8")
-_BUILT: dict[int, list[tuple[tvm.IRModule, LinkedExecutable]]] = {}
-
-
-@contextmanager
-def campaign() -> Iterator[None]:
-    """Inside the block both targets can be spoiled, and equal programs are built for the host once."""
-    host = patch.object(reference, "require_host_builds", _built_once)
-    with temporary_registrations(), planting(), host:
-        yield
-
-
-def _built_once(mod: tvm.IRModule) -> LinkedExecutable:
-    """As `require_host_builds`; the module of a model is the same whatever fault is planted."""
-    known = _BUILT.setdefault(int(tvm_ffi.structural_hash(mod)), [])
-    for other, executable in known:
-        if tvm_ffi.structural_equal(mod, other):
-            return executable
-    known.append((mod, require_host_builds(mod)))
-    return known[-1][1]
-
-
-def _checked(model: FaultModel, fault: Fault | None) -> CheckReport:
-    options: dict[str, dict[str, object]] = {}
-    if model.target == faulty_backend.NAME:
-        faulty_backend.register(model.claimed, fault)
-    elif fault is not None:
-        options = {model.target: planted(fault)}
-    return ar.check(
-        model.mod, [model.target], inputs=model.inputs, prepare=False, bans=model.bans, options=options
-    )
-
-
-def checked_without_fault(name: str, target: str, precision: str) -> CheckReport:
-    """What `check` makes of a model in one of `PRECISIONS`."""
-    mod, inputs = prepared_model(name, precision == "int8")
-    options = {"dnnl": {"precision": precision}} if target == "dnnl" and precision != "int8" else {}
-    return ar.check(mod, [target], inputs=inputs, prepare=False, options=options)
-
-
-def outcome(model: FaultModel, fault: Fault) -> str:
-    """What `check` makes of a fault."""
-    report, place = _checked(model, fault), model.place_of(fault)
-    bad = [region for region in report.regions if not region.ok]
-    if [tuple(op.name for op in region.ops if op.name in model.calls) for region in bad] != [place.ops]:
-        return f"{len(bad)} regions, or another one" if bad else "missed"
-    wanted = {fault.op} | ({fault.needs} if fault.needs else set())
-    if report.culprit is None:
-        return "no ops"
-    found = {op.name for op in report.culprit.ops}
-    if found != wanted:
-        return f"other ops ({', '.join(sorted(found))})"
-    most = 2 * math.log2(max(len(place.ops), 2)) + 4
-    if fault.needs is None and report.culprit.builds > most:
-        return f"too many builds ({report.culprit.builds} for {len(place.ops)} ops)"
-    return FOUND
-
-
-def counted(
-    name: str, target: str, faults: int, seed: int, tell: Callable[[str], None] = print
-) -> Counter[str]:
-    """The outcomes of a model."""
-    if target == faulty_backend.NAME:
-        faulty_backend.register(())
-    model = fault_model(name, target)
-    report = _checked(model, None)
-    counts = Counter([RIGHT if report.ok else "alarm without a fault"])
-    if not report.ok:
-        tell(str(report))
-    random = np.random.default_rng([seed, *map(ord, name + target)])
-    for _number in range(faults):
-        begin = time.monotonic()
-        fault = model.random_fault(random)
-        result = outcome(model, fault)
-        tell(f"{name} {target} {fault}: {result} ({time.monotonic() - begin:.1f} s)")
-        counts[result.partition(" (")[0]] += 1
-    return counts
+from kits.checking import faulty_backend
+from kits.checking.fault_models import MODELS
+from kits.checking.planting import FOUND, PRECISIONS, RIGHT, campaign, checked_without_fault, counted
 
 
 def main() -> int:
     """Print a table; the result is how many faults were not found as they should be."""
+    targets = (faulty_backend.NAME, "dnnl", "onnxruntime")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--faults", type=int, default=20, help="a model")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--target", choices=(faulty_backend.NAME, "dnnl", "onnxruntime"), default=faulty_backend.NAME
-    )
-    parser.add_argument("models", nargs="*", default=MODELS)
+    parser.add_argument("--target", choices=targets, default=faulty_backend.NAME)
     parser.add_argument("--right", choices=PRECISIONS, help="no faults: whether there is an alarm")
+    parser.add_argument("models", nargs="*", default=MODELS)
     options = parser.parse_args()
     if options.right:
         return _alarms(options.models, options.target, options.right)

@@ -6,11 +6,11 @@ import json
 import math
 
 import numpy as np
-import numpy_backend
 import pytest
 import tvm
 import tvm_ffi
 from kits.checking.faulty_backend import NAME, Fault, register
+from kits.testing import numpy_backend
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R

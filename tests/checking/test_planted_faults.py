@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from fault_models import MODELS
-from faulty_backend import NAME
-from planted_faults import FOUND, PRECISIONS, RIGHT, campaign, checked_without_fault, counted
+from kits.checking.fault_models import MODELS
+from kits.checking.faulty_backend import NAME
+from kits.checking.planting import FOUND, PRECISIONS, RIGHT, campaign, checked_without_fault, counted
 
 from annotated_region.backends.dnnl import installation
 

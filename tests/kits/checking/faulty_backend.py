@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
-from faults import FAULTS, Fault, spoiling
-from op_kernels import Array, call_names, computed, unchanged
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region.testing.registry import claim_ops
+from kits.checking.faults import FAULTS, Fault, spoiling
+from kits.checking.op_kernels import Array, call_names, computed, unchanged
 
 __all__ = ["FAULTS", "NAME", "Fault", "register"]
 

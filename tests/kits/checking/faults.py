@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import tvm
-from op_kernels import Array, Change
 from tvm import relax
 
 from annotated_region.targets.op_view import OpView
+from kits.checking.op_kernels import Array, Change
 
 __all__ = ["FAULTS", "Fault", "fits", "spoiling"]
 

@@ -16,8 +16,6 @@ from unittest.mock import patch
 
 import tvm
 import tvm_ffi
-from faults import OVERFLOWING, SATURATED, Fault
-from op_kernels import call_names
 from tvm import relax
 
 from annotated_region.backends.dnnl import codegen
@@ -35,6 +33,8 @@ from annotated_region.backends.dnnl.parameters import (
     linear,
 )
 from annotated_region.targets.op_view import OpView
+from kits.checking.faults import OVERFLOWING, SATURATED, Fault
+from kits.checking.op_kernels import call_names
 
 __all__ = ["NODE_FAULTS", "planted", "planting"]
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import onnx
 import tvm
-from faults import FAULTS, Fault, fits, spoiling
-from kits.family_models import FAMILIES, family_model, inputs_of
-from kits.zoo.registry import onnx_network
-from kits.zoo.signature import arrays
-from op_kernels import Array, computed
 from tvm import relax
 
 import annotated_region as ar
+from kits.checking.faults import FAULTS, Fault, fits, spoiling
+from kits.checking.op_kernels import Array, computed
+from kits.family_models import FAMILIES, family_model, inputs_of
+from kits.zoo.registry import onnx_network
+from kits.zoo.signature import arrays
 
 __all__ = ["MODELS", "FaultModel", "Place", "fault_model", "prepared_model"]
 
