@@ -6,11 +6,17 @@ zeros, where softmax by itself is 0 / 0.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from tvm import relax
 
+from annotated_region.importing.onnx_converters.attention_parts import (
+    capped,
+    causal,
+    merged_heads,
+    products,
+    repeated_heads,
+    split_heads,
+)
 from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
 
@@ -41,13 +47,10 @@ def _attention(node: OnnxNode) -> relax.Expr:
             node.emit(relax.op.concat([before, each], axis=2))
             for before, each in zip(past, (key, value), strict=True)
         )
-    scores = _scores(node, query, _repeated(node, key, query))
-    result = relax.op.matmul(_weights(node, node.emit(scores)), _repeated(node, value, query))
+    scores = _scores(node, query, repeated_heads(node, key, query))
+    result = relax.op.matmul(_weights(node, node.emit(scores)), repeated_heads(node, value, query))
     if rank_of(node.tensor(0)) == 3:
-        batch, heads, length, size = node.shape(node.typed(result))
-        assert isinstance(heads, int)
-        flat = relax.ShapeExpr([batch, length, size * heads])
-        result = relax.op.reshape(relax.op.permute_dims(result, [0, 2, 1, 3]), flat)
+        result = merged_heads(node, result)
     return relax.Tuple([node.emit(result), key, value]) if node.makes(1) or node.makes(2) else result
 
 
@@ -58,38 +61,18 @@ def _heads(node: OnnxNode, position: int) -> relax.Expr:
     if rank_of(expr) == 4:
         return expr
     heads = node.integer("kv_num_heads" if position else "q_num_heads", None, 1, 2**16)
-    batch, length, width = node.shape(expr)
-    if not isinstance(width, int) or width % heads:
-        raise node.declined(f"has an input {position} whose rows are not those of {heads} heads")
-    parts = relax.op.reshape(expr, relax.ShapeExpr([batch, length, heads, width // heads]))
-    return node.emit(relax.op.permute_dims(parts, [0, 2, 1, 3]))
-
-
-def _repeated(node: OnnxNode, expr: relax.Expr, query: relax.Expr) -> relax.Expr:
-    """Keys or values with as many heads as the queries."""
-    heads, wanted = node.shape(expr)[1], node.shape(query)[1]
-    if not isinstance(heads, int) or not isinstance(wanted, int) or wanted % max(heads, 1):
-        raise node.declined(f"has {wanted} heads of queries for {heads} of keys and values")
-    return expr if heads == wanted else node.emit(relax.op.repeat(expr, wanted // heads, axis=1))
+    return split_heads(node, expr, heads, f"an input {position}")
 
 
 def _scores(node: OnnxNode, query: relax.Expr, key: relax.Expr) -> relax.Expr:
     """The masked scores [batch, heads, queries, keys]."""
-    dtype, size = dtype_of(query), node.shape(query)[3]
-    node.require(isinstance(size, int) and size > 0, f"has heads of unknown size, {size}")
-    assert isinstance(size, int)
-    scale = relax.const(node.number("scale", 1 / math.sqrt(size)), dtype)
-    product = relax.op.matmul(query, relax.op.permute_dims(key, [0, 1, 3, 2]))
-    scores: relax.Expr = relax.op.multiply(product, scale)
-    cap = node.number("softcap", 0.0)
-    node.require(cap >= 0, f"has the attribute 'softcap' of {cap}, which is not supported")
-    if cap:
-        limit = relax.const(cap, dtype)
-        scores = relax.op.multiply(limit, relax.op.tanh(relax.op.divide(scores, limit)))
+    dtype = dtype_of(query)
+    scores = capped(node, products(node, query, key), dtype)
     if node.has(_MASK):
         scores = _masked(node, scores, key, dtype)
     if node.integer("is_causal", 0, 0, 1):
-        scores = _causal(node, scores, query, key)
+        before = node.shape(node.tensor(_PAST_KEY))[2] if node.has(_PAST_KEY) else 0
+        scores = causal(node, scores, query, key, before)
     return scores
 
 
@@ -115,12 +98,3 @@ def _masked(node: OnnxNode, scores: relax.Expr, key: relax.Expr, dtype: str) -> 
     if dtype_of(mask) == "bool":
         return relax.op.where(mask, scores, relax.const(-np.inf, dtype))
     return relax.op.add(scores, mask)
-
-
-def _causal(node: OnnxNode, scores: relax.Expr, query: relax.Expr, key: relax.Expr) -> relax.Expr:
-    """A query sees the keys up to its own place, and all that came before the first query."""
-    queries, keys = node.shape(query)[2], node.shape(key)[2]
-    before = node.shape(node.tensor(_PAST_KEY))[2] if node.has(_PAST_KEY) else 0
-    seen = relax.op.tril(relax.op.ones(relax.ShapeExpr([queries, keys]), "int8"), before)
-    hidden = relax.const(-np.inf, dtype_of(query))
-    return relax.op.where(relax.op.astype(seen, "bool"), scores, hidden)

@@ -10,13 +10,16 @@ from tvm import relax
 from annotated_region.importing.onnx_converters import (  # noqa: F401 - each registers its converters
     attention,
     block_weights,
+    contributed_attention,
     einsum,
     further_ops,
     fused_ops,
+    grouped_attention,
     integer_ops,
     padding,
     quantized_ops,
     recurrent,
+    rotary_positions,
     transformers,
 )
 from annotated_region.importing.onnx_converters.node import OnnxNode

@@ -1,0 +1,80 @@
+"""What the operators of attention have in common: heads, hidden keys, and softmax over the others."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from tvm import relax
+
+from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of
+
+__all__ = ["HIDDEN", "capped", "causal", "merged_heads", "products", "repeated_heads", "split_heads"]
+
+HIDDEN = -np.inf
+"""The score of a key that a query does not see."""
+
+
+def split_heads(node: OnnxNode, expr: relax.Expr, heads: int, what: str) -> relax.Expr:
+    """``[batch, length, heads * size]`` as ``[batch, heads, length, size]``."""
+    expr = node.typed(expr)
+    batch, length, width = node.shape(expr)
+    if not isinstance(width, int) or width % heads:
+        raise node.declined(f"has {what} whose rows are not those of {heads} heads")
+    parts = relax.op.reshape(expr, relax.ShapeExpr([batch, length, heads, width // heads]))
+    return node.emit(relax.op.permute_dims(parts, [0, 2, 1, 3]))
+
+
+def merged_heads(node: OnnxNode, expr: relax.Expr) -> relax.Expr:
+    """``[batch, heads, length, size]`` as ``[batch, length, heads * size]``."""
+    batch, heads, length, size = node.shape(node.typed(expr))
+    assert isinstance(heads, int)
+    flat = relax.ShapeExpr([batch, length, size * heads])
+    return relax.op.reshape(relax.op.permute_dims(expr, [0, 2, 1, 3]), flat)
+
+
+def repeated_heads(node: OnnxNode, expr: relax.Expr, query: relax.Expr) -> relax.Expr:
+    """Keys or values with as many heads as the queries; each serves several heads in a row."""
+    heads, wanted = node.shape(expr)[1], node.shape(query)[1]
+    if not isinstance(heads, int) or not isinstance(wanted, int) or wanted % max(heads, 1):
+        raise node.declined(f"has {wanted} heads of queries for {heads} of keys and values")
+    return expr if heads == wanted else node.emit(relax.op.repeat(expr, wanted // heads, axis=1))
+
+
+def products(node: OnnxNode, query: relax.Expr, key: relax.Expr, no_scale: float | None = None) -> relax.Expr:
+    """The scaled scores ``[batch, heads, queries, keys]``.
+
+    Parameters
+    ----------
+    node
+        Its attribute ``scale``, or one by the root of the size of a head.
+    query, key
+        ``[batch, heads, length, size]``, of as many heads.
+    no_scale
+        A value of the attribute that stands for none.
+    """
+    dtype, size = dtype_of(query), node.shape(query)[3]
+    node.require(isinstance(size, int) and size > 0, f"has heads of unknown size, {size}")
+    assert isinstance(size, int)
+    given = node.number("scale", 1 / math.sqrt(size))
+    scale = relax.const(1 / math.sqrt(size) if given == no_scale else given, dtype)
+    return relax.op.multiply(relax.op.matmul(query, relax.op.permute_dims(key, [0, 1, 3, 2])), scale)
+
+
+def capped(node: OnnxNode, scores: relax.Expr, dtype: str) -> relax.Expr:
+    """Scores within plus and minus the attribute ``softcap``, smoothly; 0 is none."""
+    cap = node.number("softcap", 0.0)
+    node.require(cap >= 0, f"has the attribute 'softcap' of {cap}, which is not supported")
+    if not cap:
+        return scores
+    limit = relax.const(cap, dtype)
+    return relax.op.multiply(limit, relax.op.tanh(relax.op.divide(scores, limit)))
+
+
+def causal(
+    node: OnnxNode, scores: relax.Expr, query: relax.Expr, key: relax.Expr, before: int | relax.Expr
+) -> relax.Expr:
+    """Scores of the keys up to a query's own place and of all `before` the first query; others are hidden."""
+    queries, keys = node.shape(query)[2], node.shape(key)[2]
+    seen = relax.op.tril(relax.op.ones(relax.ShapeExpr([queries, keys]), "int8"), before)
+    return relax.op.where(relax.op.astype(seen, "bool"), scores, relax.const(HIDDEN, dtype_of(query)))
