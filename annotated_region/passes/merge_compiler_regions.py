@@ -16,23 +16,21 @@ its own, everything else counting as host; once they are disjoint, all targets a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import tvm
 
 from annotated_region.dataflow.graph import DataflowGraph
-from annotated_region.errors import RuleError
 from annotated_region.graphs import Dag
-from annotated_region.grouping import Blockers, ColourLimits, Grouping
-from annotated_region.ids import Colour, NodeId, numbered
+from annotated_region.grouping import Blockers, Grouping
+from annotated_region.ids import Colour, numbered
 from annotated_region.notes import ApartNote, DissolveNote, DissolveReason, Neighbours, Note
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
-from annotated_region.regions.node_region import NodeRegion
+from annotated_region.policies.region_limits import RegionLimits, joining_limits
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.regions.regrouping import Regrouped, regroup
-from annotated_region.targets.backend import Backend, backend_of
 
 __all__ = ["MergeCompilerRegions"]
 
@@ -54,6 +52,9 @@ class MergeCompilerRegions(RegionPass):
     max_regions
         How many regions of one target a function may keep in one scope: the largest stay, the others
         go back to the host.
+    keeps_limits
+        Whether joined regions keep to what their backends limit and accept. `partition` first merges without,
+        because the policy keeps the limits and needs to know all claims.
 
     Raises
     ------
@@ -73,13 +74,25 @@ class MergeCompilerRegions(RegionPass):
     siblings: bool | None = None
     max_nodes: int | None = None
     max_regions: int | None = None
+    keeps_limits: bool = field(default=True, kw_only=True, repr=False)
 
     def transform_regions(self, regions: AnnotatedRegionSet, _mod: tvm.IRModule) -> RegionsAndNotes:
         """Join the regions of one function."""
         if not len(regions):
             return RegionsAndNotes(regions)
         targets = {target: colour for colour, target in numbered(Colour, regions.targets)}
-        limits = {colour: self._limits(regions, target) for target, colour in targets.items()}
+        asked = RegionLimits(regions)
+        limits = {
+            colour: joining_limits(
+                asked,
+                target,
+                siblings=self.siblings,
+                max_nodes=self.max_nodes,
+                max_regions=self.max_regions,
+                keeps_limits=self.keeps_limits,
+            )
+            for target, colour in targets.items()
+        }
         members = list(regions.node_regions.values())
         families = (
             [members]
@@ -93,12 +106,6 @@ class MergeCompilerRegions(RegionPass):
         # What was left out stays a candidate of its own, for ResolveConflicts to choose or drop.
         kept = [member for each in merged for member in (*each.regions, *each.left_out)]
         return RegionsAndNotes(regions.replaced_by(kept), _notes(regions.dataflow, merged, self.max_regions))
-
-    def _limits(self, regions: AnnotatedRegionSet, target: str) -> ColourLimits:
-        backend = backend_of(target)
-        siblings = backend.regions == "any" if self.siblings is None else self.siblings
-        max_nodes = 1 if backend.regions == "one composite" else self.max_nodes
-        return ColourLimits(not siblings, max_nodes, self.max_regions, _predicate(regions, backend))
 
 
 def _notes(graph: DataflowGraph, merged: Sequence[Regrouped], max_regions: int | None) -> Iterator[Note]:
@@ -143,21 +150,3 @@ def _neighbours(dag: Dag, grouping: Grouping, targets: Sequence[str]) -> list[tu
                 if other is not None and other != group and targets[other] == targets[group]:
                     pairs[min(group, other), max(group, other)] = None
     return sorted(pairs)
-
-
-def _predicate(regions: AnnotatedRegionSet, backend: Backend) -> Callable[[list[int]], bool | str] | None:
-    """The backend's limit on regions, asked about node numbers."""
-    accepts = backend.accepts_region
-    if accepts is None:
-        return None
-
-    def ask(nodes: list[int]) -> bool | str:
-        try:
-            return accepts(regions.shown(NodeRegion(backend.name, tuple(sorted(map(NodeId, nodes))))))
-        except Exception as error:
-            raise RuleError(
-                f"what {backend.name!r} says of regions (accepts_region) failed in {regions.dataflow.name}: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-
-    return ask

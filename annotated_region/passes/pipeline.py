@@ -55,7 +55,7 @@ def placement_passes(
     return [
         # Every target claims what it can run, as much at once as it can.
         AnnotateTarget(names),
-        MergeCompilerRegions(),
+        MergeCompilerRegions(keeps_limits=False),
         # Each node gets one target, and what belongs to one target grows together again.
         resolve,
         MergeCompilerRegions(),

@@ -23,6 +23,7 @@ import tvm
 from annotated_region.arguments import require_kind, require_mapping, require_methods
 from annotated_region.costs.model import HOST, CostModel, CostUnit
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.errors import PinError
 from annotated_region.ids import NodeId
 from annotated_region.notes import (
     DissolveNote,
@@ -34,10 +35,16 @@ from annotated_region.notes import (
 )
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
+from annotated_region.policies.keeping_limits import (
+    GivenBack,
+    KeptRegions,
+    within_backend_limits,
+    without_given_back,
+)
 from annotated_region.policies.pins import Pins
 from annotated_region.policies.policy import Policy, Resolution
 from annotated_region.policies.region_forms import in_accepted_form
-from annotated_region.regions.claims import without
+from annotated_region.policies.region_limits import RegionLimits
 from annotated_region.regions.networks import op_name_of
 from annotated_region.regions.node_region import NodeRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
@@ -54,7 +61,9 @@ class ResolveConflicts(RegionPass):
 
     Regions whose work is below their target's minimum dissolve: their nodes are offered to the other
     targets again, and go to the host only if none takes them. A function that one target takes whole
-    is exempt.
+    is exempt. What a backend limits (`Backend.max_ops` and the like) or does not accept
+    (`Backend.accepts_region`) is kept whatever the policy answers: its regions are cut into the largest parts
+    that the target takes, and only what it does not take goes to others.
 
     Parameters
     ----------
@@ -117,8 +126,9 @@ class ResolveConflicts(RegionPass):
         allowed = self._constraints.apply(regions.dataflow, runnable, absent)
         if not len(regions):
             return RegionsAndNotes(regions)
+        asked = RegionLimits(regions)
         offered = regions.replaced_by(allowed.regions)
-        resolution, dissolved = self._resolve_above_minimum(offered, allowed.pinned)
+        resolution, dissolved = self._resolve_above_minimum(asked, offered, allowed.pinned)
         resolved = regions.replaced_by(resolution.regions)
         resolved.require_disjoint()
         resolved.verify()
@@ -127,9 +137,9 @@ class ResolveConflicts(RegionPass):
         return RegionsAndNotes(resolved, chain(noted, prices))
 
     def _resolve_above_minimum(
-        self, offered: AnnotatedRegionSet, pinned: AbstractSet[NodeId]
+        self, asked: RegionLimits, offered: AnnotatedRegionSet, pinned: AbstractSet[NodeId]
     ) -> tuple[Resolution, list[DissolveNote]]:
-        """Resolve, take back the claims behind regions with too little work, and resolve what is left.
+        """Resolve, take back what a target refuses or has too little work in, and resolve what is left.
 
         Every round takes claims back, so this ends.
         """
@@ -138,16 +148,20 @@ class ResolveConflicts(RegionPass):
         dissolved: list[DissolveNote] = []
         while True:
             answer = self.policy.resolve(offered, pinned)
-            resolution = replace(answer, regions=list(in_accepted_form(graph, answer.regions)))
+            formed = list(in_accepted_form(graph, answer.regions))
+            kept = within_backend_limits(graph, asked, formed, pinned)
+            _require_pins(offered, kept, pinned)
+            resolution = replace(answer, regions=kept.regions)
             small = [
-                region
+                GivenBack(region, self._dissolved(graph, region))
                 for region in resolution.regions
                 if pinned.isdisjoint(region.nodes) and self._is_small(graph, region, whole)
             ]
-            if not small:
+            back = [*kept.given_back, *small]
+            if not back:
                 return resolution, dissolved
-            offered = offered.replaced_by(_taken_back(offered.node_regions.values(), small))
-            dissolved += [self._dissolved(graph, region) for region in small]
+            offered = offered.replaced_by(without_given_back(offered.node_regions.values(), back))
+            dissolved += [each.note for each in back]
 
     def _dissolved(self, graph: DataflowGraph, region: NodeRegion) -> DissolveNote:
         nodes = tuple(graph.nodes[node].var for node in region.nodes)
@@ -164,6 +178,30 @@ class ResolveConflicts(RegionPass):
         held = [node for node in region.nodes if graph.nodes[node].kind is NodeKind.OPERATION]
         measure = backend_of(region.target).work
         return len(held) < whole and sum(_work(graph, node, measure) for node in held) < minimum
+
+
+def _require_pins(offered: AnnotatedRegionSet, kept: KeptRegions, pinned: AbstractSet[NodeId]) -> None:
+    """Refuse pins to a target that does not take them.
+
+    Raises
+    ------
+    PinError
+        A pinned node was given back; not if its target may have it alone.
+    """
+    graph = offered.dataflow
+    for each in kept.given_back:
+        target = each.member.target
+        lost = [node for node in each.member.nodes if node in pinned]
+        if lost and each.is_composite:
+            offers = (member for member in offered.node_regions.values() if member.target == target)
+            alone = {node for member in offers for node in member.alone}
+            lost = [node for node in lost if node not in alone]
+        if lost:
+            why = each.note.answer or f"it may have {each.note.limit:g} regions, and they are taken"
+            raise PinError(
+                f"{graph.name}: {graph.nodes[lost[0]].var.name!r} is pinned to {target!r}, which does not "
+                f"take it: {why}; take the pin away or raise the limit"
+            )
 
 
 def _unavailable(regions: AnnotatedRegionSet) -> Iterator[UnavailableNote]:
@@ -203,12 +241,3 @@ def _work(graph: DataflowGraph, node: NodeId, measure: Callable[[OpView], float]
         return measure(view)
     name = op_name_of(value)
     return 10.0 if any(word in name for word in _HEAVY) else 1.0
-
-
-def _taken_back(offered: Iterable[NodeRegion], small: Sequence[NodeRegion]) -> list[NodeRegion]:
-    """The offers without those nodes of each small region that its target claimed."""
-    lost: dict[str, set[NodeId]] = {}
-    for region in small:
-        lost.setdefault(region.target, set()).update(region.nodes)
-    kept = (without(member, lost.get(member.target, set())) for member in offered)
-    return [member for member in kept if member is not None]

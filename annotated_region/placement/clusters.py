@@ -43,6 +43,10 @@ class Cluster:
         self._places = {unit: problem.units[unit].place for unit in found}
         self._intervals = all(span[-1] - span[0] == len(span) - 1 for span, _ in spans)
 
+    def reprice(self, problem: PlacementProblem) -> None:
+        """Go on with the same problem under other costs of units."""
+        self._costs = {unit: problem.units[unit].cost for unit in self._costs}
+
     def settle(self, shares: Shares, priced: Callable[[int], Sequence[float]]) -> None:
         """Change the shares, in place, for the best sum of the nodes' least costs.
 

@@ -187,17 +187,25 @@ def _has_part_in(values: frozenset[ValueId], sets: set[frozenset[ValueId]]) -> b
 
 
 class _LaterPlaces:
-    """The places that the nodes after each step can have, by how they hang on what came before."""
+    """The places that the nodes after each step can have, by how they hang on what came before.
+
+    No later node joins a region of a target that takes one unit a region. Where regions are limited they are
+    not alike for a node that depends on nothing, as they are not for one whose producers are all to come.
+    """
 
     def __init__(self, problem: PlacementProblem, order: tuple[int, ...], first: list[int]) -> None:
         everything, sources, detached = ([0] * (len(order) + 1) for _ in range(3))
+        is_limited = problem.is_limited
         for index, node in enumerate(order):
             places = 0
             for unit in problem.units_of[node]:
-                places |= 1 << problem.units[unit].place
+                place = problem.units[unit].place
+                places |= (place not in problem.single) << place
             everything[index] |= places
             if problem.predecessors[node]:
                 detached[first[node]] |= places
+            elif is_limited:
+                detached[index] |= places
             else:
                 sources[index] |= places
         self._columns = [_suffix_unions(column) for column in (everything, sources, detached)]

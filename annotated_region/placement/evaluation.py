@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 
-from annotated_region.placement.problem import Placement, PlacementProblem
+from annotated_region.placement.limits import NO_LIMITS
+from annotated_region.placement.problem import PlacedRegion, Placement, PlacementProblem
 
 __all__ = ["InvalidPlacementError", "evaluate"]
 
 
 class InvalidPlacementError(ValueError):
-    """A placement leaves a node out, holds one twice, mixes places, or has regions in a cycle."""
+    """A placement leaves a node out, holds one twice, mixes places, breaks a limit or has a cycle."""
 
 
 def evaluate(problem: PlacementProblem, placement: Placement) -> float:
@@ -36,7 +37,8 @@ def evaluate(problem: PlacementProblem, placement: Placement) -> float:
     ------
     InvalidPlacementError
         If a node is covered never or twice, a region mixes places, is not connected or holds several units
-        although its target does not take that, or the graph with each region contracted has a cycle.
+        although its target does not take that, a limit is broken, or the graph with each region contracted
+        has a cycle.
 
     Notes
     -----
@@ -49,6 +51,7 @@ def evaluate(problem: PlacementProblem, placement: Placement) -> float:
             raise InvalidPlacementError(f"{region} holds several units, and its target takes one")
         if region.place in problem.connected:
             _check_connected(problem, [node for unit in region.units for node in problem.units[unit].nodes])
+    _check_limits(problem, placement)
     parts = [problem.launch[region.place] for region in placement.regions]
     parts += [problem.units[unit].cost for unit in placement.units]
     for value in problem.values:
@@ -118,3 +121,45 @@ def _check_connected(problem: PlacementProblem, nodes: list[int]) -> None:
                 stack.append(other)
     if len(seen) < len(inside):
         raise InvalidPlacementError(f"the region of nodes {sorted(inside)} does not hang together")
+
+
+def _check_limits(problem: PlacementProblem, placement: Placement) -> None:
+    """Count what each region and each target uses, node by node."""
+    counts, memory = [0] * problem.host, [0] * problem.host
+    for region in placement.regions if problem.is_limited else ():
+        limits = problem.limits[region.place] if problem.limits else NO_LIMITS
+        nodes, constants, made, workspace = _used(problem, region)
+        too_much = [
+            limit is not None and amount > limit
+            for amount, limit in (
+                (nodes, limits.ops),
+                (constants, limits.constant_bytes),
+                (workspace, limits.workspace_bytes),
+            )
+        ]
+        if any(too_much):
+            raise InvalidPlacementError(f"{region} is too large for its target: {limits}")
+        if problem.accepts is not None and not problem.accepts(region.place, region.units):
+            raise InvalidPlacementError(f"{region} is not accepted by its target")
+        counts[region.place] += 1
+        memory[region.place] += constants + made
+    for place, limits in enumerate(problem.limits):
+        if limits.regions is not None and counts[place] > limits.regions:
+            raise InvalidPlacementError(f"{counts[place]} regions of place {place}, which has {limits}")
+        if limits.budget_bytes is not None and memory[place] > limits.budget_bytes:
+            raise InvalidPlacementError(f"{memory[place]} bytes at place {place}, which has {limits}")
+
+
+def _used(problem: PlacementProblem, region: PlacedRegion) -> tuple[int, int, int, int]:
+    """Nodes of a region; bytes of its constants, of what its units hand on, and of that what stays inside."""
+    units = [problem.units[unit].nodes for unit in region.units]
+    inside = {node for unit in units for node in unit}
+    held = {constant for node in inside for constant in problem.constants_of[node]}
+    made, workspace = 0, 0
+    for unit in units:
+        for value in [problem.values[value] for node in unit for value in problem.makes[node]]:
+            readers = set(value.consumers)
+            if value.host_reads or not readers <= set(unit):
+                made += value.size
+                workspace += 0 if value.host_reads or not readers <= inside else value.size
+    return len(inside), sum(problem.constants[constant].size for constant in held), made, workspace

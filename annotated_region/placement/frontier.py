@@ -21,7 +21,7 @@ from annotated_region.placement.shapes import HOST, Choice, PlacementShape
 from annotated_region.placement.spine import Spine
 from annotated_region.placement.transitions import Transitions
 
-__all__ = ["Explored", "FrontierResult", "FrontierSearch", "SearchLimits"]
+__all__ = ["Explored", "FrontierResult", "FrontierSearch", "SearchLimits", "replayed"]
 
 NARROWEST = 4
 """Labels that are kept after a step even when the ration is used up."""
@@ -130,7 +130,7 @@ class FrontierSearch:
         finals = [label for variants in explored.layer.values() for label in variants.values()]
         best = min(finals, key=lambda label: label.bound, default=None)
         bound = min(explored.dropped, limits.upper if best is None else best.bound)
-        placement = None if best is None else self._replay(choices_of(best))
+        placement = None if best is None else replayed(self.transitions, choices_of(best))
         return FrontierResult(placement, bound, explored.work, explored.dropped == math.inf)
 
     def explore(self, layer: Layer, steps: range, limits: SearchLimits) -> Explored:
@@ -159,21 +159,22 @@ class FrontierSearch:
             kept, min(layer[shape][paid].bound - allowances[shape] for shape, paid in ranked[width:])
         )
 
-    def _replay(self, choices: list[Choice]) -> Placement:
-        """Take the choices once more, and give each region of each step its identity."""
-        shape = self.transitions.shapes.empty
-        groups: list[dict[UnitId, None]] = []  # units, by the identity of their region
-        identities: list[int] = []  # of the open regions
-        for index, choice in enumerate(choices):
-            if choice.region in (len(identities), HOST):
-                groups.append({})
-            reachable = [*identities, len(groups) - 1]  # `HOST` is the last as well
-            groups[reachable[choice.region]][choice.unit] = None
-            moved = self.transitions.shape_after(index, shape, choice)
-            assert moved is not None, "a label was made by a step that closes a cycle"
-            shape = moved.shape
-            identities = [reachable[old] for old in moved.origin]
-        return Placement.of(self.transitions.problem, [list(group) for group in groups])
+
+def replayed(transitions: Transitions, choices: list[Choice]) -> Placement:
+    """Take the choices of a search once more, and give each region of each step its identity."""
+    shape = transitions.shapes.empty
+    groups: list[dict[UnitId, None]] = []  # units, by the identity of their region
+    identities: list[int] = []  # of the open regions
+    for index, choice in enumerate(choices):
+        if choice.region in (len(identities), HOST):
+            groups.append({})
+        reachable = [*identities, len(groups) - 1]  # `HOST` is the last as well
+        groups[reachable[choice.region]][choice.unit] = None
+        moved = transitions.shape_after(index, shape, choice)
+        assert moved is not None, "a label was made by a step that closes a cycle"
+        shape = moved.shape
+        identities = [reachable[old] for old in moved.origin]
+    return Placement.of(transitions.problem, [list(group) for group in groups])
 
 
 class _Carrying:

@@ -36,11 +36,9 @@ def snapped_problem(problem: PlacementProblem, step: float) -> PlacementProblem:
         if id(value.transfer) not in tables:
             rows = (tuple(snapped(cost, step) for cost in row) for row in value.transfer)
             tables[id(value.transfer)] = tuple(rows)
-    return PlacementProblem(
-        problem.nodes,
-        tuple(snapped(cost, step) for cost in problem.launch),
-        tuple(replace(value, transfer=tables[id(value.transfer)]) for value in problem.values),
-        tuple(replace(unit, cost=snapped(unit.cost, step)) for unit in problem.units),
-        problem.connected,
-        problem.single,
+    return replace(
+        problem,
+        launch=tuple(snapped(cost, step) for cost in problem.launch),
+        values=tuple(replace(value, transfer=tables[id(value.transfer)]) for value in problem.values),
+        units=tuple(replace(unit, cost=snapped(unit.cost, step)) for unit in problem.units),
     )

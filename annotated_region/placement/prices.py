@@ -15,7 +15,7 @@ would have a cycle; so a placement has at least as many regions as its runs on a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from annotated_region.ids import Place, UnitId, ValueId
 from annotated_region.placement.clusters import Cluster, clusters_of
@@ -59,6 +59,8 @@ class Prices:
         The path that pays launches.
     carriers
         For each node of the spine but the last, the value through which the next one hangs on it.
+    leaning
+        For each node, the unit that it would choose, as the last sweep knew it when it came by.
     """
 
     def __init__(self, problem: PlacementProblem, order: Sequence[int]) -> None:
@@ -75,6 +77,23 @@ class Prices:
         for cluster in clusters_of(problem, order):
             self._cluster_of |= dict.fromkeys(cluster.nodes, cluster)
         self._at = self._incidence()
+        self.leaning = [units[0] for units in problem.units_of]
+
+    def bound(self) -> float:
+        """No placement costs less. O(edges x 4^places)."""
+        least = [min(self.unit_costs(node).values()) for node in self._order]
+        return math.fsum([*least, *(star.best() for star in self.stars)])
+
+    def reprice(self, problem: PlacementProblem) -> None:
+        """Go on with the same problem under other costs of units; what prices have learnt stays."""
+        for old, new, shares in zip(self._problem.units, problem.units, self.shares, strict=True):
+            change = (new.cost - old.cost) / len(new.nodes) if math.isfinite(new.cost) else 0.0
+            if change:
+                for node in shares:
+                    shares[node] += change
+        for cluster in dict.fromkeys(self._cluster_of.values()):
+            cluster.reprice(problem)
+        self._problem = problem
 
     def _carriers(self) -> dict[int, ValueId]:
         """For each node of the spine but the last, the first of its values that the next node reads."""
@@ -116,12 +135,14 @@ class Prices:
                 price[place] += known
         if node in self._cluster_of:
             self._cluster_of[node].settle(self.shares, self._priced)
+        offered = self.unit_costs(node)
+        self.leaning[node] = min(offered, key=offered.__getitem__)
         to_come, gone = (2, 3) if forward else (3, 2)
         takers = [entry for entry in stars if entry[to_come]]
         if not takers:
             return
         weight = 1 / max(len(takers), sum([bool(entry[gone]) for entry in stars]))
-        costs = self._place_costs(node)
+        costs = self._place_costs(offered)
         for star, member, _, _ in takers:
             price = star.price[member]
             for place in places:
@@ -136,16 +157,16 @@ class Prices:
             sums[place] += launch
         return sums
 
-    def _place_costs(self, node: int) -> dict[int, float]:
-        """For each place, the least that `node` pays there, prices included."""
+    def _place_costs(self, offered: Mapping[UnitId, float]) -> dict[int, float]:
+        """For each place, the least that a node pays there, prices included."""
         least: dict[int, float] = {}
-        for unit, cost in self.unit_costs(node).items():
+        for unit, cost in offered.items():
             place = self._problem.units[unit].place
             if place not in least or cost < least[place]:
                 least[place] = cost
         return least
 
-    def unit_costs(self, node: int) -> dict[int, float]:
+    def unit_costs(self, node: int) -> dict[UnitId, float]:
         """For each unit that holds `node`, what the node pays in it, prices included."""
         priced = self._priced(node)
         units = self._problem.units

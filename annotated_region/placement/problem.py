@@ -7,12 +7,13 @@ Nothing here knows TVM. Nodes are ``0 .. nodes-1`` in program order, which is to
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from annotated_region.graphs import Dag, connected_parts, is_acyclic
 from annotated_region.ids import Place, UnitId, ValueId, numbered
+from annotated_region.placement.limits import NO_LIMITS, PlacementConstant, TargetLimits
 
 __all__ = ["Placement", "PlacementProblem", "PlacedRegion", "PlacementUnit", "PlacementValue"]
 
@@ -54,12 +55,15 @@ class PlacementValue:
         target t pay; the host's own diagonal is never charged.
     host_reads
         Whether the host reads it as well: it is a result, or belongs to a structure that stays outside.
+    size
+        Bytes, for the limits.
     """
 
     producer: int | None
     consumers: tuple[int, ...]
     transfer: Table
     host_reads: bool = False
+    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,14 @@ class PlacementProblem:
     connected
         The targets whose regions must hang together (weakly); the others may hold unconnected nodes.
     single
-        The targets whose regions hold one unit each. The searches answer for larger regions, which are split
-        afterwards; their bounds stay below, and the gap tells what that may have lost.
+        The targets whose regions hold one unit each.
+    limits
+        What each target imposes; empty if none does.
+    constants
+        What counts against the limits on constants.
+    accepts
+        Whether a target takes some units as one region; None if all take what they are given. It is asked
+        about every region of an answer, and may answer as it likes of parts and wholes.
     """
 
     nodes: int
@@ -89,6 +99,9 @@ class PlacementProblem:
     units: tuple[PlacementUnit, ...]
     connected: frozenset[int] = field(default_factory=frozenset)
     single: frozenset[int] = field(default_factory=frozenset)
+    limits: tuple[TargetLimits, ...] = ()
+    constants: tuple[PlacementConstant, ...] = ()
+    accepts: Callable[[Place, tuple[UnitId, ...]], bool] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse numbers that do not describe a placement problem.
@@ -101,6 +114,12 @@ class PlacementProblem:
         _check_costs(self)
         _check_values(self)
         _check_units(self)
+        _check_limits(self)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether some target limits its regions."""
+        return self.accepts is not None or any(limits != NO_LIMITS for limits in self.limits)
 
     @property
     def host(self) -> Place:
@@ -132,6 +151,15 @@ class PlacementProblem:
         for index, value in numbered(ValueId, self.values):
             if value.producer is not None:
                 found[value.producer].append(index)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def constants_of(self) -> tuple[tuple[int, ...], ...]:
+        """For each node, the indices of the constants that it reads."""
+        found: list[list[int]] = [[] for _ in range(self.nodes)]
+        for index, constant in enumerate(self.constants):
+            for node in constant.readers:
+                found[node].append(index)
         return tuple(map(tuple, found))
 
     @cached_property
@@ -283,3 +311,19 @@ def _check_units(problem: PlacementProblem) -> None:
             raise ValueError(f"{unit} does not name a place and nodes, each once and ascending")
         if unit.place == problem.host and len(unit.nodes) > 1:
             raise ValueError(f"{unit}: the host runs single nodes")
+
+
+def _check_limits(problem: PlacementProblem) -> None:
+    """Refuse limits of unknown targets and constants of unknown nodes."""
+    if problem.limits and len(problem.limits) != problem.host:
+        raise ValueError(
+            f"{len(problem.limits)} limits for {problem.host} targets: give one for each, or none"
+        )
+    for limits in problem.limits:
+        given = (limits.ops, limits.constant_bytes, limits.workspace_bytes)
+        if not limits.is_kept or any(limit is not None and limit < 0 for limit in given):
+            raise ValueError(f"a limit is not negative: {limits}")
+    for constant in problem.constants:
+        known = all(0 <= node < problem.nodes for node in constant.readers)
+        if not constant.readers or not known or list(constant.readers) != sorted(set(constant.readers)):
+            raise ValueError(f"{constant} does not name nodes, each once and ascending")

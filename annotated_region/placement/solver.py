@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from annotated_region.collector import paused_collector
 from annotated_region.errors import PinError
 from annotated_region.placement.elimination import narrow_order, steps_of
-from annotated_region.placement.evaluation import evaluate
 from annotated_region.placement.frontier import FrontierSearch, SearchLimits
-from annotated_region.placement.grid import grid_step, snapped_problem
+from annotated_region.placement.incumbent import Incumbent, Solution
+from annotated_region.placement.limited_solver import SHARE, offered_units, solve_limited, without_limits
 from annotated_region.placement.lookahead import look_ahead
 from annotated_region.placement.mincut import minimum_cut
 from annotated_region.placement.prices import Potential, Prices
@@ -30,10 +29,7 @@ from annotated_region.placement.starts import starting_placements
 from annotated_region.placement.transitions import Transitions
 from annotated_region.placement.waves import wave_placement
 
-__all__ = ["DEFAULT_BUDGET", "TOLERANCE", "Solution", "solve"]
-
-TOLERANCE = 1e-9
-"""Relative difference below which the bound has met the cost; it covers putting costs on a grid."""
+__all__ = ["DEFAULT_BUDGET", "Solution", "solve"]
 
 DEFAULT_BUDGET = 300_000
 """Work of the dynamic program; 300 000 take about 8 s in CPython."""
@@ -44,39 +40,12 @@ FIRST_WIDTH = 16
 WIDER = 8
 """How much wider each further run is."""
 
+PASS = 100
+"""One narrow run takes less work than this for each node, about; where limits are to be kept and the budget
+does not allow that, the problem without limits is not solved first."""
+
 SWEEPS = 3
 """Pairs of sweeps over the prices: the first two bring nearly all of the bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """A placement with its cost and its certificate of quality.
-
-    Attributes
-    ----------
-    placement
-        The answer.
-    cost
-        What `evaluate` says of it, in seconds.
-    lower_bound
-        No placement costs less. It equals the cost when they agree within `TOLERANCE`.
-    proof
-        Where the bound comes from: ``"trivial"``, ``"minimum cut"``, ``"prices"``, ``"look-ahead"`` or
-        ``"frontier"`` (dynamic programming).
-    work
-        The work done, in the unit of the budget.
-    """
-
-    placement: Placement
-    cost: float
-    lower_bound: float
-    proof: str
-    work: int
-
-    @property
-    def gap(self) -> float:
-        """How much of the cost could be saved at most: ``(cost - lower_bound) / cost``; 0 is proven best."""
-        return 0.0 if self.cost <= 0 else (self.cost - self.lower_bound) / self.cost
 
 
 @paused_collector()
@@ -107,11 +76,11 @@ def solve(
     O(places x (nodes + edges)) for the starts, O(edges x 4^places) for the prices; the rest is bounded by
     the budget, but visits each node at least once.
     """
-    if not all(problem.units_of):
-        node = problem.units_of.index(())
-        raise PinError(f"no unit of finite cost holds node {node}: nothing is left that could run it")
+    _require_units(problem)
+    if problem.is_limited:
+        return _solve_limited(problem, budget, starts)
     candidates = (placement.split(problem) for placement in starting_placements(problem))
-    best = _Best(problem, [*(each for each in candidates if each is not None), *starts])
+    best = Incumbent(problem, [*(each for each in candidates if each is not None), *starts])
     if best.cost > 0 and problem.nodes:
         _improve(best, budget)
     else:
@@ -119,59 +88,24 @@ def solve(
     return best.solution()
 
 
-class _Best:
-    """The best placement known, and the best bound, on the grid and off it."""
-
-    def __init__(self, problem: PlacementProblem, candidates: Iterable[Placement]) -> None:
-        self._original = problem
-        self._placement: Placement | None = None
-        self.cost = math.inf
-        self.bound, self._proof = 0.0, "trivial"
-        self.work = 0
-        known = list(candidates)
-        finite = [unit.cost for unit in problem.units if math.isfinite(unit.cost)]
-        scale = min([evaluate(problem, placement) for placement in known], default=math.fsum(finite))
-        self.step = grid_step(scale or 1.0)
-        self.problem = snapped_problem(problem, self.step)
-        for placement in known:
-            self.offer(placement)
-
-    def offer(self, placement: Placement) -> None:
-        """Take `placement` if it is cheaper than what is known."""
-        cost = evaluate(self.problem, placement)
-        if cost < self.cost:
-            self._placement, self.cost = placement, cost
-
-    def offer_parts(self, placement: Placement) -> None:
-        """Take a placement of larger regions, cut into what the targets take, if it is cheaper."""
-        parts = placement.split(self.problem)
-        if parts is not None:
-            self.offer(parts)
-
-    def raise_bound(self, bound: float, proof: str) -> None:
-        """Take `bound` if it is higher than what is known."""
-        if bound > self.bound:
-            self.bound, self._proof = bound, proof
-
-    @property
-    def proven(self) -> bool:
-        """Whether nothing can be cheaper."""
-        return self.bound >= self.cost * (1 - TOLERANCE)
-
-    def solution(self) -> Solution:
-        """What is known, in the costs as they were given."""
-        if self._placement is None:
-            raise PinError("no placement satisfies all pins at once: composites or pins exclude each other")
-        cost = evaluate(self._original, self._placement)
-        rounding = self.step * (
-            self._original.nodes + len(self._original.values) * len(self._original.launch)
-        )
-        bound = max(0.0, self.bound - rounding)
-        met = self.proven or bound >= cost * (1 - TOLERANCE)
-        return Solution(self._placement, cost, cost if met else bound, self._proof, self.work)
+def _require_units(problem: PlacementProblem) -> None:
+    """Refuse a problem with a node that cannot run anywhere."""
+    if not all(problem.units_of):
+        node = problem.units_of.index(())
+        raise PinError(f"no unit of finite cost holds node {node}: nothing is left that could run it")
 
 
-def _improve(best: _Best, budget: int) -> None:
+def _solve_limited(problem: PlacementProblem, budget: int, starts: Iterable[Placement]) -> Solution:
+    """First without limits, where that is not all that there is time for; then within them."""
+    offered = offered_units(problem)
+    _require_units(offered)
+    free = None
+    if problem.nodes * PASS <= budget:
+        free = solve(without_limits(offered), budget // SHARE)
+    return solve_limited(offered, budget, starts, free)
+
+
+def _improve(best: Incumbent, budget: int) -> None:
     """Cut, price, search; stop as soon as the bound meets the cost."""
     problem = best.problem
     _cut(best)
@@ -188,7 +122,7 @@ def _improve(best: _Best, budget: int) -> None:
         _search(best, FrontierSearch(Transitions(problem, steps_of(problem, order), potential)), budget)
 
 
-def _cut(best: _Best) -> None:
+def _cut(best: Incumbent) -> None:
     """For one target, the minimum cut; every placement that uses the target pays it and a launch."""
     problem = best.problem
     found = minimum_cut(problem)
@@ -205,7 +139,7 @@ def _cut(best: _Best) -> None:
     best.raise_bound(min(all_host, flow + problem.launch[0]), "minimum cut")
 
 
-def _search(best: _Best, search: FrontierSearch, budget: int) -> None:
+def _search(best: Incumbent, search: FrontierSearch, budget: int) -> None:
     """Ever wider runs, each instructed by what the one before found."""
     base = search.transitions.potential.base
     steps = len(search.transitions.steps)

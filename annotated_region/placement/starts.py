@@ -13,7 +13,7 @@ from annotated_region.ids import UnitId
 from annotated_region.placement.problem import Placement, PlacementProblem
 from annotated_region.placement.waves import wave_placement
 
-__all__ = ["orders_to_try", "priority_placement", "starting_placements"]
+__all__ = ["orders_to_try", "priority_placement", "starting_placements", "unit_cover"]
 
 ALL_ORDERS_UP_TO = 4
 """With at most this many targets, every order of them is tried."""
@@ -42,7 +42,7 @@ def priority_placement(problem: PlacementProblem, order: Sequence[int]) -> Place
     """
     banned: set[UnitId] = set()
     while True:
-        units = _cover(problem, order, banned)
+        units = unit_cover(problem, order, banned)
         if units is None:
             return None
         placement = wave_placement(problem, units)
@@ -68,7 +68,7 @@ def starting_placements(problem: PlacementProblem) -> list[Placement]:
     return list(dict.fromkeys(placement for placement in found if placement is not None))
 
 
-def _cover(problem: PlacementProblem, order: Sequence[int], banned: set[UnitId]) -> list[UnitId] | None:
+def unit_cover(problem: PlacementProblem, order: Sequence[int], banned: set[UnitId]) -> list[UnitId] | None:
     """Units that cover each node once, first come first served; None if a node stays uncovered."""
     rank = {place: position for position, place in enumerate([*order, problem.host])}
     offered = sorted({unit for units in problem.units_of for unit in units} - banned)

@@ -191,7 +191,8 @@ class Transitions:
             if place == self._host:
                 choices.append(Choice(unit, HOST))
             else:
-                choices += [Choice(unit, region) for region in open_regions(shape, place)]
+                if place not in self.problem.single:
+                    choices += [Choice(unit, region) for region in open_regions(shape, place)]
                 choices.append(Choice(unit, len(shape.regions)))
         return choices
 

@@ -8,7 +8,7 @@ is therefore asked about a few complete placements before one is taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from annotated_region.costs.model import HOST, ConfirmingCostModel, CostUnit
@@ -25,7 +25,11 @@ _NOISE = 0.03
 
 
 def confirmed(
-    regions: AnnotatedRegionSet, found: Resolution, model: ConfirmingCostModel, pinned: Collection[NodeId]
+    regions: AnnotatedRegionSet,
+    found: Resolution,
+    model: ConfirmingCostModel,
+    pinned: Collection[NodeId],
+    keeps: Callable[[Resolution], bool],
 ) -> Resolution:
     """The best of the placement that was found, `Priority` with each target first, and each target alone.
 
@@ -39,6 +43,8 @@ def confirmed(
         Times whole regions.
     pinned
         Nodes that may not go to the host; a target alone is no candidate then.
+    keeps
+        Whether a placement keeps the limits of its targets; others are no candidates.
 
     Returns
     -------
@@ -46,7 +52,8 @@ def confirmed(
     the fewest regions, and of those the first in the order above. Its details say under ``"measured"``
     what each candidate takes in seconds, and which was taken.
     """
-    candidates = {"least cost": found, **dict(_obvious(regions, pinned))}
+    obvious = {name: each for name, each in _obvious(regions, pinned) if keeps(each)}
+    candidates = {"least cost": found, **obvious}
     seconds = _seconds(regions, {name: each.regions for name, each in candidates.items()}, model)
     near = (1 + _NOISE) * min(seconds.values())
     taken = min(

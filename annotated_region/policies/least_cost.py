@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from annotated_region.arguments import require_kind, require_methods
-from annotated_region.costs.model import HOST, ConfirmingCostModel, CostModel, CostUnit
-from annotated_region.costs.work import size_of
-from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind, Scope
-from annotated_region.dataflow.leaves import Leaf, readers_of_leaves
-from annotated_region.ids import MemberIndex, NodeId, Place, ScopeId, Vertex, numbered
-from annotated_region.placement import (
-    DEFAULT_BUDGET,
-    PlacementProblem,
-    PlacementUnit,
-    PlacementValue,
-    Solution,
-    solve,
-)
+from annotated_region.arguments import require_kind, require_mapping, require_methods
+from annotated_region.costs.model import ConfirmingCostModel, CostModel
+from annotated_region.errors import UsageError
+from annotated_region.ids import NodeId, ScopeId
+from annotated_region.placement import DEFAULT_BUDGET, Solution, TargetLimits, Uses, solve
 from annotated_region.policies.confirmation import confirmed
+from annotated_region.policies.constants import constants_of_nodes
+from annotated_region.policies.offers import FunctionFacts, Offers, problem_of
 from annotated_region.policies.policy import Resolution
-from annotated_region.regions.claims import follow_the_data, units_of
-from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
+from annotated_region.policies.region_limits import RegionLimits, readers_of_values
+from annotated_region.regions.node_region import NodeRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.backend import backend_of
 
@@ -47,10 +40,16 @@ class LeastCost:
     budget
         How much to search where the answer is not found exactly: a number of search states, so that
         the result does not depend on the machine. 300 000 take about eight seconds.
+    budget_bytes
+        By target, the memory that all its regions may take together: of each region its constants, each once,
+        and of each unit (op or composite) the tensors that it makes and others read, results of the region
+        included. Nothing shares memory, as in ONNX Runtime's accounting; an extent that is known only at run
+        time counts as 16. The budget is of one function.
     """
 
     model: CostModel
     budget: int = DEFAULT_BUDGET
+    budget_bytes: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no cost model.
@@ -58,12 +57,19 @@ class LeastCost:
         Raises
         ------
         UsageError
-            The model lacks a method of `CostModel`, or the budget is no number.
+            The model lacks a method of `CostModel`, the budget is no number, or a budget of memory is no
+            number of bytes.
         """
         methods = ["launch", "compute", "transfer"]
         model = "a cost model, such as MeasuredCost() or RooflineCost()"
         require_methods(self.model, methods, "the cost model", model)
         require_kind(self.budget, int, "the budget", "a number of search states")
+        require_mapping(self.budget_bytes, "the argument budget_bytes", '{"npu": 8 << 20}')
+        for target, size in (self.budget_bytes or {}).items():
+            require_kind(target, str, "a target with a budget", 'a name, such as "npu"')
+            require_kind(size, int, f"the budget of {target!r}", "a number of bytes")
+            if isinstance(size, bool) or size < 0:
+                raise UsageError(f"the budget of {target!r} is {size}; give a number of bytes, 0 or more")
 
     def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[NodeId] = ()) -> Resolution:
         """See `Policy`.
@@ -73,24 +79,21 @@ class LeastCost:
         PinError
             The pins leave a node without a place.
         """
-        graph = regions.dataflow
-        by_scope: dict[ScopeId, list[NodeRegion]] = {}
-        for member in regions.node_regions.values():
-            by_scope.setdefault(graph.nodes[member.nodes[0]].scope, []).append(member)
-        readers = _readers(graph)
-        offers = [_Offers(graph, graph.scopes[scope], members) for scope, members in sorted(by_scope.items())]
+        for target in self.budget_bytes or {}:
+            backend_of(target)
+        scopes = _Scopes.of(regions, pinned, self)
         if hasattr(self.model, "prepare"):
-            self.model.prepare([question for offer in offers for question in offer.questions()])
-        chosen: list[NodeRegion] = []
-        solutions = []
-        for offer in offers:
-            solution = solve(_problem(offer, pinned, readers, self.model), self.budget)
-            solutions.append(solution)
-            chosen += offer.regions(solution)
+            self.model.prepare([question for offers in scopes.offers for question in offers.questions()])
+        solutions = scopes.solutions()
+        chosen = [
+            member
+            for offers, solution in zip(scopes.offers, solutions, strict=True)
+            for member in offers.regions(solution)
+        ]
         found = Resolution(chosen, _details(solutions))
         if not isinstance(self.model, ConfirmingCostModel):
             return found
-        return confirmed(regions, found, self.model, pinned)
+        return confirmed(regions, found, self.model, pinned, scopes.keeps)
 
 
 def _details(solutions: Sequence[Solution]) -> dict[str, object]:
@@ -104,144 +107,92 @@ def _details(solutions: Sequence[Solution]) -> dict[str, object]:
     }
 
 
-def _readers(graph: DataflowGraph) -> dict[Leaf, list[NodeId]]:
-    """For each single value, the nodes that compute with it (or RESULT)."""
+@dataclass(frozen=True, slots=True)
+class _Scopes:
+    """The scopes of a function that have offers, which share what their targets limit by function.
 
-    def computes(consumer: NodeId) -> bool:
-        return consumer < 0 or graph.nodes[consumer].kind is not NodeKind.STRUCTURE
+    Attributes
+    ----------
+    offers
+        One for each scope.
+    limits
+        By target.
+    """
 
-    return readers_of_leaves(graph, computes)
+    offers: Sequence[Offers]
+    limits: Mapping[str, TargetLimits]
+    facts: FunctionFacts
+    policy: LeastCost
+    pinned: Collection[NodeId]
+
+    @staticmethod
+    def of(regions: AnnotatedRegionSet, pinned: Collection[NodeId], policy: LeastCost) -> _Scopes:
+        """The scopes of a function."""
+        graph = regions.dataflow
+        by_scope: dict[ScopeId, list[NodeRegion]] = {}
+        for member in regions.node_regions.values():
+            by_scope.setdefault(graph.nodes[member.nodes[0]].scope, []).append(member)
+        facts = FunctionFacts(readers_of_values(graph), constants_of_nodes(graph), RegionLimits(regions))
+        offers = [Offers(graph, graph.scopes[scope], members) for scope, members in sorted(by_scope.items())]
+        budgets = policy.budget_bytes or {}
+        limits = {target: _limits(target, budgets.get(target)) for target in regions.targets}
+        return _Scopes(offers, limits, facts, policy, pinned)
+
+    def solutions(self) -> list[Solution]:
+        """A solution for each scope.
+
+        Each scope is first solved as if the limits of functions were its own. Where the answers use more
+        together, the scopes are solved once more, each with what those before have left; the bounds of the
+        first answers hold for that as well.
+        """
+        first = [self._solved(offers, self.limits) for offers in self.offers]
+        if len(first) == 1 or self._within(first):
+            return [solution for solution, _left in first]
+        left, found = self.limits, []
+        for offers, (alone, _left) in zip(self.offers, first, strict=True):
+            solution, left = self._solved(offers, left)
+            found.append(replace(solution, lower_bound=min(alone.lower_bound, solution.lower_bound)))
+        return found
+
+    def _solved(
+        self, offers: Offers, limits: Mapping[str, TargetLimits]
+    ) -> tuple[Solution, Mapping[str, TargetLimits]]:
+        """The solution of one scope, and the limits that it leaves."""
+        problem = problem_of(offers, self.pinned, self.facts, self.policy.model, limits)
+        solution = solve(problem, self.policy.budget)
+        left, uses = dict(limits), Uses(problem)
+        for region in solution.placement.regions:
+            target = offers.targets[region.place]
+            left[target] = left[target].less(regions=1, memory=uses.memory(region.units))
+        return solution, left
+
+    def _within(self, answers: Sequence[tuple[Solution, Mapping[str, TargetLimits]]]) -> bool:
+        """Whether all answers together keep the limits of functions."""
+        for target, limits in self.limits.items():
+            used = [limits.used_up(left[target]) for _solution, left in answers]
+            regions, memory = (sum(column) for column in zip(*used, strict=True))
+            if limits.regions is not None and regions > limits.regions:
+                return False
+            if limits.budget_bytes is not None and memory > limits.budget_bytes:
+                return False
+        return True
+
+    def keeps(self, resolution: Resolution) -> bool:
+        """Whether regions keep all limits."""
+        left = dict(self.limits)
+        for member in resolution.regions:
+            if self.facts.asked.refusal(member):
+                return False
+            left[member.target] = left[member.target].less(regions=1, memory=self.facts.asked.memory(member))
+        return all(limits.is_kept for limits in left.values())
 
 
-class _Offers:
-    """What may run where in one scope, numbered for the placement engine, and the way back."""
-
-    def __init__(self, graph: DataflowGraph, scope: Scope, members: Sequence[NodeRegion]) -> None:
-        self.graph = graph
-        self.members = members
-        self.targets = tuple(dict.fromkeys(member.target for member in members))
-        movable = (NodeKind.OPERATION, NodeKind.BOUNDARY)
-        self.nodes = [node for node in scope.nodes if graph.nodes[node].kind in movable]
-        self.local = {node: vertex for vertex, node in numbered(Vertex, self.nodes)}
-        self.units = [*self._host_units(), *self._target_units()]
-
-    def _host_units(self) -> Iterator[tuple[str, ClaimedUnit, CostUnit]]:
-        for node in self.nodes:
-            yield HOST, ClaimedUnit((node,), ""), CostUnit.of(self.graph, (node,))
-
-    def _target_units(self) -> Iterator[tuple[str, ClaimedUnit, CostUnit]]:
-        seen = set()
-        for member in self.members:
-            for unit in units_of(member):
-                ops = self.ops(unit)
-                if ops and (member.target, ops, unit.name) not in seen:
-                    seen.add((member.target, ops, unit.name))
-                    yield member.target, unit, CostUnit.of(self.graph, ops, unit.name or None)
-
-    def ops(self, unit: ClaimedUnit) -> tuple[NodeId, ...]:
-        """The nodes of a unit that the problem knows: those that compute."""
-        return tuple(node for node in unit.nodes if node in self.local)
-
-    def questions(self) -> Iterator[tuple[str, CostUnit]]:
-        """All that the cost model will be asked."""
-        for target, unit, cost_unit in self.units:
-            if self.graph.nodes[unit.nodes[0]].kind is NodeKind.OPERATION:
-                yield target, cost_unit
-
-    def regions(self, solution: Solution) -> list[NodeRegion]:
-        """The regions that a solution chose, with what moves no data put where its data is."""
-        owner: dict[NodeId, MemberIndex] = {}
-        composites: dict[MemberIndex, list[ClaimedUnit]] = {}
-        targets: dict[MemberIndex, str] = {}
-        for index, region in numbered(MemberIndex, solution.placement.regions):
-            targets[index] = self.targets[region.place]
-            for chosen in region.units:
-                unit = self.units[chosen][1]
-                owner.update(dict.fromkeys(unit.nodes, index))
-                if unit.is_composite:
-                    composites.setdefault(index, []).append(unit)
-        follow_the_data(self.graph, self.members, owner, targets)
-        held: dict[MemberIndex, list[NodeId]] = {}
-        for node, index in sorted(owner.items()):
-            held.setdefault(index, []).append(node)
-        return [
-            NodeRegion(targets[index], tuple(nodes), tuple(sorted(composites.get(index, ()))))
-            for index, nodes in held.items()
-        ]
-
-
-def _problem(
-    offers: _Offers, pinned: Collection[NodeId], readers: Mapping[Leaf, Sequence[NodeId]], model: CostModel
-) -> PlacementProblem:
-    """The offers with what they cost."""
-    places = (*offers.targets, HOST)
-    forms = [backend_of(target).regions for target in offers.targets]
-    single = [form == "one composite" for form in forms]
-    # A target that takes one unit a region pays its launch with each unit, which the search then sees.
-    entry = [model.launch(target) for target in offers.targets]
-    by_unit = [*(cost if alone else 0.0 for cost, alone in zip(entry, single, strict=True)), 0.0]
-    by_region = tuple(0.0 if alone else cost for cost, alone in zip(entry, single, strict=True))
-    units = []
-    for target, unit, cost_unit in offers.units:
-        place = Place(places.index(target))
-        cost = math.inf
-        if target != HOST or unit.nodes[0] not in pinned:
-            is_boundary = offers.graph.nodes[unit.nodes[0]].kind is NodeKind.BOUNDARY
-            cost = 0.0 if is_boundary else model.compute(target, cost_unit)
-        nodes = tuple(offers.local[node] for node in offers.ops(unit))
-        units.append(PlacementUnit(place, nodes, cost + by_unit[place]))
-    tables = _Tables(model, places)
-    values = [*_values(offers, readers, tables), *_orders(offers, tables)]
-    return PlacementProblem(
-        len(offers.nodes),
-        by_region,
-        tuple(values),
-        tuple(units),
-        frozenset(place for place, form in enumerate(forms) if form == "connected"),
-        frozenset(place for place, alone in enumerate(single) if alone),
+def _limits(target: str, budget: int | None) -> TargetLimits:
+    backend = backend_of(target)
+    return TargetLimits(
+        backend.max_ops,
+        backend.max_regions,
+        backend.max_constant_bytes,
+        backend.max_workspace_bytes,
+        budget,
     )
-
-
-class _Tables:
-    """What values cost to move, by size: the same table for the same size."""
-
-    def __init__(self, model: CostModel, places: Sequence[str]) -> None:
-        self.model = model
-        self.places = places
-        self.nothing = tuple((0.0,) * len(places) for _place in places)
-        self.known: dict[int, tuple[tuple[float, ...], ...]] = {}
-
-    def of(self, size: int) -> tuple[tuple[float, ...], ...]:
-        """Seconds by source and destination, for a value of `size` bytes."""
-        if size not in self.known:
-            self.known[size] = tuple(
-                tuple(self._seconds(size, source, destination) for destination in self.places)
-                for source in self.places
-            )
-        return self.known[size]
-
-    def _seconds(self, size: int, source: str, destination: str) -> float:
-        return 0.0 if source == destination == HOST else self.model.transfer(size, source, destination)
-
-
-def _values(
-    offers: _Offers, readers: Mapping[Leaf, Sequence[NodeId]], tables: _Tables
-) -> Iterator[PlacementValue]:
-    local = offers.local
-    for leaf, consumers in readers.items():
-        producer = offers.graph.number_of(leaf.root)
-        made_here = local.get(producer) if producer is not None else None
-        inside = sorted({local[node] for node in consumers if node in local})
-        if not inside and made_here is None:
-            continue
-        elsewhere = any(node == RESULT or node not in local for node in consumers)
-        read_by_host = made_here is not None and elsewhere
-        yield PlacementValue(made_here, tuple(inside), tables.of(size_of(leaf.ty)), host_reads=read_by_host)
-
-
-def _orders(offers: _Offers, tables: _Tables) -> Iterator[PlacementValue]:
-    """Edges that carry no value still order what they join."""
-    local = offers.local
-    for before, after in offers.graph.order_edges:
-        if before in local and after in local:
-            yield PlacementValue(local[before], (local[after],), tables.nothing)

@@ -108,8 +108,19 @@ class Backend:
     share_equal_regions
         Whether structurally equal regions may become one external function.
     accepts_region
-        A predicate on an `AnnotatedRegion`: True, or the reason why the code generator cannot take
-        it (an operand or size limit).
+        A predicate on an `AnnotatedRegion` and its composites: True, or the reason why the code generator
+        cannot take it. It is asked about every region that a policy places; what it refuses is cut into the
+        largest parts that it takes.
+    max_ops
+        How many ops one region may hold; None: any number, as for the other limits. Every policy keeps them.
+    max_regions
+        How many regions of the target a function may have.
+    max_constant_bytes
+        How many bytes of constants one region may hold, each constant counted once.
+    max_workspace_bytes
+        How many bytes of intermediate tensors one region may hold: those that ops of the region make and
+        nothing outside of it reads, the insides of composites left out. Nothing shares memory; an extent that
+        is known only at run time counts as 16.
     min_work
         The least work that is worth a region; see `ResolveConflicts`.
     work
@@ -136,6 +147,10 @@ class Backend:
     regions: RegionForm = "any"
     share_equal_regions: bool = True
     accepts_region: Callable[[Any], bool | str] | None = None
+    max_ops: int | None = None
+    max_regions: int | None = None
+    max_constant_bytes: int | None = None
+    max_workspace_bytes: int | None = None
     min_work: float = 0.0
     work: Callable[[OpView], float] | None = None
     builds_anywhere: bool = False
@@ -150,7 +165,7 @@ class Backend:
         Raises
         ------
         InvalidBackendError
-            The name is no text, or `regions` is none of the three.
+            The name is no text, `regions` is none of the three, or a limit is no number of 0 or more.
         """
         if not isinstance(self.name, str) or not self.name:
             raise InvalidBackendError(f"the name of a backend is a text that is not empty, not {self.name!r}")
@@ -159,6 +174,13 @@ class Backend:
             raise InvalidBackendError(
                 f"backend {self.name!r}: regions={self.regions!r} is unknown; choose one of {known}"
             )
+        for limit in ("max_ops", "max_regions", "max_constant_bytes", "max_workspace_bytes"):
+            given = getattr(self, limit)
+            if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 0):
+                raise InvalidBackendError(
+                    f"backend {self.name!r}: {limit}={given!r} is no limit; give a whole number of 0 "
+                    "or more, or None for no limit"
+                )
 
 
 _BACKENDS: dict[str, Backend] = {}

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from annotated_region.ids import Place
-from annotated_region.placement import PlacementProblem, PlacementUnit, PlacementValue
+from annotated_region.placement import (
+    PlacementConstant,
+    PlacementProblem,
+    PlacementUnit,
+    PlacementValue,
+    TargetLimits,
+)
 
 Table = tuple[tuple[float, ...], ...]
 
@@ -103,3 +110,50 @@ def _units(rng: random.Random, draw, nodes: int, targets: int) -> tuple[Placemen
         members = range(start, start + size) if rng.random() < 0.6 else rng.sample(range(nodes), size)
         units.append(PlacementUnit(Place(rng.randrange(targets)), tuple(sorted(members)), draw()))
     return tuple(units)
+
+
+def limited_problem(seed: int, most_nodes: int = 8) -> PlacementProblem:
+    """A random problem whose targets limit all that there is to limit, now tightly and now loosely."""
+    problem = random_problem(seed, most_nodes)
+    rng = random.Random(seed + 1)
+    nodes = problem.nodes
+    sizes = rng.choice([[0, 1], [1, 2, 3], [1, 5, 25]])
+    constants = [
+        PlacementConstant(
+            rng.choice(sizes), tuple(sorted(rng.sample(range(nodes), rng.randint(1, min(3, nodes)))))
+        )
+        for _ in range(rng.randint(0, 2 * nodes))
+    ]
+    scale = max(1, sum(sizes) * nodes // 3)
+
+    def limit(most: int) -> int | None:
+        return rng.choice([None, rng.randint(0, most), rng.randint(1, most), most])
+
+    limits = tuple(
+        TargetLimits(limit(4), limit(3), limit(scale), limit(scale), limit(2 * scale)) for _ in problem.launch
+    )
+    values = (replace(value, size=rng.choice(sizes)) for value in problem.values)
+    return replace(problem, values=tuple(values), limits=limits, constants=tuple(constants))
+
+
+def random_predicate(seed: int, problem: PlacementProblem) -> Callable[[int, tuple[int, ...]], bool]:
+    """What targets say of regions: by size, by sums of weights, or by lot, which is not monotone."""
+    rng = random.Random(seed)
+    kinds = [rng.randrange(3) for _ in problem.launch]
+    most = [rng.randint(1, 5) for _ in problem.launch]
+    weight = [rng.randint(0, 3) for _ in range(problem.nodes)]
+    share = rng.choice([0.3, 0.6, 0.9])
+
+    def accepts(place: int, units: tuple[int, ...]) -> bool:
+        if kinds[place] == 0:
+            return sum(len(problem.units[unit].nodes) for unit in units) <= most[place]
+        if kinds[place] == 1:
+            return (
+                sum(weight[node] for unit in units for node in problem.units[unit].nodes) <= 2 * most[place]
+            )
+        return (
+            random.Random(f"{seed} {place} {sorted(problem.units[unit].nodes for unit in units)}").random()
+            < share
+        )
+
+    return accepts

@@ -1,0 +1,226 @@
+"""The dynamic program over the frontier where targets limit their regions.
+
+Labels carry what they have used (`annotated_region.placement.usage`). Of the labels that agree on shape and
+paid destinations one drops another if it is as cheap and has used no more of anything: constrained shortest
+paths by labels (Desrochers and Soumis 1988). Costs may hold penalties for memory (`Penalties`), which make
+bounds higher where a budget is short (Handler and Zang 1980); they are taken off where costs are compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from annotated_region.placement.frontier import FrontierResult, SearchLimits, replayed
+from annotated_region.placement.shapes import Choice, PlacementShape
+from annotated_region.placement.spine import Spine
+from annotated_region.placement.transitions import Move, Transitions
+from annotated_region.placement.usage import StepUsage, Usage, UsageRules
+from annotated_region.placement.uses import Uses
+
+__all__ = ["LimitedSearch", "Penalties"]
+
+RIVALS = 24
+"""How many of the cheapest labels of its kind each label is compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Penalties:
+    """What is added to the costs of units for the memory that they take, and what a placement saves thereby.
+
+    Attributes
+    ----------
+    of
+        For each unit, what its cost is higher.
+    most
+        What all units of a placement within the budgets pay together, at most.
+    """
+
+    of: tuple[float, ...]
+    most: float
+
+
+class LimitedLabel(NamedTuple):
+    """A partial placement within limits.
+
+    Attributes
+    ----------
+    bound
+        What every placement that begins like this costs at least, penalties included.
+    penalty
+        The penalties of the units that it chose.
+    before, choice
+        As in `Label`.
+    usage
+        What it has used.
+    """
+
+    bound: float
+    penalty: float
+    before: LimitedLabel | None
+    choice: Choice | None
+    usage: Usage
+
+    @property
+    def cost(self) -> float:
+        """The bound without the penalties that are paid: comparable between labels of one kind."""
+        return self.bound - self.penalty
+
+
+LimitedLayer = dict[PlacementShape, dict[int, list[LimitedLabel]]]
+"""For each shape and each set of paid destinations, the labels of which none drops another."""
+
+
+class LimitedSearch:
+    """The dynamic program for one problem with limits, one order and one potential.
+
+    Attributes
+    ----------
+    transitions
+        What each step can do, and what it costs with penalties.
+    spine
+        What to take off a bound before it is compared with a cost.
+
+    Notes
+    -----
+    As `FrontierSearch`, times the labels that use less for more.
+    """
+
+    def __init__(self, transitions: Transitions, uses: Uses, penalties: Penalties) -> None:
+        self.transitions = transitions
+        self.spine = Spine(transitions)
+        self._penalties = penalties
+        self._rules = UsageRules(transitions.problem, uses, transitions.steps)
+
+    def run(self, limits: SearchLimits) -> FrontierResult:
+        """Search for a placement within the limits whose cost without penalties is below ``limits.upper``."""
+        transitions = self.transitions
+        start = LimitedLabel(transitions.potential.base, 0.0, None, None, self._rules.start())
+        layer: LimitedLayer = {transitions.shapes.empty: {0: [start]}}
+        dropped, work = math.inf, 0
+        for index, step in enumerate(transitions.steps):
+            cost = 1 + len(step.live) // 4
+            layer, made = self._carried(index, layer, limits.upper + self._penalties.most)
+            work += cost * made
+            room = limits.room(work, cost, len(transitions.steps) - index)
+            if room is not None and _size(layer) > room:
+                layer, least = self._narrowed(index, layer, room)
+                dropped = min(dropped, least - self._penalties.most)
+        finals = [label for kinds in layer.values() for labels in kinds.values() for label in labels]
+        best = min(finals, key=lambda label: label.cost, default=None)
+        if best is not None and best.cost >= limits.upper:
+            best = None
+        bound = min(dropped, limits.upper if best is None else best.cost)
+        placement = None if best is None else replayed(transitions, _choices(best))
+        return FrontierResult(placement, bound, work, dropped == math.inf)
+
+    def _carried(self, index: int, layer: LimitedLayer, upper: float) -> tuple[LimitedLayer, int]:
+        """The labels of the next layer, and how many were made."""
+        transitions = self.transitions
+        step = transitions.steps[index]
+        following: LimitedLayer = {}
+        made = 0
+        for shape, kinds in layer.items():
+            for choice in transitions.choices(index, shape):
+                made += sum(map(len, kinds.values()))
+                moved = transitions.shape_after(index, shape, choice)
+                if moved is None:
+                    continue
+                carrying = _LimitedCarrying(
+                    transitions.move(index, shape, choice),
+                    self._rules.change(index, step, shape, choice, moved),
+                    choice,
+                    upper + self.spine.allowance(index, moved.shape),
+                )
+                found = following.setdefault(moved.shape, {})
+                for charged, labels in kinds.items():
+                    self._carry(index, carrying, charged, labels, found)
+        kept = {
+            shape: {paid: _undominated(labels) for paid, labels in kinds.items()}
+            for shape, kinds in following.items()
+            if kinds
+        }
+        return kept, made
+
+    def _carry(
+        self,
+        index: int,
+        carrying: _LimitedCarrying,
+        charged: int,
+        labels: Sequence[LimitedLabel],
+        found: dict[int, list[LimitedLabel]],
+    ) -> None:
+        """Carry the labels that paid the same over one choice."""
+        transitions, change = self.transitions, carrying.change
+        rise, after = carrying.move.rise, carrying.move.made_bits
+        mask = (1 << transitions.places) - 1
+        for shift, rows, to in carrying.move.readings:
+            row = rows[charged >> shift & mask]
+            rise += row.rise
+            after |= row.paid << to
+        after |= transitions.paid_after(index, charged)
+        penalty = 0.0 if change.unit is None else self._penalties.of[change.unit]
+        for label in labels:
+            bound = label.bound + rise
+            if bound >= carrying.limit:
+                continue
+            usage = self._rules.after(label.usage, change)
+            if usage is not None:
+                new = LimitedLabel(bound, label.penalty + penalty, label, carrying.choice, usage)
+                found.setdefault(after, []).append(new)
+
+    def _narrowed(self, index: int, layer: LimitedLayer, width: int) -> tuple[LimitedLayer, float]:
+        """The `width` labels of least bound; of the others, their least bound less the allowance."""
+        ranked = [
+            (label.bound, order, shape, paid, label)
+            for order, (shape, paid, label) in enumerate(
+                (shape, paid, label)
+                for shape, kinds in layer.items()
+                for paid, labels in kinds.items()
+                for label in labels
+            )
+        ]
+        ranked.sort(key=lambda item: item[:2])
+        kept: LimitedLayer = {}
+        for _bound, _order, shape, paid, label in ranked[:width]:
+            kept.setdefault(shape, {}).setdefault(paid, []).append(label)
+        allowances = {shape: self.spine.allowance(index, shape) for shape in layer}
+        return kept, min(bound - allowances[shape] for bound, _order, shape, _paid, _label in ranked[width:])
+
+
+@dataclass(frozen=True, slots=True)
+class _LimitedCarrying:
+    """One choice for the labels of one shape: what it costs and uses, and the bound that it may not reach."""
+
+    move: Move
+    change: StepUsage
+    choice: Choice
+    limit: float
+
+
+def _size(layer: LimitedLayer) -> int:
+    return sum(len(labels) for kinds in layer.values() for labels in kinds.values())
+
+
+def _undominated(labels: list[LimitedLabel]) -> list[LimitedLabel]:
+    """Those of some labels of one kind that none of the others drops."""
+    if len(labels) == 1:
+        return labels
+    labels.sort(key=lambda label: (label.cost, label.usage))
+    kept: list[LimitedLabel] = []
+    for label in labels:
+        if not any(other.usage.at_most(label.usage) for other in kept[:RIVALS]):
+            kept.append(label)
+    return kept
+
+
+def _choices(label: LimitedLabel) -> list[Choice]:
+    """The choices that lead to a label, the first step's first."""
+    choices: list[Choice] = []
+    cursor: LimitedLabel | None = label
+    while cursor is not None and cursor.choice is not None:
+        choices.append(cursor.choice)
+        cursor = cursor.before
+    return choices[::-1]

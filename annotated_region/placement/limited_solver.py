@@ -1,0 +1,114 @@
+"""The cheapest placement found where targets limit their regions, and a bound for all that keep the limits.
+
+1. Units that no region of their target may hold are not offered.
+2. Starting placements: first come, first served within the limits; whatever the searches below find, cut and
+   dropped to the limits.
+3. The problem without limits: its bound holds, and if its answer keeps the limits it is the answer.
+4. Prices for memory (`annotated_region.placement.penalties`), and dynamic programming with labels that carry
+   what they have used (`annotated_region.placement.limited_search`), in ever wider runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from annotated_region.ids import UnitId, numbered
+from annotated_region.placement.elimination import narrow_order, steps_of
+from annotated_region.placement.frontier import SearchLimits
+from annotated_region.placement.greedy import greedy_placements, within_limits
+from annotated_region.placement.incumbent import Incumbent, Solution
+from annotated_region.placement.limited_search import LimitedSearch
+from annotated_region.placement.penalties import priced_memory
+from annotated_region.placement.prices import Potential
+from annotated_region.placement.problem import Placement, PlacementProblem
+from annotated_region.placement.starts import starting_placements
+from annotated_region.placement.transitions import Transitions
+from annotated_region.placement.uses import Uses
+
+__all__ = ["offered_units", "solve_limited", "without_limits"]
+
+FIRST_WIDTH, WIDER = 16, 8
+"""Labels of a layer in the first run, and how much wider each further run is."""
+
+SHARE = 4
+"""The problem without limits gets one part in so many of the budget."""
+
+
+def offered_units(problem: PlacementProblem) -> PlacementProblem:
+    """The problem without the units that no region of their target may hold: their costs are infinite."""
+    uses = Uses(problem)
+    units = (
+        unit if uses.can_fit(index) else replace(unit, cost=math.inf)
+        for index, unit in numbered(UnitId, problem.units)
+    )
+    return replace(problem, units=tuple(units))
+
+
+def without_limits(problem: PlacementProblem) -> PlacementProblem:
+    """The same problem for targets that take everything: its bound holds for `problem` too."""
+    return replace(problem, limits=(), constants=(), accepts=None)
+
+
+def solve_limited(
+    problem: PlacementProblem, budget: int, starts: Iterable[Placement], free: Solution | None
+) -> Solution:
+    """See `annotated_region.placement.solver.solve`.
+
+    Parameters
+    ----------
+    problem
+        The problem, with units of finite cost for each node that its targets' limits allow.
+    budget
+        How much to search.
+    starts
+        Further placements, which keep the limits.
+    free
+        The answer to the problem without limits, if it was sought.
+    """
+    uses = Uses(problem)
+    known = [
+        *greedy_placements(problem, uses),
+        *_cut_down(problem, uses, starting_placements(problem)),
+        *starts,
+    ]
+    if free is not None:
+        known += _cut_down(problem, uses, [free.placement])
+    best = Incumbent(problem, known)
+    if free is not None:
+        best.work = free.work
+        best.raise_bound(free.lower_bound, free.proof)
+    if not best.proven:
+        _search(best, uses, budget)
+    return best.solution()
+
+
+def _cut_down(problem: PlacementProblem, uses: Uses, placements: Iterable[Placement]) -> Iterable[Placement]:
+    """The placements within the limits; without those for which there is no such."""
+    for placement in placements:
+        found = within_limits(problem, uses, placement)
+        if found is not None:
+            yield found
+
+
+def _search(best: Incumbent, uses: Uses, budget: int) -> None:
+    """Price memory, then ever wider runs of the dynamic program."""
+    order = narrow_order(best.problem)
+    priced = priced_memory(best.problem, uses, order, best.step, best.cost)
+    potential = Potential(priced.problem, priced.prices, best.step)
+    best.raise_bound(potential.base - priced.penalties.most, "prices")
+    if best.proven:
+        return
+    transitions = Transitions(priced.problem, steps_of(priced.problem, order), potential)
+    search = LimitedSearch(transitions, uses, priced.penalties)
+    width = max(2, min(FIRST_WIDTH, budget // (32 * best.problem.nodes)))
+    while True:
+        result = search.run(SearchLimits(best.cost, width, budget - best.work))
+        best.work += result.work
+        best.raise_bound(result.bound, "frontier")
+        for placement in _cut_down(best.problem, uses, [result.placement] if result.placement else []):
+            best.offer(placement)
+        if result.exact or best.proven or best.work >= budget:
+            return
+        width *= WIDER
