@@ -4,11 +4,10 @@ import math
 import os
 from dataclasses import replace
 
-import placement_oracle
-import placement_problems
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kits.placement import placement_oracle, placement_problems
 
 from annotated_region.errors import PinError
 from annotated_region.placement import PlacementProblem, evaluate, solve
