@@ -67,6 +67,10 @@ class Translation(ABC, Generic[Made]):
     def made(self, value: object) -> Made:
         """A value that has to be one tensor; declines what is none, or is not computed."""
 
+    def converted_whole(self, _composite: relax.Function, _arguments: Sequence[relax.Expr]) -> object | None:
+        """The value of a composite that is not walked op by op; None if it is."""
+        return None
+
     def entered(self, composite: relax.Function, _arguments: Sequence[object]) -> relax.Function:
         """The composite to walk when `composite` is called with values; here the same."""
         return composite
@@ -127,6 +131,9 @@ class Translation(ABC, Generic[Made]):
         callee = self.scope.get(call.op, call.op) if isinstance(call.op, relax.Var) else call.op
         if not isinstance(callee, relax.Function):
             raise Declined(f"the call {call} is of no op and no function inside")
+        whole = self.converted_whole(callee, list(call.args))
+        if whole is not None:
+            return whole
         arguments = [self._argument(argument) for argument in call.args]
         return self.body(self.entered(callee, arguments), arguments)
 

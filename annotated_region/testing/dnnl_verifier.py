@@ -26,6 +26,7 @@ from annotated_region.backends.dnnl.parameters import (
     Cumulation,
     Element,
     Gather,
+    PackedProduct,
     Padding,
     Permutation,
     Softmax,
@@ -204,6 +205,18 @@ def _matmul(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape)
         yield "the bias cannot be repeated to the result"
 
 
+def _packed_product(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    given = node.parameters
+    assert isinstance(given, PackedProduct)
+    *rows, depth = operands[0]
+    if not same_shape((*rows, given.columns), result) or not same_dim(depth, given.depth):
+        yield "the matrices do not fit"
+    if graph.dtype(node.inputs[1]) is not DataType.UINT8:
+        yield "the weights are no bytes"
+    if len(node.inputs) > 2 and not _repeats_to(operands[2], result):
+        yield "the bias cannot be repeated to the result"
+
+
 def _softmax(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
     assert isinstance(node.parameters, Softmax)
     yield from _same(graph, node, operands, result)
@@ -306,6 +319,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.SLICE: _slice,
     Kind.CONCAT: _concat,
     Kind.MATMUL: _matmul,
+    Kind.PACKED_PRODUCT: _packed_product,
     Kind.SOFTMAX: _softmax,
     Kind.LAYER_NORM: _rows,
     Kind.GROUP_NORM: _group_norm,
@@ -343,6 +357,7 @@ OTHERS = (
     Kind.WHOLE_MATMUL,
     Kind.COMPARISON,
     Kind.PREDICATE,
+    Kind.PACKED_PRODUCT,
 )
 NUMERIC = (set(LAWS) - {*MOVING, *OTHERS}) | {
     Kind.CONVOLUTION,

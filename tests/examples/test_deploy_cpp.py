@@ -14,6 +14,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from kits.family_models import family_model, inputs_of
+from kits.onnx_nodes import CONTRIBUTED, Node, by_onnx_runtime, model_of_nodes
 
 from annotated_region.backends.dnnl import installation
 
@@ -77,3 +78,25 @@ def test_a_library_runs_without_python(tmp_path: Path) -> None:
     refused = call(program, library, data, result, 1, 3, 32, 128)
     assert refused.returncode == 1
     assert "shape" in refused.stderr.lower()
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_weights_of_four_bits_run_without_python(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    depth, columns, size = 512, 1000, 32
+    x = rng.standard_normal((1, depth)).astype("float32")
+    constants = {
+        "w": rng.integers(0, 256, (columns, depth // size, size // 2), "uint8"),
+        "s": rng.random(columns * depth // size).astype("float32") / 16,
+    }
+    node = Node("MatMulNBits", "x w s", "y", CONTRIBUTED, K=depth, N=columns, bits=4, block_size=size)
+    model = model_of_nodes([node], {"x": x}, constants)
+    library, data, result = (tmp_path / name for name in ("model.so", "input.bin", "output.bin"))
+    script("export_model").export(model, library)
+    x.tofile(data)
+    built = call("make", "-C", EXAMPLE, f"OUT={tmp_path}", f"PYTHON={sys.executable}")
+    assert built.returncode == 0, built.stderr
+    ran = call(tmp_path / "run_model", library, data, result, *x.shape)
+    assert ran.returncode == 0, ran.stderr
+    (expected,) = by_onnx_runtime(model, {"x": x})
+    np.testing.assert_allclose(np.fromfile(result, "float32"), expected.reshape(-1), rtol=1e-4, atol=1e-3)

@@ -11,7 +11,7 @@ from annotated_region.backends.dnnl.embedding import embed
 from annotated_region.backends.dnnl.emission import constants_of, emit_module
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.importer import import_function
-from annotated_region.backends.dnnl.ops import CONVERTERS, TARGET
+from annotated_region.backends.dnnl.ops import COMPOSITES, CONVERTERS, TARGET
 from annotated_region.backends.dnnl.rewriting.pipeline import FUSION, INT8, JOINS, NORMALIZATION, rewrite
 from annotated_region.compilation.constant_objects import Embedded
 from annotated_region.errors import CodegenError
@@ -45,10 +45,16 @@ def region_graph(
     finite_math
         The option of that name.
     """
-    graph = import_function(function, CONVERTERS, constant_names, finite_math=finite_math)
+
+    def imported() -> Graph:
+        return import_function(
+            function, CONVERTERS, constant_names, composites=COMPOSITES, finite_math=finite_math
+        )
+
+    graph = imported()
     rewrite(graph, (*NORMALIZATION, *INT8, *FUSION))
     if any(node.quantized is not None for node in graph.nodes):
-        graph.in_floats = import_function(function, CONVERTERS, constant_names, finite_math=finite_math)
+        graph.in_floats = imported()
         rewrite(graph.in_floats, (*NORMALIZATION, *FUSION))
     elif joins:
         rewrite(graph, JOINS)
@@ -109,6 +115,11 @@ def _with_constants(
     part = embed(graph, constants_of(graph), values)
     if part is None and graph.joined:
         graph = region_graph(function, names, joins=False, finite_math=finite_math)
+    if part is None and graph.packed:
+        raise CodegenError(
+            f"{graph.symbol}: target 'dnnl' needs a C++ compiler to store packed weights; install one, "
+            "or set CXX"
+        )
     return graph, part
 
 

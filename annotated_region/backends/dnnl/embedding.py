@@ -1,6 +1,7 @@
 """Which constants of a region lie in an object file: large ones, which the runtime reads once to pack them.
 
-Small ones go through TVM's loader, unless some were joined (`rewriting/joining.py`): TVM does not know those.
+Small ones go through TVM's loader, unless some were joined (`rewriting/joining.py`) or packed
+(`packed_weight.py`): TVM does not know those.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ def embed(
     graph
         The region.
     names
-        Its constants, in order; those that the graph has joined are made here.
+        Its constants, in order; those that the graph has joined or packed are made here.
     values
         All other constants, by name.
     """
     arrays = [constants_value(graph, name, values) for name in names]
-    if not graph.joined and sum(array.nbytes for array in arrays) < LEAST_BYTES:
+    if not graph.joined and not graph.packed and sum(array.nbytes for array in arrays) < LEAST_BYTES:
         return None
     return constant_object(f"annotated_region_constants_{graph.symbol}", arrays)
 
 
 def constants_value(graph: Graph, name: str, values: Mapping[str, tvm.runtime.Tensor]) -> np.ndarray:
     """The elements of a constant of a region."""
-    joined = graph.joined.get(name)
-    return values[name].numpy() if joined is None else joined.value(lambda part: values[part].numpy())
+    made = graph.joined.get(name) or graph.packed.get(name)
+    return values[name].numpy() if made is None else made.value(lambda part: values[part].numpy())

@@ -47,6 +47,8 @@ RUNTIME_FILES = (
     "reduction.h",
     "group_norm.h",
     "few_rows.h",
+    "packed_weights.h",
+    "packed_products.h",
     "primitives.h",
     "views.h",
     "concat.h",

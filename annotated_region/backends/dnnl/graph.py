@@ -17,6 +17,7 @@ import numpy as np
 import tvm_ffi
 from tvm import relax
 
+from annotated_region.backends.dnnl.packed_weight import PackedWeight
 from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Curve, Parameters, Permutation
 from annotated_region.tvm_adapter.arithmetic import provably_equal
 
@@ -109,6 +110,7 @@ class Kind(Enum):
     GATHER = "gather"
     GATHER_ELEMENTS = "gather_elements"
     BORDER_PAD = "border_pad"
+    PACKED_PRODUCT = "packed_product"
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +293,7 @@ class Graph:
     inputs: list[TensorId] = field(default_factory=list)
     outputs: list[TensorId] = field(default_factory=list)
     joined: dict[str, Joined] = field(default_factory=dict)
+    packed: dict[str, PackedWeight] = field(default_factory=dict)
     shapes: list[tuple[Dim, ...]] = field(default_factory=list)
     """Shapes that the function takes behind its inputs, for extents that no input shows."""
     finite_math: bool = False

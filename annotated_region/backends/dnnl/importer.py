@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import cast
 
 import tvm
@@ -14,10 +15,13 @@ from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Declined, Translation, flat, require
 from annotated_region.tvm_adapter.nodes import Constant
 
-__all__ = ["Convert", "Importer", "extents_of", "import_function"]
+__all__ = ["Convert", "ConvertComposite", "Importer", "extents_of", "import_function"]
 
 Convert = Callable[["Importer", OpView], "TensorId | tuple[TensorId | None, ...]"]
 """Adds the nodes of one op; returns its result, or the results of an op that has several (None: not made)."""
+
+ConvertComposite = Callable[["Importer", relax.Function, Sequence[relax.Expr]], TensorId]
+"""Adds the nodes of a composite, which is called with some expressions; returns its result."""
 
 Imported = TensorId | tuple["TensorId | None", ...] | tuple[Dim, ...]
 
@@ -59,12 +63,17 @@ class Importer(Translation[TensorId]):
     """
 
     def __init__(
-        self, symbol: str, converters: Mapping[str, Convert], constant_names: Mapping[Constant, str]
+        self,
+        symbol: str,
+        converters: Mapping[str, Convert],
+        constant_names: Mapping[Constant, str],
+        composites: Mapping[str, ConvertComposite],
     ) -> None:
         """Start an empty graph called `symbol`."""
         super().__init__()
         self.graph = Graph(symbol)
         self._converters = converters
+        self._composites = composites
         self._constant_names = constant_names
         self._constants: dict[str, TensorId] = {}
 
@@ -114,6 +123,15 @@ class Importer(Translation[TensorId]):
         results = convert(self, op)
         self.graph.declared = None
         return results
+
+    def converted_whole(self, composite: relax.Function, arguments: Sequence[relax.Expr]) -> object | None:
+        """The result of a composite that has a conversion of its own; its ops are not walked then."""
+        convert = self._composites.get(str(composite.attrs.get("Composite", "")))
+        return None if convert is None else convert(self, composite, arguments)
+
+    def name_of(self, constant: Constant) -> str:
+        """TVM's name of a constant."""
+        return self._constant_names[constant]
 
     def entered(self, composite: relax.Function, arguments: Sequence[object]) -> relax.Function:
         """A composite in terms of the caller's symbolic extents; each function has its own."""
@@ -167,6 +185,7 @@ def import_function(
     converters: Mapping[str, Convert],
     constant_names: Mapping[Constant, str],
     *,
+    composites: Mapping[str, ConvertComposite] = MappingProxyType({}),
     finite_math: bool = False,
 ) -> Graph:
     """Translate an external function.
@@ -179,6 +198,8 @@ def import_function(
         The translation of each op, by name.
     constant_names
         TVM's names of the constants of the module.
+    composites
+        The translation of composites that are not walked op by op, by name.
     finite_math
         As in `Graph`.
 
@@ -192,7 +213,7 @@ def import_function(
         raise CodegenError(
             f"target 'dnnl': the function name {symbol!r} is no C identifier; rename the function"
         )
-    importer = Importer(symbol, converters, constant_names)
+    importer = Importer(symbol, converters, constant_names, composites)
     importer.graph.finite_math = finite_math
     try:
         return importer.run(function)

@@ -28,6 +28,7 @@ __all__ = [
     "Mask",
     "NO_PARAMETERS",
     "Norm",
+    "PackedProduct",
     "Padding",
     "Parameters",
     "Permutation",
@@ -246,6 +247,29 @@ class ChannelScales(Parameters):
 
     first: int
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PackedProduct(Parameters):
+    """A product with weights of few bits, which lie as `packed_weight.py` says.
+
+    Attributes
+    ----------
+    bits
+        Of a weight: 4 or 8.
+    group
+        How many rows share scales: a whole number of words of 32 bits.
+    depth, columns
+        The extents of the weights.
+    zeros
+        Whether the groups have zero points.
+    """
+
+    bits: int
+    group: int
+    depth: int
+    columns: int
+    zeros: bool
 
 
 class WholeFunction(Enum):

@@ -25,27 +25,17 @@ __all__ = ["weight_of"]
 def weight_of(rounded: RoundedWeight, bits: int, columns: int, editor: Editor) -> relax.Expr:
     """The weight [rows, columns] of a product; what computes it is bound before the product."""
     words = _stored(rounded.words, bits, editor)
-    zeros = _zeros(rounded.zeros, bits, columns, editor)
-    scales = constant_of(rounded.scales)
-    dtype = rounded.scales.dtype.name
-    floats = editor.emit(relax.op.dequantize(words, scales, zeros, axis=0, out_dtype=dtype), "floats")
+    zeros = rounded.zeros.reshape(()) if rounded.zeros.size == 1 else rounded.zeros
+    scales, dtype = constant_of(rounded.scales), rounded.scales.dtype.name
+    dequantized = relax.op.dequantize(words, scales, constant_of(zeros), axis=0, out_dtype=dtype)
+    floats = editor.emit(dequantized, "floats")
     whole = editor.emit(relax.op.reshape(floats, [columns, rounded.words.size // columns]), "columns")
     return editor.emit(relax.op.permute_dims(whole, [1, 0]), "weight")
 
 
-def _zeros(zeros: np.ndarray, bits: int, columns: int, editor: Editor) -> relax.Expr:
-    """One number, or one for each group, those of a column together."""
-    if zeros.size == 1:
-        return constant_of(zeros.reshape(()))
-    rows = zeros.reshape(columns, -1)
-    if not _in_pairs(rows, bits):
-        return constant_of(zeros)
-    return editor.emit(relax.op.reshape(_stored(rows, bits, editor), [zeros.size]), "zeros")
-
-
 def _stored(words: np.ndarray, bits: int, editor: Editor) -> relax.Expr:
     """Whole numbers of `bits`, those of 4 bits from bytes that hold two."""
-    if not _in_pairs(words, bits):
+    if bits == 8 or words.shape[1] % 2:
         return constant_of(words)
     pairs, mask = constant_of(packed(words)), relax.const(15, "uint8")
     low = editor.emit(relax.op.bitwise_and(pairs, mask), "low")
@@ -53,7 +43,3 @@ def _stored(words: np.ndarray, bits: int, editor: Editor) -> relax.Expr:
     high = editor.emit(relax.op.bitwise_and(shifted, mask), "high")
     stacked = editor.emit(relax.op.stack([low, high], -1), "pairs")
     return editor.emit(relax.op.reshape(stacked, list(words.shape)), "words")
-
-
-def _in_pairs(words: np.ndarray, bits: int) -> bool:
-    return bits == 4 and words.shape[-1] % 2 == 0

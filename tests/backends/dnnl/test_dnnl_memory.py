@@ -108,6 +108,38 @@ def test_the_library_is_hardly_in_memory_after_the_first_answer(tmp_path: Path) 
     assert megabytes["own"] < weights + 24
 
 
+PACKED_LAYERS = 24  # of 1 MB and their scales
+
+
+def packed_module() -> tvm.IRModule:
+    """Layers of weights of 8 bits."""
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType((2, WIDTH), "float32"))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            x: relax.Expr = data
+            for layer in range(PACKED_LAYERS):
+                x = builder.emit(op.matmul(x, relax.const(matrix(layer))))
+            result = builder.emit_output(x)
+        builder.emit_func_output(result)
+    return ar.passes.QuantizeWeights(bits=8, group=32)(builder.finalize())
+
+
+@needs_onednn
+@needs_proc
+def test_packed_weights_are_read_where_the_library_is_mapped(tmp_path: Path) -> None:
+    data = np.random.default_rng(5).standard_normal((2, WIDTH)).astype("float32")
+    answer, megabytes = answered(packed_module(), tmp_path, data)
+    expected = data
+    for layer in range(PACKED_LAYERS):
+        expected = expected @ matrix(layer)
+    assert np.abs(answer - expected).max() < 0.05 * np.abs(expected).max()
+    weights = PACKED_LAYERS * 1.125
+    assert weights < (tmp_path / "model.so").stat().st_size / 2**20 < weights + 4
+    assert weights < megabytes["library"] < weights + 14
+    assert megabytes["own"] < 10  # none of the weights
+
+
 def shared_module(readers: int) -> tvm.IRModule:
     """One weight, transposed for each of its readers anew."""
     builder = relax.BlockBuilder()

@@ -8,6 +8,7 @@ from annotated_region.backends.dnnl.ops import (
     normalization,
     pooling,
     quantization,
+    quantized_products,
     selection,
     shape,
     whole_numbers,
@@ -15,7 +16,11 @@ from annotated_region.backends.dnnl.ops import (
 )
 from annotated_region.backends.dnnl.ops.registry import CONVERTERS, TARGET
 
+COMPOSITES = {quantized_products.COMPOSITE: quantized_products.convert}
+"""The conversions of composites that are not walked op by op, by name."""
+
 __all__ = [
+    "COMPOSITES",
     "CONVERTERS",
     "TARGET",
     "arithmetic",
@@ -25,6 +30,7 @@ __all__ = [
     "normalization",
     "pooling",
     "quantization",
+    "quantized_products",
     "selection",
     "shape",
     "whole_numbers",

@@ -30,7 +30,8 @@ LONGEST_CHAIN = 10
 ROOTS = (Curve("eltwise_pow", 1.0, 0.5), Curve("eltwise_pow", 1.0, -0.5))
 """Where the runtime has exact functions."""
 
-WITH_POST_OPS = (*PRODUCTS, Kind.BINARY)
+MATRICES = (Kind.MATMUL, Kind.PACKED_PRODUCT)
+WITH_POST_OPS = (*PRODUCTS, Kind.PACKED_PRODUCT, Kind.BINARY)
 COMPARISONS = tuple(f"binary_{name}" for name in ("eq", "ne", "lt", "le", "gt", "ge"))
 """oneDNN 3.2 offers primitives with these as post-ops, and fails to make them unless they read one number."""
 
@@ -112,13 +113,13 @@ class Fuse(Rewrite):
 
     def bias(self, producer: Node, other: TensorId) -> TensorId:
         """The bias as oneDNN wants it: of a convolution as a vector."""
-        if producer.kind is Kind.MATMUL:
+        if producer.kind in MATRICES:
             return other
         return reshape(self.graph, other, (self.graph.shape(other)[1],))
 
 
 def _channel(producer: Node, rank: int) -> int:
-    return rank - 1 if producer.kind is Kind.MATMUL else 1
+    return rank - 1 if producer.kind in MATRICES else 1
 
 
 def _group_norm_with_activation(producer: Node, consumer: Node) -> Node | None:

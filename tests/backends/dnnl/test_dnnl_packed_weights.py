@@ -1,0 +1,335 @@
+"""Weights of 4 and 8 bits: they stay packed, and products with them are those of their floats."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from kits.backends.dnnl.dnnl_harness import ConstantNames, needs_onednn, offload, run
+from kits.onnx_nodes import CONTRIBUTED, Node, by_onnx_runtime, model_of_nodes
+from tvm import relax
+from tvm.relax import op
+from tvm.support import cc
+
+import annotated_region as ar
+from annotated_region.backends.dnnl import emission
+from annotated_region.backends.dnnl.codegen import region_graph
+from annotated_region.backends.dnnl.graph import Kind
+from annotated_region.backends.dnnl.installation import LANGUAGE
+from annotated_region.backends.dnnl.packed_weight import PackedWeight, Words
+from annotated_region.backends.dnnl.quantized_product import read_product
+from annotated_region.targets.translation import Declined
+
+PROGRAM = """
+#include "packed_weights.h"
+using namespace annotated_region_dnnl;
+extern "C" int best() { return static_cast<int>(level()); }
+extern "C" void multiply(const int64_t* given, int wanted, const char* stored, const float* from,
+                         int64_t rows, const float* bias, float* to) {
+  const PackedWeight weight{given[0], given[1], given[2], given[3], given[4] != 0};
+  const int64_t depth = weight.padded_depth();
+  for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
+    const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
+    const char* const at = stored + tile * weight.tile_bytes();
+    multiply_tile(weight, static_cast<Level>(wanted), at, from, depth, rows, bias + first, to + first, width);
+  }
+}
+extern "C" void unpack(const int64_t* given, int wanted, const char* stored, float* to) {
+  const PackedWeight weight{given[0], given[1], given[2], given[3], given[4] != 0};
+  for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
+    const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
+    const char* const at = stored + tile * weight.tile_bytes();
+    tile_unpacker(weight, static_cast<Level>(wanted))(weight, at, to + first, weight.columns, width);
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    folder = tmp_path_factory.mktemp("packed_weights")
+    source, library = folder / "program.cc", folder / "program.so"
+    source.write_text(PROGRAM, encoding="utf-8")
+    headers = Path(emission.__file__).parent / "runtime"
+    options = [*LANGUAGE, "-fPIC", "-shared", f"-I{headers}"]
+    subprocess.run([cc.get_cc(), *options, str(source), "-o", str(library)], check=True)
+    return ctypes.CDLL(str(library))
+
+
+class Sample:
+    """A weight of random numbers: as it is stored, and as floats [depth, columns]."""
+
+    def __init__(self, bits: int, depth: int, columns: int, group: int, zeros: bool, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        groups = -(-depth // group)
+        numbers = rng.integers(0, 2**bits, (columns, groups * group), "uint8")
+        scales = rng.random(columns * groups, "float32") / np.float32(2**bits)
+        points = rng.integers(0, 2**bits, columns * groups, "uint8") if zeros else None
+        middle = 2 ** (bits - 1)
+        pairs = numbers[:, 0::2] | numbers[:, 1::2] << 4 if bits == 4 else numbers
+        self.constants = {"words": pairs, "scales": scales, **({} if points is None else {"zeros": points})}
+        held = middle if points is None else "zeros"
+        self.stored = PackedWeight(Words("words", bits), "scales", held, depth, columns, group)
+        zero = np.full(columns * groups, middle) if points is None else points
+        shifted = numbers.reshape(-1, group).astype("float32") - zero[:, None].astype("float32")
+        self.floats = (shifted * scales[:, None]).reshape(columns, -1)[:, :depth].T
+
+    def described(self) -> ctypes.Array[ctypes.c_int64]:
+        """The fields of the struct of the runtime."""
+        stored = self.stored
+        fields = (stored.depth, stored.columns, stored.stored_group, stored.bits, stored.has_zeros)
+        return (ctypes.c_int64 * 5)(*fields)
+
+    def bytes(self) -> np.ndarray:
+        """What lies in the library, at an address as there."""
+        made = self.stored.value(self.constants.__getitem__)
+        assert made.size == self.stored.size
+        space = np.empty(made.size + 64, np.uint8)
+        first = -space.ctypes.data % 64
+        space[first : first + made.size] = made
+        return space[first : first + made.size]
+
+
+def pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+SAMPLES = [
+    (bits, *extents, zeros)
+    for bits, extents, zeros in itertools.product(
+        (4, 8), ((64, 64, 32), (96, 70, 96), (80, 130, 32), (8, 3, 8)), (False, True)
+    )
+]
+LEVELS = {"least": 0, "avx2": 1, "avx512": 2}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+def test_every_instruction_set_multiplies_and_unpacks(library, sample, level):
+    if LEVELS[level] > library.best():
+        pytest.skip(f"the processor has no {level}")
+    weight = Sample(*sample)
+    stored, given = weight.bytes(), weight.described()
+    depth, columns = weight.floats.shape
+    bias = np.linspace(-1, 1, columns, dtype="float32")
+    unpacked = np.empty((depth, columns), "float32")
+    library.unpack(given, LEVELS[level], pointer(stored), pointer(unpacked))
+    np.testing.assert_array_equal(unpacked, weight.floats)
+    for rows in (1, 2, 3, 7):
+        data = np.zeros((rows, weight.stored.groups * weight.stored.stored_group), "float32")
+        data[:, :depth] = np.random.default_rng(rows).standard_normal((rows, depth), "float32")
+        found = np.empty((rows, columns), "float32")
+        arguments = (pointer(stored), pointer(data), ctypes.c_int64(rows), pointer(bias), pointer(found))
+        library.multiply(given, LEVELS[level], *arguments)
+        expected = data[:, :depth].astype("float64") @ weight.floats + bias
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
+
+
+def product(weight: np.ndarray, follow: bool = True, dtype: str = "float32") -> tvm.IRModule:
+    """``relu(x @ weight + bias) + x0``, of any number of rows."""
+    rows = tvm.tirx.Var("rows", "int64")
+    depth, columns = weight.shape
+    x = relax.Var("x", relax.TensorType((rows, depth), dtype))
+    other = relax.Var("other", relax.TensorType((rows, columns), dtype))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, other]):
+        with builder.dataflow():
+            result = builder.emit(op.matmul(x, relax.const(weight.astype(dtype))))
+            if follow:
+                bias = relax.const(np.linspace(-1, 1, columns).astype(dtype))
+                result = builder.emit(op.nn.relu(builder.emit(op.add(result, bias))))
+            output = builder.emit_output(op.add(result, other))
+        builder.emit_func_output(output)
+    return builder.finalize()
+
+
+def random_weight(depth: int, columns: int, seed: int = 0) -> np.ndarray:
+    numbers: np.ndarray = np.random.default_rng(seed).standard_normal((depth, columns), "float32")
+    return numbers
+
+
+def data_for(rows: int, weight: np.ndarray, dtype: str = "float32") -> list[np.ndarray]:
+    rng = np.random.default_rng(rows)
+    return [rng.standard_normal((rows, extent)).astype(dtype) for extent in weight.shape]
+
+
+def floats_of(module: tvm.IRModule) -> np.ndarray:
+    """The weight of the product in a module, as the host makes it of what is packed."""
+    builder = relax.BlockBuilder()
+    with builder.function("main", []):
+        with builder.dataflow():
+            for binding in module["main"].body.blocks[0].bindings:
+                if isinstance(binding.value, relax.Call) and binding.value.op.name == "relax.matmul":
+                    output = builder.emit_output(binding.value.args[1])
+                    break
+                builder.emit_normalized(binding)
+        builder.emit_func_output(output)
+    machine = relax.VirtualMachine(tvm.compile(builder.finalize(), "llvm"), tvm.cpu())
+    found: np.ndarray = machine["main"]().numpy()
+    return found
+
+
+FORMS = [
+    (4, 32, False, (256, 200)),
+    (4, 32, True, (256, 200)),
+    (4, None, True, (33, 70)),
+    (8, 128, False, (256, 130)),
+    (8, 24, True, (72, 64)),
+]
+
+
+@needs_onednn
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_products_of_any_number_of_rows_are_those_of_the_floats(form):
+    bits, group, zero_points, extents = form
+    weight = random_weight(*extents)
+    module = ar.passes.QuantizeWeights(bits, group, zero_points)(product(weight))
+    offloaded = offload(module)
+    (symbol,) = offloaded.symbols_of("main")
+    floats = floats_of(module).astype("float64")
+    for rows in (1, 3, 16, 17, 40):
+        x, other = data_for(rows, weight)
+        expected = np.maximum(x @ floats + np.linspace(-1, 1, extents[1]), 0) + other
+        (found,) = offloaded.call("main", x, other)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+        label = "few rows of" if rows <= 16 else "unpack of"
+        assert label in "\n".join(offloaded.plan(symbol))
+
+
+@needs_onednn
+def test_infinite_rows_are_what_the_host_makes_of_them():
+    weight = random_weight(64, 64)
+    module = ar.passes.QuantizeWeights(4, 32, zero_points=True)(product(weight, follow=False))
+    x, other = data_for(2, weight)
+    x[0, 5], x[1, 7] = np.inf, np.nan
+    alone = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
+    (found,), (expected,) = offload(module).call("main", x, other), run(alone, "main", [x, other])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@needs_onednn
+def test_halves_are_multiplied_as_float32():
+    weight = random_weight(64, 48)
+    module = ar.passes.QuantizeWeights(4, 32)(product(weight, dtype="float16"))
+    x, other = data_for(3, weight, "float16")
+    floats = floats_of(module).astype("float64")
+    expected = np.maximum(x @ floats + np.linspace(-1, 1, 48), 0) + other
+    (found,) = offload(module).call("main", x, other)
+    np.testing.assert_allclose(found, expected, rtol=5e-3, atol=2e-2)
+
+
+ONNX_FORMS = [
+    (4, 64, 8, 32, None),
+    (4, 80, 70, 32, "bytes"),
+    (4, 96, 6, 32, "floats"),
+    (8, 40, 6, 16, "bytes"),
+    (8, 64, 6, 32, None),
+]
+
+
+@needs_onednn
+@pytest.mark.parametrize("form", ONNX_FORMS, ids=str)
+def test_an_imported_product_is_that_of_onnx_runtime(form):
+    bits, depth, columns, size, zeros = form
+    pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(0)
+    blocks = -(-depth // size)
+    x = rng.standard_normal((5, depth)).astype("float32")
+    constants = {
+        "w": rng.integers(0, 256, (columns, blocks, size * bits // 8), "uint8"),
+        "s": (rng.random(columns * blocks) / 2**bits).astype("float32"),
+        "b": rng.standard_normal(columns).astype("float32"),
+    }
+    if zeros == "bytes":
+        constants["z"] = rng.integers(0, 256, columns * -(-blocks * bits // 8), "uint8")
+    elif zeros == "floats":
+        constants["z"] = (rng.random((columns, blocks)) * 2**bits).astype("float32")
+    names = f"x w s {'z' if zeros else '-'} - b"
+    node = Node("MatMulNBits", names, "y", CONTRIBUTED, K=depth, N=columns, bits=bits, block_size=size)
+    model = model_of_nodes([node], {"x": x}, constants)
+    offloaded = offload(ar.passes.PrepareForInference()(ar.from_onnx(model)))
+    (symbol,) = offloaded.symbols_of("main")
+    (found,), (expected,) = offloaded.call("main", x), by_onnx_runtime(model, {"x": x})
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-4)
+    assert [line.split(" in ")[0] for line in offloaded.plan(symbol)] == [f"few rows of int{bits}"]
+
+
+def composite_of(module: tvm.IRModule) -> list[str]:
+    partitioned = ar.partition(module, ["dnnl"], prepare=False)
+    found: list[str] = []
+
+    def visit(expr: relax.Expr) -> None:
+        if isinstance(expr, relax.Function) and expr.attrs and "Composite" in expr.attrs:
+            found.append(str(expr.attrs["Composite"]))
+
+    for function in partitioned.functions.values():
+        relax.analysis.post_order_visit(function, visit)
+    return found
+
+
+def test_the_whole_product_is_one_composite():
+    module = ar.passes.QuantizeWeights(4, 32)(product(random_weight(64, 48), follow=False))
+    assert composite_of(module) == ["dnnl.quantized_matmul"]
+    assert "host: nothing" in str(ar.explain(module, ["dnnl"], prepare=False))
+
+
+Values = dict[relax.Var, relax.Expr]
+
+
+def quantized(bits: int, group: int | None, weight: np.ndarray) -> tuple[relax.Call, Values]:
+    """The product of a quantized weight, and what its variables are bound to."""
+    module = ar.passes.QuantizeWeights(bits, group)(product(weight, follow=False))
+    values = {binding.var: binding.value for binding in module["main"].body.blocks[0].bindings}
+    calls = (value for value in values.values() if isinstance(value, relax.Call))
+    return next(call for call in calls if call.op.name == "relax.matmul"), values
+
+
+def with_constant(values: Values, number: int, array: np.ndarray) -> None:
+    """Put another constant in the place of one of the arguments of `dequantize`."""
+    dequantize = tvm.ir.Op.get("relax.dequantize")
+    (var,) = (var for var, value in values.items() if getattr(value, "op", None) == dequantize)
+    call = values[var]
+    arguments = [*call.args[:number], relax.const(array), *call.args[number + 1 :]]
+    values[var] = relax.BlockBuilder().normalize(relax.Call(call.op, arguments, call.attrs))
+
+
+def test_groups_that_are_no_whole_words_are_declined():
+    call, values = quantized(4, 12, random_weight(48, 48))
+    with pytest.raises(Declined, match="groups of 12 weights are no whole words"):
+        read_product(call, values)
+    module = ar.passes.QuantizeWeights(4, 12)(product(random_weight(48, 48)))
+    assert "dnnl.quantized_matmul" not in composite_of(module)
+
+
+def test_scales_that_are_not_finite_are_declined():
+    call, values = quantized(8, 16, random_weight(32, 2))
+    assert read_product(call, values).group == 16
+    with_constant(values, 1, np.array([1, 2, np.inf, 3], "float32"))
+    with pytest.raises(Declined, match="a scale is no finite float"):
+        read_product(call, values)
+
+
+def test_weights_that_are_not_constant_are_declined():
+    call, values = quantized(8, 16, random_weight(32, 2))
+    with pytest.raises(Declined, match=r"there is no relax.permute_dims"):
+        read_product(call, {})
+    with_constant(values, 2, np.zeros(4, "int32"))
+    with pytest.raises(Declined, match="a zero point is no byte"):
+        read_product(call, values)
+
+
+def test_a_graph_holds_the_weight_once_and_packed():
+    module = ar.partition(
+        ar.passes.QuantizeWeights(4, 32, True)(product(random_weight(64, 100))), ["dnnl"], prepare=False
+    )
+    (function,) = (each for each in module.functions.values() if each.attrs and "Codegen" in each.attrs)
+    graph = region_graph(function.with_attr("global_symbol", "region"), ConstantNames())
+    assert [node.kind for node in graph.nodes] == [Kind.RESHAPE, Kind.PACKED_PRODUCT]  # of the bias
+    stored = graph.tensors[graph.nodes[1].inputs[1]]
+    # Two tiles of 64 columns, two groups each: 32 weights of half a byte, a scale and a zero point.
+    assert stored.shape == (2 * 64 * 2 * (16 + 4 + 4),)
