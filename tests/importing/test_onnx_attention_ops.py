@@ -1,5 +1,7 @@
 """ONNX Runtime's operators of attention: its numbers, over masks, pasts, windows, packings and positions."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tvm
@@ -36,7 +38,7 @@ MASKS = {
 }
 WITH_PAST = np.array([[1, 1, 0, 1, 1, 1, 0], [0, 1, 1, 1, 1, 0, 1]], "int32")
 
-ATTENTION = {
+ATTENTION: dict[str, tuple[dict[str, np.ndarray], str, dict[str, Any]]] = {
     "plain": ({}, "x w b", {}),
     "without a bias": ({}, "x w", {}),
     "causal": ({}, "x w b", {"unidirectional": 1}),
@@ -184,7 +186,7 @@ ORDER = [
 ]
 ANGLES = {"cos_cache": numbers(32, WIDE // 2), "sin_cache": numbers(32, WIDE // 2, seed=1)}
 
-GROUPED = {
+GROUPED: dict[str, tuple[dict[str, np.ndarray], dict[str, Any]]] = {
     "first words": (grouped(2, 4, 0, [4, 4]), {}),
     "first words without a cache": (grouped(2, 4, None, [4, 4]), {}),
     "packed": (grouped(2, 4, 0, [4, 4], packed=True), {}),

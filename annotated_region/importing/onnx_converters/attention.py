@@ -48,7 +48,8 @@ def _attention(node: OnnxNode) -> relax.Expr:
             for before, each in zip(past, (key, value), strict=True)
         )
     scores = _scores(node, query, repeated_heads(node, key, query))
-    result = relax.op.matmul(_weights(node, node.emit(scores)), repeated_heads(node, value, query))
+    weights = _weights(node, node.emit(scores))
+    result: relax.Expr = relax.op.matmul(weights, repeated_heads(node, value, query))
     if rank_of(node.tensor(0)) == 3:
         result = merged_heads(node, result)
     return relax.Tuple([node.emit(result), key, value]) if node.makes(1) or node.makes(2) else result

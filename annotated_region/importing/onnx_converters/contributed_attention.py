@@ -51,7 +51,7 @@ def _attention(node: OnnxNode) -> relax.Expr:
         len(sizes) == 3 and sum(sizes) == total and min(sizes) > 0 and sizes[0] == sizes[1],
         f"projects to {total} numbers, which are not queries, keys and values of sizes {sizes}",
     )
-    joined = relax.op.matmul(words, weight)
+    joined: relax.Expr = relax.op.matmul(words, weight)
     if node.has(2):
         joined = relax.op.add(joined, node.vector(2, (dtype,), total))
     bounds = [0, *accumulate(sizes)]

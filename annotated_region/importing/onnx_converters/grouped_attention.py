@@ -210,7 +210,7 @@ def _weights(node: OnnxNode, scores: relax.Expr) -> relax.Expr:
         return relax.op.nn.softmax(scores, axis=-1)
     batch, heads, queries, keys = node.shape(scores)
     dtype = dtype_of(scores)
-    sink = relax.const(0.0, dtype)
+    sink: relax.Expr = relax.const(0.0, dtype)
     if node.has(_SINK):
         assert isinstance(heads, int)
         sink = relax.op.reshape(node.vector(_SINK, (dtype,), heads), [1, heads, 1, 1])
