@@ -37,6 +37,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="another number makes check_backend try other graphs (default: 0)",
     )
+    group.addoption(
+        "--conformance-save",
+        metavar="FOLDER",
+        help="where check_backend leaves a graph that fails, as a program (default: the test's tmp_path)",
+    )
 
 
 @pytest.fixture
@@ -50,15 +55,16 @@ def check_backend(request: pytest.FixtureRequest) -> Callable[..., Conformance]:
     from annotated_region.testing import conformance  # noqa: PLC0415
 
     config = request.config
-    chosen = {
+    chosen: dict[str, object] = {
         "examples": config.getoption("--conformance-examples"),
         "start": config.getoption("--conformance-start"),
     }
     given = {name: number for name, number in chosen.items() if number is not None}
+    kept = config.getoption("--conformance-save") or request.getfixturevalue("tmp_path")
 
     def check(target: str, **options: object) -> Conformance:
         try:
-            found: Conformance | str = conformance.check_backend(target, **{**options, **given})
+            found: Conformance | str = conformance.check_backend(target, **{"save": kept, **options, **given})
         except BackendUnavailableError as error:
             pytest.skip(str(error))
         except ConformanceError as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from inspect import currentframe
+from types import FrameType
 
 from tvm.relax.dpl import DFPattern
 from tvm.relax.transform import FusionPattern, PatternCheckContext
@@ -49,6 +51,8 @@ class Pattern:
     rank
         The place in the table that it came from: where matches share nodes, only that of the first pattern is
         claimed, as TVM's ``FuseOpsByPattern`` has it. None for a pattern whose matches all are.
+    registered_at
+        The file and line that registered it, as ``path:line``, for messages about it.
     """
 
     name: str
@@ -56,6 +60,7 @@ class Pattern:
     check: PatternCheck | None = None
     annotations: Mapping[str, DFPattern] = field(default_factory=dict)
     rank: int | None = None
+    registered_at: str = field(default="", compare=False)
 
 
 _RULES: dict[str, dict[str, Rule]] = {}
@@ -106,7 +111,8 @@ def register_pattern(
     if check is not None:
         require_callable(check, f"the check of pattern {name!r}", "a function of a PatternCheckContext")
     ensure_known(target)
-    return _registered(target, Pattern(name, pattern, check, dict(annotations or {})))
+    entry = Pattern(name, pattern, check, dict(annotations or {}), registered_at=_line_of(currentframe()))
+    return _registered(target, entry)
 
 
 def register_patterns(target: str, table: Iterable[object]) -> tuple[Pattern, ...]:
@@ -144,6 +150,7 @@ def register_patterns(target: str, table: Iterable[object]) -> tuple[Pattern, ..
         ar.register_patterns("cutlass", get_patterns_with_prefix("cutlass"))
         ar.partition(mod, ["cutlass"])
     """
+    line = _line_of(currentframe())
     entries = [_fusion_pattern(item) for item in table]
     if backend := TVM_GENERATORS.get(target):
         describe(backend)
@@ -153,10 +160,18 @@ def register_patterns(target: str, table: Iterable[object]) -> tuple[Pattern, ..
     return tuple(
         _registered(
             target,
-            Pattern(entry.name, entry.pattern, entry.check, dict(entry.annotation_patterns), first + place),
+            Pattern(
+                entry.name, entry.pattern, entry.check, dict(entry.annotation_patterns), first + place, line
+            ),
         )
         for place, entry in enumerate(entries)
     )
+
+
+def _line_of(registering: FrameType | None) -> str:
+    """Where a function of this file was called; Python need not know its frames."""
+    caller = registering.f_back if registering else None
+    return f"{caller.f_code.co_filename}:{caller.f_lineno}" if caller else ""
 
 
 def _fusion_pattern(item: object) -> FusionPattern:

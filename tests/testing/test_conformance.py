@@ -10,12 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kits.testing import numpy_backend
 from tvm import relax
-from tvm.relax.dpl import is_op, wildcard
+from tvm.relax.dpl import (
+    is_call_packed,
+    is_const,
+    is_op,
+    is_tuple,
+    is_tuple_get_item,
+    make_fused_bias_activation_pattern,
+    wildcard,
+)
 
 import annotated_region as ar
-from annotated_region.testing import conformance
 from annotated_region.testing.conformance import backend_graphs, check_backend, conformance_test
-from annotated_region.testing.conformance_graphs import graphs_of, made, parts_of, size_of
+from annotated_region.testing.conformance.check import types_claimed
+from annotated_region.testing.conformance.graphs import graphs_of, made, maker_of_pattern, makers_of
+from annotated_region.testing.conformance.instances import unknown_in
+from annotated_region.testing.conformance.smaller import parts_of, size_of
+from annotated_region.testing.conformance.trial import GraphError, Trial, answers_of
 from annotated_region.testing.recipes import DTYPES, RECIPES, can_be_made
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
@@ -38,10 +49,82 @@ def test_what_a_backend_without_rules_claims_is_nothing():
 def test_ops_without_a_recipe_and_ops_that_are_never_taken_are_named():
     claim_ops(NAME, "relax.nn.relu", answer="not today")
     claim_ops(NAME, "relax.unique")
-    found = check_backend(NAME, examples=6, dtypes=["float32"])
+    found = check_backend(NAME, examples=6, dtypes=["float32"], exempt=["relax.nn.relu", "relax.unique"])
     assert found.untried == ("relax.unique",)
     assert found.never_placed == ("relax.nn.relu",)
     assert "no recipe: unique\ndeclined every time: nn.relu" in str(found)
+
+
+def test_what_never_ran_is_an_error_that_says_why_and_where():
+    claim_ops(NAME, "relax.nn.relu", answer="not today")
+    claim_ops(NAME, "relax.unique")
+    pattern = is_op("relax.tanh")(is_op("relax.unique")(wildcard()))
+    ar.register_pattern(NAME, f"{NAME}.odd", pattern)
+    with pytest.raises(ar.ConformanceError) as caught:
+        check_backend(NAME, examples=2, dtypes=["float32"])
+    told = str(caught.value).splitlines()
+    assert re.fullmatch("stand_in registers what never ran in \\d+ graphs, which agree with TVM:", told[0])
+    assert re.search(
+        r"the rule for relax.nn.relu, .*registry\.py:\d+: declined \d+ times of \d+: .*not today", told[1]
+    )
+    assert told[2].endswith("not tried, no recipe for relax.unique")
+    assert re.search(
+        r"pattern stand_in.odd, .*test_conformance\.py:\d+: not tried, no recipe for relax.unique", told[3]
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (is_op("relax.nn.relu")(is_op("relax.add")(wildcard(), wildcard())), ["add", "nn.relu"]),
+        (
+            is_op("relax.add")(is_op("relax.nn.conv2d")(wildcard(), is_const()), is_const()),
+            ["nn.conv2d", "add"],
+        ),
+        (is_op("relax.nn.conv2d")(wildcard(), wildcard()).has_attr({"groups": 1}), ["nn.conv2d"]),
+        (is_op("relax.concat")(is_tuple([is_op("relax.tanh")(wildcard()), wildcard()])), ["tanh", "concat"]),
+        (is_tuple_get_item(is_op("relax.split")(is_op("relax.abs")(wildcard())), 0), ["abs", "split"]),
+        (is_op("relax.abs")(is_op("relax.tanh")(wildcard()) | is_op("relax.exp")(wildcard())), None),
+        (
+            make_fused_bias_activation_pattern("relax.matmul", True, "relax.nn.gelu"),
+            ["matmul", "add", "nn.gelu"],
+        ),
+    ],
+    ids=["chain", "constants", "attributes", "tuple", "field", "either", "of TVM"],
+)
+def test_instances_of_a_pattern_match_it(pattern, expected):
+    maker = maker_of_pattern(pattern, RECIPES)
+    found = 0
+    for mod in made(graphs_of([maker], 1, holding=maker), 20, 0):
+        relax.analysis.well_formed(mod)
+        values = {each.var: each.value for each in mod["main"].body.blocks[0].bindings}
+        matched = any(pattern.extract_matched_expr(value, values) is not None for value in values.values())
+        found += matched
+        if matched and expected:
+            assert ops_in(mod.script()) == [f"R.{name}" for name in expected]
+    assert found >= 15
+
+
+def test_a_value_that_a_pattern_names_twice_is_one_value():
+    x = wildcard()
+    square = is_op("relax.multiply")(x, is_op("relax.sigmoid")(x))
+    maker = maker_of_pattern(square, RECIPES)
+    (mod, *_rest) = made(graphs_of([maker], 1, holding=maker), 3, 0)
+    inner, outer = (each.value for each in mod["main"].body.blocks[0].bindings)
+    assert outer.args[0].same_as(inner.args[0])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        (is_op("relax.unique")(wildcard()), "no recipe for relax.unique"),
+        (is_op("relax.add")(is_op("relax.unique")(wildcard()), wildcard()), "no recipe for relax.unique"),
+        (is_call_packed("mine"), "which is no op by name"),
+    ],
+    ids=["op", "inner op", "packed"],
+)
+def test_patterns_of_which_no_instance_can_be_made_are_told(pattern, reason):
+    assert reason in unknown_in(pattern, RECIPES)
 
 
 def test_a_backend_that_cannot_run_here_is_not_checked():
@@ -168,26 +251,26 @@ def test_every_type_that_rules_claim_is_tried(op, dtypes):
         with pytest.raises(ar.ConformanceError):  # nothing was generated, so nothing runs
             check_backend("typed", examples=8, max_ops=2, dtypes=[dtype])
     assert seen == set(dtypes)
-    assert conformance._dtypes("typed", [op], RECIPES, 0) == tuple(
+    assert types_claimed("typed", RECIPES, 0) == tuple(
         dtype for dtype in DTYPES if dtype == "float32" or dtype in dtypes
     )
 
 
 def test_whole_numbers_have_to_be_equal_and_halves_nearly():
-    check = conformance._Check(NAME, 1e-4, 1e-4)
+    check = Trial(NAME, 1e-4, 1e-4)
     ones = np.ones((2,))
     for dtype, step, equal in (
         ("float32", 1e-5, True), ("float32", 1e-2, False), ("float16", 1e-2, True), ("float16", 1e-1, False),
         ("int32", 1, False), ("bool", -1, False), ("uint8", 0, True),
     ):  # fmt: skip
-        (mod,) = made(graphs_of(["relax.add"], RECIPES, 1, dtype), 1, 0)
+        (mod,) = made(graphs_of(makers_of(["relax.add"], RECIPES, dtype)[:1], 1, dtype), 1, 0)
         close = check._close(ones.astype(dtype), (ones + step).astype(dtype), mod)
         assert close.all() == equal, (dtype, step)
 
 
 def test_a_result_of_another_type_is_an_error():
-    with pytest.raises(conformance._GraphError, match="result 0 has type float64 instead of float32"):
-        conformance._Check(NAME, 1.0, 1.0)._compare(0, np.ones(1), np.ones(1, "float32"), None)
+    with pytest.raises(GraphError, match="result 0 has type float64 instead of float32"):
+        Trial(NAME, 1.0, 1.0)._compare(0, np.ones(1), np.ones(1, "float32"), None)
 
 
 def test_both_sides_of_the_edge_are_seen():
@@ -211,7 +294,7 @@ def test_both_sides_of_the_edge_are_seen():
 def test_what_was_declined_and_why_is_told():
     ar.register_rule(NAME, "relax.add")(answering("float16"))
     claim_ops(NAME, "relax.nn.relu", answer="not today")
-    found = check_backend(NAME, examples=6, dtypes=["float32"])
+    found = check_backend(NAME, examples=6, dtypes=["float32"], exempt=["relax.add", "relax.nn.relu"])
     assert found.declined == {"relax.add": ("float32: no",), "relax.nn.relu": ("not today",)}
 
 
@@ -296,11 +379,11 @@ def test_what_tvm_gives_in_another_type_than_it_declares_is_no_reference():
             normal = builder.emit(relax.op.nn.batch_norm(x, ones, ones, ones, ones, axis=1, training=False))
             out = builder.emit_output(relax.TupleGetItem(normal, 0))
         builder.emit_func_output(out)
-    assert conformance._answers([builder.get()]) == [None]
+    assert answers_of([builder.get()]) == [None]
 
 
 def test_constants_are_of_the_type_that_is_tried():
-    graphs = graphs_of(["relax.less"], RECIPES, 1, "float64")
+    graphs = graphs_of(makers_of(["relax.less"], RECIPES, "float64")[:1], 1, "float64")
     for mod in made(graphs, 12, 0):
         call = mod["main"].body.blocks[0].bindings[0].value
         assert {str(arg.ty.dtype) for arg in call.args} == {"float64"}
@@ -313,7 +396,7 @@ def test_the_coarsest_type_on_the_way_sets_the_tolerance():
         with builder.dataflow():
             out = builder.emit_output(builder.emit(relax.op.astype(x, "float32")))
         builder.emit_func_output(out)
-    check = conformance._Check(NAME, 1e-4, 1e-4)
+    check = Trial(NAME, 1e-4, 1e-4)
     right, near, far = (np.full(4, value, "float32") for value in (0.25, 0.27, 0.35))
     assert check._close(near, right, builder.get()).all()
     assert not check._close(far, right, builder.get()).any()

@@ -88,7 +88,8 @@ def _binary(name: str, bench: Workbench) -> relax.Expr | None:
         return None
     other = bench.value(rank_of(left))
     fits = other is not None and extents_of(other) == extents_of(left) and name[6:] not in _JUMPS
-    if fits and bench.draw(st.booleans()):
+    # The same value twice hides exchanged operands.
+    if fits and bench.draw(st.integers(0, 7 if left.same_as(other) else 1)) == 0:
         return call_of(name)(left, other)
     right = bench.tensor(
         _broadcast(bench, extents_of(left)), positive=True, constant=bench.draw(st.booleans())
