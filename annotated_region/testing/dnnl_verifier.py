@@ -26,6 +26,7 @@ from annotated_region.backends.dnnl.parameters import (
     Cumulation,
     Element,
     Gather,
+    Ordering,
     PackedProduct,
     Padding,
     Permutation,
@@ -287,6 +288,17 @@ def _gather_elements(_graph: Graph, node: Node, operands: Sequence[Shape], resul
         yield "there is no such axis"
 
 
+def _ordering(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, Ordering)
+    axis = node.parameters.axis
+    if not 0 <= axis < len(result):
+        yield "there is no such axis"
+        return
+    before, after = (shape[:axis] + shape[axis + 1 :] for shape in (operands[0], result))
+    if not same_shape(before, after):
+        yield "the result has other extents on other axes"
+
+
 def _cumulation(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
     assert isinstance(node.parameters, Cumulation)
     yield from _same(graph, node, operands, result)
@@ -329,6 +341,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.GATHER: _gather,
     Kind.GATHER_ELEMENTS: _gather_elements,
     Kind.CUMULATION: _cumulation,
+    Kind.ORDERING: _ordering,
     Kind.WHOLE: _select,
     Kind.WHOLE_MATMUL: _matmul,
     Kind.COMPARISON: _select,
@@ -358,6 +371,7 @@ OTHERS = (
     Kind.COMPARISON,
     Kind.PREDICATE,
     Kind.PACKED_PRODUCT,
+    Kind.ORDERING,
 )
 NUMERIC = (set(LAWS) - {*MOVING, *OTHERS}) | {
     Kind.CONVOLUTION,

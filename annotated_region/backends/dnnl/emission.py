@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import Field, fields, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
@@ -43,6 +43,7 @@ RUNTIME_FILES = (
     "whole_numbers.h",
     "whole_products.h",
     "gathering.h",
+    "ordering.h",
     "softmax.h",
     "reduction.h",
     "group_norm.h",
@@ -205,15 +206,14 @@ class _GraphTables:
 
     def row(self, name: str, value: Parameters | PostOp | Quantized) -> str:
         """The fields of a value; its lists are written as tables of their own."""
-        given = {field.name: getattr(value, field.name) for field in fields(value)}
-        return (
-            "{"
-            + ", ".join(
-                self.table("int64_t", f"{name}_{field}", each) if isinstance(each, tuple) else literal(each)
-                for field, each in given.items()
-            )
-            + "}"
-        )
+        return "{" + ", ".join(self.field(name, value, each) for each in fields(value)) + "}"
+
+    def field(self, name: str, value: Parameters | PostOp | Quantized, field: Field[object]) -> str:
+        """One field of a value; a number that may depend on extents stands as an extent does."""
+        given = getattr(value, field.name)
+        if isinstance(given, tuple):
+            return self.table("int64_t", f"{name}_{field.name}", given)
+        return self.variables.code(given) if field.type == "int | relax.Expr" else literal(given)
 
 
 class _Variables:
@@ -232,16 +232,16 @@ class _Variables:
                     self.rows.append(f"{{{position}, {axis}}}")
 
     def code(self, extent: Dim) -> str:
-        """An extent as it stands in a table."""
-        if isinstance(extent, int):
+        """An extent, or another number, as it stands in a table."""
+        if isinstance(extent, int) and extent >= 0:
             return str(extent)
         text = self._text(extent)
         if text not in self.expressions:
             self.expressions.append(text)
         return str(-1 - self.expressions.index(text))
 
-    def _text(self, expr: relax.Expr) -> str:
-        if isinstance(expr, tirx.IntImm):
+    def _text(self, expr: Dim) -> str:
+        if isinstance(expr, int | tirx.IntImm):
             return f"int64_t{{{int(expr)}}}"
         if isinstance(expr, relax.Var) and expr in self._slots:
             return f"v[{self._slots[expr]}]"

@@ -111,6 +111,7 @@ class Kind(Enum):
     GATHER_ELEMENTS = "gather_elements"
     BORDER_PAD = "border_pad"
     PACKED_PRODUCT = "packed_product"
+    ORDERING = "ordering"
 
 
 @dataclass(frozen=True, slots=True)

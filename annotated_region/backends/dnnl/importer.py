@@ -9,13 +9,14 @@ from typing import cast
 import tvm
 from tvm import relax, tirx
 
+from annotated_region.backends.dnnl.extents import plain_extent
 from annotated_region.backends.dnnl.graph import HALVES, DataType, Dim, Graph, TensorId, volume
 from annotated_region.errors import CodegenError
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Declined, Translation, flat, require
 from annotated_region.tvm_adapter.nodes import Constant
 
-__all__ = ["Convert", "ConvertComposite", "Importer", "extents_of", "import_function"]
+__all__ = ["Convert", "ConvertComposite", "Importer", "extents_of", "import_function", "shape_of"]
 
 Convert = Callable[["Importer", OpView], "TensorId | tuple[TensorId | None, ...]"]
 """Adds the nodes of one op; returns its result, or the results of an op that has several (None: not made)."""
@@ -38,7 +39,7 @@ def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...] | None:
 
 def shape_of(values: Iterable[relax.Expr]) -> tuple[Dim, ...]:
     """Extents, numbers as int."""
-    return tuple(int(value) if isinstance(value, tirx.IntImm) else value for value in values)
+    return tuple(int(value) if isinstance(value, tirx.IntImm) else plain_extent(value) for value in values)
 
 
 def _declared(type_: tvm.ir.Type) -> DataType:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from tvm import relax
+
 __all__ = [
     "COMMUTATIVE",
     "Arithmetic",
@@ -28,6 +30,7 @@ __all__ = [
     "Mask",
     "NO_PARAMETERS",
     "Norm",
+    "Ordering",
     "PackedProduct",
     "Padding",
     "Parameters",
@@ -355,9 +358,9 @@ class Cumulation(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class Range(Parameters):
-    """Numbers from `start` on, each `step` more than the one before."""
+    """Numbers from `start` on, each `step` more than the one before; `start` may depend on extents."""
 
-    start: int
+    start: int | relax.Expr
     step: int
 
 
@@ -398,6 +401,17 @@ class Element(Parameters):
     """Each element of the result stands where the second operand, of its extents, says along one axis."""
 
     axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering(Parameters):
+    """Which elements along an axis come first when they are sorted, as many as the result has there.
+
+    Of equal ones the first; what is no number counts as the largest.
+    """
+
+    axis: int
+    descending: bool
 
 
 class Border(Enum):

@@ -39,6 +39,7 @@ ENUMERATIONS: Mapping[str, type[Enum]] = {
 TYPES = {
     "bool": "bool",
     "int": "int64_t",
+    "int | relax.Expr": "int64_t",
     "float": "float",
     "str": "dnnl_alg_kind_t",
     "tuple[int, ...]": "List<int64_t>",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kits.dense_graphs.bench import HIGHEST_RANK, LARGEST, Bench, volume
+from kits.dense_graphs.extras import searched
 from kits.dense_graphs.idioms import Idiom, positive
 from kits.dense_graphs.views import viewed
 
@@ -127,10 +128,33 @@ def _twice(extent: int | str) -> int | str:
     return 2 * extent if isinstance(extent, int) else f"({extent}+{extent})"
 
 
+def ordered(bench: Bench) -> int:
+    """What comes first along an axis, or where it stands."""
+    value = viewed(
+        bench, bench.value() if bench.chance(0.5) else bench.source(bench.shape(bench.number(1, 4)))
+    )
+    shape = bench.shape_of(value)
+    axis = bench.number(0, len(shape) - 1)
+    way, extent = bench.one_of(("topk", "sort", "argsort")), shape[axis]
+    wanted: dict[str, object] = {"axis": axis}
+    if way == "topk" and isinstance(extent, int):
+        first = bench.number(1, extent)
+        kind = bench.one_of(("values", "indices"))
+        wanted |= {"k": first, "ret_type": kind, "largest": bench.chance(0.6), "dtype": "int64"}
+        result = (*shape[:axis], first, *shape[axis + 1 :])
+        return bench.add(way, (value,), wanted, result, "float32" if kind == "values" else "int64")
+    wanted["descending"] = bench.chance(0.5)
+    if way == "argsort":
+        return bench.add(way, (value,), {**wanted, "dtype": "int64"}, shape, "int64")
+    return bench.unary("sort", value, **wanted)
+
+
 DYNAMIC: tuple[tuple[float, Idiom], ...] = (
     (0.7, rounded),
     (1.2, scaled_by_all),
     (1.2, measured),
     (0.4, of_bytes),
+    (0.6, ordered),
+    (0.4, searched),
 )
 """Weights and idioms."""

@@ -6,7 +6,7 @@ from kits.dense_graphs.bench import Bench
 from kits.dense_graphs.idioms import Idiom
 from kits.dense_graphs.views import viewed
 
-__all__ = ["EXTRAS"]
+__all__ = ["EXTRAS", "searched"]
 
 FUNCTIONS = ("nn.selu", "atan", "asinh", "sinh", "cosh", "sign", "trunc", "floor", "ceil", "round")
 
@@ -48,6 +48,5 @@ EXTRAS: tuple[tuple[float, Idiom], ...] = (
     (2.0, other_function),
     (1.0, flipped),
     (1.0, triangle),
-    (0.7, searched),
 )
 """Weights and idioms."""

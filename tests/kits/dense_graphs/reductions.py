@@ -105,6 +105,22 @@ def _searching(function: Callable[..., Array]) -> Compute:
     return compute
 
 
+def _order(plane: Array, attrs: Mapping[str, Any]) -> Array:
+    """Where the elements stand that come first; of equal ones the first."""
+    axis, descending = int(attrs["axis"]), bool(attrs.get("descending", attrs.get("largest")))
+    order = np.argsort(-plane if descending else plane, axis=axis, kind="stable")
+    return np.take(order, np.arange(attrs.get("k", order.shape[axis])), axis=axis)
+
+
+def _ordered(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    """Places, which have to be the same with and without errors, or the elements that stand there."""
+    (data,) = args
+    places = decided(lambda plane: _order(plane, attrs), [data])
+    if str(attrs["result_dtype"]).startswith("int"):
+        return places
+    return moved(lambda plane: np.take_along_axis(plane, places.clean, int(attrs["axis"])), [data])
+
+
 def softmax(x: Array, axis: int) -> Array:
     """Of rows that hold something finite."""
     e = np.exp(x - np.max(x, axis=axis, keepdims=True))
@@ -237,6 +253,9 @@ REDUCTIONS: Mapping[str, Compute] = {
     "std": _deviation,
     "cumsum": _cumsum,
     "argmax": _searching(np.argmax),
+    "topk": _ordered,
+    "sort": _ordered,
+    "argsort": _ordered,
     "argmin": _searching(np.argmin),
     "nn.softmax": _soft(softmax),
     "nn.log_softmax": _soft(_log_softmax),

@@ -29,6 +29,7 @@ __all__ = [
     "epsilon_problem",
     "field_problems",
     "first_problem",
+    "is_sum_of_extents",
     "is_whole",
     "layout_problem",
     "number_of",
@@ -101,6 +102,17 @@ def _is_computable(extent: relax.Expr) -> bool:
     if isinstance(extent, tirx.IntImm | relax.Var):
         return True
     return isinstance(extent, COMPUTABLE) and _is_computable(extent.a) and _is_computable(extent.b)
+
+
+def is_sum_of_extents(expr: relax.Expr) -> bool:
+    """Whether a number, which may be below zero, can be computed from extents at run time.
+
+    C++ divides towards zero, TVM towards minus infinity; so nothing is divided here.
+    """
+    if isinstance(expr, tirx.IntImm | relax.Var):
+        return isinstance(expr, tirx.IntImm) or isinstance(expr.ty, tvm.ir.PrimType)
+    is_known = isinstance(expr, tirx.Add | tirx.Sub | tirx.Mul | tirx.Max | tirx.Min)
+    return is_known and is_sum_of_extents(expr.a) and is_sum_of_extents(expr.b)
 
 
 def is_whole(op: OpView) -> bool:

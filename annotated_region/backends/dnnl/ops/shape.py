@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tvm import relax, tirx
 
-from annotated_region.backends.dnnl.graph import Dim, Kind, TensorId, same_shape
+from annotated_region.backends.dnnl.graph import Dim, Kind, TensorId, same_dim, same_shape
 from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.ops.checks import (
     FLOATS,
@@ -230,6 +230,9 @@ def _concat(call: OpConversion) -> TensorId:
     return parts[0] if len(parts) == 1 else call.add(Kind.CONCAT, parts, Concat(axis))
 
 
+LARGEST_FACTOR = 8
+"""Up to here the whole factor is looked for by which an image of symbolic extents grows."""
+
 NEAREST = (("asymmetric", "floor"), ("half_pixel", "round"), ("half_pixel", "round_prefer_floor"))
 """Coordinates and rounding that choose oneDNN's pixel where an image grows by whole factors."""
 
@@ -246,11 +249,17 @@ def _resize_problems(op: OpView) -> Problems:
         if coordinates != "half_pixel":
             yield f"oneDNN has no linear resize with coordinates {coordinates}"
     elif method == "nearest_neighbor":
-        whole = all(isinstance(a, int) and isinstance(b, int) and b % a == 0 for a, b in pairs)
+        whole = all(_grows_by_whole_factor(a, b) for a, b in pairs)
         if (coordinates, op.attrs["rounding_method"]) not in NEAREST or not whole:
             yield "oneDNN takes the nearest pixel of half_pixel; only with whole factors do others agree"
     else:
         yield f"oneDNN has no resize by {method}"
+
+
+def _grows_by_whole_factor(before: Dim, after: Dim) -> bool:
+    if isinstance(before, int) and isinstance(after, int):
+        return after % before == 0
+    return any(same_dim(before * factor, after) for factor in range(1, LARGEST_FACTOR + 1))
 
 
 @converts("relax.image.resize2d", unless=_resize_problems)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tvm import tirx
 
 from annotated_region.backends.dnnl.graph import HALVES, DataType, Kind, TensorId
+from annotated_region.backends.dnnl.importer import shape_of
 from annotated_region.backends.dnnl.ops.checks import (
     BYTES,
     COUNTED,
@@ -17,6 +18,7 @@ from annotated_region.backends.dnnl.ops.checks import (
     TRUTH,
     WHOLE,
     Problems,
+    is_sum_of_extents,
     is_whole,
     tensor_problem,
 )
@@ -161,13 +163,16 @@ def _cumsum(call: OpConversion) -> TensorId:
 
 def _range_problems(op: OpView) -> Problems:
     start, _end, step = op.args
-    if not isinstance(start, tirx.IntImm) or not isinstance(step, tirx.IntImm):
-        yield "start and step are no whole numbers that are known"
+    if not is_sum_of_extents(start):
+        yield f"the start {start} cannot be computed at run time"
+    if not isinstance(step, tirx.IntImm):
+        yield "the step is no whole number that is known"
 
 
 @converts("relax.arange", operands=(), result=WHOLE, unless=_range_problems)
 def _arange(call: OpConversion) -> TensorId:
-    start, step = (int(expect(tirx.IntImm, call.op.args[index])) for index in (0, 2))
+    (start,) = shape_of(call.op.args[:1])
+    step = int(expect(tirx.IntImm, call.op.args[2]))
     return call.add(Kind.RANGE, [], Range(start, step), call.importer.dtype(call.op.out_type))
 
 

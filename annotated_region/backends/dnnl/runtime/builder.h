@@ -6,11 +6,15 @@ namespace annotated_region_dnnl {
 // What the node builders of primitives.h use.
 class Builder : public Tensors {
  public:
-  Builder(const GraphTable& graph, const std::vector<Dims>& dims, Constants& constants)
-      : Builder(graph, dims, constants, std::make_shared<Plan>()) {}
+  Builder(const GraphTable& graph, const std::vector<Dims>& dims, const std::vector<int64_t>& expressions,
+          Constants& constants)
+      : Builder(graph, dims, expressions, constants, std::make_shared<Plan>()) {}
 
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
+
+  // A number of a table; one below zero stands for an expression over extents, as in a `TensorRow`.
+  int64_t number(int64_t code) const { return code < 0 ? expressions_[-1 - code] : code; }
 
   // A tensor in its own layout, as numbers that can be computed with.
   Value numbers(int tensor) {
@@ -118,8 +122,9 @@ class Builder : public Tensors {
   }
 
  private:
-  Builder(const GraphTable& graph, const std::vector<Dims>& dims, Constants& constants, std::shared_ptr<Plan> plan)
-      : Tensors(graph, dims, plan->buffers), plan_(std::move(plan)), steps_(*plan_),
+  Builder(const GraphTable& graph, const std::vector<Dims>& dims, const std::vector<int64_t>& expressions,
+          Constants& constants, std::shared_ptr<Plan> plan)
+      : Tensors(graph, dims, plan->buffers), expressions_(expressions), plan_(std::move(plan)), steps_(*plan_),
         packing_(*this, steps_, plan_->buffers, constants) {
     for (int position = 0; position < graph.inputs.size; ++position) {
       Buffer buffer;
@@ -161,6 +166,7 @@ class Builder : public Tensors {
     reorder(numbers(tensor), wanted, {plan_->buffers.add(buffer), 0});
   }
 
+  const std::vector<int64_t>& expressions_;
   std::shared_ptr<Plan> plan_;
   Steps steps_;
   Packing packing_;

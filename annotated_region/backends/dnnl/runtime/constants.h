@@ -58,7 +58,8 @@ class Packing {
   // Where a constant lies in the layout `wanted` once `pack_waiting` is done, which is at once for a folded node.
   Place pack(int tensor, const Desc& wanted, bool halved = false) {
     const Value& original = tensors_.value(tensor);
-    std::vector<std::shared_ptr<Packed>>& known = constants_.packed[source(tensor)];
+    std::vector<std::shared_ptr<Packed>> none;  // what depends on extents is packed for its plan alone
+    std::vector<std::shared_ptr<Packed>>& known = tensors_.varies(tensor) ? none : constants_.packed[source(tensor)];
     const auto found = std::find_if(known.begin(), known.end(), [&](const std::shared_ptr<Packed>& packed) {
       return packed->from == original.desc && packed->stored == original.stored && packed->to == wanted &&
              packed->halved == halved;

@@ -2,8 +2,9 @@
 
 namespace annotated_region_dnnl {
 
-inline std::shared_ptr<Plan> build_plan(const GraphTable& graph, const std::vector<Dims>& dims, Constants& constants) {
-  Builder builder(graph, dims, constants);
+inline std::shared_ptr<Plan> build_plan(const GraphTable& graph, const std::vector<Dims>& dims,
+                                        const std::vector<int64_t>& expressions, Constants& constants) {
+  Builder builder(graph, dims, expressions, constants);
   for (int index = 0; index < graph.nodes.size; ++index) {
     const NodeRow& node = graph.nodes[index];
     builder.begin(index);

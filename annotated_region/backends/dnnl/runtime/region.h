@@ -214,7 +214,7 @@ class Region {
       require_content(dims.back());
     }
     give_back_library(&graph_);  // what TVM's loader has read
-    plans_.emplace_front(key, build_plan(graph_, dims, constants_));
+    plans_.emplace_front(key, build_plan(graph_, dims, expressions, constants_));
     give_back_library(&graph_);  // what has been packed
     if (plans_.size() > kPlansKept) plans_.pop_back();
     return plans_.front().second;

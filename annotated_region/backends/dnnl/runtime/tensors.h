@@ -19,6 +19,7 @@ class Tensors {
   Tensors(const GraphTable& graph, const std::vector<Dims>& dims, Buffers& buffers)
       : graph_(graph), dims_(dims), buffers_(buffers), rounding_(graph, dims), values_(graph.tensors.size) {
     find_last_uses();
+    find_varying();
   }
 
   // The node that is built from now on. It is folded, that is computed at once, if all of its operands are constant.
@@ -77,6 +78,9 @@ class Tensors {
 
   bool is_constant(int tensor) const { return home(value(tensor).place) == Home::constant; }
   bool is_folding() const { return folding_; }
+
+  // Whether the elements of a constant may depend on symbolic extents, as those of a sum of positions do.
+  bool varies(int tensor) const { return varies_[tensor]; }
 
   // Whether a tensor is a constant of half the bits, and of which type.
   bool is_stored_in_half(int tensor) const { return value(tensor).is_half(); }
@@ -165,6 +169,20 @@ class Tensors {
     for (int tensor : graph_.outputs) last_use_[tensor] = graph_.nodes.size;
   }
 
+  bool has_symbols(int tensor) const {
+    const List<int64_t>& extents = graph_.tensors[tensor].extents;
+    return std::any_of(extents.begin(), extents.end(), [](int64_t extent) { return extent < 0; });
+  }
+
+  void find_varying() {
+    varies_.assign(graph_.tensors.size, false);
+    for (const NodeRow& node : graph_.nodes) {
+      bool varies = has_symbols(node.output) || (node.kind == Kind::range && parameters_of<RangeRow>(node).start < 0);
+      for_operands(node, [&](int tensor) { varies = varies || varies_[tensor] || has_symbols(tensor); });
+      varies_[node.output] = varies;
+    }
+  }
+
   bool lies_in(int tensor, int buffer) const {
     return std::any_of(values_[tensor].begin(), values_[tensor].end(), [&](const Value& value) {
       return buffers_.resolve(value.place).buffer == buffer;
@@ -184,6 +202,7 @@ class Tensors {
   Rounding rounding_;
   std::vector<std::vector<Value>> values_;
   std::vector<int> last_use_;
+  std::vector<bool> varies_;
   int node_ = 0;
   bool folding_ = false;
 };

@@ -200,10 +200,11 @@ inline void cumulation(Builder& builder, const NodeRow& node) {
 }
 
 inline void range(Builder& builder, const NodeRow& node) {
-  const auto& [start, step] = parameters_of<RangeRow>(node);
+  const auto& given = parameters_of<RangeRow>(node);
+  const int64_t start = builder.number(given.start), step = given.step;
   const Dims& dims = builder.dims(node.output);
   const int64_t count = volume(dims, 0, dims.size());
-  with_numbers(builder.stated(node.output).get_data_type(), [&, start = start, step = step](auto zero) {
+  with_numbers(builder.stated(node.output).get_data_type(), [&](auto zero) {
     using T = decltype(zero);
     const auto kernel = [=](const std::vector<char*>& pointers) {
       T* const to = reinterpret_cast<T*>(pointers[0]);

@@ -161,7 +161,30 @@ def _products() -> Cases:
         )
 
 
-FAMILIES = (_single_numbers, _single_whole_numbers, _roundings, _bytes, _quantizations, _products)
+def _orders() -> Cases:
+    floats_ = RNG.integers(-3, 3, (2, 3, 9)).astype(FLOAT)
+    for dtype, given in ((FLOAT, floats_), (LONG, floats_.astype(LONG)), (SHORT, floats_.astype(SHORT))):
+        for axis, largest in ((-1, True), (1, False), (0, True)):
+            for kind in ("both", "values", "indices"):
+                yield (
+                    f"topk_{dtype}_{axis}_{kind}",
+                    (given,),
+                    lambda x, a=axis, t=kind, w=largest: op.topk(x, 2, a, t, w, "int64"),
+                )
+            yield f"sort_{dtype}_{axis}", (given,), lambda x, a=axis, w=largest: op.sort(x, a, w)
+            yield f"argsort_{dtype}_{axis}", (given,), lambda x, a=axis, w=largest: op.argsort(x, a, w)
+            for name in ("argmax", "argmin"):
+                yield (
+                    f"{name}_{dtype}_{axis}",
+                    (given,),
+                    lambda x, a=axis, k=largest, n=name: getattr(op, n)(x, a, k),
+                )
+        yield f"argmax_{dtype}_of_all", (given,), op.argmax
+        yield f"topk_{dtype}_short", (given,), lambda x: op.topk(x, 5, dtype="int32")
+        yield f"sorted_{dtype}_whole", (given,), lambda x: op.topk(x, 0, -1)
+
+
+FAMILIES = (_single_numbers, _single_whole_numbers, _roundings, _bytes, _quantizations, _products, _orders)
 NUMBER_CASES = [WholeCase(name, tuple(given), make) for each in FAMILIES for name, given, make in each()]
 
 

@@ -1,0 +1,48 @@
+"""Extents without floats: ``Cast(int64, 2.0 * Cast(float32, rows))``, as exporters write it, is ``rows * 2``."""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax, tirx
+
+__all__ = ["plain_extent"]
+
+PAIRS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Max, tirx.Min)
+
+
+def plain_extent(extent: relax.Expr) -> relax.Expr:
+    """The same extent without floats, where they only multiply by a whole number.
+
+    float32 has all whole numbers up to 2^24, so both are equal for whatever is an extent; if one were not,
+    the region would refuse the result that it is handed.
+    """
+    found = _rewritten(extent)
+    return extent if found is None else found
+
+
+def _rewritten(extent: relax.Expr) -> relax.Expr | None:
+    """The extent without floats; None if it has none that can go."""
+    if isinstance(extent, relax.Var | tirx.IntImm):
+        return None
+    if not isinstance(extent, PAIRS):
+        return _multiple(extent)
+    left, right = _rewritten(extent.a), _rewritten(extent.b)
+    if left is None and right is None:
+        return None
+    return type(extent)(extent.a if left is None else left, extent.b if right is None else right)
+
+
+def _multiple(extent: relax.Expr) -> relax.Expr | None:
+    """The multiple that a cast back to whole numbers stands for, or None."""
+    if not isinstance(extent, tirx.Cast) or not isinstance(extent.value, tirx.Mul):
+        return None
+    factor, number = extent.value.a, extent.value.b
+    if isinstance(factor, tirx.Cast):
+        factor, number = number, factor
+    if not isinstance(factor, tirx.FloatImm) or not isinstance(number, tirx.Cast):
+        return None
+    is_whole = factor.value >= 1 and factor.value == int(factor.value)
+    inner = number.value
+    if not (is_whole and isinstance(inner.ty, tvm.ir.PrimType) and str(inner.ty) == str(extent.ty)):
+        return None
+    return tirx.Mul(plain_extent(inner), tirx.IntImm(str(extent.ty), int(factor.value)))
