@@ -1,4 +1,4 @@
-"""Extents without floats: ``Cast(int64, 2.0 * Cast(float32, rows))``, as exporters write it, is ``rows * 2``."""
+"""Extents without floats: ``Cast(int64, 2.0 * Cast(float32, rows))``, of exporters, is ``rows * 2``."""
 
 from __future__ import annotations
 

@@ -144,7 +144,8 @@ def halved(noise: Noise, value: Value, dtype: str) -> Value:
 
 def _stored(values: Array) -> Array:
     """As float32 holds them: what comes close enough to an edge lies on it."""
-    stored = values.astype("float32").astype("float64")
+    with np.errstate(over="ignore"):
+        stored = values.astype("float32").astype("float64")
     return np.where(np.isfinite(stored), stored, values)
 
 

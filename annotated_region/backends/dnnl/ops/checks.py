@@ -111,8 +111,9 @@ def is_sum_of_extents(expr: relax.Expr) -> bool:
     """
     if isinstance(expr, tirx.IntImm | relax.Var):
         return isinstance(expr, tirx.IntImm) or isinstance(expr.ty, tvm.ir.PrimType)
-    is_known = isinstance(expr, tirx.Add | tirx.Sub | tirx.Mul | tirx.Max | tirx.Min)
-    return is_known and is_sum_of_extents(expr.a) and is_sum_of_extents(expr.b)
+    if not isinstance(expr, tirx.Add | tirx.Sub | tirx.Mul | tirx.Max | tirx.Min):
+        return False
+    return is_sum_of_extents(expr.a) and is_sum_of_extents(expr.b)
 
 
 def is_whole(op: OpView) -> bool:
