@@ -10,10 +10,12 @@ from annotated_region import error_classes as error_classes  # errors may be rai
 from annotated_region import backends, passes
 from annotated_region._version import __version__
 from annotated_region.annotations import compiler_begin, compiler_end
+from annotated_region.certificates import Certificate
 from annotated_region.checking.check import check
 from annotated_region.checking.check_report import CheckReport, Culprit
 from annotated_region.compilation.executable import LinkedExecutable
-from annotated_region.costs import CostModel, CostUnit, Device, MeasuredCost, RooflineCost, UnitCost
+from annotated_region.cost_units import CostUnit
+from annotated_region.costs import CostModel, Device, RooflineCost, UnitCost
 from annotated_region.errors import (
     AnnotatedRegionError,
     ArgumentError,
@@ -52,6 +54,7 @@ from annotated_region.extraction import (
     to_tuning_tasks,
 )
 from annotated_region.importing import Limits, from_exported_program, from_onnx
+from annotated_region.measuring import MeasuredCost
 from annotated_region.op_info import OpInfo, infer_op_info, op_infos
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import explain, partition
@@ -59,7 +62,7 @@ from annotated_region.policies.least_cost import LeastCost
 from annotated_region.policies.policy import Policy, Priority, Resolution
 from annotated_region.profiling.profile import profile
 from annotated_region.profiling.times import Profile
-from annotated_region.regions.certificate import Certificate, check_certificate
+from annotated_region.regions.certificate import check_certificate
 from annotated_region.regions.region import AnnotatedRegion, Composite
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.reports.report import Report

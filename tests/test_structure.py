@@ -33,6 +33,7 @@ FLOORS = (
         "error_classes",
         "origins",
         "cache",
+        "certificates",
         "surroundings",
         "grouping",
         "placement",
@@ -43,9 +44,10 @@ FLOORS = (
     ("functions",),
     ("op_info", "importing", "inputs"),
     ("regions", "targets", "layouts", "extraction"),
-    ("compilation", "layout_plan"),
+    ("compilation", "layout_plan", "cost_units"),
     # What decides, and what tells of it.
     ("costs",),
+    ("measuring",),
     ("policies", "findings"),
     ("drawing",),
     ("reports",),
@@ -62,7 +64,7 @@ FLOORS = (
 
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
-CORE = ("arguments", "documents", "errors", "graphs", "grouping", "ids", "placement")
+CORE = ("arguments", "certificates", "costs", "documents", "errors", "graphs", "grouping", "ids", "placement")
 """The rooms that need no TVM."""
 
 

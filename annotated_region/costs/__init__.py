@@ -1,8 +1,7 @@
 """What placements cost: the models that `LeastCost` asks."""
 
-from annotated_region.costs.measured import MeasuredCost
-from annotated_region.costs.model import HOST, CostModel, CostUnit
+from annotated_region.costs.model import HOST, CostModel
 from annotated_region.costs.roofline import Device, RooflineCost
 from annotated_region.costs.unit import UnitCost
 
-__all__ = ["HOST", "CostModel", "CostUnit", "Device", "MeasuredCost", "RooflineCost", "UnitCost"]
+__all__ = ["HOST", "CostModel", "Device", "RooflineCost", "UnitCost"]

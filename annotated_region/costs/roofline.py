@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from annotated_region.arguments import require_kind
-from annotated_region.costs.model import HOST, CostUnit
-from annotated_region.costs.work import Work, size_of, work_of
+from annotated_region.costs.model import HOST
+from annotated_region.costs.work import Work, work_of
+
+if TYPE_CHECKING:
+    from annotated_region.cost_units import CostUnit
 
 __all__ = ["CPU", "PCIE_GPU", "UNTUNED_HOST", "Device", "RooflineCost"]
 
@@ -89,7 +93,7 @@ class RooflineCost:
         moved = work.bytes
         if unit.composite is not None:
             # An intermediate value is written by one op and read by the next: neither happens here.
-            moved -= 2.0 * sum(size_of(op.out_type) for op in unit.ops[:-1])
+            moved -= 2.0 * sum(op.out_bytes for op in unit.ops[:-1])
         return max(work.flops / device.flops, max(moved, 0.0) / device.bandwidth)
 
     def transfer(self, size: int, source: str, destination: str) -> float:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from annotated_region.costs.model import HOST, CostUnit
+from annotated_region.costs.model import HOST
+
+if TYPE_CHECKING:
+    from annotated_region.cost_units import CostUnit
 
 __all__ = ["UnitCost"]
 

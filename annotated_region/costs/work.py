@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import tvm
-from tvm import relax
+if TYPE_CHECKING:
+    from annotated_region.targets.op_view import OpView
 
-from annotated_region.targets.op_view import OpView
-
-__all__ = ["UNKNOWN_EXTENT", "Work", "bytes_moved", "extents", "size_of", "work_of"]
-
-UNKNOWN_EXTENT = 16
-"""What an extent counts as when it is known only at run time."""
+__all__ = ["Work", "work_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,38 +30,12 @@ def work_of(op: OpView) -> Work:
     Convolutions and products count their multiply-adds, reductions their inputs, what moves no data
     nothing, transcendental functions 10 a result, and everything else one operation a result.
     """
-    moved = bytes_moved(op)
     count = _COUNTERS.get(op.name.removeprefix("relax."), _elementwise)
-    return Work(count(op), 0.0 if count is _nothing else moved)
-
-
-def extents(ty: tvm.ir.Type) -> list[int]:
-    """The shape of a tensor type; extents known only at run time count as `UNKNOWN_EXTENT`."""
-    if not isinstance(ty, relax.TensorType) or ty.shape is None or not hasattr(ty.shape, "values"):
-        return []
-    return [
-        int(extent) if isinstance(extent, tvm.tirx.IntImm) else UNKNOWN_EXTENT for extent in ty.shape.values
-    ]
-
-
-def size_of(ty: tvm.ir.Type) -> int:
-    """Bytes of a value of a tensor or tuple type; 0 for what is no data."""
-    if isinstance(ty, tvm.ir.TupleType):
-        return sum(size_of(part) for part in ty.fields)
-    if not isinstance(ty, relax.TensorType) or ty.dtype is None:
-        return 0
-    return (math.prod(extents(ty)) * int(tvm.DataType(str(ty.dtype)).bits) + 7) // 8
-
-
-def bytes_moved(op: OpView) -> float:
-    """Bytes of all arguments and of the result."""
-    return float(sum(size_of(ty) for ty in op.arg_types) + size_of(op.out_type))
+    return Work(count(op), 0.0 if count is _nothing else float(op.arg_bytes + op.out_bytes))
 
 
 def _results(op: OpView) -> float:
-    ty = op.out_type
-    parts = list(ty.fields) if isinstance(ty, tvm.ir.TupleType) else [ty]
-    return float(sum(math.prod(extents(part)) for part in parts))
+    return float(sum(map(math.prod, op.out_extents)))
 
 
 def _elementwise(op: OpView) -> float:
@@ -85,25 +55,25 @@ def _moving(_op: OpView) -> float:
 
 
 def _inputs(op: OpView) -> float:
-    return float(sum(math.prod(extents(ty)) for ty in op.arg_types if isinstance(ty, relax.TensorType)))
+    return float(sum(map(math.prod, op.tensor_extents)))
 
 
 def _convolution(op: OpView) -> float:
-    weight = extents(op.arg_types[1])
+    weight = op.arg_extents(1)
     layout = str(op.attrs.get("kernel_layout", "OIHW"))
     per_result = math.prod(extent for axis, extent in zip(layout, weight, strict=False) if axis != "O")
     return 2.0 * _results(op) * per_result
 
 
 def _transposed_convolution(op: OpView) -> float:
-    weight = extents(op.arg_types[1])
+    weight = op.arg_extents(1)
     layout = str(op.attrs.get("kernel_layout", "IOHW"))
     per_input = math.prod(extent for axis, extent in zip(layout, weight, strict=False) if axis != "I")
-    return 2.0 * math.prod(extents(op.arg_types[0])) * per_input
+    return 2.0 * math.prod(op.arg_extents(0)) * per_input
 
 
 def _product(op: OpView) -> float:
-    inner = extents(op.arg_types[0])
+    inner = op.arg_extents(0)
     return 2.0 * _results(op) * (inner[-1] if inner else 1)
 
 
@@ -112,7 +82,7 @@ def _window(op: OpView) -> float:
 
 
 def _normalisation(op: OpView) -> float:
-    return 8.0 * math.prod(extents(op.arg_types[0]))
+    return 8.0 * math.prod(op.arg_extents(0))
 
 
 _CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")

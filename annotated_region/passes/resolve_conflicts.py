@@ -21,7 +21,8 @@ from itertools import chain
 import tvm
 
 from annotated_region.arguments import require_kind, require_mapping, require_methods
-from annotated_region.costs.model import HOST, CostModel, CostUnit
+from annotated_region.cost_units import CostUnit
+from annotated_region.costs.model import HOST, CostModel
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.errors import PinError
 from annotated_region.ids import NodeId

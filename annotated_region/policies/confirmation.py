@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from annotated_region.costs.model import HOST, ConfirmingCostModel, CostUnit
+from annotated_region.cost_units import CostUnit
+from annotated_region.costs.model import HOST, ConfirmingCostModel
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.ids import NodeId
 from annotated_region.policies.policy import Priority, Resolution

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tvm import relax
 
-from annotated_region.costs.work import size_of
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.expr_map import ExprMap
 from annotated_region.ids import NodeId
+from annotated_region.targets.extents import size_of
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["ReadConstant", "constants_of_nodes"]

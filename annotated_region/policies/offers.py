@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from annotated_region.costs.model import HOST, CostModel, CostUnit
-from annotated_region.costs.work import size_of
+from annotated_region.cost_units import CostUnit
+from annotated_region.costs.model import HOST, CostModel
 from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind, Scope
 from annotated_region.dataflow.leaves import Leaf
 from annotated_region.ids import MemberIndex, NodeId, Place, UnitId, Vertex, numbered
@@ -25,6 +25,7 @@ from annotated_region.policies.region_limits import RegionLimits
 from annotated_region.regions.claims import follow_the_data, units_of
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.targets.backend import backend_of
+from annotated_region.targets.extents import size_of
 
 __all__ = ["FunctionFacts", "Offers", "problem_of"]
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from annotated_region.costs.work import size_of
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.dataflow.leaves import Leaf, readers_of_leaves
 from annotated_region.errors import RuleError
@@ -17,6 +16,7 @@ from annotated_region.policies.constants import constants_of_nodes
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion, largest_composites
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.backend import Backend, backend_of
+from annotated_region.targets.extents import size_of
 
 __all__ = ["RegionLimits", "RegionSize", "joining_limits", "readers_of_values"]
 

@@ -10,13 +10,13 @@ from tvm import relax
 
 from annotated_region.annotations import BEGIN, END
 from annotated_region.arguments import require_kind
+from annotated_region.certificates import Certificate
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import DEAD, DataflowGraph
 from annotated_region.errors import InvalidClaimError, OverlappingRegionsError, RegionCycleError
 from annotated_region.ids import NodeId, RegionId, numbered
 from annotated_region.origins import described
 from annotated_region.regions.annotated_functions import read_annotated, write_annotated
-from annotated_region.regions.certificate import Certificate
 from annotated_region.regions.families import FamilyCycleError, family_of, order_of, orders
 from annotated_region.regions.networks import quotient_network, scope_network
 from annotated_region.regions.node_region import Claim, NodeRegion, regions_from_claims

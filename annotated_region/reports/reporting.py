@@ -9,7 +9,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.costs.model import HOST
-from annotated_region.costs.work import size_of, work_of
+from annotated_region.costs.work import work_of
 from annotated_region.dataflow.graph import DataflowNode, NodeKind
 from annotated_region.findings.function_report import (
     ApartReport,
@@ -35,6 +35,7 @@ from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.reports.record import FunctionRecord
 from annotated_region.reports.report import Report
 from annotated_region.reports.value_flow import values_of
+from annotated_region.targets.extents import size_of
 from annotated_region.targets.op_view import OpView
 
 __all__ = ["report_of"]

@@ -12,6 +12,7 @@ from tvm import relax
 
 from annotated_region.op_info.attributes import attributes_of
 from annotated_region.op_info.raising import single_call
+from annotated_region.targets.extents import extents, size_of
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import tensor_type
 
@@ -75,6 +76,31 @@ class OpView:
     def arg_tensor(self, index: int) -> relax.TensorType:
         """The type of an argument that is known to be a tensor."""
         return tensor_type(self.args[index])
+
+    def arg_extents(self, index: int) -> list[int]:
+        """The shape of an argument as `targets.extents` estimates it; empty for what is no tensor."""
+        return extents(self.args[index].ty)
+
+    @property
+    def tensor_extents(self) -> list[list[int]]:
+        """The estimated shape of each argument that is a tensor."""
+        return [extents(ty) for ty in self.arg_types if isinstance(ty, relax.TensorType)]
+
+    @property
+    def arg_bytes(self) -> int:
+        """The estimated bytes of all arguments."""
+        return sum(map(size_of, self.arg_types))
+
+    @property
+    def out_extents(self) -> list[list[int]]:
+        """The estimated shape of each result."""
+        ty = self.out_type
+        return [extents(part) for part in (ty.fields if isinstance(ty, tvm.ir.TupleType) else [ty])]
+
+    @property
+    def out_bytes(self) -> int:
+        """The estimated bytes of all results."""
+        return size_of(self.out_type)
 
     @property
     def out_type(self) -> tvm.ir.Type:

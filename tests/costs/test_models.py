@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from annotated_region.costs import HOST, CostUnit, Device, RooflineCost, UnitCost
-from annotated_region.costs.work import UNKNOWN_EXTENT, Work, extents, size_of, work_of
+from annotated_region.cost_units import CostUnit
+from annotated_region.costs import HOST, Device, RooflineCost, UnitCost
+from annotated_region.costs.work import Work, work_of
 from annotated_region.dataflow.walk import read_dataflow
 from annotated_region.ids import NodeId
+from annotated_region.targets.extents import UNKNOWN_EXTENT, extents, size_of
 from annotated_region.targets.op_view import OpView
 
 FLOAT = 4

@@ -7,7 +7,8 @@ import pytest
 from tvm.relax.dpl import is_op, wildcard
 
 import annotated_region as ar
-from annotated_region.costs import HOST, CostUnit, UnitCost
+from annotated_region.cost_units import CostUnit
+from annotated_region.costs import HOST, UnitCost
 from annotated_region.testing.graphs import SIX_OPS, TWO_RESOLUTIONS, module_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 

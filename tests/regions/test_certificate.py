@@ -17,6 +17,7 @@ from kits.regions.region_tables import function_of
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region import certificates
 from annotated_region.regions import certificate as certificate_module
 from annotated_region.testing import Ingredients, functions, region_sets
 from annotated_region.testing.registry import claim_ops, temporary_registrations
@@ -253,12 +254,24 @@ def test_effects_and_casts_keep_their_places() -> None:
 # -- the checker itself --------------------------------------------------------------------------------
 
 
+def imported_from_the_package(module) -> set[str]:
+    """What a module imports; `tvm_adapter` is TVM's own under a name that lasts, and `ids` holds types."""
+    return {
+        name.name
+        for node in ast.parse(inspect.getsource(module)).body
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("annotated_region")
+        if not str(node.module).startswith(("annotated_region.tvm_adapter", "annotated_region.ids"))
+        for name in node.names
+    }
+
+
 def test_the_checker_is_short_and_shares_no_code() -> None:
-    tree = ast.parse(inspect.getsource(certificate_module))
+    checkers = {"check_orders", "_check_definition", "check_certificate", "_definitions"}
     parts = [
         node
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and node.name in ("check_certificate", "_definitions")
+        for module in (certificates, certificate_module)
+        for node in ast.parse(inspect.getsource(module)).body
+        if isinstance(node, ast.FunctionDef) and node.name in checkers
     ]
     lines = [
         line
@@ -266,17 +279,15 @@ def test_the_checker_is_short_and_shares_no_code() -> None:
         for statement in part.body[1:]
         for line in range(statement.lineno, (statement.end_lineno or 0) + 1)
     ]
-    assert len(parts) == 2
-    assert len(lines) < 30
-    # What `tvm_adapter` holds is TVM's own, under a name that lasts; `ids` holds types.
-    imported = {
-        name.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("annotated_region")
-        if not str(node.module).startswith(("annotated_region.tvm_adapter", "annotated_region.ids"))
-        for name in node.names
+    assert {part.name for part in parts} == checkers
+    assert len(lines) < 45
+    assert imported_from_the_package(certificates) == {"OverlappingRegionsError", "RegionCycleError"}
+    assert imported_from_the_package(certificate_module) == {
+        "AnnotatedRegion",
+        "Certificate",
+        "Definition",
+        "check_orders",
     }
-    assert imported == {"AnnotatedRegion", "OverlappingRegionsError", "RegionCycleError"}
 
 
 def test_the_checker_sees_a_shape_variable_used_before_its_cast() -> None:

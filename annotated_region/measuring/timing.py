@@ -12,8 +12,8 @@ from tvm import relax
 
 from annotated_region.compilation.executable import compile_module
 from annotated_region.costs.model import HOST
-from annotated_region.costs.work import extents
 from annotated_region.functions.entry import entry_function
+from annotated_region.targets.extents import extents
 from annotated_region.tvm_adapter.types import expect, set_type
 
 __all__ = ["Time", "Timed", "time_copy", "time_together"]

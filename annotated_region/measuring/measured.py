@@ -21,11 +21,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tvm import relax
 
 from annotated_region.arguments import require_kind
-from annotated_region.costs import timing
-from annotated_region.costs.model import HOST, CostUnit
-from annotated_region.costs.store import CostStore, default_path
-from annotated_region.costs.timing import Time, Timed, time_copy, time_together
-from annotated_region.costs.work import size_of
+from annotated_region.cost_units import CostUnit
+from annotated_region.costs.model import HOST
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import (
     AnnotatedRegionError,
@@ -35,8 +32,12 @@ from annotated_region.errors import (
     UsageError,
 )
 from annotated_region.functions.external import computing_nodes, external_function
+from annotated_region.measuring import timing
+from annotated_region.measuring.store import CostStore, default_path
+from annotated_region.measuring.timing import Time, Timed, time_copy, time_together
 from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.targets.backend import backend_of
+from annotated_region.targets.extents import size_of
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
 

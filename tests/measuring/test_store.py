@@ -10,9 +10,9 @@ from contextlib import closing
 import pytest
 
 import annotated_region as ar
-from annotated_region.costs import store as store_module
-from annotated_region.costs.store import CostStore, default_path
-from annotated_region.costs.timing import Time
+from annotated_region.measuring import store as store_module
+from annotated_region.measuring.store import CostStore, default_path
+from annotated_region.measuring.timing import Time
 
 
 def test_what_was_put_is_found_again_by_another_store(tmp_path):
@@ -159,8 +159,8 @@ def test_the_default_file_is_in_a_private_folder(tmp_path, monkeypatch):
 WRITER = """
 import sys
 from pathlib import Path
-from annotated_region.costs.store import CostStore
-from annotated_region.costs.timing import Time
+from annotated_region.measuring.store import CostStore
+from annotated_region.measuring.timing import Time
 store = CostStore(Path(sys.argv[1]))
 for number in range(40):
     store.put({f"{sys.argv[2]} {number}": (Time(float(number), 0.0), "unit")})

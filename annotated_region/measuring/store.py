@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from annotated_region.cache import private_cache_folder
-from annotated_region.costs.timing import Time
 from annotated_region.errors import ModelError
+from annotated_region.measuring.timing import Time
 
 __all__ = ["CostStore", "default_path"]
 

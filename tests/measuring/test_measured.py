@@ -16,10 +16,12 @@ from rich.console import Console
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.costs import HOST, CostUnit, measured, timing
-from annotated_region.costs.timing import Time
+from annotated_region.cost_units import CostUnit
+from annotated_region.costs import HOST
 from annotated_region.dataflow.walk import read_dataflow
 from annotated_region.ids import NodeId
+from annotated_region.measuring import measured, timing
+from annotated_region.measuring.timing import Time
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
 
@@ -156,7 +158,9 @@ PROGRAM = """
 import sys
 from typing import Any
 import annotated_region as ar
-from annotated_region.costs import HOST, CostUnit, timing
+from annotated_region.costs import HOST
+from annotated_region.cost_units import CostUnit
+from annotated_region.measuring import timing
 from annotated_region.dataflow.walk import read_dataflow
 from tvm import relax
 builder = relax.BlockBuilder()
