@@ -8,9 +8,11 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tvm
+from tvm import relax
 
 from annotated_region.errors import ModelError
 from annotated_region.importing.origins import NodeResults, with_origins
+from annotated_region.importing.torch_types import keep_half_types
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +37,7 @@ def from_exported_program(
 
     An origin is the path of the PyTorch module that an op belongs to and the line of the source that leads
     into it, such as ``"layers.0.attention.query (model.py:42)"``. `explain` shows it, and pins take it.
+    Products of half precision have the type of their operands, as in PyTorch; TVM asks for float32.
 
     Parameters
     ----------
@@ -78,9 +81,13 @@ class _NotedConversions:
         self.custom = custom
         self.results = NodeResults()
         self._table: dict[str, Callable[[fx.Node], object]] = {}
+        self._builder: relax.BlockBuilder | None = None
 
     def convert(self, node: fx.Node, importer: ExportedProgramImporter) -> object:
         """What a node becomes."""
+        if self._builder is not importer.block_builder:
+            self._builder = importer.block_builder
+            keep_half_types(self._builder)
         name: str = getattr(node.target, "__name__")  # noqa: B009 - torch declares that it may be a text
         if name in self.custom:
             result = self.custom[name](node, importer)

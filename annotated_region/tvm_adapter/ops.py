@@ -12,6 +12,7 @@ from tvm import relax
 from tvm.script import parser
 
 __all__ = [
+    "changed_attributes",
     "field_names",
     "parser_namespaces",
     "pattern_check_context",
@@ -65,6 +66,14 @@ def parser_namespaces() -> dict[str, object]:
 def field_names(kind: type) -> tuple[str, ...]:
     """The fields that a class of TVM declares for reflection, in the order of their declaration."""
     return tuple(declared.name for declared in kind.__tvm_ffi_type_info__.fields)  # type: ignore[attr-defined]
+
+
+def changed_attributes(attrs: tvm.ir.Attrs, **changes: object) -> tvm.ir.Attrs:
+    """The attributes of a call with other values of some fields."""
+    info = type(attrs).__tvm_ffi_type_info__  # type: ignore[attr-defined]
+    fields = {name: getattr(attrs, name) for name in field_names(type(attrs))}
+    made: tvm.ir.Attrs = tvm.ir.make_node(info.type_key, **fields | changes)
+    return made
 
 
 def pattern_check_context(**fields: object) -> relax.transform.PatternCheckContext:

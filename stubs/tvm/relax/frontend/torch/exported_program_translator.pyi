@@ -2,5 +2,8 @@
 
 from collections.abc import Callable
 
+from ...block_builder import BlockBuilder
+
 class ExportedProgramImporter:
+    block_builder: BlockBuilder
     def create_convert_map(self) -> dict[str, Callable[..., object]]: ...
