@@ -26,6 +26,7 @@ NAMES = [
     "Composite",
     "Limits",
     "LinkedExecutable",
+    "Lock",
     "OpInfo",
     "OpInfoError",
     "infer_op_info",

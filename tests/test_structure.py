@@ -49,6 +49,7 @@ FLOORS = (
     ("costs",),
     ("measuring",),
     ("policies", "findings"),
+    ("locking",),
     ("drawing",),
     ("reports",),
     # What users call.

@@ -14,6 +14,7 @@ from rich.table import Table
 from tvm import relax
 
 from annotated_region.command_line.command import Command, console, plain
+from annotated_region.command_line.locks import add_lock_arguments, lock_of, settle_lock
 from annotated_region.command_line.models import read_model
 from annotated_region.command_line.options import (
     complete_files,
@@ -50,6 +51,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "to read, in which large constants are only named",
     )
     complete_files(output)
+    add_lock_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the external functions as JSON")
     parser.add_argument(
         "--quiet",
@@ -65,7 +67,10 @@ def _run(options: argparse.Namespace) -> int:
         require_available(options.targets, "or build for another machine with --cross-compile")
     else:
         tell_unavailable(options)
-    mod, report = partitioned_with_report(read_model(options.model, options.limits), options)
+    lock = lock_of(options)
+    mod, report = partitioned_with_report(read_model(options.model, options.limits), options, lock)
+    if settle_lock(options, lock, report):
+        return 1
     if options.output is not None:
         _write(mod, options.output, generator_options(options))
     found = list(_external_functions(mod))
@@ -121,6 +126,7 @@ COMMAND = Command(
     examples=(
         "partition resnet50.onnx --targets dnnl -o resnet50.so",
         "partition resnet50.onnx --targets tensorrt,dnnl --policy least-cost -o resnet50.py",
+        "partition resnet50.onnx --targets dnnl --lock placement.lock --check",
     ),
     add_arguments=_add_arguments,
     run=_run,

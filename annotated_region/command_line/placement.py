@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -12,6 +13,7 @@ import tvm
 from annotated_region.command_line.options import add_limits_argument, complete_files, count, file_name
 from annotated_region.costs import CostModel, RooflineCost, UnitCost
 from annotated_region.measuring import MeasuredCost
+from annotated_region.locking.lock import Lock
 from annotated_region.passes.pipeline import explain, partition, partition_with_report
 from annotated_region.policies.least_cost import LeastCost
 from annotated_region.policies.policy import Policy, Priority
@@ -129,9 +131,11 @@ def partitioned(mod: tvm.IRModule, options: argparse.Namespace) -> tvm.IRModule:
     return _placed(partition, mod, options)
 
 
-def partitioned_with_report(mod: tvm.IRModule, options: argparse.Namespace) -> tuple[tvm.IRModule, Report]:
-    """The module, partitioned as the arguments ask for, and the report of that."""
-    return _placed(partition_with_report, mod, options)
+def partitioned_with_report(
+    mod: tvm.IRModule, options: argparse.Namespace, lock: Lock | None = None
+) -> tuple[tvm.IRModule, Report]:
+    """The module, partitioned as the arguments and a lock ask for, and the report of that."""
+    return _placed(functools.partial(partition_with_report, lock=lock), mod, options)
 
 
 def explained(mod: tvm.IRModule, options: argparse.Namespace) -> Report:

@@ -5,7 +5,8 @@ exit code   meaning
 ==========  ====================================================================
 0           done
 1           the input, a target or this machine does not allow it, or crashed; the message says why.
-            Of ``check``: a region or the whole is wrong
+            Of ``check``: a region or the whole is wrong. Of ``diff`` and ``partition --check``:
+            there is a difference
 2           the arguments make no sense
 130         interrupted
 ==========  ====================================================================
@@ -26,7 +27,7 @@ from pathlib import Path
 import shtab
 
 from annotated_region._version import __version__
-from annotated_region.command_line import bench, check, draw, explain, extract, partition
+from annotated_region.command_line import bench, check, diff, draw, explain, extract, partition
 from annotated_region.command_line.command import Command
 from annotated_region.command_line.supervision import INTERRUPTED, ended_in_child
 from annotated_region.errors import AnnotatedRegionError, ModelError
@@ -47,6 +48,7 @@ COMMANDS: tuple[Command, ...] = (
     check.COMMAND,
     bench.COMMAND,
     extract.COMMAND,
+    diff.COMMAND,
 )
 
 
@@ -105,7 +107,7 @@ def _ended(options: argparse.Namespace, with_server: bool = False) -> int:
 
 
 def _models_of(options: argparse.Namespace) -> list[str]:
-    return getattr(options, "models", None) or [options.model]
+    return getattr(options, "models", None) or [getattr(options, "model", "the files")]
 
 
 def _require_apart(options: argparse.Namespace) -> None:

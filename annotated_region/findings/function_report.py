@@ -61,6 +61,11 @@ class OpReport:
     flops, bytes
         Its work: floating point operations, and bytes read and written; None if a shape is only known when
         it runs, or what it computes is not known.
+    composite
+        The pattern that claims it together with others in its region, and a sign that those others share:
+        ``"dnnl.conv2d_bias_relu#3fa2c1"``; empty if it is there by itself.
+    fingerprint
+        Two digests, of the op alone and of it with its neighbours, by which locks find it in an edited model.
     """
 
     name: str
@@ -77,6 +82,8 @@ class OpReport:
     output: str = ""
     flops: int | None = None
     bytes: int | None = None
+    composite: str = ""
+    fingerprint: str = ""
 
     @property
     def called(self) -> str:
@@ -92,6 +99,13 @@ class OpReport:
     def work(self) -> str:
         """Its work in words; empty if that is not known."""
         return words_for_work(self.flops, self.bytes)
+
+    @property
+    def first_reason(self) -> str:
+        """To whom the first target that claims it lost it, or why the first one declines it; or empty."""
+        for target, words in self.lost.items():
+            return f"lost by {target} {words}"
+        return next((f"declined by {target}: {why}" for target, why in self.declines.items()), "")
 
     @property
     def why(self) -> str:

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +37,7 @@ from annotated_region.measuring.timing import Time, Timed, time_copy, time_toget
 from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.targets.backend import backend_of
 from annotated_region.targets.extents import size_of
+from annotated_region.targets.library_version import library_version
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
 
@@ -269,13 +269,7 @@ def _surroundings(target: str) -> str:
 
 
 def _library_version(target: str) -> str:
-    package = None if target == HOST else backend_of(target).package
-    if package is None:
-        return "-"
-    try:
-        return f"{package}-{version(package)}"
-    except PackageNotFoundError:
-        return f"{package}-none"
+    return "-" if target == HOST else library_version(target)
 
 
 def _processor() -> str:

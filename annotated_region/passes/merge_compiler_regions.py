@@ -32,7 +32,7 @@ from annotated_region.policies.region_limits import RegionLimits, joining_limits
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.regions.regrouping import Regrouped, regroup
 
-__all__ = ["MergeCompilerRegions"]
+__all__ = ["MergeCompilerRegions", "merged_regions"]
 
 
 @module_pass
@@ -106,6 +106,11 @@ class MergeCompilerRegions(RegionPass):
         # What was left out stays a candidate of its own, for ResolveConflicts to choose or drop.
         kept = [member for each in merged for member in (*each.regions, *each.left_out)]
         return RegionsAndNotes(regions.replaced_by(kept), _notes(regions.dataflow, merged, self.max_regions))
+
+
+def merged_regions(regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
+    """The regions of one function, joined as `MergeCompilerRegions` does by default."""
+    return MergeCompilerRegions().transform_regions(regions, tvm.IRModule()).regions
 
 
 def _notes(graph: DataflowGraph, merged: Sequence[Regrouped], max_regions: int | None) -> Iterator[Note]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import tvm
 
@@ -10,6 +11,7 @@ from annotated_region.arguments import target_names
 from annotated_region.collector import paused_collector
 from annotated_region.functions.modules import require_well_formed, without_uncalled
 from annotated_region.functions.nesting import require_shallow
+from annotated_region.locking.lock import Lock, as_lock
 from annotated_region.passes.annotate_target import AnnotateTarget
 from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
 from annotated_region.passes.module_pass import ModulePass
@@ -37,6 +39,7 @@ def placement_passes(
     pins: Mapping[str, str] | None = None,
     bans: Mapping[str, Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
+    lock: Lock | str | Path | None = None,
 ) -> list[RegionPass]:
     """The passes that decide which target gets what, in their order; `PartitionGraph` comes behind them.
 
@@ -47,7 +50,12 @@ def placement_passes(
         backend_of(target)
     # Made first, as it checks what it is given.
     resolve = ResolveConflicts(
-        Priority(names) if policy is None else policy, cross_compile, pins=pins, bans=bans, min_work=min_work
+        Priority(names) if policy is None else policy,
+        cross_compile,
+        pins=pins,
+        bans=bans,
+        min_work=min_work,
+        lock=as_lock(lock),
     )
     Pins(pins or {}, bans or {}).require_targets(names)
     for target in min_work or {}:
@@ -73,6 +81,7 @@ def partition(
     pins: Mapping[str, str] | None = None,
     bans: Mapping[str, Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
+    lock: Lock | str | Path | None = None,
 ) -> tvm.IRModule:
     """Partition a module for the given targets: the whole pipeline.
 
@@ -101,6 +110,10 @@ def partition(
         Likewise, the targets that may not have it.
     min_work
         By target, the least work of a region (see `ResolveConflicts`).
+    lock
+        An `ar.Lock` (see `Report.to_lock`), or the path of one: what the module still has of it stays where
+        it was, and only what changed is placed anew. What came out otherwise, and why, is
+        ``lock.diff(ar.explain(..., lock=lock).to_lock())``.
 
     Returns
     -------
@@ -110,6 +123,8 @@ def partition(
     ------
     UnknownTargetError
         A target has no rule, pattern or backend.
+    DocumentError
+        The lock is none, or one of another model.
     UsageError
         An argument is of the wrong kind, such as a policy that is a text.
     PinError
@@ -130,7 +145,13 @@ def partition(
     passes = [
         *_preparation(targets, prepare=prepare),
         *placement_passes(
-            targets, policy, cross_compile=cross_compile, pins=pins, bans=bans, min_work=min_work
+            targets,
+            policy,
+            cross_compile=cross_compile,
+            pins=pins,
+            bans=bans,
+            min_work=min_work,
+            lock=lock,
         ),
         PartitionGraph(),
     ]
@@ -150,8 +171,10 @@ def partition_with_report(
     pins: Mapping[str, str] | None = None,
     bans: Mapping[str, Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
+    lock: Lock | str | Path | None = None,
 ) -> tuple[tvm.IRModule, Report]:
     """What `partition` and `explain` give, of one run of the passes."""
+    known = as_lock(lock)
     placed, session = placed_module(
         mod,
         targets,
@@ -161,9 +184,10 @@ def partition_with_report(
         pins=pins,
         bans=bans,
         min_work=min_work,
+        lock=known,
         keeps_notes=True,
     )
-    report = report_of(session.take(placed).values(), session.notes)
+    report = report_of(session.take(placed).values(), session.notes, target_names(targets), known)
     partitioned = session.settled(session.run([PartitionGraph()], placed))
     return without_uncalled(mod, partitioned), report
 
@@ -179,13 +203,20 @@ def placed_module(
     pins: Mapping[str, str] | None = None,
     bans: Mapping[str, Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
+    lock: Lock | str | Path | None = None,
     keeps_notes: bool = False,
 ) -> tuple[tvm.IRModule, RegionSession]:
     """The module as `partition` has it before `PartitionGraph`, and the session of regions and notes."""
     passes = [
         *_preparation(targets, prepare=prepare),
         *placement_passes(
-            targets, policy, cross_compile=cross_compile, pins=pins, bans=bans, min_work=min_work
+            targets,
+            policy,
+            cross_compile=cross_compile,
+            pins=pins,
+            bans=bans,
+            min_work=min_work,
+            lock=lock,
         ),
     ]
     _require_sound(mod)
@@ -204,8 +235,10 @@ def explain(
     pins: Mapping[str, str] | None = None,
     bans: Mapping[str, Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
+    lock: Lock | str | Path | None = None,
 ) -> Report:
     """What `partition` does with the same arguments, and why: who claimed what, who declined, who won."""
+    known = as_lock(lock)
     placed, session = placed_module(
         mod,
         targets,
@@ -215,9 +248,10 @@ def explain(
         pins=pins,
         bans=bans,
         min_work=min_work,
+        lock=known,
         keeps_notes=True,
     )
-    return report_of(session.take(placed).values(), session.notes)
+    return report_of(session.take(placed).values(), session.notes, target_names(targets), known)
 
 
 def _preparation(targets: Sequence[str], *, prepare: bool) -> list[ModulePass]:

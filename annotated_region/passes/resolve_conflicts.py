@@ -26,6 +26,8 @@ from annotated_region.costs.model import HOST, CostModel
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.errors import PinError
 from annotated_region.ids import NodeId
+from annotated_region.locking.lock import Lock
+from annotated_region.locking.replay import LockedNodes, Replay, require_same_model
 from annotated_region.notes import (
     DissolveNote,
     DissolveReason,
@@ -34,6 +36,7 @@ from annotated_region.notes import (
     PriceNote,
     UnavailableNote,
 )
+from annotated_region.passes.merge_compiler_regions import merged_regions
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
 from annotated_region.policies.keeping_limits import (
@@ -79,9 +82,14 @@ class ResolveConflicts(RegionPass):
         By target, the least work of a region; what a backend says (`Backend.min_work`) where it is not
         given. An op's work is 1, that of a convolution or a product 10, unless the backend measures it
         (`Backend.work`).
+    lock
+        What of the module was in it when the lock was written stays where it was; see
+        `annotated_region.locking.replay`. Pins, bans and targets that cannot run here go before it.
 
     Raises
     ------
+    DocumentError
+        The lock is one of another model.
     UsageError
         The policy is none, or pins, bans or least works are no dicts or hold something else.
     MalformedAnnotationError
@@ -99,6 +107,7 @@ class ResolveConflicts(RegionPass):
     pins: Mapping[str, str] | None = field(default=None, kw_only=True)
     bans: Mapping[str, Sequence[str]] | None = field(default=None, kw_only=True)
     min_work: Mapping[str, float] | None = field(default=None, kw_only=True)
+    lock: Lock | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -107,13 +116,17 @@ class ResolveConflicts(RegionPass):
         require_mapping(self.pins, "the argument pins", '{"lv3": "dnnl"}')
         require_mapping(self.bans, "the argument bans", '{"relax.nn.softmax": ["tensorrt"]}')
         require_mapping(self.min_work, "the argument min_work", '{"dnnl": 5}')
+        require_kind(self.lock, (Lock, type(None)), "the argument lock", "an ar.Lock")
         for target, work in (self.min_work or {}).items():
             require_kind(work, (int, float), f"the least work of {target!r}", "a number")
 
     def require_applicable(self, regions: Iterable[AnnotatedRegionSet]) -> None:
-        """Check that pins and bans stand for something in the module."""
+        """Check that pins and bans stand for something in the module, and that the lock is one of it."""
+        graphs = [each.dataflow for each in regions]
         if self.pins or self.bans:
-            self._constraints.require_known([each.dataflow for each in regions])
+            self._constraints.require_known(graphs)
+        if self.lock is not None:
+            require_same_model(self.lock, graphs)
 
     @property
     def _constraints(self) -> Pins:
@@ -147,8 +160,9 @@ class ResolveConflicts(RegionPass):
         graph = offered.dataflow
         whole = [node.kind for node in graph.nodes].count(NodeKind.OPERATION)
         dissolved: list[DissolveNote] = []
+        policy = self._policy_for(graph)
         while True:
-            answer = self.policy.resolve(offered, pinned)
+            answer = policy.resolve(offered, pinned)
             formed = list(in_accepted_form(graph, answer.regions))
             kept = within_backend_limits(graph, asked, formed, pinned)
             _require_pins(offered, kept, pinned)
@@ -163,6 +177,13 @@ class ResolveConflicts(RegionPass):
                 return resolution, dissolved
             offered = offered.replaced_by(without_given_back(offered.node_regions.values(), back))
             dissolved += [each.note for each in back]
+
+    def _policy_for(self, graph: DataflowGraph) -> Policy:
+        """The policy, behind what the lock says of a function."""
+        locked = None if self.lock is None else self.lock.function(graph.name)
+        if locked is None:
+            return self.policy
+        return Replay(self.policy, LockedNodes.of(graph, locked), locked, merged_regions)
 
     def _dissolved(self, graph: DataflowGraph, region: NodeRegion) -> DissolveNote:
         nodes = tuple(graph.nodes[node].var for node in region.nodes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from annotated_region.costs.model import HOST
 from annotated_region.documents import JsonValue
 from annotated_region.errors import DocumentError
@@ -18,6 +20,9 @@ __all__ = ["plain_function", "read_function"]
 
 _FIELDS = frozenset({"name", "ops", "regions", "values", "unavailable", "apart", "dissolved"})
 """The fields of a function; all others are what the policy says of its answer."""
+
+_COMPOSITE = re.compile(r"(.+#[0-9a-f]{6})?", re.ASCII)
+_PRINTS = re.compile(r"[0-9a-f]{8}\.[0-9a-f]{8}", re.ASCII)
 
 
 def plain_function(function: FunctionReport) -> dict[str, object]:
@@ -80,6 +85,8 @@ def _plain_op(op: OpReport) -> dict[str, object]:
         "output": op.output,
         "flops": op.flops,
         "bytes": op.bytes,
+        "composite": op.composite,
+        "fingerprint": op.fingerprint,
     }
 
 
@@ -122,7 +129,16 @@ def _read_op(plain: JsonValue) -> OpReport:
         output=plain.field("output").text(),
         flops=plain.field("flops").optional_whole(),
         bytes=plain.field("bytes").optional_whole(),
+        composite=_read_sign(plain.field("composite"), _COMPOSITE),
+        fingerprint=_read_sign(plain.field("fingerprint"), _PRINTS),
     )
+
+
+def _read_sign(plain: JsonValue, form: re.Pattern[str]) -> str:
+    sign = plain.text()
+    if not form.fullmatch(sign):
+        raise plain.refused(f"a text of the form {form.pattern}")
+    return sign
 
 
 def _read_region(plain: JsonValue) -> RegionReport:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from annotated_region.documents import read_document, written_document
 from annotated_region.drawing import draw
 from annotated_region.findings.function_report import FunctionReport, told_origin
 from annotated_region.findings.wording import words_for_headline
+from annotated_region.locking.lock import Lock
 from annotated_region.reports.json_form import plain_function, read_function
+from annotated_region.reports.locked_ids import locked_function
 from annotated_region.reports.report_diff import ReportDiff, difference
 
 __all__ = ["Report"]
@@ -30,9 +33,13 @@ class Report:
     ----------
     functions
         One report a function, in order of their names.
+    targets
+        The targets that took part, the most preferred first, each with the version of its library; ``"-"``
+        where a target has no library of its own.
     """
 
     functions: tuple[FunctionReport, ...] = field(default=())
+    targets: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = []
@@ -70,7 +77,9 @@ class Report:
     def to_json(self, indent: int | None = None) -> str:
         """The same as JSON."""
         functions = [plain_function(function) for function in self.functions]
-        return written_document(_KIND, {**self._totals(), "functions": functions}, indent)
+        return written_document(
+            _KIND, {**self._totals(), "targets": self.targets, "functions": functions}, indent
+        )
 
     @staticmethod
     def from_json(text: str) -> Report:
@@ -88,7 +97,12 @@ class Report:
         require_kind(text, str, "the argument of Report.from_json", "the text that Report.to_json gave")
         document = read_document(text, _KIND)
         functions = tuple(read_function(function) for function in document.field("functions").items())
-        return Report(functions)
+        targets = {target: version.text() for target, version in document.field("targets").named()}
+        return Report(functions, targets)
+
+    def to_lock(self) -> Lock:
+        """Who runs what, as a lock that ``ar.partition(..., lock=...)`` replays; see ``docs/locks.md``."""
+        return Lock(dict(self.targets), tuple(locked_function(function) for function in self.functions))
 
     def diff(self, other: Report) -> ReportDiff:
         """What is different in `other`: the ops that moved or are claimed by others, and counts of regions.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 
 import tvm
 from tvm import relax
 
 from annotated_region.costs.model import HOST
 from annotated_region.costs.work import work_of
-from annotated_region.dataflow.graph import DataflowNode, NodeKind
+from annotated_region.dataflow.graph import DataflowNode
 from annotated_region.findings.function_report import (
     ApartReport,
     DissolvedReport,
@@ -26,22 +27,34 @@ from annotated_region.findings.wording import (
     words_for_refusal,
     words_for_type,
 )
+from annotated_region.ids import NodeId
+from annotated_region.locking.alignment import OpLabel
+from annotated_region.locking.fingerprints import labels_of
+from annotated_region.locking.lock import Lock
 from annotated_region.notes import Note
 from annotated_region.origins import origin_of
-from annotated_region.policies.operation_names import OperationNames
-from annotated_region.regions.networks import op_name_of
+from annotated_region.regions.node_region import largest_composites
 from annotated_region.regions.region import AnnotatedRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
+from annotated_region.reports.locked_ids import with_locked_ids
 from annotated_region.reports.record import FunctionRecord
 from annotated_region.reports.report import Report
 from annotated_region.reports.value_flow import values_of
 from annotated_region.targets.extents import size_of
+from annotated_region.targets.library_version import library_version
 from annotated_region.targets.op_view import OpView
 
 __all__ = ["report_of"]
 
+_SIGN_DIGITS = 6
 
-def report_of(placed: Iterable[AnnotatedRegionSet], notes: Mapping[str, Sequence[Note]]) -> Report:
+
+def report_of(
+    placed: Iterable[AnnotatedRegionSet],
+    notes: Mapping[str, Sequence[Note]],
+    targets: Iterable[str] = (),
+    lock: Lock | None = None,
+) -> Report:
     """The report of a run.
 
     Parameters
@@ -50,28 +63,33 @@ def report_of(placed: Iterable[AnnotatedRegionSet], notes: Mapping[str, Sequence
         For each function, the regions that the passes left.
     notes
         By the name of a function, what the passes noted, in order.
+    targets
+        The targets that took part, the most preferred first.
+    lock
+        The lock that was replayed; regions keep the ids that they have there.
     """
-    return Report(
-        tuple(
-            _function_report(regions, FunctionRecord.of(notes.get(regions.dataflow.name, ())))
-            for regions in placed
-        )
+    functions = (
+        _function_report(regions, FunctionRecord.of(notes.get(regions.dataflow.name, ())))
+        for regions in placed
     )
+    known = (
+        functions if lock is None else (with_locked_ids(each, lock.function(each.name)) for each in functions)
+    )
+    return Report(tuple(known), {target: library_version(target) for target in targets})
 
 
 def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> FunctionReport:
     graph = regions.dataflow
-    keys = OperationNames.of(graph).keys()
-    shown = [
-        number for number, node in graph.numbered() if node.kind not in (NodeKind.LITERAL, NodeKind.STRUCTURE)
-    ]
+    labels = labels_of(graph)
+    composites = dict(_composites(regions, labels))
     ops = [
         _with_details(
-            _op_report(node.var, op_name_of(node.value), regions.regions_of(node.var), record),
+            _op_report(node.var, label.op, regions.regions_of(node.var), record),
             node,
-            keys.get(number, node.var.name),
+            label,
+            composites.get(number, ""),
         )
-        for number, node in ((number, graph.nodes[number]) for number in shown)
+        for number, node, label in ((number, graph.nodes[number], label) for number, label in labels.items())
     ]
     return FunctionReport(
         graph.name,
@@ -92,22 +110,39 @@ def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> Fun
             for note in record.dissolved
         ),
         dict(record.resolution),
-        values_of(graph, {number: position for position, number in enumerate(shown)}),
+        values_of(graph, {number: position for position, number in enumerate(labels)}),
     )
 
 
-def _with_details(report: OpReport, node: DataflowNode, key: str) -> OpReport:
-    """The report of an op with where it comes from, its types and its work."""
+def _composites(
+    regions: AnnotatedRegionSet, labels: Mapping[NodeId, OpLabel]
+) -> Iterator[tuple[NodeId, str]]:
+    """For each op in a composite, the pattern and a sign that it shares with the others.
+
+    The sign is made of their keys, so that it does not change when other composites come or go.
+    """
+    for member in regions.node_regions.values():
+        for unit in largest_composites(member):
+            ops = [node for node in unit.nodes if node in labels]
+            keys = "\n".join(labels[node].key for node in ops)
+            sign = sha256(keys.encode("utf-8", "backslashreplace")).hexdigest()[:_SIGN_DIGITS]
+            yield from ((node, f"{unit.name}#{sign}") for node in ops)
+
+
+def _with_details(report: OpReport, node: DataflowNode, label: OpLabel, composite: str) -> OpReport:
+    """The report of an op with where it comes from, its types, its work, and how locks find it."""
     arguments = list(_argument_types(node.value))
     flops, moved = _work(node.value, [*arguments, node.var.ty])
     return replace(
         report,
         origin=origin_of(node.var, node.value),
-        key=key,
+        key=label.key,
         inputs=tuple(map(words_for_type, arguments)),
         output=words_for_type(node.var.ty),
         flops=flops,
         bytes=moved,
+        composite=composite,
+        fingerprint=f"{label.local}.{label.around}",
     )
 
 

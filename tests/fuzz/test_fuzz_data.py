@@ -1,4 +1,4 @@
-"""Mutated op info, saved reports and cost databases: what was written, or an error of ours."""
+"""Mutated op info, saved reports, locks and cost databases: what was written, or an error of ours."""
 
 import os
 from contextlib import suppress
@@ -11,6 +11,7 @@ from kits.sample_reports import sample_report
 from annotated_region.errors import DocumentError, ModelError, OpInfoError
 from annotated_region.measuring.store import CostStore
 from annotated_region.measuring.timing import Time
+from annotated_region.locking.lock import Lock
 from annotated_region.op_info.info import (
     ArgRole,
     Composition,
@@ -62,11 +63,11 @@ def test_op_info_text():
 
 
 @pytest.mark.campaign
-def test_saved_reports(tmp_path):
+def test_saved_reports():
     text = sample_report().to_json()
     for number in range(EXAMPLES):
         changed = mutated_text(text, ATTACK, Random(f"report {number}"))
-        read, message = _read_report(changed)
+        read, message = _read(Report.from_json, changed)
         assert len(message) < 500, changed
         assert message.isprintable(), changed
         if read is None:
@@ -78,10 +79,27 @@ def test_saved_reports(tmp_path):
         assert read.headline()
 
 
-def _read_report(text):
-    """The report in a text, or why there is none."""
+@pytest.mark.campaign
+def test_locks():
+    sound = sample_report().to_lock()
+    text, taken = str(sound), 0
+    for number in range(EXAMPLES):
+        changed = mutated_text(text, ATTACK, Random(f"lock {number}"))
+        lock, message = _read(Lock.from_text, changed)
+        assert len(message) < 300, changed
+        assert message.isprintable(), changed
+        if lock is not None:
+            taken += 1
+            assert Lock.from_text(str(lock)) == lock, changed
+            assert str(lock.diff(sound)), changed
+            assert str(sound.diff(lock)), changed
+    assert taken
+
+
+def _read(read, text):
+    """What is in a text, or why there is nothing."""
     try:
-        return Report.from_json(text), ""
+        return read(text), ""
     except DocumentError as error:
         return None, str(error)
 

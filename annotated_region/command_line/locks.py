@@ -1,0 +1,71 @@
+"""``partition --lock`` and ``--check``: write who runs what, replay it, tell what came out otherwise."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from annotated_region.command_line.options import complete_files, path
+from annotated_region.errors import DocumentError
+from annotated_region.locking.lock import Lock
+from annotated_region.printable import printable
+from annotated_region.reports.report import Report
+
+__all__ = ["add_lock_arguments", "lock_of", "settle_lock"]
+
+
+def add_lock_arguments(parser: argparse.ArgumentParser) -> None:
+    """The file of the lock, and whether it may change."""
+    lock = parser.add_argument(
+        "--lock",
+        type=path,
+        metavar="FILE",
+        help="a text that says who runs what; if it is there, what the model still has stays where it was, "
+        "and the file is brought up to date; if not, it is written",
+    )
+    complete_files(lock)
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="with --lock: leave the file as it is, and fail with the difference if the result is another",
+    )
+
+
+def lock_of(options: argparse.Namespace) -> Lock | None:
+    """The lock that is to be replayed; None if there is none yet.
+
+    Raises
+    ------
+    DocumentError
+        ``--check`` has nothing to check, or the file holds no lock.
+    """
+    if options.check and options.lock is None:
+        raise DocumentError("--check needs the file of a lock: --lock placement.lock")
+    if options.lock is None or (not options.check and not options.lock.exists()):
+        return None
+    return Lock.read(options.lock)
+
+
+def settle_lock(options: argparse.Namespace, lock: Lock | None, report: Report) -> bool:
+    """Write the lock, or check it; tell what is otherwise. Whether a check failed."""
+    if options.lock is None:
+        return False
+    now = report.to_lock()
+    difference = None if lock is None else lock.diff(now)
+    for line in str(difference).splitlines() if difference else ():
+        print(f"{options.lock}: {printable(line)}", file=sys.stderr)
+    if options.check:
+        return bool(difference)
+    # A lock that the result agrees with stays as it is, whatever versions are installed here.
+    if lock is None or difference or [*_identities(lock)] != [*_identities(now)]:
+        now.write(options.lock)
+    return False
+
+
+def _identities(lock: Lock) -> list[tuple[str, str, str, str, str]]:
+    """How a lock finds its ops, which edits change that move no op."""
+    return [
+        (function.name, op.key, op.op, op.local, op.around)
+        for function in lock.functions
+        for op in function.ops
+    ]

@@ -1,0 +1,138 @@
+"""Keeps regions whole in a graph that has changed, as far as that leaves an order.
+
+A part is a region of a lock, or one unit that is new. Contracting the parts may close cycles:
+
+    a1 -> x -> a2        a1 and a2 were one region A, x is new
+                         x on A's target:  A takes x in
+                         x elsewhere:      A falls in two, before x and behind it
+
+Cycles are settled one by one. Each step leaves fewer parts, or smaller ones, so this ends; should that take
+long, as with a lock that was written to annoy, every part falls into its units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from annotated_region.dataflow.graph import DataflowGraph
+from annotated_region.graphs import Contraction, contract, find_cycle, reached
+from annotated_region.ids import MemberIndex, NodeId, numbered
+from annotated_region.regions.claims import follow_the_data
+from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
+
+__all__ = ["KeptPart", "kept_acyclic", "regions_of_parts"]
+
+_MOST_STEPS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPart:
+    """Units of one target that stay together; `region` is their id in the lock, None for what is new."""
+
+    target: str
+    units: tuple[ClaimedUnit, ...]
+    region: int | None
+
+    @property
+    def nodes(self) -> tuple[NodeId, ...]:
+        """The nodes of all units, in program order."""
+        return tuple(sorted(node for unit in self.units for node in unit.nodes))
+
+
+def regions_of_parts(
+    graph: DataflowGraph, offered: Sequence[NodeRegion], parts: Sequence[KeptPart]
+) -> list[NodeRegion]:
+    """The parts as regions, with what moves no data put where its data is. O(nodes + edges)."""
+    owner = {node: index for index, part in numbered(MemberIndex, parts) for node in part.nodes}
+    targets = {index: part.target for index, part in numbered(MemberIndex, parts)}
+    follow_the_data(graph, offered, owner, targets)
+    held: dict[MemberIndex, list[NodeId]] = {}
+    for node, index in sorted(owner.items()):
+        held.setdefault(index, []).append(node)
+    return [
+        NodeRegion(targets[index], tuple(nodes), _composites(parts[index].units))
+        for index, nodes in held.items()
+    ]
+
+
+def _composites(units: Iterable[ClaimedUnit]) -> tuple[ClaimedUnit, ...]:
+    return tuple(sorted(unit for unit in units if unit.is_composite))
+
+
+def kept_acyclic(
+    graph: DataflowGraph, offered: Sequence[NodeRegion], parts: Sequence[KeptPart]
+) -> list[KeptPart]:
+    """The parts, some joined and some split, so that contracting them leaves a graph without cycles.
+
+    Parameters
+    ----------
+    graph
+        The function.
+    offered
+        What the targets claim.
+    parts
+        Disjoint; contracting the units alone closes no cycle.
+
+    Notes
+    -----
+    O(nodes + edges) for each cycle that is settled.
+    """
+    left = list(parts)
+    for _step in range(_MOST_STEPS):
+        members = [member.nodes for member in regions_of_parts(graph, offered, left)]
+        contraction = contract(graph.dag, members)
+        cycle = find_cycle(contraction.quotient.successors)
+        if not cycle:
+            return left
+        left = _settled(graph, contraction, cycle, left)
+    return [KeptPart(part.target, (unit,), part.region) for part in left for unit in part.units]
+
+
+def _settled(
+    graph: DataflowGraph, contraction: Contraction, cycle: Sequence[int], parts: Sequence[KeptPart]
+) -> list[KeptPart]:
+    """The parts without one cycle: those on it joined, or one of them split where that moves least."""
+    part_at = {contraction.block_of[part.units[0].nodes[0]]: part for part in parts}
+    on_cycle = [part_at.get(block) for block in cycle]
+    involved = [part for part in on_cycle if part is not None]
+    rest = [part for part in parts if part not in involved]
+    if len(involved) == len(cycle) and len({part.target for part in involved}) == 1:
+        return [*rest, _joined(involved)]
+    choices = [
+        (part, _split(graph, contraction, cycle, place, part))
+        for place, part in enumerate(on_cycle)
+        if part is not None and len(part.units) > 1
+    ]
+    chosen, halves = min(choices, key=lambda choice: _lost(choice[1]))
+    return [*(part for part in parts if part is not chosen), *halves]
+
+
+def _lost(halves: Sequence[KeptPart]) -> int:
+    """How many nodes get another region when a part is split so: all but those of its largest piece."""
+    sizes = [len(half.nodes) for half in halves]
+    return sum(sizes) - max(sizes)
+
+
+def _joined(parts: Sequence[KeptPart]) -> KeptPart:
+    """One part, with the id of the largest that has one."""
+    units = tuple(sorted(unit for part in parts for unit in part.units))
+    known = [part for part in parts if part.region is not None]
+    region = max(known, key=lambda part: len(part.nodes)).region if known else None
+    return KeptPart(parts[0].target, units, region)
+
+
+def _split(
+    graph: DataflowGraph, contraction: Contraction, cycle: Sequence[int], place: int, part: KeptPart
+) -> list[KeptPart]:
+    """A part in two: the second needs the block behind the part on the cycle, by way of any others."""
+    blocks = contraction.blocks
+    others = [block for number, block in enumerate(blocks) if number != cycle[place]]
+    behind = blocks[cycle[(place + 1) % len(cycle)]][0]
+    quotient, _blocks, block_of = contract(graph.dag, [*others, *(unit.nodes for unit in part.units)])
+    needing = reached([block_of[behind]], quotient.successors.__getitem__)
+    late = tuple(unit for unit in part.units if block_of[unit.nodes[0]] in needing)
+    early = tuple(unit for unit in part.units if block_of[unit.nodes[0]] not in needing)
+    if not early or not late:
+        return [KeptPart(part.target, (unit,), part.region) for unit in part.units]
+    return [KeptPart(part.target, early, part.region), KeptPart(part.target, late, part.region)]

@@ -1,0 +1,232 @@
+"""The text of a lock: a line for each target, each function and each op, so that git can merge it.
+
+    annotated-region lock 1
+    target dnnl onednn-cpu-gomp-2023.2.0
+    function main cost 0.00012 bound 0.00011
+    op /layer1/conv/Conv relax.nn.conv2d 5a0c2f11.90b8e3d4 dnnl/0 dnnl.conv2d_relu#3fa2c1
+    op /layer1/relu/Relu relax.nn.relu 0c11d2aa.7712f00e dnnl/0 dnnl.conv2d_relu#3fa2c1
+    op /head/TopK relax.topk 77aa01bc.d00f1e22 host "declined by dnnl: no rule for relax.topk"
+
+Words stand apart by blanks. A word that holds anything but letters, digits and a few signs is a text of JSON
+in ASCII. A line that begins with ``#`` is a comment. All of it may come from a stranger.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from annotated_region.costs.model import HOST
+from annotated_region.errors import DocumentError
+from annotated_region.locking.locked_ops import LockedFunction, LockedOp
+
+__all__ = ["LONGEST_LOCK", "read_text", "text_of"]
+
+LONGEST_LOCK: Final = 1 << 26
+"""Bytes of a lock that is read; one of 10 000 ops has about one million."""
+
+_TITLE = "annotated-region lock 1"
+_PLAIN = re.compile(r"[\w./:+()\[\]*%@,-][\w./:+()\[\]*%@,#-]*", re.ASCII)
+_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"]+')
+_PRINT = re.compile(r"([0-9a-f]{8})\.([0-9a-f]{8})", re.ASCII)
+_PLACE = re.compile(r"([^/]+)/([0-9]{1,9})", re.ASCII)
+_COMPOSITE = re.compile(r".+#[0-9a-f]{6}", re.ASCII | re.DOTALL)
+_LONGEST_REASON = 300
+_SHOWN = 60
+
+Targets = Mapping[str, str]
+
+
+def text_of(targets: Targets, functions: Sequence[LockedFunction]) -> str:
+    """The text of a lock; the same for the same values, on each machine."""
+    return "".join(f"{line}\n" for line in _lines(targets, functions))
+
+
+def _lines(targets: Targets, functions: Sequence[LockedFunction]) -> Iterator[str]:
+    yield _TITLE
+    for target, version in targets.items():
+        yield f"target {_word(target)} {_word(version)}"
+    for function in functions:
+        yield ""
+        yield " ".join(["function", _word(function.name), *_costs(function)])
+        for op in function.ops:
+            yield " ".join(_words(op))
+
+
+def _costs(function: LockedFunction) -> Iterator[str]:
+    if function.cost is not None:
+        yield f"cost {function.cost!r}"
+    if function.lower_bound is not None:
+        yield f"bound {function.lower_bound!r}"
+
+
+def _words(op: LockedOp) -> Iterator[str]:
+    yield from ("op", _word(op.key), _word(op.op), f"{op.local}.{op.around}", _word(op.where))
+    if op.composite:
+        yield _word(op.composite)
+    if op.reason:
+        # A reason may tell what a stranger's rule answered; as many characters as help are kept.
+        yield json.dumps(op.reason[:_LONGEST_REASON])
+
+
+def _word(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else json.dumps(text)
+
+
+def read_text(text: str) -> tuple[dict[str, str], tuple[LockedFunction, ...]]:
+    """The targets and the functions of a lock. Linear in the text.
+
+    Raises
+    ------
+    DocumentError
+        The text is none of a lock, or contradicts itself; the message names the line.
+    """
+    if len(text) > LONGEST_LOCK:
+        raise DocumentError(f"the lock has more than the {LONGEST_LOCK} characters that are read")
+    lines = text.split("\n")
+    if lines[0].strip() != _TITLE:
+        raise DocumentError(f"this is no lock that this version reads: its first line is not {_TITLE!r}")
+    reader = _Reader()
+    for number, line in enumerate(lines[1:], start=2):
+        reader.read(_Line(number, line.strip()))
+    return reader.targets, tuple(draft.function() for draft in reader.drafts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line, and its number from 1 on."""
+
+    number: int
+    text: str
+
+    def error(self, what: str) -> DocumentError:
+        return DocumentError(f"the lock, line {self.number}: {what}")
+
+    def words(self) -> list[str]:
+        """The words of the line; what stands in quotes is read as JSON has it."""
+        found, end = [], 0
+        for match in _WORD.finditer(self.text):
+            if self.text[end : match.start()].strip() or (end and match.start() == end):
+                break
+            found.append(self.word(match.group()))
+            end = match.end()
+        if self.text[end:].strip():
+            raise self.error(f"the words break off at {self.text[end:][:_SHOWN]!a}")
+        return found
+
+    def word(self, text: str) -> str:
+        if not text.startswith('"'):
+            return text
+        try:
+            said = json.loads(text)
+        except ValueError:
+            raise self.error(f"{text[:_SHOWN]!a} is no text of JSON") from None
+        if not isinstance(said, str) or any("\ud800" <= character <= "\udfff" for character in said):
+            raise self.error(f"{text[:_SHOWN]!a} is no text that UTF-8 can say")
+        return said
+
+
+@dataclass(slots=True)
+class _FunctionLines:
+    """A function while its lines are read."""
+
+    name: str
+    cost: float | None
+    lower_bound: float | None
+    ops: dict[str, LockedOp] = field(default_factory=dict)
+    line_of: dict[str, int] = field(default_factory=dict)
+    owner: dict[int, str] = field(default_factory=dict)
+
+    def function(self) -> LockedFunction:
+        return LockedFunction(self.name, tuple(self.ops.values()), self.cost, self.lower_bound)
+
+    def add(self, op: LockedOp, line: _Line) -> None:
+        if op.key in self.ops:
+            raise line.error(
+                f"the op {_told(op.key)} stands in line {self.line_of[op.key]} already; keep one of the two"
+            )
+        owner = op.place if op.region is None else self.owner.setdefault(op.region, op.place)
+        if owner != op.place:
+            raise line.error(
+                f"region {op.region} is one of {_told(owner)} in a line before; give the one of "
+                f"{_told(op.place)} another number"
+            )
+        self.ops[op.key] = op
+        self.line_of[op.key] = line.number
+
+
+class _Reader:
+    """Reads line by line."""
+
+    def __init__(self) -> None:
+        self.targets: dict[str, str] = {}
+        self.drafts: dict[str, _FunctionLines] = {}
+        self.draft: _FunctionLines | None = None
+
+    def read(self, line: _Line) -> None:
+        if not line.text or line.text.startswith("#"):
+            return
+        if line.text.startswith(("<<<<<<<", "=======", ">>>>>>>", "|||||||")):
+            raise line.error("here git left a conflict; choose one of the two sides")
+        match line.words():
+            case ["target", name, version]:
+                self.targets[name] = version
+            case ["function", name, *costs] if name not in self.drafts:
+                self.draft = self.drafts[name] = _draft(name, costs, line)
+            case ["function", name, *_]:
+                raise line.error(f"the function {_told(name)} stands in the lock already")
+            case ["op", key, op, prints, where, *rest] if self.draft is not None and len(rest) <= 2:
+                self.draft.add(_op((key, op, prints, where), rest, line), line)
+            case ["op", _, _, _, _, *rest] if len(rest) <= 2:
+                raise line.error("an op stands before the first function")
+            case _:
+                raise line.error(
+                    f"{line.text[:_SHOWN]!a} is neither a target, nor a function, nor an op with its "
+                    "name, what it computes, fingerprints and place"
+                )
+
+
+def _draft(name: str, costs: Sequence[str], line: _Line) -> _FunctionLines:
+    match costs:
+        case []:
+            return _FunctionLines(name, None, None)
+        case ["cost", cost]:
+            return _FunctionLines(name, _seconds(cost, line), None)
+        case ["cost", cost, "bound", bound]:
+            return _FunctionLines(name, _seconds(cost, line), _seconds(bound, line))
+    raise line.error("behind the name of a function come 'cost' and 'bound' with their seconds, or nothing")
+
+
+def _seconds(text: str, line: _Line) -> float:
+    try:
+        seconds = float(text) if len(text) < _SHOWN else -1.0
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 1e15:
+        raise line.error(f"{_told(text)} is no number of seconds")
+    return seconds
+
+
+def _op(head: tuple[str, str, str, str], rest: Sequence[str], line: _Line) -> LockedOp:
+    key, op, prints, where = head
+    found = _PRINT.fullmatch(prints)
+    if found is None:
+        raise line.error(f"{_told(prints)} is no pair of fingerprints, eight hexadecimal digits each")
+    local, around = found.groups()
+    if where == HOST:
+        if len(rest) > 1:
+            raise line.error("behind 'host' comes one text, the reason")
+        return LockedOp(key, op, local, around, HOST, None, "", *rest)
+    place = _PLACE.fullmatch(where)
+    if place is None or place[1] == HOST:
+        raise line.error(f"{_told(where)} is no place; write 'host', or a target and a region as in 'dnnl/0'")
+    if len(rest) > 1 or any(not _COMPOSITE.fullmatch(each) for each in rest):
+        raise line.error("behind a region comes a composite, as in 'dnnl.conv2d_relu#3fa2c1', or nothing")
+    return LockedOp(key, op, local, around, place[1], int(place[2]), *rest)
+
+
+def _told(text: str) -> str:
+    return ascii(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")

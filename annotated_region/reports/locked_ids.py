@@ -1,0 +1,76 @@
+"""The report of a function as a lock has it, and with the ids of regions that a lock gave them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from annotated_region.findings.function_report import FunctionReport, OpReport
+from annotated_region.locking.alignment import OpLabel, aligned
+from annotated_region.locking.lock_diff import label_of
+from annotated_region.locking.locked_ops import LockedFunction, LockedOp
+
+__all__ = ["locked_function", "with_locked_ids"]
+
+
+def locked_function(function: FunctionReport) -> LockedFunction:
+    """Who runs what of a function."""
+    cost, bound = (function.resolution.get(name) for name in ("cost", "lower_bound"))
+    return LockedFunction(
+        function.name,
+        tuple(map(_locked, function.ops)),
+        None if cost is None else float(cost),
+        None if bound is None else float(bound),
+    )
+
+
+def _locked(op: OpReport) -> LockedOp:
+    local, _, around = op.fingerprint.partition(".")
+    reason = op.first_reason if op.region is None else ""
+    return LockedOp(op.key, op.op, local, around, op.placed, op.region, op.composite, reason)
+
+
+def with_locked_ids(function: FunctionReport, locked: LockedFunction | None) -> FunctionReport:
+    """The same report where regions have the ids of the regions of a lock that most of their ops were in.
+
+    Each id goes to one region at most, to the one with the most of its ops; regions that get none are
+    numbered behind all of the lock. O(n log n) in the ops.
+    """
+    if locked is None:
+        return function
+    ids = _ids(function, locked)
+    return replace(
+        function,
+        ops=tuple(op if op.region is None else replace(op, region=ids[op.region]) for op in function.ops),
+        regions=tuple(replace(region, id=ids[region.id]) for region in function.regions),
+    )
+
+
+def _ids(function: FunctionReport, locked: LockedFunction) -> Mapping[int, int]:
+    """By id in the report, the id that the region gets."""
+    shared = _shared_ops(function, locked)
+    ids: dict[int, int] = {}
+    taken: set[int] = set()
+    # Most ops first; of regions with as many, the first, so that the order of ops decides alone.
+    for (region, known), _count in sorted(shared.items(), key=lambda item: (-item[1], item[0])):
+        if region not in ids and known not in taken:
+            ids[region] = known
+            taken.add(known)
+    new = max((op.region for op in locked.ops if op.region is not None), default=-1) + 1
+    for left in function.regions:
+        if left.id not in ids:
+            ids[left.id] = new
+            new += 1
+    return ids
+
+
+def _shared_ops(function: FunctionReport, locked: LockedFunction) -> Counter[tuple[int, int]]:
+    """How many ops a region of the report and one of the lock have in common, if both are of one target."""
+    labels = [OpLabel(op.key, op.op, *op.fingerprint.split(".")) for op in function.ops]
+    shared: Counter[tuple[int, int]] = Counter()
+    for op, position in zip(function.ops, aligned([label_of(op) for op in locked.ops], labels), strict=True):
+        was = None if position is None else locked.ops[position]
+        if was is not None and was.place == op.placed and op.region is not None and was.region is not None:
+            shared[op.region, was.region] += 1
+    return shared
