@@ -89,7 +89,7 @@ def read_text(text: str) -> tuple[dict[str, str], tuple[LockedFunction, ...]]:
     lines = text.split("\n")
     if lines[0].strip() != _TITLE:
         raise DocumentError(f"this is no lock that this version reads: its first line is not {_TITLE!r}")
-    reader = _Reader()
+    reader = _LockReader()
     for number, line in enumerate(lines[1:], start=2):
         reader.read(_Line(number, line.strip()))
     return reader.targets, tuple(draft.function() for draft in reader.drafts.values())
@@ -158,7 +158,7 @@ class _FunctionLines:
         self.line_of[op.key] = line.number
 
 
-class _Reader:
+class _LockReader:
     """Reads line by line."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from command_line_kit import called, small_model
+from kits.command_line.command_line_kit import called, small_model
 
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 

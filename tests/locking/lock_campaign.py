@@ -1,6 +1,6 @@
 """Random edits by the hundred, on light models and generated graphs: what a lock keeps, and what it costs.
 
-PYTHONPATH=tests:tests/locking python tests/locking/lock_campaign.py --edits 200 --seed 0 --models light
+PYTHONPATH=tests python tests/locking/lock_campaign.py --edits 200 --seed 0 --models light
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from random import Random
 
 import tvm
-from kits.edited_models import EDITS, edited
-from lock_laws import Replayed, replayed
+from kits.locking.edited_models import EDITS, edited
+from kits.locking.lock_laws import Replayed, replayed
 
 import annotated_region as ar
 from annotated_region.testing.generated import inception, layered, residual
