@@ -54,8 +54,8 @@ from annotated_region.extraction import (
     to_tuning_tasks,
 )
 from annotated_region.importing import Limits, from_exported_program, from_onnx
-from annotated_region.measuring import MeasuredCost
 from annotated_region.locking.lock import Lock
+from annotated_region.measuring import MeasuredCost
 from annotated_region.op_info import OpInfo, infer_op_info, op_infos
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import explain, partition

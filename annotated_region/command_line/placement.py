@@ -12,8 +12,8 @@ import tvm
 
 from annotated_region.command_line.options import add_limits_argument, complete_files, count, file_name
 from annotated_region.costs import CostModel, RooflineCost, UnitCost
-from annotated_region.measuring import MeasuredCost
 from annotated_region.locking.lock import Lock
+from annotated_region.measuring import MeasuredCost
 from annotated_region.passes.pipeline import explain, partition, partition_with_report
 from annotated_region.policies.least_cost import LeastCost
 from annotated_region.policies.policy import Policy, Priority

@@ -9,9 +9,9 @@ from kits.fuzz.text_mutations import mutated_text
 from kits.sample_reports import sample_report
 
 from annotated_region.errors import DocumentError, ModelError, OpInfoError
+from annotated_region.locking.lock import Lock
 from annotated_region.measuring.store import CostStore
 from annotated_region.measuring.timing import Time
-from annotated_region.locking.lock import Lock
 from annotated_region.op_info.info import (
     ArgRole,
     Composition,

@@ -11,13 +11,13 @@ from tvm import relax
 
 import annotated_region as ar
 from annotated_region.costs import HOST, CostUnit
-from annotated_region.costs.work import size_of
 from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind
 from annotated_region.dataflow.leaves import readers_of_leaves
 from annotated_region.functions.modules import require_well_formed
 from annotated_region.ids import NodeId
 from annotated_region.passes.pipeline import placed_module
 from annotated_region.reports.reporting import report_of
+from annotated_region.targets.extents import size_of
 
 __all__ = ["Replayed", "objective", "replayed"]
 
