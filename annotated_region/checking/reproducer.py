@@ -8,9 +8,10 @@
     actual.npz            what the target computed
     show.py               builds the module for the target, and compares
     show_onnxruntime.py   runs the model in ONNX Runtime alone, and compares
+    engine.txt            what the engine itself says that it ran, where it can tell
     README.txt            what is wrong, with which versions
 
-The same fault gives the same bytes.
+Its shapes are the smallest ones that are found to be wrong. The same fault gives the same bytes.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ from annotated_region._version import __version__
 from annotated_region.backends.onnx_emitter import emit, missing_onnx
 from annotated_region.backends.onnxruntime.rules import DIALECT
 from annotated_region.checking.comparison import compared
+from annotated_region.checking.engine_log import ENGINE_LOG, engine_log
 from annotated_region.checking.failure import Failure
+from annotated_region.checking.fault_case import FaultCase, fault_case
 from annotated_region.checking.program import MAIN
+from annotated_region.checking.reference import HOST
+from annotated_region.checking.shrinking import with_smallest_shapes
 from annotated_region.errors import AnnotatedRegionError, ReproducerError
-from annotated_region.functions.external import External, external_function
 from annotated_region.inputs import write_arrays
-from annotated_region.tvm_adapter.nodes import Constant
-from annotated_region.tvm_adapter.types import expect, shape_vars_of
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["write_reproducer"]
 
@@ -70,7 +73,7 @@ import annotated_region as ar
 {loader}
 text = pathlib.Path(__file__).with_name("module.py").read_text()
 mod = relax.transform.BindParams("main", arrays("constants.npz"))(tvm.script.from_source(text))
-cut = ar.partition(mod, [{target!r}], prepare=False)
+cut = ar.partition(mod, [{target!r}], prepare=False, min_work={{{target!r}: 0}})
 machine = relax.VirtualMachine(ar.build(cut, options={options}), tvm.cpu())
 answer = machine["main"](*map(tvm.runtime.tensor, arrays("inputs.npz").values()))
 answers = [each.numpy() for each in ([answer] if isinstance(answer, tvm.runtime.Tensor) else answer)]
@@ -102,9 +105,10 @@ def write_reproducer(folder: Path, failure: Failure) -> Path:
     """
     if os.path.lexists(folder):
         raise ReproducerError(f"{folder} is there already, and is not overwritten; name a new folder")
+    case = with_smallest_shapes(fault_case(failure), failure)
     unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=folder.parent))
     try:
-        _fill(unfinished, failure)
+        _fill(unfinished, case, failure)
         unfinished.chmod(0o755)
         unfinished.rename(folder)
     except BaseException:
@@ -113,60 +117,26 @@ def write_reproducer(folder: Path, failure: Failure) -> Path:
     return folder
 
 
-def _fill(folder: Path, failure: Failure) -> None:
-    made = external_function(
-        failure.function.source, failure.nodes, (), {"global_symbol": MAIN}, bind_constants=False
-    )
-    assert made is not None, "what fails computes something"
-    func = _without_shapes(made.func, failure)
-    inputs, constants = _entering(made, func, failure)
+def _fill(folder: Path, case: FaultCase, failure: Failure) -> None:
     for name, arrays in (
-        ("inputs", inputs),
-        ("constants", constants),
-        ("expected", failure.wanted),
-        ("actual", failure.found),
+        ("inputs", case.inputs),
+        ("constants", case.constants),
+        ("expected", case.wanted),
+        ("actual", case.found),
     ):
         write_arrays(folder / f"{name}.npz", arrays)
-    _write(folder / "module.py", tvm.IRModule({MAIN: func}).script(show_meta=True) + "\n")
-    bound = expect(
-        relax.Function, relax.transform.BindParams(MAIN, dict(constants))(tvm.IRModule({MAIN: func}))[MAIN]
-    )
-    has_model = _save_model(folder / "model.onnx", bound)
-    kept = [*inputs.values(), *constants.values(), *failure.wanted.values()]
+    _write(folder / "module.py", case.module.script(show_meta=True) + "\n")
+    has_model = _save_model(folder / "model.onnx", expect(relax.Function, case.bound[MAIN]))
+    kept = [*case.inputs.values(), *case.constants.values(), *case.wanted.values()]
     _write_scripts(folder, failure, has_model, any(array.dtype.kind == "V" for array in kept))
-    _write(folder / "README.txt", _words(failure, has_model))
+    log = engine_log(folder, failure.function.target)
+    if log:
+        _write(folder / ENGINE_LOG, log)
+    _write(folder / "README.txt", _words(case, failure, has_model, bool(log)))
 
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", errors="backslashreplace")
-
-
-def _without_shapes(func: relax.Function, failure: Failure) -> relax.Function:
-    """The function without parameters that are shapes: its extents become the numbers of the call."""
-    if not any(isinstance(param.ty, relax.ShapeType) for param in func.params):
-        return func
-    known = {var.name: count for var, count in failure.values.extents.items()}
-    names = {each.name for param in func.params for each in shape_vars_of(param.ty)}
-    fixed = expect(
-        relax.Function,
-        func.bind_symbolic_vars({name: count for name, count in known.items() if name in names}),
-    )
-    params = [param for param in fixed.params if not isinstance(param.ty, relax.ShapeType)]
-    return relax.Function(params, fixed.body, fixed.ret_ty, fixed.is_pure, fixed.attrs)
-
-
-def _entering(
-    made: External, func: relax.Function, failure: Failure
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """By the names of parameters, the inputs and the constants."""
-    inputs: dict[str, np.ndarray] = {}
-    constants: dict[str, np.ndarray] = {}
-    tensors = [argument for argument in made.arguments if not isinstance(argument, relax.ShapeExpr)]
-    for param, argument in zip(func.params, tensors, strict=True):
-        leaf = failure.values.leaf_of(argument)
-        kind = constants if isinstance(leaf.root, Constant) else inputs
-        kind[param.name] = failure.values.array_of(leaf)
-    return inputs, constants
 
 
 def _save_model(path: Path, func: relax.Function) -> bool:
@@ -194,30 +164,31 @@ def _write_scripts(folder: Path, failure: Failure, has_model: bool, brain_floats
         _write(folder / "show_onnxruntime.py", _SHOW_ENGINE.format(**words))
 
 
-def _words(failure: Failure, has_model: bool) -> str:
+def _words(case: FaultCase, failure: Failure, has_model: bool, has_log: bool) -> str:
     """What is wrong, for the reader of the folder."""
     ops = "\n".join(f"  {op}" for op in failure.function.ops(failure.nodes))
     target = failure.function.target
+    by = "" if failure.reference == HOST else f" with {failure.reference}"
     lines = [
         f"{failure.function.symbol}, which runs on target {target!r}, is wrong. The ops that are to blame:",
         ops,
         "",
-        *([f"The target raises: {failure.error}"] if failure.error else _differences(failure)),
+        *([f"The target raises: {case.error}"] if case.error else _differences(case, failure)),
         f"Tolerance: {failure.tolerance.reason}",
         f"Options of the target: {json.dumps(dict(failure.options.get(target, {})), default=str)}",
         "",
-        "python show.py                compares the target with what TVM computes",
+        f"python show.py                compares the target with what TVM{by} computes",
         *(["python show_onnxruntime.py    runs model.onnx in ONNX Runtime alone"] if has_model else []),
+        *([f"{ENGINE_LOG:29} what the engine says that it ran"] if has_log else []),
         "",
         f"annotated-region {__version__}, TVM {tvm.__version__}, numpy {np.__version__}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _differences(failure: Failure) -> list[str]:
+def _differences(case: FaultCase, failure: Failure) -> list[str]:
     checks = [
-        compared(name, found, failure.wanted[name], failure.tolerance)
-        for name, found in failure.found.items()
+        compared(name, found, case.wanted[name], failure.tolerance) for name, found in case.found.items()
     ]
     return [
         f"{each.name}: {each.failure or 'right'}; {each.found} instead of {each.wanted} at {each.where}"

@@ -88,7 +88,7 @@ def _run(options: argparse.Namespace) -> int:
         engines["TVM alone"] = _tvm_alone(mod, inputs)
     engines |= _with_onnx_runtime(Path(options.model), inputs)
     outcomes = _outcomes(engines, max(options.rounds, 1))
-    parts = profile(executable, inputs, max(options.rounds, 1)) if options.by_region else None
+    parts = profile(executable, inputs) if options.by_region else None
     if options.json:
         print(_json(outcomes, parts))
         return 0

@@ -1,11 +1,14 @@
 """profile: where the time of an executable goes.
 
 Runs come in pairs, one with the clock and one without, so that a change of the machine's speed falls on both.
-The first tells the parts, the second the whole.
+The first tells the parts, the second the whole. A machine has fast and slow phases, so that the times of a
+short model lie around two values; medians of parts and whole, each by itself, may come from different phases.
+Therefore the same pairs count for all of them: those in the middle when pairs are ordered by their time.
 """
 
 from __future__ import annotations
 
+import math
 import resource
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -22,16 +25,19 @@ from annotated_region.profiling.parts import KernelTime, RegionTime
 from annotated_region.profiling.times import Profile
 from annotated_region.targets.backend import StepTime, backend_of
 
-__all__ = ["profile"]
+__all__ = ["middle_rounds", "profile"]
 
 _WARMING = 8  # dnnl tries each step with and without workers in its first runs
+_SETTLING = 0.4  # seconds: threads of compilers end, and dnnl takes contention to last for up to 0.32
+_LEAST_ROUNDS, _LEAST_SECONDS = 10, 1.0
+_RECORDED = 5
 _FAILURES = (RuntimeError, ValueError, TypeError, MemoryError)
 
 
 def profile(
     executable: LinkedExecutable,
     inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray],
-    rounds: int = 10,
+    rounds: int | None = None,
 ) -> Profile:
     """Time the regions of an executable, the steps inside them, and the kernels of the host.
 
@@ -42,11 +48,12 @@ def profile(
     inputs
         What ``main`` is called with, by the names of its parameters or in their order.
     rounds
-        How many runs to time, with and without the clock each; some more go before them.
+        How many runs to time, with and without the clock each; some more go before them. By default ten, and
+        of short runs as many as a second holds.
 
     Returns
     -------
-    Medians over the rounds, in seconds a run.
+    Means over the middle half of the rounds, in seconds a run.
 
     Raises
     ------
@@ -59,7 +66,7 @@ def profile(
     --------
     >>> print(ar.profile(ar.build(ar.partition(mod, ["dnnl"])), [image]))     # doctest: +SKIP
     """
-    if rounds < 1:
+    if rounds is not None and rounds < 1:
         raise InputError(f"{rounds} rounds tell no time; ask for one at least")
     arguments = [tvm.runtime.tensor(np.asarray(array)) for array in _in_order(executable, inputs)]
     library = executable.jit()
@@ -67,17 +74,42 @@ def profile(
     clock = CallClock(executable.regions)
     watched.set_instrument(clock)
     _warm_up(plain["main"], watched["main"], arguments)
-    totals, machine = [], []
+    totals, machine, pairs = [], [], []
     spans: list[Mapping[str, Span]] = []
-    for _round in range(rounds):
+    while not _is_enough(pairs, rounds):
         clock.start()
+        start = perf_counter()
         watched["main"](*arguments)
+        paired = perf_counter() - start
         spans.append(clock.kernels)
         machine.append(clock.machine)
         start = perf_counter()
         plain["main"](*arguments)
         totals.append(perf_counter() - start)
-    return _profile(executable, library, totals, machine, spans)
+        pairs.append(paired + totals[-1])
+    middle = middle_rounds(pairs)
+    return _profile(
+        executable,
+        library,
+        [totals[each] for each in middle],
+        [machine[each] for each in middle],
+        [spans[each] for each in middle],
+        len(pairs),
+        _recorded(executable, plain["main"], arguments),
+    )
+
+
+def _is_enough(pairs: Sequence[float], rounds: int | None) -> bool:
+    if rounds is not None:
+        return len(pairs) == rounds
+    return len(pairs) >= _LEAST_ROUNDS and math.fsum(pairs) >= _LEAST_SECONDS
+
+
+def middle_rounds(pairs: Sequence[float]) -> list[int]:
+    """The rounds in the middle half when they are ordered by their time; at least one."""
+    ordered = sorted(range(len(pairs)), key=pairs.__getitem__)
+    cut = len(ordered) // 4
+    return sorted(ordered[cut : len(ordered) - cut])
 
 
 def _in_order(
@@ -100,8 +132,10 @@ def _warm_up(
     plain: Callable[..., object], watched: Callable[..., object], arguments: Sequence[tvm.runtime.Tensor]
 ) -> None:
     try:
-        for _run in range(_WARMING):
+        start, runs = perf_counter(), 0
+        while runs < _WARMING or perf_counter() - start < _SETTLING:
             plain(*arguments)
+            runs += 1
         watched(*arguments)
     except _FAILURES as error:
         raise RunError(f"the executable fails: {str(error).strip()}") from error
@@ -113,10 +147,12 @@ def _profile(
     totals: Sequence[float],
     machine: Sequence[float],
     spans: Sequence[Mapping[str, Span]],
+    rounds: int,
+    recorded: Mapping[str, tuple[StepTime, ...]],
 ) -> Profile:
     names = list(dict.fromkeys(name for each in spans for name in each))
     seconds = {
-        name: statistics.median(each[name].seconds if name in each else 0.0 for each in spans)
+        name: statistics.fmean(each[name].seconds if name in each else 0.0 for each in spans)
         for name in names
     }
     # The slowest first; those of the same time in the order of their calls.
@@ -130,7 +166,7 @@ def _profile(
             seconds[name],
             last[name].bytes_in,
             last[name].bytes_out,
-            _steps(executable.regions[name].target, library, name),
+            recorded.get(name) or _steps(executable.regions[name].target, library, name),
             executable.regions[name].ops,
         )
         for name in ordered
@@ -143,13 +179,30 @@ def _profile(
     )
     peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return Profile(
-        statistics.median(totals),
+        statistics.fmean(totals),
         tuple(regions),
         tuple(kernels),
-        statistics.median(machine),
-        len(totals),
+        statistics.fmean(machine),
+        rounds,
         peak,
     )
+
+
+def _recorded(
+    executable: LinkedExecutable, run: Callable[..., object], arguments: Sequence[tvm.runtime.Tensor]
+) -> dict[str, tuple[StepTime, ...]]:
+    """By symbol, the steps of regions whose targets tell them of recorded runs only."""
+    found: dict[str, tuple[StepTime, ...]] = {}
+    for target in dict.fromkeys(region.target for region in executable.regions.values()):
+        record = backend_of(target).recorded_steps
+        if record is None:
+            continue
+        with record() as steps_of:
+            for _run in range(_RECORDED):
+                run(*arguments)
+        symbols = [symbol for symbol, region in executable.regions.items() if region.target == target]
+        found |= {symbol: tuple(steps_of(symbol)) for symbol in symbols}
+    return found
 
 
 def _steps(target: str, library: tvm.runtime.Module, symbol: str) -> tuple[StepTime, ...]:

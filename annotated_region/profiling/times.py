@@ -21,7 +21,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Profile(ProfileParts):
-    """Where the time of one run goes; all times are medians over the rounds, in seconds.
+    """Where the time of one run goes; all times are means over the middle half of the rounds, in seconds.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Profile(ProfileParts):
         return math.fsum([*regions, *(kernel.seconds for kernel in self.host), self.machine])
 
     def __str__(self) -> str:
-        lines = [f"{_milliseconds(self.total)} a run, median of {self.rounds}"]
+        lines = [f"{_milliseconds(self.total)} a run, middle half of {self.rounds}"]
         for region in self.regions:
             moved = f"{_bytes(region.bytes_in)} in, {_bytes(region.bytes_out)} out"
             lines.append(f"{self._row(region.seconds)}  {region.symbol} ({region.target}), {moved}")

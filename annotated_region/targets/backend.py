@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -15,6 +16,7 @@ from annotated_region.targets.op_view import OpView
 __all__ = [
     "Backend",
     "BuildOptions",
+    "EngineLog",
     "LinkedSource",
     "RegionForm",
     "StepTime",
@@ -86,6 +88,22 @@ class StepTime:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineLog:
+    """How an engine is asked to say what it runs.
+
+    Attributes
+    ----------
+    environment
+        The variables that make it speak, such as ``ONEDNN_VERBOSE``.
+    prefix
+        What its lines on the standard output begin with.
+    """
+
+    environment: Mapping[str, str]
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
 class Backend:
     """How a target takes its regions.
 
@@ -138,6 +156,11 @@ class Backend:
     step_times
         For a library that holds a region, and the symbol of the region: what each step of it (a primitive, a
         kernel) took in its last run. See `annotated_region.profile`.
+    recorded_steps
+        For targets that tell their steps only of runs that are recorded: inside the block that it opens,
+        regions are run; behind it, what it gave is asked as `step_times` is.
+    engine_log
+        How the engine is asked to say what it runs, for reproducers. See `annotated_region.check`.
     """
 
     name: str
@@ -158,6 +181,8 @@ class Backend:
     codegen_options: Mapping[str, object] = field(default_factory=dict)
     layouts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     step_times: Callable[[tvm.runtime.Module, str], Sequence[StepTime]] | None = None
+    recorded_steps: Callable[[], AbstractContextManager[Callable[[str], Sequence[StepTime]]]] | None = None
+    engine_log: EngineLog | None = None
 
     def __post_init__(self) -> None:
         """Refuse what describes no backend.

@@ -16,7 +16,12 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 import annotated_region as ar
+from annotated_region.backends.dnnl import installation
 from annotated_region.testing.registry import temporary_registrations
+
+needs_onednn = pytest.mark.skipif(
+    installation.unavailable() is not None, reason=str(installation.unavailable())
+)
 
 
 @I.ir_module
@@ -96,3 +101,66 @@ def test_nothing_to_reproduce_is_an_error(tmp_path):
         with pytest.raises(ar.ReproducerError, match=r"no region fails"):
             ar.check(Small, [NAME]).save_reproducer(tmp_path / "fault")
     assert not (tmp_path / "fault").exists()
+
+
+@I.ir_module
+class Wide:
+    """A product between changes of its shape, which do not allow every extent."""
+
+    @R.function
+    def main(x: R.Tensor((6, 48), "float32"), w: R.Tensor((48, 40), "float32")) -> R.Tensor(
+        (6, 40), "float32"
+    ):
+        with R.dataflow():
+            a = R.matmul(x, w)
+            b = R.reshape(a, R.shape([2, 3, 40]))
+            c = R.nn.relu(b)
+            d = R.reshape(c, R.shape([6, 40]))
+            R.output(d)
+        return d
+
+
+def test_shapes_are_the_smallest_that_fail(tmp_path):
+    with temporary_registrations():
+        register(["relax.matmul", "relax.reshape", "relax.nn.relu"], Fault("scale", "a"))
+        folder = ar.check(Wide, [NAME]).save_reproducer(tmp_path / "scale")
+        register(["relax.matmul", "relax.reshape", "relax.nn.relu"], Fault("mask", "a"))
+        other = ar.check(Wide, [NAME]).save_reproducer(tmp_path / "mask")
+    assert [np.load(folder / "inputs.npz")[name].shape for name in ("x", "w")] == [(1, 1), (1, 1)]
+    expected, actual = (np.load(folder / f"{name}.npz")["a"] for name in ("expected", "actual"))
+    assert np.allclose(actual, 1.3 * expected)
+    assert np.load(other / "actual.npz")["a"].shape == (1, 1)
+    assert np.load(other / "actual.npz")["a"] == 0
+
+
+@I.ir_module
+class Lookup:
+    @R.function
+    def main(table: R.Tensor((16, 8), "float32"), ids: R.Tensor((4,), "int64")) -> R.Tensor(
+        (4, 8), "float32"
+    ):
+        with R.dataflow():
+            a = R.take(table, ids, axis=0)
+            R.output(a)
+        return a
+
+
+def test_indices_stay_within_their_tables(tmp_path):
+    with temporary_registrations():
+        register(["relax.take"], Fault("scale", "a"))
+        inputs = {"table": np.ones((16, 8), "float32"), "ids": np.asarray([9, 1, 2, 3], "int64")}
+        folder = ar.check(Lookup, [NAME], inputs=inputs).save_reproducer(tmp_path / "fault")
+    kept = np.load(folder / "inputs.npz")
+    assert kept["ids"].max() < kept["table"].shape[0]
+    assert kept["table"].shape == (16, 1)
+
+
+@needs_onednn
+def test_a_reproducer_of_dnnl_holds_the_lines_of_onednn(tmp_path):
+    """An error of a rounding is a fault where nothing is allowed."""
+    report = ar.check(Wide, ["dnnl"], atol=1e-12, min_work={"dnnl": 0})
+    folder = report.save_reproducer(tmp_path / "fault")
+    lines = (folder / "engine.txt").read_text().splitlines()
+    assert all(line.startswith("onednn_verbose") for line in lines)
+    assert any(",exec,cpu,matmul," in line for line in lines)
+    assert files(report.save_reproducer(tmp_path / "again")) == files(folder)

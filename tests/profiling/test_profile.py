@@ -15,6 +15,7 @@ from annotated_region.backends.dnnl import installation
 from annotated_region.compilation.executable import LinkedRegion
 from annotated_region.profiling import clock as clocks
 from annotated_region.profiling.clock import CallClock
+from annotated_region.profiling.profile import middle_rounds
 
 needs_onednn = pytest.mark.skipif(
     installation.unavailable() is not None, reason=str(installation.unavailable())
@@ -70,7 +71,7 @@ def test_a_profile_is_text_and_json(executable):
     assert (plain["schema"], plain["kind"]) == (1, "profile")
     assert {region["symbol"] for region in plain["regions"]} == {"dnnl_main_0", "dnnl_main_1"}
     assert plain["sum"] == pytest.approx(found.sum)
-    assert "a run, median of 1" in str(found)
+    assert "a run, middle half of 1" in str(found)
     assert "(host)" in str(found)
 
 
@@ -93,6 +94,12 @@ def test_no_rounds_and_failing_runs_are_refused(executable):
         ar.profile(executable, [X, W], rounds=0)
     with pytest.raises(ar.RunError, match=r"the executable fails"):
         ar.profile(executable, [X[:3], W])
+
+
+def test_the_rounds_in_the_middle_count():
+    assert middle_rounds([5.0, 1.0, 2.0, 9.0, 3.0, 4.0, 8.0, 7.0]) == [0, 4, 5, 7]
+    assert middle_rounds([2.0, 1.0, 3.0]) == [0, 1, 2]
+    assert middle_rounds([2.0]) == [0]
 
 
 def test_nested_calls_count_once(monkeypatch):

@@ -2,7 +2,7 @@
 
 from annotated_region.backends.dnnl import codegen, installation, ops, patterns, step_times
 from annotated_region.backends.dnnl.ops.work import LEAST_WORK, work_of
-from annotated_region.targets.backend import register_backend
+from annotated_region.targets.backend import EngineLog, register_backend
 
 __all__ = ["codegen", "installation", "ops", "patterns", "step_times"]
 
@@ -13,5 +13,6 @@ register_backend(
     min_work=LEAST_WORK,
     work=work_of,
     step_times=step_times.step_times,
+    engine_log=EngineLog({"ONEDNN_VERBOSE": "1"}, "onednn_verbose"),
 )
 codegen.register_codegen()

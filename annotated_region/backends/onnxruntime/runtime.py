@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from annotated_region.backends.onnx_emitter.arguments import (
 )
 from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnx_emitter.entry import Description
+from annotated_region.backends.onnxruntime.kernel_times import recording
 from annotated_region.backends.onnxruntime.session import NOT_OF_NUMPY, SessionSettings, make_session
 
 if TYPE_CHECKING:
@@ -46,16 +47,24 @@ def open_region(description: Description, model: bytes, weights: Sequence[tvm.ru
         ONNX Runtime, or the provider that is asked for, is not on this machine.
     """
     arrays = {name: array_of(tensor) for name, tensor in zip(description.weights, weights, strict=True)}
-    session = make_session(model, arrays, SessionSettings.of(description.options))
-    return Runner(description, session, arrays)
+    settings = SessionSettings.of(description.options)
+    session = make_session(model, arrays, settings)
+    return Runner(
+        description, session, arrays, lambda profile: make_session(model, arrays, settings, profile)
+    )
 
 
 class Runner:
     """Runs the session of one region on tensors of TVM; may be called by several threads at once."""
 
     def __init__(
-        self, description: Description, session: onnxruntime.InferenceSession, weights: dict[str, np.ndarray]
+        self,
+        description: Description,
+        session: onnxruntime.InferenceSession,
+        weights: dict[str, np.ndarray],
+        profiled: Callable[[str], onnxruntime.InferenceSession] | None = None,
     ) -> None:
+        self._profiled = profiled
         self._symbol = description.symbol
         self._inputs, self._outputs = description.inputs, description.outputs
         self._session = session
@@ -72,7 +81,8 @@ class Runner:
             A tensor lies on a device that the session cannot reach, or has strides that cannot be followed.
         """
         check_devices(self._symbol, arguments, self._devices)
-        binding = self._session.io_binding()
+        session = self._running()
+        binding = session.io_binding()
         count = len(self._inputs)
         held = [dense_input(self._symbol, argument) for argument in arguments[:count]]
         results = [dense_output(self._symbol, argument) for argument in arguments[count:]]
@@ -80,9 +90,16 @@ class Runner:
             binding.bind_input(name, *_place(value))
         for name, (value, _) in zip(self._outputs, results, strict=True):
             binding.bind_output(name, *_place(value))
-        self._session.run_with_iobinding(binding)
+        session.run_with_iobinding(binding)
         for _, bring_back in results:
             bring_back()
+
+    def _running(self) -> onnxruntime.InferenceSession:
+        """The session; one that keeps a profile while that is recorded."""
+        record = recording()
+        if record is None or self._profiled is None:
+            return self._session
+        return record.session(self._symbol, self._profiled)
 
 
 def _place(tensor: tvm.runtime.Tensor) -> tuple[str, int, np.dtype | int, list[int], int]:

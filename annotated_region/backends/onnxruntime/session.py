@@ -80,7 +80,7 @@ class SessionSettings:
 
 
 def make_session(
-    model: bytes, weights: Mapping[str, np.ndarray], settings: SessionSettings
+    model: bytes, weights: Mapping[str, np.ndarray], settings: SessionSettings, profile: str = ""
 ) -> onnxruntime.InferenceSession:
     """A session of ONNX Runtime.
 
@@ -92,6 +92,8 @@ def make_session(
         The weights as numpy arrays, by name. Where they can be used as they are, they are not copied.
     settings
         How to run it.
+    profile
+        What the file begins with that it writes its profile to; empty for none.
 
     Raises
     ------
@@ -116,6 +118,9 @@ def make_session(
     for name, value in EXACT.items():
         options.add_session_config_entry(name, value)
     options.log_severity_level = 3
+    if profile:
+        options.enable_profiling = True
+        options.profile_file_prefix = profile
     if weights:
         values = [_weight(runtime, array) for array in weights.values()]
         options.add_external_initializers(list(weights), values)

@@ -1,0 +1,134 @@
+"""What a reproducer shows: a function of fixed shapes, what enters it, and both answers, computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from annotated_region.checking.comparison import compared
+from annotated_region.checking.failure import Failure
+from annotated_region.checking.program import MAIN
+from annotated_region.checking.reference import built_reference
+from annotated_region.checking.running import FAILURES, arrays_of, first_line
+from annotated_region.checking.tolerance import tolerance_for
+from annotated_region.compilation.executable import LinkedExecutable
+from annotated_region.errors import AnnotatedRegionError
+from annotated_region.functions.external import External, external_function
+from annotated_region.passes.build import build
+from annotated_region.passes.pipeline import partition
+from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import expect, shape_vars_of
+
+__all__ = ["FaultCase", "answered", "fault_case"]
+
+
+@dataclass(frozen=True)
+class FaultCase:
+    """A function that is wrong on a target.
+
+    Attributes
+    ----------
+    func
+        Straight code over tensors of fixed shape; its constants are parameters.
+    inputs, constants
+        By the names of the parameters, what enters.
+    wanted, found
+        By the names of the results, what the reference computes, and what the target did; nothing if it
+        raised.
+    error
+        What the target raised; empty if it answered.
+    """
+
+    func: relax.Function
+    inputs: Mapping[str, np.ndarray]
+    constants: Mapping[str, np.ndarray]
+    wanted: Mapping[str, np.ndarray]
+    found: Mapping[str, np.ndarray]
+    error: str = ""
+
+    @property
+    def module(self) -> tvm.IRModule:
+        """The function alone."""
+        return tvm.IRModule({MAIN: self.func})
+
+    @property
+    def bound(self) -> tvm.IRModule:
+        """The same with its constants inside."""
+        return relax.transform.BindParams(MAIN, dict(self.constants))(self.module)
+
+
+def fault_case(failure: Failure) -> FaultCase:
+    """The part of a region that is wrong, as a function of its own."""
+    made = external_function(
+        failure.function.source, failure.nodes, (), {"global_symbol": MAIN}, bind_constants=False
+    )
+    assert made is not None, "what fails computes something"
+    func = _without_shapes(made.func, failure)
+    inputs, constants = _entering(made, func, failure)
+    return FaultCase(func, inputs, constants, failure.wanted, failure.found, failure.error)
+
+
+def _without_shapes(func: relax.Function, failure: Failure) -> relax.Function:
+    """The function without parameters that are shapes: its extents become the numbers of the call."""
+    names = {each.name for param in func.params for each in shape_vars_of(param.ty)}
+    if not names:
+        return func
+    known = {var.name: count for var, count in failure.values.extents.items() if var.name in names}
+    fixed = expect(relax.Function, func.bind_symbolic_vars(known))
+    params = [param for param in fixed.params if not isinstance(param.ty, relax.ShapeType)]
+    return relax.Function(params, fixed.body, fixed.ret_ty, fixed.is_pure, fixed.attrs)
+
+
+def _entering(
+    made: External, func: relax.Function, failure: Failure
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """By the names of parameters, the inputs and the constants."""
+    inputs: dict[str, np.ndarray] = {}
+    constants: dict[str, np.ndarray] = {}
+    tensors = [argument for argument in made.arguments if not isinstance(argument, relax.ShapeExpr)]
+    for param, argument in zip(func.params, tensors, strict=True):
+        leaf = failure.values.leaf_of(argument)
+        kind = constants if isinstance(leaf.root, Constant) else inputs
+        kind[param.name] = failure.values.array_of(leaf)
+    return inputs, constants
+
+
+def answered(case: FaultCase, failure: Failure) -> FaultCase | None:
+    """The case with both answers, computed anew as a reproducer does; None if the target is not wrong.
+
+    It is not wrong either where the function cannot be built.
+    """
+    target = failure.function.target
+    options = {target: dict(failure.options.get(target, {}))}
+    try:
+        wanted = _run(built_reference(case.bound, failure.reference), case)
+        cut = partition(case.bound, [target], prepare=False, min_work={target: 0.0})
+        executable = build(cut, options=options)
+    except (AnnotatedRegionError, *FAILURES):
+        return None
+    names = list(case.wanted)
+    right = replace(case, wanted=dict(zip(names, wanted, strict=True)), found={}, error="")
+    try:
+        found = _run(executable, case)
+    except FAILURES as error:
+        return replace(right, error=first_line(error)) if failure.error else None
+    wrong = replace(right, found=dict(zip(names, found, strict=True)))
+    return wrong if not failure.error and _is_wrong(wrong, failure) else None
+
+
+def _run(executable: LinkedExecutable, case: FaultCase) -> Sequence[np.ndarray]:
+    arguments = [tvm.runtime.tensor(array) for array in case.inputs.values()]
+    return arrays_of(relax.VirtualMachine(executable, tvm.cpu())[MAIN](*arguments))
+
+
+def _is_wrong(case: FaultCase, failure: Failure) -> bool:
+    tolerance = failure.tolerance
+    if tolerance.of_largest > 0:  # not asked for by the user: that of the part
+        tolerance = tolerance_for(case.func, failure.function.target, failure.options)
+    return any(
+        not compared(name, array, case.wanted[name], tolerance).ok for name, array in case.found.items()
+    )
