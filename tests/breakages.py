@@ -87,11 +87,11 @@ BREAKAGES = (
              ("tests/backends/dnnl/test_dnnl_forks.py", "-x")),
     Breakage(5, "regions of ONNX Runtime run on a thread that children do not have",
              f"{PACKAGE}/backends/onnxruntime/runtime.py",
-             "        self._session.run_with_iobinding(binding)\n",
+             "        session.run_with_iobinding(binding)\n",
              "        from concurrent.futures import ThreadPoolExecutor\n"
              "        if not hasattr(self, 'pool'):\n"
              "            self.pool = ThreadPoolExecutor(1)\n"
-             "        self.pool.submit(self._session.run_with_iobinding, binding).result()\n",
+             "        self.pool.submit(session.run_with_iobinding, binding).result()\n",
              ("tests/backends/onnxruntime/test_onnxruntime.py", "-k", "forked")),
     Breakage(6, "digests are not compared", f"{PACKAGE}/cache.py",
              'None if whole[:_HEAD_BYTES] == _head(path.name, content) else "is damaged"', "None",

@@ -23,6 +23,8 @@ from annotated_region.passes.pipeline import partition
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect, shape_vars_of
 
+_UNANSWERED: tuple[type[Exception], ...] = (AnnotatedRegionError, *FAILURES)
+
 __all__ = ["FaultCase", "answered", "fault_case"]
 
 
@@ -108,7 +110,7 @@ def answered(case: FaultCase, failure: Failure) -> FaultCase | None:
         wanted = _run(built_reference(case.bound, failure.reference), case)
         cut = partition(case.bound, [target], prepare=False, min_work={target: 0.0})
         executable = build(cut, options=options)
-    except (AnnotatedRegionError, *FAILURES):
+    except _UNANSWERED:
         return None
     names = list(case.wanted)
     right = replace(case, wanted=dict(zip(names, wanted, strict=True)), found={}, error="")

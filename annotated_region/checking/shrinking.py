@@ -2,8 +2,8 @@
 
 Equal extents of what enters are taken for one, since ops want them equal: 768 in an input, in a weight and in
 a shape that an op is given become 96 together. Each is tried with 1, 2, 4 and so on, after the idea of delta
-debugging (Zeller and Hildebrandt 2002); what the ops do not allow, or what is right, is passed over. The first
-parts of arrays are kept.
+debugging (Zeller and Hildebrandt 2002); what ops do not allow, or what is right, is passed over. Of arrays
+the first parts are kept.
 """
 
 from __future__ import annotations
@@ -73,9 +73,10 @@ def _resized(case: FaultCase, extent: int, smaller: int) -> FaultCase | None:
         if isinstance(expr, relax.Tuple):
             return relax.Tuple([replaced(field) for field in expr.fields])
         if isinstance(expr, relax.ShapeExpr):
-            return relax.ShapeExpr([smaller if int(each) == extent else each for each in expr.values])
-        is_extent = isinstance(expr, tirx.IntImm) and int(expr) == extent
-        return tirx.IntImm(str(expr.dtype), smaller) if is_extent else expr
+            return relax.ShapeExpr([replaced(each) for each in expr.values])
+        if isinstance(expr, tirx.IntImm) and int(expr) == extent:
+            return tirx.IntImm(str(expr.ty), smaller)
+        return expr
 
     cut = {name: _cut(array, extent, smaller) for name, array in {**case.inputs, **case.constants}.items()}
     if any(_is_beyond(array, extent, smaller) for array in cut.values()):

@@ -74,7 +74,9 @@ def profile(
     clock = CallClock(executable.regions)
     watched.set_instrument(clock)
     _warm_up(plain["main"], watched["main"], arguments)
-    totals, machine, pairs = [], [], []
+    totals: list[float] = []
+    machine: list[float] = []
+    pairs: list[float] = []
     spans: list[Mapping[str, Span]] = []
     while not _is_enough(pairs, rounds):
         clock.start()

@@ -164,3 +164,20 @@ def test_a_reproducer_of_dnnl_holds_the_lines_of_onednn(tmp_path):
     assert all(line.startswith("onednn_verbose") for line in lines)
     assert any(",exec,cpu,matmul," in line for line in lines)
     assert files(report.save_reproducer(tmp_path / "again")) == files(folder)
+
+
+def test_numbers_among_operands_shrink_with_the_extents_that_they_mean(tmp_path):
+    @I.ir_module
+    class Sliced:
+        @R.function
+        def main(x: R.Tensor((12, 24), "float32")) -> R.Tensor((12, 24)):
+            with R.dataflow():
+                a = R.strided_slice(x, axes=[1], begin=[0], end=[24])
+                R.output(a)
+            return a
+
+    with temporary_registrations():
+        register(["relax.strided_slice"], Fault("scale", "a"))
+        folder = ar.check(Sliced, [NAME]).save_reproducer(tmp_path / "fault")
+    assert np.load(folder / "inputs.npz")["x"].shape == (1, 1)
+    assert "R.prim_value(24)" not in (folder / "module.py").read_text()

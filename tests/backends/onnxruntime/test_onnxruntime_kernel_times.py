@@ -46,10 +46,10 @@ def test_recorded_runs_answer_the_same_and_leave_nothing():
     arguments = [tvm.runtime.tensor(0.01 * X), tvm.runtime.tensor(X)]
     plain = machine["main"](*arguments).numpy()
     with recorded_steps() as steps_of:
-        assert recording() is not None
-        folder = recording().folder
+        record = recording()
+        assert record is not None
         assert np.array_equal(machine["main"](*arguments).numpy(), plain)
     assert steps_of("onnxruntime_main_0")
     assert steps_of("another") == ()
     assert recording() is None
-    assert not folder.exists()
+    assert not record.folder.exists()
