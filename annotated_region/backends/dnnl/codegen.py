@@ -9,10 +9,17 @@ from tvm import relax
 
 from annotated_region.backends.dnnl.embedding import embed
 from annotated_region.backends.dnnl.emission import constants_of, emit_module
-from annotated_region.backends.dnnl.graph import Graph
+from annotated_region.backends.dnnl.graph import Graph, Kind
 from annotated_region.backends.dnnl.importer import import_function
 from annotated_region.backends.dnnl.ops import COMPOSITES, CONVERTERS, TARGET
-from annotated_region.backends.dnnl.rewriting.pipeline import FUSION, INT8, JOINS, NORMALIZATION, rewrite
+from annotated_region.backends.dnnl.rewriting.pipeline import (
+    DYNAMIC,
+    FUSION,
+    INT8,
+    JOINS,
+    NORMALIZATION,
+    rewrite,
+)
 from annotated_region.compilation.constant_objects import Embedded
 from annotated_region.errors import CodegenError
 from annotated_region.targets.options import known_options
@@ -52,7 +59,8 @@ def region_graph(
         )
 
     graph = imported()
-    rewrite(graph, (*NORMALIZATION, *INT8, *FUSION))
+    dynamic = DYNAMIC if any(node.kind is Kind.WHOLE_MATMUL for node in graph.nodes) else ()
+    rewrite(graph, (*NORMALIZATION, *dynamic, *INT8, *FUSION))
     if any(node.quantized is not None for node in graph.nodes):
         graph.in_floats = imported()
         rewrite(graph.in_floats, (*NORMALIZATION, *FUSION))

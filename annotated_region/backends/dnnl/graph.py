@@ -182,6 +182,8 @@ class Quantized:
         A constant vector, where the weights have one scale for each channel of the result.
     result_scale, result_zero
         Of the result, if that is of int8, too.
+    source_zero
+        One whole number, where the zero of the source is computed in the region.
     """
 
     scale: float
@@ -190,6 +192,21 @@ class Quantized:
     weights_scales: TensorId | None = None
     result_scale: float = 1.0
     result_zero: int = 0
+    source_zero: TensorId | None = None
+
+    @property
+    def operands(self) -> tuple[TensorId, ...]:
+        """The tensors among them."""
+        return tuple(each for each in (self.weights_scales, self.source_zero) if each is not None)
+
+    def with_operands(self, names: Callable[[TensorId], TensorId]) -> Quantized:
+        """The same over what `names` answers for each tensor."""
+        found = {
+            name: names(tensor)
+            for name in ("weights_scales", "source_zero")
+            if (tensor := getattr(self, name)) is not None
+        }
+        return replace(self, **found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +238,9 @@ class Node:
 
     @property
     def operands(self) -> tuple[TensorId, ...]:
-        """The inputs of the node, of its post-ops, and the scales of its weights."""
-        others = [post.operand for post in self.post_ops]
-        if self.quantized is not None:
-            others.append(self.quantized.weights_scales)
-        return (*self.inputs, *(operand for operand in others if operand is not None))
+        """The inputs of the node, of its post-ops, and those that say what its elements mean."""
+        others = [post.operand for post in self.post_ops if post.operand is not None]
+        return (*self.inputs, *others, *(self.quantized.operands if self.quantized is not None else ()))
 
     @property
     def algorithm(self) -> str | None:
@@ -244,9 +259,7 @@ class Node:
             post if post.operand is None else replace(post, operand=names(post.operand))
             for post in self.post_ops
         )
-        quantized = self.quantized
-        if quantized is not None and quantized.weights_scales is not None:
-            quantized = replace(quantized, weights_scales=names(quantized.weights_scales))
+        quantized = None if self.quantized is None else self.quantized.with_operands(names)
         inputs = tuple(map(names, self.inputs))
         return replace(self, inputs=inputs, post_ops=posts, quantized=quantized)
 

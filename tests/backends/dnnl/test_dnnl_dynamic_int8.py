@@ -53,3 +53,15 @@ def test_scales_and_products_are_one_region(name: str, weights: str) -> None:
     module = offloaded(name, weights).module
     assert len(external_functions(module)) == 1
     assert not ops_on_host(module)
+
+
+@needs_onednn
+@pytest.mark.parametrize(("name", "count"), [("bert", 12), ("llama", 14)])
+def test_products_of_bytes_are_those_of_onednn(name: str, count: int) -> None:
+    """Six or seven a layer; weights of uint8 whose zero is not in the middle stay whole numbers."""
+    machine = offloaded(name, "int8")
+    machine.call("main", *inputs_of(quantized(name, "int8")).values())
+    (symbol,) = external_functions(machine.module)
+    products = [step for step in machine.plan(symbol) if "matmul" in step]
+    assert len([step for step in products if " int8" in step]) >= count
+    assert not [step for step in products if "whole" in step or " ref" in step]

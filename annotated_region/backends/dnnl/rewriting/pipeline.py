@@ -8,6 +8,7 @@
 | `GuardSoftmax`, `RecognizeAttention` | before views sink into their parts |
 | `JoinLinearFunctions` | of what the attention has left over |
 | `SinkViews` | arithmetic stands next to its product, whatever its axes were called |
+| `MakeDynamicProducts`, `SinkViews` | products of whole numbers are products before `Fuse`, next to what follows them |
 | `LowerDequantization`, `MakeInt8Products`, `RoundInChains` | products are of int8 before `Fuse` |
 | `Fuse` | |
 | `ReadInt8Residuals`, `StoreInt8Results` | the chains are known |
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.rewriting.attention import GuardSoftmax, RecognizeAttention
+from annotated_region.backends.dnnl.rewriting.dynamic_products import MakeDynamicProducts
 from annotated_region.backends.dnnl.rewriting.fusion import Fuse
 from annotated_region.backends.dnnl.rewriting.int8_products import LowerDequantization, MakeInt8Products
 from annotated_region.backends.dnnl.rewriting.int8_results import (
@@ -34,7 +36,7 @@ from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite, Rewriter,
 from annotated_region.backends.dnnl.rewriting.sinking import SinkViews
 from annotated_region.backends.dnnl.rewriting.stacks import LiftStacks
 
-__all__ = ["FUSION", "INT8", "JOINS", "NORMALIZATION", "rewrite"]
+__all__ = ["DYNAMIC", "FUSION", "INT8", "JOINS", "NORMALIZATION", "rewrite"]
 
 NORMALIZATION: tuple[type[Rewrite], ...] = (
     JoinLinearFunctions,
@@ -45,6 +47,7 @@ NORMALIZATION: tuple[type[Rewrite], ...] = (
     JoinLinearFunctions,
     SinkViews,
 )
+DYNAMIC: tuple[type[Rewrite], ...] = (MakeDynamicProducts, SinkViews)
 INT8: tuple[type[Rewrite], ...] = (LowerDequantization, MakeInt8Products, RoundInChains)
 FUSION: tuple[type[Rewrite], ...] = (Fuse, ReadInt8Residuals, StoreInt8Results)
 JOINS: tuple[type[Rewrite], ...] = (JoinProducts,)
@@ -58,7 +61,7 @@ def rewrite(graph: Graph, passes: Sequence[type[Rewrite]]) -> None:
     graph
         The graph; it is changed.
     passes
-        Some of `NORMALIZATION`, `INT8`, `FUSION` and `JOINS`.
+        Some of `NORMALIZATION`, `DYNAMIC`, `INT8`, `FUSION` and `JOINS`.
 
     Raises
     ------

@@ -34,6 +34,10 @@ void for_operands(const NodeRow& node, Visit visit) {
   for (const PostOpRow& post : node.post_ops) {
     if (post.operand >= 0) visit(post.operand);
   }
+  if (node.quantized == nullptr) return;
+  for (int tensor : {node.quantized->weights_scales, node.quantized->source_zero}) {
+    if (tensor >= 0) visit(tensor);
+  }
 }
 
 class Rounding {

@@ -11,7 +11,7 @@ class Scaling {
     attr.set_scales_mask(DNNL_ARG_SRC, 0);
     if (row_->weights_scales >= 0) attr.set_scales_mask(DNNL_ARG_WEIGHTS, weights_mask());
     if (has_result_scale()) attr.set_scales_mask(DNNL_ARG_DST, 0);
-    if (row_->zero != 0) attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
+    if (row_->zero != 0 || row_->source_zero >= 0) attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
     if (row_->weights_zero != 0) attr.set_zero_points_mask(DNNL_ARG_WEIGHTS, 0);
     if (row_->result_zero != 0) attr.set_zero_points_mask(DNNL_ARG_DST, 0);
   }
@@ -25,6 +25,10 @@ class Scaling {
       arguments.push_back({DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, desc, place});
     }
     if (has_result_scale()) add_scale(arguments, DNNL_ARG_DST, row_->result_scale);
+    if (row_->source_zero >= 0) {
+      const Place place = builder_.fetch(row_->source_zero, builder_.plain(row_->source_zero));
+      arguments.push_back({DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, plain({1}, DataType::s32), place});
+    }
     add_zero(arguments, DNNL_ARG_SRC, row_->zero);
     add_zero(arguments, DNNL_ARG_WEIGHTS, row_->weights_zero);
     add_zero(arguments, DNNL_ARG_DST, row_->result_zero);

@@ -1,0 +1,89 @@
+"""Products of whole numbers that are bytes, as dynamic quantization has them, become oneDNN's products of int8.
+
+::
+
+    x_q --> cast(int32) --> subtract(zero) --> whole_matmul --> cast(float32)   =>   product(x_q, w_q; zero)
+                                     w_q --------^
+
+The zero point is computed in the call, and oneDNN reads it then. Sums are of int32 in both, so the answer is the
+same. What follows (the scales, a bias) is arithmetic of floats, which `Fuse` puts into the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from annotated_region.backends.dnnl.graph import DataType, Kind, Node, Quantized, TensorId
+from annotated_region.backends.dnnl.parameters import Whole, WholeFunction, WholeProduct
+from annotated_region.backends.dnnl.rewriting.rewriter import VIEWS, Rewrite
+
+__all__ = ["MakeDynamicProducts"]
+
+BYTES = (DataType.INT8, DataType.UINT8)
+
+
+class MakeDynamicProducts(Rewrite):
+    """The cast to floats behind a product of whole numbers takes it in, if the operands are bytes."""
+
+    def rewritten(self, node: Node) -> Node | None:
+        """The product of int8, or the view behind it."""
+        if node.kind is not Kind.CAST or self.graph.dtype(node.output) is not DataType.FLOAT32:
+            return None
+        tensor, views = self.below_views(node.inputs[0], is_owned=True)
+        product = self.rewriter.own(tensor, Kind.WHOLE_MATMUL)
+        if product is None or product.parameters != WholeProduct(narrow=True):
+            return None
+        found = self.bytes_of(product.inputs[0])
+        return None if found is None else self.multiplied(node, product, views, *found)
+
+    def measure(self) -> tuple[int, ...]:
+        """Products of whole numbers."""
+        return (sum(node.kind is Kind.WHOLE_MATMUL for node in self.rewriter.nodes()),)
+
+    def below_views(self, tensor: TensorId, is_owned: bool = False) -> tuple[TensorId, list[Node]]:
+        """What views are of, and these from the innermost on; only for this reader if `is_owned`."""
+        views: list[Node] = []
+        while (node := self.rewriter.producer(tensor)) is not None and node.kind in VIEWS:
+            if is_owned and self.rewriter.reads(tensor) != 1:
+                break
+            views.insert(0, node)
+            tensor = node.inputs[0]
+        return tensor, views
+
+    def bytes_of(self, tensor: TensorId) -> tuple[TensorId, TensorId | None] | None:
+        """The bytes of an operand that is made of them, and their zero point, if they have one."""
+        inner, views = self.below_views(tensor)
+        node, zero = self.rewriter.producer(inner), None
+        if node is not None and node.parameters == Whole(WholeFunction.SUBTRACT):
+            inner, zero = node.inputs
+            if any(extent != 1 for extent in self.graph.shape(zero)):
+                return None
+            inner, more = self.below_views(inner)
+            node, views = self.rewriter.producer(inner), [*more, *views]
+        if node is None or node.kind is not Kind.CAST or self.graph.dtype(node.inputs[0]) not in BYTES:
+            return None
+        is_repeated = self.graph.shape(tensor) != self.graph.shape(views[-1].output if views else inner)
+        return None if is_repeated else (self.seen(node.inputs[0], views), zero)
+
+    def seen(self, tensor: TensorId, views: Iterable[Node]) -> TensorId:
+        """A tensor through views that another one had."""
+        for view in views:
+            shape = self.graph.shape(view.output)
+            tensor = self.graph.add(view.kind, (tensor,), shape, view.parameters)
+        return tensor
+
+    def multiplied(
+        self, cast: Node, product: Node, views: list[Node], data: TensorId, zero: TensorId | None
+    ) -> Node:
+        """The product in floats, behind it the views that stood between it and the cast."""
+        graph = self.graph
+        weights = graph.cast(product.inputs[1], DataType.INT8)
+        quantized = Quantized(1.0, 0, source_zero=zero)
+        shape = graph.shape(product.output)
+        made = Node(Kind.MATMUL, (data, weights), cast.output, quantized=quantized)
+        if not views:
+            return made
+        graph.nodes.append(replace(made, output=graph.tensor(shape)))
+        *inner, last = views
+        return replace(last, inputs=(self.seen(graph.nodes[-1].output, inner),), output=cast.output)
