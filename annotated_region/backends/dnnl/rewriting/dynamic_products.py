@@ -1,12 +1,12 @@
-"""Products of whole numbers that are bytes, as dynamic quantization has them, become oneDNN's products of int8.
+"""Products of whole numbers that are bytes, of dynamic quantization, become oneDNN's products of int8.
 
 ::
 
     x_q --> cast(int32) --> subtract(zero) --> whole_matmul --> cast(float32)   =>   product(x_q, w_q; zero)
                                      w_q --------^
 
-The zero point is computed in the call, and oneDNN reads it then. Sums are of int32 in both, so the answer is the
-same. What follows (the scales, a bias) is arithmetic of floats, which `Fuse` puts into the product.
+The zero point is computed in the call, and oneDNN reads it then. Sums are of int32 in both, so the answer is
+the same. What follows (the scales, a bias) is arithmetic of floats, which `Fuse` puts into the product.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 | `GuardSoftmax`, `RecognizeAttention` | before views sink into their parts |
 | `JoinLinearFunctions` | of what the attention has left over |
 | `SinkViews` | arithmetic stands next to its product, whatever its axes were called |
-| `MakeDynamicProducts`, `SinkViews` | products of whole numbers are products before `Fuse`, next to what follows them |
+| `MakeDynamicProducts`, `SinkViews` | products of bytes stand next to what follows them |
 | `LowerDequantization`, `MakeInt8Products`, `RoundInChains` | products are of int8 before `Fuse` |
 | `Fuse` | |
 | `ReadInt8Residuals`, `StoreInt8Results` | the chains are known |
