@@ -23,7 +23,7 @@ from annotated_region.placement.uses import Uses
 __all__ = ["LimitedSearch", "Penalties"]
 
 RIVALS = 24
-"""How many of the cheapest labels of its kind each label is compared with."""
+"""How many of the cheaper labels of its kind each label is compared with: the dearest, which use least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class LimitedSearch:
     As `FrontierSearch`, times the labels that use less for more.
     """
 
-    def __init__(self, transitions: Transitions, uses: Uses, penalties: Penalties) -> None:
+    def __init__(self, transitions: Transitions, spine: Spine, uses: Uses, penalties: Penalties) -> None:
         self.transitions = transitions
-        self.spine = Spine(transitions)
+        self.spine = spine
         self._penalties = penalties
         self._rules = UsageRules(transitions.problem, uses, transitions.steps)
 
@@ -211,7 +211,7 @@ def _undominated(labels: list[LimitedLabel]) -> list[LimitedLabel]:
     labels.sort(key=lambda label: (label.cost, label.usage))
     kept: list[LimitedLabel] = []
     for label in labels:
-        if not any(other.usage.at_most(label.usage) for other in kept[:RIVALS]):
+        if not any(other.usage.at_most(label.usage) for other in kept[:-RIVALS:-1]):
             kept.append(label)
     return kept
 

@@ -16,10 +16,11 @@ from dataclasses import replace
 
 from annotated_region.ids import UnitId, numbered
 from annotated_region.placement.elimination import narrow_order, steps_of
-from annotated_region.placement.frontier import SearchLimits
+from annotated_region.placement.frontier import FrontierSearch, SearchLimits
 from annotated_region.placement.greedy import greedy_placements, within_limits
 from annotated_region.placement.incumbent import Incumbent, Solution
 from annotated_region.placement.limited_search import LimitedSearch
+from annotated_region.placement.lookahead import look_ahead
 from annotated_region.placement.penalties import priced_memory
 from annotated_region.placement.prices import Potential
 from annotated_region.placement.problem import Placement, PlacementProblem
@@ -32,8 +33,15 @@ __all__ = ["offered_units", "solve_limited", "without_limits"]
 FIRST_WIDTH, WIDER = 16, 8
 """Labels of a layer in the first run, and how much wider each further run is."""
 
+RELAXED_WIDTH = 256
+"""Labels of a layer where nothing is limited."""
+
 SHARE = 4
 """The problem without limits gets one part in so many of the budget."""
+
+PASS = 100
+"""One narrow run takes less work than this for each node, about; where limits are to be kept and the budget
+does not allow that, the problem without limits is not solved first."""
 
 
 def offered_units(problem: PlacementProblem) -> PlacementProblem:
@@ -101,14 +109,37 @@ def _search(best: Incumbent, uses: Uses, budget: int) -> None:
     if best.proven:
         return
     transitions = Transitions(priced.problem, steps_of(priced.problem, order), potential)
-    search = LimitedSearch(transitions, uses, priced.penalties)
+    relaxed = FrontierSearch(transitions)
     width = max(2, min(FIRST_WIDTH, budget // (32 * best.problem.nodes)))
+    is_large = best.problem.nodes * PASS > budget
+    if not is_large:
+        _relax(best, uses, relaxed, priced.penalties.most, (budget - best.work) // SHARE)
+    search = LimitedSearch(transitions, relaxed.spine, uses, priced.penalties)
     while True:
-        result = search.run(SearchLimits(best.cost, width, budget - best.work))
+        left = budget - best.work
+        result = search.run(SearchLimits(best.cost, width, left // 2 if is_large else left))
         best.work += result.work
         best.raise_bound(result.bound, "frontier")
-        for placement in _cut_down(best.problem, uses, [result.placement] if result.placement else []):
-            best.offer(placement)
-        if result.exact or best.proven or best.work >= budget:
+        _offer(best, uses, result.placement)
+        if result.exact or is_large or best.proven or best.work >= budget:
             return
         width *= WIDER
+
+
+def _relax(best: Incumbent, uses: Uses, search: FrontierSearch, most: float, ration: int) -> None:
+    """Search where memory is priced and nothing is limited: for the bound, and for what lies ahead."""
+    result = search.run(SearchLimits(best.cost + most, RELAXED_WIDTH, ration // 2))
+    best.work += result.work
+    best.raise_bound(result.bound - most, "frontier")
+    _offer(best, uses, result.placement)
+    base, slack = search.transitions.potential.base, best.cost + most - search.transitions.potential.base
+    if math.isfinite(slack) and not best.proven:
+        looked = look_ahead(search, slack, RELAXED_WIDTH, ration // 2)
+        best.work += looked.work
+        best.raise_bound(base + looked.rise - most, "look-ahead")
+
+
+def _offer(best: Incumbent, uses: Uses, placement: Placement | None) -> None:
+    """Take what is left of a placement within the limits, if it is cheaper."""
+    for cut_down in _cut_down(best.problem, uses, [] if placement is None else [placement]):
+        best.offer(cut_down)

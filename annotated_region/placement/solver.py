@@ -20,7 +20,13 @@ from annotated_region.errors import PinError
 from annotated_region.placement.elimination import narrow_order, steps_of
 from annotated_region.placement.frontier import FrontierSearch, SearchLimits
 from annotated_region.placement.incumbent import Incumbent, Solution
-from annotated_region.placement.limited_solver import SHARE, offered_units, solve_limited, without_limits
+from annotated_region.placement.limited_solver import (
+    PASS,
+    SHARE,
+    offered_units,
+    solve_limited,
+    without_limits,
+)
 from annotated_region.placement.lookahead import look_ahead
 from annotated_region.placement.mincut import minimum_cut
 from annotated_region.placement.prices import Potential, Prices
@@ -39,10 +45,6 @@ FIRST_WIDTH = 16
 
 WIDER = 8
 """How much wider each further run is."""
-
-PASS = 100
-"""One narrow run takes less work than this for each node, about; where limits are to be kept and the budget
-does not allow that, the problem without limits is not solved first."""
 
 SWEEPS = 3
 """Pairs of sweeps over the prices: the first two bring nearly all of the bound."""
