@@ -1,0 +1,136 @@
+"""The example of generation: each step of a Llama is what numpy computes of the whole text at once."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from kits.backends.dnnl.dnnl_harness import needs_onednn
+
+from annotated_region.passes.weight_rounding.rounding import rounded
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "generate.py"
+PIECE = 16
+STEPS = 64
+SETTINGS = {"floats": (None, 32), "8 bits": (8, 32), "4 bits": (4, 32)}
+
+
+@cache
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate_example", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its dataclass looks for its types
+    spec.loader.exec_module(module)
+    return module
+
+
+def config():
+    return example().Config(words=100, width=64, layers=2, heads=4, pairs=2, hidden=96)
+
+
+class Reference:
+    """The same network over a whole text, in double precision, with what the rounded weights stand for."""
+
+    def __init__(self, bits, group):
+        self.config, self.bits, self.group = config(), bits, group
+        self.stored = {}
+        draw = example().random_weights(3)
+
+        def weight(name, shape):
+            self.stored[name] = draw(name, shape)
+            return self.stored[name]
+
+        self.library = example().build(self.config, weight, bits, group)
+
+    def matrix(self, name):
+        array = self.stored[f"{name}.weight"]
+        if self.bits is None:
+            return array.T.astype("float64")
+        numbers = rounded(array, self.bits, self.group, zero_points=False)
+        floats = (numbers.words.astype("float64") - numbers.zeros) * numbers.scales[:, None]
+        return floats.reshape(array.shape).T
+
+    def norm(self, x, name):
+        return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * self.stored[f"{name}.weight"]
+
+    def turned(self, x):
+        part = x.shape[-1]
+        angle = np.arange(len(x))[:, None] / 10000 ** (np.arange(0, part, 2) / part)
+        whole = (x[..., : part // 2] + 1j * x[..., part // 2 :]) * np.exp(1j * angle)[:, None]
+        return np.concatenate([whole.real, whole.imag], -1)
+
+    def attention(self, x, place):
+        c, length = self.config, len(x)
+        q = self.turned((x @ self.matrix(place + "q_proj")).reshape(length, c.heads, c.part))
+        k, v = (
+            (x @ self.matrix(place + name)).reshape(length, c.pairs, c.part) for name in ("k_proj", "v_proj")
+        )
+        k, v = (np.repeat(each, c.heads // c.pairs, axis=1) for each in (self.turned(k), v))
+        scores = np.einsum("qhd,khd->hqk", q, k) / c.part**0.5
+        scores = np.where(np.tri(length, dtype=bool), scores, -np.inf)
+        shares = np.exp(scores - scores.max(-1, keepdims=True))
+        found = np.einsum("hqk,khd->qhd", shares / shares.sum(-1, keepdims=True), v)
+        return found.reshape(length, -1) @ self.matrix(place + "o_proj")
+
+    def logits(self, tokens):
+        """Of what follows each token."""
+        x = self.stored["model.embed_tokens.weight"].astype("float16").astype("float64")[tokens]
+        for layer in range(self.config.layers):
+            place = f"model.layers.{layer}."
+            x = x + self.attention(self.norm(x, place + "input_layernorm"), place + "self_attn.")
+            y = self.norm(x, place + "post_attention_layernorm")
+            gate = y @ self.matrix(place + "mlp.gate_proj")
+            both = gate / (1 + np.exp(-gate)) * (y @ self.matrix(place + "mlp.up_proj"))
+            x = x + both @ self.matrix(place + "mlp.down_proj")
+        return self.norm(x, "model.norm") @ self.matrix("lm_head")
+
+
+references = cache(Reference)
+
+
+@needs_onednn
+@pytest.mark.parametrize("prompt", [1, 7, 40])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_every_step_is_that_of_the_whole_text(setting, prompt):
+    reference = references(*SETTINGS[setting])
+    tokens = [int(each) for each in np.random.default_rng(prompt).integers(0, 100, prompt + STEPS)]
+    expected = reference.logits(tokens)
+    llama = example().Llama(reference.library, reference.config, prompt + STEPS, PIECE)
+    found = [llama.step(tokens[:prompt]), *(llama.step([token]) for token in tokens[prompt:])]
+    np.testing.assert_allclose(found, expected[prompt - 1 :], rtol=1e-3, atol=1e-3)
+
+
+@needs_onednn
+def test_a_full_memory_is_an_error_and_stays_as_it_is():
+    reference = references(*SETTINGS["4 bits"])
+    llama = example().Llama(reference.library, reference.config, PIECE, PIECE)
+    llama.step(list(range(10)))
+    before = [rows.copy() for rows in llama.past]
+    with pytest.raises(ValueError, match="10 tokens and 7 more do not fit into a memory for 16"):
+        llama.step(list(range(7)))
+    assert llama.length == 10
+    assert all(map(np.array_equal, before, llama.past))
+
+
+@needs_onednn
+def test_one_plan_serves_all_steps_of_a_piece():
+    """A region makes a plan for a shape, and a new length inside a piece is no new shape."""
+    reference = references(*SETTINGS["4 bits"])
+    llama = example().Llama(reference.library, reference.config, 3 * PIECE, PIECE)
+    for token in range(3 * PIECE):
+        llama.step([token])
+    count = reference.library.get_function("dnnl_step_0__plan_count", query_imports=True)
+    before = count()
+    llama.length = 0
+    for token in range(3 * PIECE):
+        llama.step([token])
+    assert count() == before
+    with pytest.raises(AttributeError):
+        reference.library.get_function("dnnl_step_1__plan_count", query_imports=True)()
