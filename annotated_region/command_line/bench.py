@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +26,7 @@ from annotated_region.command_line.options import (
 )
 from annotated_region.command_line.placement import (
     add_code_generator_arguments,
+    add_input_arguments,
     add_placement_arguments,
     generator_options,
     partitioned,
@@ -35,10 +34,11 @@ from annotated_region.command_line.placement import (
 from annotated_region.compilation.code_generation import external_functions
 from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.errors import BuildError, ModelError
+from annotated_region.inputs import Arguments, arguments_for, read_arrays
 from annotated_region.passes.build import build
 from annotated_region.profiling.profile import profile
 from annotated_region.profiling.times import Profile
-from annotated_region.tvm_adapter.types import expect, fixed_extents, tensor_type
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["COMMAND"]
 
@@ -60,6 +60,7 @@ Outcome = Sequence[float] | Refused
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement_arguments(parser)
     add_code_generator_arguments(parser)
+    add_input_arguments(parser)
     parser.add_argument(
         "--rounds", type=count, default=10, metavar="N", help="how often each runs (default: 10)"
     )
@@ -75,7 +76,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     require_available(options.targets)
     mod = read_model(options.model, options.limits)
-    inputs = _inputs(mod)
+    arguments = _inputs(mod, options)
+    inputs = list(arguments.arrays.values())
     cut = partitioned(mod, options)
     if not external_functions(cut):
         raise ModelError(
@@ -93,6 +95,8 @@ def _run(options: argparse.Namespace) -> int:
         print(_json(outcomes, parts))
         return 0
     console().print(_table(outcomes))
+    if arguments.made:
+        console().print(plain("\n".join(f"made {words}" for words in arguments.made)), soft_wrap=True)
     if parts is not None:
         console().print(
             plain(f"\nWhere the time of {', '.join(options.targets)} goes\n{parts}"), soft_wrap=True
@@ -110,33 +114,12 @@ def _plain(outcome: Outcome) -> object:
     return {"refused": outcome.reason} if isinstance(outcome, Refused) else sorted(outcome)
 
 
-def _inputs(mod: tvm.IRModule) -> list[np.ndarray]:
-    """Seeded numbers for each parameter of ``main``."""
+def _inputs(mod: tvm.IRModule, options: argparse.Namespace) -> Arguments:
+    """An array for each parameter of ``main``: those of a file, or made ones that fit their uses."""
     if "main" not in {name.name_hint for name in mod.get_global_vars()}:
         raise ModelError("the module has no function called main to be run")
-    random = np.random.default_rng(0)
-    return [_numbers(param, random) for param in expect(relax.Function, mod["main"]).params]
-
-
-def _numbers(param: relax.Var, random: np.random.Generator) -> np.ndarray:
-    said = param.ty.shape if isinstance(param.ty, relax.TensorType) else None
-    extents = said.values if isinstance(said, relax.ShapeExpr) else None
-    if extents is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in extents):
-        raise ModelError(f"parameter {param.name!r} has no fixed shape, so there is nothing to run it with")
-    shape = fixed_extents(param)
-    needed = 8 * math.prod(shape)  # bytes, while they are numbers of double precision
-    if needed > _memory():
-        raise ModelError(
-            f"parameter {param.name!r} of shape {tuple(shape)} takes {needed:.1e} bytes to fill, more than "
-            "this machine has"
-        )
-    values = random.uniform(0.0, 1.0, shape)
-    return np.asarray(values).astype(str(tensor_type(param).dtype))
-
-
-def _memory() -> int:
-    """Bytes of this machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    given = None if options.inputs is None else read_arrays(options.inputs)
+    return arguments_for(expect(relax.Function, mod["main"]), given, dict(options.extent))
 
 
 def _machine(executable: LinkedExecutable, inputs: Sequence[np.ndarray]) -> Run:
@@ -234,6 +217,7 @@ COMMAND = Command(
         "bench resnet50.onnx --targets dnnl",
         "bench resnet50.onnx --targets dnnl --host --rounds 5 --json",
         "bench resnet50.onnx --targets dnnl --by-region",
+        "bench bert.onnx --targets dnnl --inputs x.npz",
     ),
     add_arguments=_add_arguments,
     run=_run,

@@ -11,10 +11,10 @@ from annotated_region.checking.check import check
 from annotated_region.checking.check_report import CheckReport
 from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.options import complete_files, path, require_available
+from annotated_region.command_line.options import path, require_available
 from annotated_region.command_line.placement import (
     add_code_generator_arguments,
-    add_extent_argument,
+    add_input_arguments,
     add_placement_arguments,
     generator_options,
     policy_of,
@@ -28,14 +28,7 @@ __all__ = ["COMMAND"]
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement_arguments(parser)
     add_code_generator_arguments(parser)
-    inputs = parser.add_argument(
-        "--inputs",
-        type=path,
-        metavar="FILE",
-        help="an .npz file with an array for each parameter, by name; if left out, inputs are made",
-    )
-    complete_files(inputs)
-    add_extent_argument(parser)
+    add_input_arguments(parser)
     parser.add_argument(
         "--rtol", type=_share, metavar="X", help="relative tolerance, as numpy.allclose has it"
     )

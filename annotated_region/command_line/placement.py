@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import tvm
 
-from annotated_region.command_line.options import add_limits_argument, complete_files, count, file_name
+from annotated_region.command_line.options import add_limits_argument, complete_files, count, file_name, path
 from annotated_region.costs import CostModel, RooflineCost, UnitCost
 from annotated_region.locking.lock import Lock
 from annotated_region.measuring import MeasuredCost
@@ -21,7 +21,7 @@ from annotated_region.reports.report import Report
 
 __all__ = [
     "add_code_generator_arguments",
-    "add_extent_argument",
+    "add_input_arguments",
     "add_placement_arguments",
     "explained",
     "generator_options",
@@ -114,8 +114,15 @@ def add_code_generator_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_extent_argument(parser: argparse.ArgumentParser) -> None:
-    """What symbolic extents are, for commands that run a model."""
+def add_input_arguments(parser: argparse.ArgumentParser) -> None:
+    """What a model is run with: arrays of a file, and what symbolic extents are."""
+    inputs = parser.add_argument(
+        "--inputs",
+        type=path,
+        metavar="FILE",
+        help="an .npz file with an array for each parameter, by name; if left out, inputs are made",
+    )
+    complete_files(inputs)
     parser.add_argument(
         "--extent",
         action="append",

@@ -131,11 +131,23 @@ def test_bench_measures_targets_and_peers(model):
     assert "times the first" in called("bench", model, "--targets", "dnnl", "--rounds", "1").stdout
 
 
-def test_bench_needs_fixed_shapes(tmp_path):
+def test_bench_asks_what_extents_are(tmp_path):
     text = SCRIPT.replace("@I.ir_module", 'n = TypeVar("n")\n\n\n@I.ir_module').replace("(2, 3)", "(n, 3)")
     (tmp_path / "module.py").write_text(text)
     finished = called("bench", tmp_path / "module.py", "--targets", "dnnl")
-    assert_refused(finished, 1, "parameter 'x' has no fixed shape")
+    assert_refused(finished, 1, "the extents 'n' are symbolic, and nothing says what they are")
+    words = ("bench", tmp_path / "module.py", "--targets", "dnnl", "--min-work", "dnnl=0", "--rounds", "1")
+    assert "made x float32[2, 3]: " in called(*words, "--extent", "n=2").stdout
+
+
+def test_bench_takes_inputs_of_a_file(model, tmp_path):
+    words = ("bench", model, "--targets", "dnnl", "--rounds", "1", "--inputs")
+    np.savez(tmp_path / "x.npz", x=np.ones((1, 3, 8, 8), "float32"))
+    np.savez(tmp_path / "y.npz", y=np.ones(3, "float32"))
+    assert_refused(called(*words, tmp_path / "y.npz"), 1, "no parameter is called 'y'")
+    finished = called(*words, tmp_path / "x.npz")
+    assert finished.returncode == 0, finished.stderr
+    assert "made " not in finished.stdout
 
 
 def test_extract_counts_what_models_share(model, tmp_path):
