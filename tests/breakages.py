@@ -130,7 +130,7 @@ BREAKAGES = (
              "    if not digits.isdecimal() or len(digits) > len(str(_MOST)) or int(digits) > _MOST:\n",
              "    if False:\n",
              (COMMANDS, "-k", "numbers_that_make_no_sense")),
-    Breakage(10, "huge inputs are filled", f"{PACKAGE}/command_line/bench.py",
+    Breakage(10, "huge inputs are filled", f"{PACKAGE}/inputs/made.py",
              "    if needed > _memory():\n", "    if False:\n",
              (COMMANDS, "-k", "no_machine_can_hold")),
     Breakage(10, "names of files hold any character", f"{PACKAGE}/command_line/options.py",
