@@ -1,8 +1,8 @@
 """Mistakes for the example backend, and what the conformance kit has to make of each.
 
 A mistake replaces pieces of the backend's source. `ops` are the ops of the smallest graph that shows it,
-where `ANY` stands for one of several; `line` is a piece of the line that the failure has to point to; `never` is
-what never runs, where nothing else is wrong.
+where `ANY` stands for one of several; `line` is a piece of the line that the failure has to point to; `never`
+is what never runs, where nothing else is wrong.
 """
 
 from __future__ import annotations
