@@ -5,11 +5,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import networkx
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "annotated_region"
 FILES = sorted(PACKAGE.rglob("*.py"))
+
+MODULES = {
+    ".".join(("annotated_region", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(
+        ".__init__"
+    ): path
+    for path in FILES
+}
 
 FACADE = "__init__"
 FLOORS = (
@@ -111,6 +119,36 @@ def test_each_room_stands_on_one_floor():
 def test_imports_point_down(path):
     floor = FLOOR_OF[room_of(path)]
     assert not [room for room in imported_rooms(path) if FLOOR_OF[room] >= floor]
+
+
+def modules_that_it_imports(path):
+    """The modules of the package that a file imports; a package stands for its ``__init__``."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield from (
+                f"{node.module}.{alias.name}" if f"{node.module}.{alias.name}" in MODULES else node.module
+                for alias in node.names
+            )
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_no_files_import_each_other_in_a_circle():
+    imports = networkx.DiGraph(
+        (name, other)
+        for name, path in MODULES.items()
+        for other in modules_that_it_imports(path)
+        if other in MODULES
+    )
+    assert list(networkx.simple_cycles(imports)) == []
+
+
+def test_layout_planning_is_a_package_of_its_own():
+    """Two passes take it, which `partition` does not run."""
+    users = {str(path.relative_to(PACKAGE)) for path in FILES if "layout_plan" in imported_rooms(path)}
+    assert users == {"passes/plan_layout.py", "passes/transform_layout.py"}
+    pipeline = set(imported_modules(PACKAGE / "passes" / "pipeline.py"))
+    assert not {f"annotated_region.passes.{name}" for name in ("plan_layout", "transform_layout")} & pipeline
 
 
 def test_the_core_imports_without_tvm():

@@ -36,7 +36,8 @@ from annotated_region.functions.rewriting import FunctionRewriter, rebind
 from annotated_region.ids import NodeId
 from annotated_region.origins import described
 from annotated_region.passes.module_pass import module_pass
-from annotated_region.passes.region_session import RegionSession, RegionSets, SessionPass
+from annotated_region.passes.region_session import RegionSession, RegionSets
+from annotated_region.passes.session_pass import SessionPass
 from annotated_region.policies.region_forms import in_accepted_form
 from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.regions.region_set import AnnotatedRegionSet

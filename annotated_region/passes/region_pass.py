@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import tvm
 
 from annotated_region.notes import Note
-from annotated_region.passes.region_session import RegionSession, SessionPass
+from annotated_region.passes.region_session import RegionSession
+from annotated_region.passes.session_pass import SessionPass
 from annotated_region.regions.region_set import AnnotatedRegionSet
 
 __all__ = ["RegionPass", "RegionsAndNotes"]

@@ -22,32 +22,27 @@ As a set that was read equals the set that was written, all of these give the sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import tvm
 from tvm import relax
 
 from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
 from annotated_region.notes import Note
-from annotated_region.passes.module_pass import ModulePass
 from annotated_region.regions.region_set import AnnotatedRegionSet
 
-__all__ = ["RegionSession", "RegionSets", "SessionPass"]
+__all__ = ["RegionSession", "RegionSets", "SessionStep"]
 
 RegionSets = Mapping[tvm.ir.GlobalVar, AnnotatedRegionSet]
 
 
-class SessionPass(ModulePass):
-    """A pass that takes region sets from a session."""
+class SessionStep(Protocol):
+    """A pass as a session runs it."""
 
     def run(
-        self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext, session: RegionSession
+        self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext, session: RegionSession, /
     ) -> tvm.IRModule:
-        """What the pass does, by itself and among others."""
-        raise NotImplementedError
-
-    def transform_module(self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext) -> tvm.IRModule:
-        """Called by TVM's pass manager where the pass runs by itself."""
-        return self.run(mod, context, RegionSession(writes=True))
+        """What the pass does among the passes of a session."""
 
 
 class RegionSession:
@@ -88,7 +83,7 @@ class RegionSession:
         self._left: dict[str, tuple[relax.Function, AnnotatedRegionSet]] = {}
         self._failure: BaseException | None = None
 
-    def run(self, steps: Sequence[ModulePass], mod: tvm.IRModule) -> tvm.IRModule:
+    def run(self, steps: Sequence[SessionStep], mod: tvm.IRModule) -> tvm.IRModule:
         """Run passes as one `Sequential`.
 
         An error of a pass comes as it was raised: TVM would hand on its type and its text, but not its
@@ -103,7 +98,7 @@ class RegionSession:
         # Not in the handler, where it would get another context.
         raise self._failure
 
-    def _shared(self, step: ModulePass) -> tvm.ir.transform.Pass:
+    def _shared(self, step: SessionStep) -> tvm.ir.transform.Pass:
         """A TVM pass that runs `step` in this session."""
 
         def run(mod: tvm.IRModule, context: tvm.ir.transform.PassContext) -> tvm.IRModule:

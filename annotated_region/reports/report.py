@@ -111,7 +111,7 @@ class Report:
         --------
         >>> print(ar.explain(mod, ["dnnl"]).diff(ar.explain(mod, ["tensorrt", "dnnl"])))  # doctest: +SKIP
         """
-        return difference(self, other)
+        return difference(self.functions, other.functions)
 
     def draw(self, path: str | Path) -> Path:
         """Draw the report into a file, which needs nothing but itself to be looked at.

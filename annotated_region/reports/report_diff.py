@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from annotated_region.findings.function_report import FunctionReport, OpReport
-
-if TYPE_CHECKING:
-    from annotated_region.reports.report import Report
 
 __all__ = ["OpChange", "ReportDiff", "difference"]
 
@@ -106,15 +103,15 @@ class ReportDiff:
         return json.dumps({"changes": changes, "regions": self.regions}, indent=indent)
 
 
-def difference(before: Report, after: Report) -> ReportDiff:
+def difference(before: Sequence[FunctionReport], after: Sequence[FunctionReport]) -> ReportDiff:
     """What is different in `after`. Ops are the same if function, name and op are. O(ops)."""
     old, new = _ops_of(before), _ops_of(after)
     changes = [_change(key, old.get(key), op) for key, op in new.items()]
     changes += [_change(key, op, None) for key, op in old.items() if key not in new]
-    counts = {function.name: len(function.regions) for function in before.functions}
+    counts = {function.name: len(function.regions) for function in before}
     regions = {
         function.name: (counts.get(function.name, 0), len(function.regions))
-        for function in after.functions
+        for function in after
         if counts.get(function.name, 0) != len(function.regions)
     }
     return ReportDiff(tuple(change for change in changes if change is not None), regions)
@@ -123,10 +120,10 @@ def difference(before: Report, after: Report) -> ReportDiff:
 _Key = tuple[str, str, str, int]
 
 
-def _ops_of(report: Report) -> dict[_Key, OpReport]:
-    """The ops of a report by function, name and op; equal ones are numbered."""
+def _ops_of(functions: Sequence[FunctionReport]) -> dict[_Key, OpReport]:
+    """The ops of some functions by function, name and op; equal ones are numbered."""
     found: dict[_Key, OpReport] = {}
-    for function in report.functions:
+    for function in functions:
         found.update(_ops_of_function(function))
     return found
 

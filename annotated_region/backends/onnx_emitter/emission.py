@@ -9,9 +9,9 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
+from annotated_region.backends.onnx_emitter.converter_table import CONVERTERS
 from annotated_region.backends.onnx_emitter.dialect import Dialect
 from annotated_region.backends.onnx_emitter.graph import Graph, Port
-from annotated_region.backends.onnx_emitter.registry import converter_of
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Declined, Translation, flat, require
 from annotated_region.tvm_adapter.nodes import Constant
@@ -155,7 +155,7 @@ class Emission(Translation[str]):
         Declined
             There is no converter, or it cannot say this op in this dialect.
         """
-        convert = converter_of(op.name)
+        convert = CONVERTERS.get(op.name)
         if convert is None:
             raise Declined(f"no converter for {op.name}")
         if not isinstance(op.out_type, relax.ShapeType):

@@ -1,21 +1,18 @@
-"""The registry of converters: which function says an op of Relax in ONNX."""
+"""Registers converters: functions that write an op of Relax as operators of ONNX."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from annotated_region.backends.onnx_emitter.converter_table import CONVERTERS
+from annotated_region.backends.onnx_emitter.emission import Emission
 from annotated_region.targets.op_view import OpView
 
-if TYPE_CHECKING:
-    from annotated_region.backends.onnx_emitter.emission import Emission
+__all__ = ["Converter", "converted_ops", "converter"]
 
-__all__ = ["Converter", "converted_ops", "converter", "converter_of"]
-
-Converter = Callable[["Emission", OpView], "str | tuple[str | None, ...]"]
+Converter = Callable[[Emission, OpView], str | tuple[str | None, ...]]
 """Emits one op; returns its result, or its results where it has several (None: not made). May decline."""
 
-_CONVERTERS: dict[str, Converter] = {}
 _INNER: set[str] = set()
 
 
@@ -27,18 +24,13 @@ def converter(*names: str, alone: bool = True) -> Callable[[Converter], Converte
     """
 
     def register(convert: Converter) -> Converter:
-        _CONVERTERS.update(dict.fromkeys(names, convert))
+        CONVERTERS.update(dict.fromkeys(names, convert))
         (_INNER.difference_update if alone else _INNER.update)(names)
         return convert
 
     return register
 
 
-def converter_of(name: str) -> Converter | None:
-    """The converter of an op, or None."""
-    return _CONVERTERS.get(name)
-
-
 def converted_ops() -> tuple[str, ...]:
     """The names of all ops that can be claimed alone, in order of registration."""
-    return tuple(name for name in _CONVERTERS if name not in _INNER)
+    return tuple(name for name in CONVERTERS if name not in _INNER)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
-import numpy as np
 import tvm
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from tvm import relax
 from tvm.relax.dpl import DFPattern
 
+from annotated_region.testing.conformance.bench import Bench
 from annotated_region.testing.conformance.instances import add_instance
-from annotated_region.testing.conformance.modules import module_of, numbers, variables_of
-from annotated_region.testing.recipes import DTYPES, EXTENTS, RECIPES, Recipe, can_be_made
-from annotated_region.tvm_adapter.types import tensor_type
+from annotated_region.testing.recipes import RECIPES, Recipe, can_be_made
 
-__all__ = ["Bench", "Maker", "graphs_of", "made", "maker_of_op", "maker_of_pattern", "makers_of"]
+__all__ = ["Maker", "graphs_of", "made", "maker_of_op", "maker_of_pattern", "makers_of"]
 
-T = TypeVar("T")
+Maker: TypeAlias = Callable[[Bench], None]
+"""Adds something to a graph."""
+
 _GAPS = ("relax.tanh", "relax.negative", "relax.abs")
 _GAPS_OF_TRUTH = ("relax.logical_not", "relax.logical_xor")
 
@@ -99,117 +97,3 @@ def made(graphs: st.SearchStrategy[tvm.IRModule], examples: int, start: int) -> 
 
     make()
     return found
-
-
-class Bench:
-    """The `Workbench` of recipes: a function that grows at its end."""
-
-    def __init__(self, draw: st.DrawFn, dtype: str) -> None:
-        self.draw = draw
-        self.dtype = dtype
-        self.params: list[relax.Var] = []
-        self.bindings: list[relax.Binding] = []
-        self.builder = relax.BlockBuilder()
-        self.constants = np.random.default_rng(1)
-
-    def value(self, rank: int | None = None, dtype: str = "") -> relax.Expr | None:
-        """See `Workbench`."""
-        wanted = dtype or self.dtype
-        values = [binding.var for binding in self.bindings] or self.params[:1]
-        values = [value for value in values if _is_tensor(value, wanted)]
-        ranks = {tensor_type(value).ndim for value in values} - {0} if rank is None else {rank}
-        fitting = [value for value in values if tensor_type(value).ndim in ranks]
-        if not fitting:
-            makes_one = not self.bindings or self.draw(st.booleans())
-            return self._input(4 if rank is None else rank, wanted) if makes_one else None
-        newest = self.draw(st.integers(0, 3)) < 3
-        return fitting[-1] if newest else self.draw(st.sampled_from(fitting))
-
-    def _input(self, rank: int, dtype: str) -> relax.Var:
-        return self._param("x", [self.draw(st.sampled_from(EXTENTS)) for _axis in range(rank)], dtype)
-
-    def tensor(
-        self,
-        shape: Sequence[int],
-        *,
-        positive: bool = False,
-        unit: bool = False,
-        below: int = 0,
-        constant: bool = False,
-        dtype: str = "",
-    ) -> relax.Expr:
-        """See `Workbench`."""
-        kind = "positive" if positive else "unit" if unit else f"below_{below}_" if below else "x"
-        if not constant:
-            return self._param(kind, shape, dtype or self.dtype)
-        values = numbers(self.constants, shape, kind, dtype or self.dtype)
-        if kind == "x" and values.dtype.kind == "f":
-            values = values / math.sqrt(max(math.prod(shape[1:]), 1))
-        return relax.const(values, dtype or self.dtype)
-
-    def _param(self, kind: str, shape: Sequence[int], dtype: str) -> relax.Var:
-        self.params.append(relax.Var(f"{kind}{len(self.params)}", relax.TensorType(list(shape), dtype)))
-        return self.params[-1]
-
-    def add(self, recipe: Recipe) -> None:
-        """Bind the call of a recipe, if it finds one that fits, and that has a type."""
-        before = self.mark()
-        try:
-            call = recipe(self)
-            typed = None if call is None else self.builder.normalize(_whole(call))
-        except Exception:  # whatever TVM raises for an op that has no meaning for this type
-            if self.dtype == DTYPES[0]:  # every recipe is made for this one: its author should see the error
-                raise
-            typed = None
-        if typed is None:
-            self.forget(before)
-            return
-        self._bind(typed)
-        if isinstance(call, relax.TupleGetItem):
-            self.bound(relax.TupleGetItem(self.bindings[-1].var, call.index))
-
-    def mark(self) -> tuple[int, int]:
-        """How far the graph has grown."""
-        return len(self.params), len(self.bindings)
-
-    def forget(self, mark: tuple[int, int]) -> None:
-        """Take away what was added since."""
-        params, bindings = mark
-        del self.params[params:]
-        del self.bindings[bindings:]
-
-    def bound(self, value: relax.Expr) -> relax.Var:
-        """Infer the type of a value, and bind it; the error is TVM's where it has none."""
-        return self._bind(self.builder.normalize(value))
-
-    def _bind(self, typed: relax.Expr) -> relax.Var:
-        var = relax.DataflowVar(f"v{len(self.bindings)}", typed.ty)
-        self.bindings.append(relax.VarBinding(var, typed))
-        return var
-
-    def module(self) -> tvm.IRModule:
-        """A module that returns what no op reads, and in half of the cases a value that one reads."""
-        if not self.bindings:
-            self.bound(relax.op.reshape(self._input(1, self.dtype), [-1]))
-        read = {var for binding in self.bindings for var in variables_of(binding.value)}
-        inner = [
-            binding.var
-            for binding in self.bindings
-            if binding.var in read and isinstance(binding.var.ty, relax.TensorType)
-        ]
-        tapped = bool(inner) and self.draw(st.booleans())
-        taps = {self.draw(st.sampled_from(inner))} if tapped else set()
-        return module_of([param for param in self.params if param in read], self.bindings, taps)
-
-
-Maker: TypeAlias = Callable[[Bench], None]
-"""Adds something to a graph."""
-
-
-def _whole(call: relax.Expr) -> relax.Expr:
-    """The call itself where a recipe gives one of its fields."""
-    return call.tuple_value if isinstance(call, relax.TupleGetItem) else call
-
-
-def _is_tensor(value: relax.Expr, dtype: str) -> bool:
-    return isinstance(value.ty, relax.TensorType) and str(value.ty.dtype) == dtype

@@ -9,21 +9,19 @@ and drawn again where it does not match.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import tvm
 from hypothesis import strategies as st
 from tvm import relax
 from tvm.relax import dpl
 
+from annotated_region.testing.conformance.bench import Bench
 from annotated_region.testing.recipes import Recipe, Workbench
 from annotated_region.testing.recipes.workbench import extents_of, rank_of
 from annotated_region.tvm_adapter.nodes import Constant, TypePattern
 from annotated_region.tvm_adapter.ops import field_names
 from annotated_region.tvm_adapter.types import expect, tensor_type
-
-if TYPE_CHECKING:
-    from annotated_region.testing.conformance.graphs import Bench
 
 __all__ = ["add_instance", "ops_in", "unknown_in"]
 

@@ -1,0 +1,24 @@
+"""Passes that take region sets from a session, and make one of their own where they run alone."""
+
+from __future__ import annotations
+
+import tvm
+
+from annotated_region.passes.module_pass import ModulePass
+from annotated_region.passes.region_session import RegionSession
+
+__all__ = ["SessionPass"]
+
+
+class SessionPass(ModulePass):
+    """A pass that takes region sets from a session."""
+
+    def run(
+        self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext, session: RegionSession
+    ) -> tvm.IRModule:
+        """What the pass does, by itself and among others."""
+        raise NotImplementedError
+
+    def transform_module(self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext) -> tvm.IRModule:
+        """Called by TVM's pass manager where the pass runs by itself."""
+        return self.run(mod, context, RegionSession(writes=True))
