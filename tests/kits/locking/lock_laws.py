@@ -10,7 +10,8 @@ import tvm
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.costs import HOST, CostUnit
+from annotated_region.cost_units import CostUnit
+from annotated_region.costs import HOST
 from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind
 from annotated_region.dataflow.leaves import readers_of_leaves
 from annotated_region.functions.modules import require_well_formed
