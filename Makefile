@@ -60,7 +60,7 @@ campaign: $(STAMP) hunt  ## the property tests with 100 000 examples each (hours
 hunt: $(STAMP)  ## dense small graphs on every target, against float64 on the host (hours; goes on where it was interrupted)
 	mkdir -p build
 	$(BIN)/python tests/hunt/hunt.py --target dnnl --graphs 200000 --processes $(PROCESSES) --state build/hunt
-	for target in onnxruntime tensorrt passes; do \
+	for target in onnxruntime openvino tensorrt passes; do \
 	  $(BIN)/python tests/hunt/hunt.py --target $$target --graphs 50000 --processes $(PROCESSES) --state build/hunt || exit 1; \
 	done
 

@@ -15,8 +15,8 @@ import tvm_ffi
 
 __all__ = ["REGISTERED", "register"]
 
-TARGETS = ("dnnl", "onnxruntime", "tensorrt")
-RUNTIMES = ("onnxruntime", "tensorrt")
+TARGETS = ("dnnl", "onnxruntime", "openvino", "tensorrt")
+RUNTIMES = ("onnxruntime", "openvino", "tensorrt")
 REGISTERED: dict[str, None] = {}
 """The targets whose generator comes from here, because TVM has none of its own."""
 

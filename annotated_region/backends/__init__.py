@@ -1,5 +1,5 @@
 """The targets that come with the package, one folder each."""
 
-from annotated_region.backends import dnnl, onnxruntime, tensorrt
+from annotated_region.backends import dnnl, onnxruntime, openvino, tensorrt
 
-__all__ = ["dnnl", "onnxruntime", "tensorrt"]
+__all__ = ["dnnl", "onnxruntime", "openvino", "tensorrt"]

@@ -37,6 +37,7 @@ from annotated_region.targets.rules import rules_of
 GRAPHS = {
     "dnnl": 200,
     "onnxruntime": 120,
+    "openvino": 60,
     "tensorrt": 80,
     "passes": 120,
     "dnnl_float16": 60,

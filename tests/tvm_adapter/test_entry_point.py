@@ -36,18 +36,18 @@ def in_process(tmp_path):
 
 FOUND = """
 import sys, tvm
-for target in ("dnnl", "onnxruntime", "tensorrt"):
+for target in ("dnnl", "onnxruntime", "openvino", "tensorrt"):
     print(tvm.get_global_func(f"relax.ext.{target}", allow_missing=True) is not None)
 print("annotated_region" in sys.modules)
 """
 
 
 def test_importing_tvm_finds_the_generators_and_imports_nothing_more(in_process):
-    assert in_process(FOUND) == ["True", "True", "True", "False"]
+    assert in_process(FOUND) == ["True", "True", "True", "True", "False"]
 
 
 def test_tvm_can_be_told_not_to_load_them(in_process):
-    assert in_process(FOUND, TVM_DEVICE_BACKEND_AUTOLOAD="0") == ["False", "False", "False", "False"]
+    assert in_process(FOUND, TVM_DEVICE_BACKEND_AUTOLOAD="0") == ["False", "False", "False", "False", "False"]
 
 
 GENERATES = """
@@ -93,4 +93,4 @@ print(*annotated_region_tvm.REGISTERED)
 
 
 def test_the_package_does_not_take_its_own_generators_for_those_of_tvm(in_process):
-    assert in_process(BOTH) == ["True", "dnnl", "onnxruntime", "tensorrt"]
+    assert in_process(BOTH) == ["True", "dnnl", "onnxruntime", "openvino", "tensorrt"]

@@ -2,7 +2,7 @@
 
 from annotated_region.backends.onnx_emitter import conversions
 from annotated_region.backends.onnx_emitter.dialect import Dialect
-from annotated_region.backends.onnx_emitter.emission import Emission, extents_of, trial
+from annotated_region.backends.onnx_emitter.emission import Emission, emit_alone, extents_of, trial
 from annotated_region.backends.onnx_emitter.model import EmittedModel, emit, emit_all, missing_onnx
 from annotated_region.backends.onnx_emitter.registry import converted_ops, converter
 from annotated_region.backends.onnx_emitter.shape_pattern import register_shape_pattern
@@ -18,6 +18,7 @@ __all__ = [
     "converter",
     "emit",
     "emit_all",
+    "emit_alone",
     "extents_of",
     "missing_onnx",
     "register_shape_pattern",

@@ -12,7 +12,7 @@ import tvm
 
 from annotated_region.backends.onnx_emitter.arguments import bits_of
 
-__all__ = ["LARGEST_MESSAGE", "array_of", "assemble", "assemble_file", "digest_of"]
+__all__ = ["LARGEST_MESSAGE", "array_of", "assemble", "assemble_file", "assembled", "digest_of"]
 
 LARGEST_MESSAGE = (1 << 31) - (1 << 24)
 """Weights of more bytes than this do not fit into one message of 2 GiB with what else a model holds."""
@@ -61,3 +61,12 @@ def assemble_file(model: bytes, weights: Mapping[str, np.ndarray], file: Path) -
                 for key, value in entries.items():
                     tensor.external_data.add(key=key, value=str(value))
     file.write_bytes(proto.SerializeToString())
+
+
+def assembled(model: bytes, weights: Mapping[str, np.ndarray], folder: Path) -> bytes | Path:
+    """The model with its weights; a file in `folder` if it is too large for one message."""
+    if sum(array.nbytes for array in weights.values()) <= LARGEST_MESSAGE:
+        return assemble(model, weights)
+    file = folder / "region.onnx"
+    assemble_file(model, weights, file)
+    return file

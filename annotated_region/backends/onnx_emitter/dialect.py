@@ -38,6 +38,9 @@ class Dialect:
         first type is one of the second, and the result is converted back.
     wide_truth
         The operators that may compute on 0 and 1 in place of truth values, whose result is 0 or 1 again.
+    narrowed
+        For a data type whose values the target keeps in a smaller one: that one. Its kernels take the former
+        where all values are known to fit: extents, places, and constants that do.
     max_rank
         The most axes that a tensor may have.
     max_elements
@@ -54,6 +57,7 @@ class Dialect:
     missing: frozenset[str] = frozenset()
     wider: Mapping[str, str] = field(default_factory=dict)
     wide_truth: frozenset[str] = frozenset()
+    narrowed: Mapping[str, str] = field(default_factory=dict)
     max_rank: int = 32
     max_elements: int | None = None
     allows_empty: bool = False

@@ -17,7 +17,7 @@ from annotated_region.targets.translation import Declined, Translation, flat, re
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["Dim", "Emission", "Result", "extents_of", "literal", "trial"]
+__all__ = ["Dim", "Emission", "Result", "emit_alone", "extents_of", "literal", "trial"]
 
 Dim = int | relax.Expr
 """An extent: an int, or an expression over symbols."""
@@ -144,7 +144,7 @@ class Emission(Translation[str]):
         values = flat(self.body(function, map(self._input, function.params)))
         types = function.ret_ty.fields if isinstance(function.ret_ty, tvm.ir.TupleType) else [function.ret_ty]
         for position, (value, type_) in enumerate(zip(values, types, strict=True)):
-            self._output(position, self.made(value), type_)
+            self.output(position, self.made(value), type_)
         return self.graph
 
     def converted(self, op: OpView) -> Result:
@@ -183,6 +183,7 @@ class Emission(Translation[str]):
             if type_.values is None:
                 raise Declined("a shape of unknown length is passed")
             self.graph.inputs.append(Port(self.graph.declare(name, "int64"), "int64", (len(type_.values),)))
+            self.graph.fitting.add(name)
             self._bind_symbols(name, type_.values, is_shape=False)
             return name
         self._require_types(type_)
@@ -192,7 +193,7 @@ class Emission(Translation[str]):
         self._bind_symbols(name, extents, is_shape=True)
         return name
 
-    def _output(self, position: int, value: str, type_: tvm.ir.Type) -> None:
+    def output(self, position: int, value: str, type_: tvm.ir.Type) -> None:
         """Make a value an output: under a name of its own, made by an operator."""
         name = self.graph.fresh(f"result_{position}")
         taken = {port.name for port in self.graph.outputs}
@@ -225,6 +226,8 @@ class Emission(Translation[str]):
         if symbol not in self._symbols:
             require(self._is_trial, f"no input reveals the extent {symbol}")
             name = self.graph.declare(self.graph.fresh(str(symbol.name)), "int64")
+            self.graph.fitting.add(name)
+            self.graph.inputs.append(Port(name, "int64", (1,)))
             self._symbols[symbol] = (name, 0, False)
         name, position, is_shape = self._symbols[symbol]
         if is_shape:
@@ -261,7 +264,9 @@ class Emission(Translation[str]):
             return tuple(self._free(part, name) for part in type_.fields)
         self._require_types(type_)
         value = self.graph.declare(self.graph.fresh(name), _dtype_of(type_))
-        self._bind_symbols(value, extents_of(type_), is_shape=True)
+        extents = extents_of(type_)
+        self.graph.inputs.append(Port(value, _dtype_of(type_), self._dims(extents)))
+        self._bind_symbols(value, extents, is_shape=True)
         return value
 
     def constant(self, constant: Constant) -> str:
@@ -296,6 +301,23 @@ def trial(view: OpView, dialect: Dialect) -> str | None:
     except Declined as reason:
         return str(reason)
     return None
+
+
+def emit_alone(view: OpView, dialect: Dialect) -> Graph:
+    """A graph of one op, whose operands are its inputs unless they are constants.
+
+    Raises
+    ------
+    Declined
+        The op cannot be said in this dialect.
+    """
+    emission = Emission(Graph("alone", dialect), {}, is_trial=True)
+    made = emission.converted(view)
+    types = view.out_type.fields if isinstance(view.out_type, tvm.ir.TupleType) else (view.out_type,)
+    for position, (value, type_) in enumerate(zip(flat(made), types, strict=True)):
+        if isinstance(value, str) and isinstance(type_, relax.TensorType):
+            emission.output(position, value, type_)
+    return emission.graph
 
 
 def _dtype_of(type_: tvm.ir.Type) -> str:

@@ -32,9 +32,11 @@ DATA_OPERANDS = {
     "Gather": 1, "GatherElements": 1, "GatherND": 1, "Reshape": 1, "Expand": 1, "Slice": 1, "Split": 1,
     "Tile": 1, "Pad": 1, "Squeeze": 1, "Unsqueeze": 1, "ReduceSum": 1, "ReduceMean": 1, "ReduceMax": 1,
     "ReduceMin": 1, "ReduceProd": 1, "CumSum": 1, "TopK": 1, "Trilu": 1, "OneHot": 1, "Resize": 1, "Pow": 1,
-    "ScatterElements": 1, "ScatterND": 1, "ConstantOfShape": 0, "Shape": 0, "Cast": 0,
+    "ScatterElements": 1, "ScatterND": 1, "ConstantOfShape": 0, "Shape": 0, "Cast": 1,
     "QuantizeLinear": 1, "DequantizeLinear": 1, "RoiAlign": 2, "ReverseSequence": 1,
 }  # fmt: skip
+# The position of further operands that are data.
+UPDATES = {"ScatterElements": (2,), "ScatterND": (2,)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class Graph:
         The data type of each value.
     inputs, outputs
         The ports, in order.
+    fitting
+        The values whose data type the target keeps in a smaller one, and which fit into that.
     """
 
     name: str
@@ -86,6 +90,7 @@ class Graph:
     dtypes: dict[str, str] = field(default_factory=dict)
     inputs: list[Port] = field(default_factory=list)
     outputs: list[Port] = field(default_factory=list)
+    fitting: set[str] = field(default_factory=set)
     _interned: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
 
@@ -114,7 +119,8 @@ class Graph:
         """
         first = FIRST_DATA.get(kind, DECIDING.get(kind, 0))
         data = range(first, first + DATA_OPERANDS.get(kind, len(inputs) - first))
-        dtypes = list(dict.fromkeys(self.dtypes[inputs[place]] for place in data if inputs[place]))
+        read = [inputs[place] for place in (*data, *UPDATES.get(kind, ())) if inputs[place]]
+        dtypes = list(dict.fromkeys(map(self._kept, read)))
         reason = self.dialect.no_kernel(kind, dtypes, attrs)
         if reason is None:
             return self._placed(kind, inputs, count, attrs)
@@ -122,6 +128,11 @@ class Graph:
         if wide is None:
             raise Declined(reason)
         return self._widened(kind, inputs, count, attrs, data, wide)
+
+    def _kept(self, name: str) -> str:
+        """The data type that the target keeps a value in, if the value fits into that; else its own."""
+        dtype = self.dtypes[name]
+        return self.dialect.narrowed.get(dtype, dtype) if name in self.fitting else dtype
 
     def _widened(
         self,
@@ -150,6 +161,11 @@ class Graph:
         dtype = self._result_dtype(kind, inputs[deciding] if inputs else "", attrs)
         dtypes = [dtype, *[FURTHER.get(kind, dtype)] * (count - 1)]
         outputs = tuple(self.declare(self.fresh(kind.lower()), each) for each in dtypes)
+        given = (name for name in inputs if name and self.dtypes[name] in self.dialect.narrowed)
+        if kind in COUNTING or self.fitting.issuperset(given):
+            self.fitting.update(outputs)
+        if kind in FURTHER:
+            self.fitting.update(outputs[1:])
         self.operators.append(Operator(kind, tuple(inputs), outputs, dict(attrs)))
         return outputs
 
@@ -171,6 +187,9 @@ class Graph:
             name = self.declare(self.fresh("constant"), str(values.dtype))
             self.constants[name] = values
             self._interned[key] = name
+            narrow = self.dialect.narrowed.get(str(values.dtype))
+            if narrow is None or np.array_equal(values, values.astype(narrow)):
+                self.fitting.add(name)
         return self._interned[key]
 
     def rename(self, old: str, new: str) -> None:
@@ -185,3 +204,5 @@ class Graph:
             for each in self.operators
         ]
         self.dtypes[new] = self.dtypes.pop(old)
+        if old in self.fitting:
+            self.fitting.add(new)

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import tvm
 
+from annotated_region.backends.onnx_emitter import stored
 from annotated_region.backends.onnx_emitter.arguments import (
     Argument,
     check_devices,
@@ -22,19 +23,12 @@ from annotated_region.backends.onnx_emitter.arguments import (
     dense_output,
     is_tensor,
 )
-from annotated_region.backends.onnx_emitter.assembly import (
-    LARGEST_MESSAGE,
-    array_of,
-    assemble,
-    assemble_file,
-    digest_of,
-)
+from annotated_region.backends.onnx_emitter.assembly import array_of, assembled, digest_of
 from annotated_region.backends.onnx_emitter.entry import Description
-from annotated_region.backends.tensorrt import stored
 from annotated_region.backends.tensorrt.cuda import Buffer, Cuda, load_cuda
 from annotated_region.backends.tensorrt.engine import Engine, InputProfile, build_plan
 from annotated_region.backends.tensorrt.fallback import fallback_runner
-from annotated_region.backends.tensorrt.installation import require_library, unavailable
+from annotated_region.backends.tensorrt.installation import PACKAGE, require_library, unavailable
 from annotated_region.backends.tensorrt.settings import EngineSettings
 from annotated_region.errors import BuildError
 
@@ -175,7 +169,7 @@ class EngineRunner:
             self._digest = digest_of(self._model, self._weights)
         options = f"{self._settings.precision} {self._settings.workspace}"
         key = f"engine {self._digest} {options} {shapes} {place}"
-        plan = stored.load(key) if self._settings.cache else None
+        plan = stored.load(PACKAGE, key) if self._settings.cache else None
         if plan is not None:
             try:
                 return Engine(self._tensorrt, plan)
@@ -184,26 +178,22 @@ class EngineRunner:
         return Engine(self._tensorrt, self._build(key, f"timings {place}", profiles))
 
     def _build(self, key: str, timing_key: str, profiles: Profiles) -> bytes:
-        timings = (stored.load(timing_key) if self._settings.cache else None) or b""
+        timings = (stored.load(PACKAGE, timing_key) if self._settings.cache else None) or b""
         with tempfile.TemporaryDirectory() as folder:
             try:
                 plan, timings = build_plan(
-                    self._tensorrt, self._source(Path(folder)), profiles, self._settings, timings
+                    self._tensorrt,
+                    assembled(self._model, self._weights, Path(folder)),
+                    profiles,
+                    self._settings,
+                    timings,
                 )
             except BuildError as error:
                 raise BuildError(f"{self._description.symbol}: {error}") from error
         if self._settings.cache:
-            stored.store(key, plan)
-            stored.store(timing_key, timings)
+            stored.store(PACKAGE, key, plan)
+            stored.store(PACKAGE, timing_key, timings)
         return plan
-
-    def _source(self, folder: Path) -> bytes | Path:
-        """The model with its weights, in a file if it is too large for one message."""
-        if sum(array.nbytes for array in self._weights.values()) <= LARGEST_MESSAGE:
-            return assemble(self._model, self._weights)
-        file = folder / "region.onnx"
-        assemble_file(self._model, self._weights, file)
-        return file
 
 
 class _Values:

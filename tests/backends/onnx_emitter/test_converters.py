@@ -1,4 +1,4 @@
-"""Every converter: the emitted model is valid ONNX, and ONNX Runtime computes with it what TVM computes."""
+"""Every converter: the emitted model is valid ONNX, and ONNX Runtime and OpenVINO compute what TVM computes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ from tvm import relax
 from annotated_region.backends.onnx_emitter import converted_ops, emit, trial
 from annotated_region.backends.onnx_emitter.conversions.absent import ABSENT
 from annotated_region.backends.onnxruntime.rules import DIALECT
+from annotated_region.backends.openvino import installation as openvino
+from annotated_region.backends.openvino.compiled import compiled_model
+from annotated_region.backends.openvino.kernels import DIALECT as FOR_OPENVINO
+from annotated_region.backends.openvino.settings import CompileSettings
+from annotated_region.backends.openvino.support import refusal
 from annotated_region.targets.op_view import OpView
 
 # Two engines sum in different orders; half precision has eleven bits.
@@ -37,6 +42,16 @@ def computed_by_onnx_runtime(model, arguments):
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(model.complete().SerializeToString(), options)
     return session.run(None, dict(zip((port.name for port in model.inputs), arguments, strict=True)))
+
+
+def computed_by_openvino(function, arguments):
+    model = emit(function, FOR_OPENVINO)
+    compiled = compiled_model("case", model.complete().SerializeToString(), {}, CompileSettings(cache=False))
+    named = dict(zip((port.name for port in model.inputs), arguments, strict=True))
+    used = [name for port in compiled.inputs for name in port.get_names() & named.keys()]
+    request = compiled.create_infer_request()
+    request.infer({name: named[name] for name in used})
+    return [np.array(request.get_output_tensor(place).data) for place in range(len(model.outputs))]
 
 
 def agree(found, wanted, dtype):
@@ -89,3 +104,5 @@ def test_a_converted_op_computes_what_tvm_computes(name, data):
         model = emit(function, replace(DIALECT, opset=opset))
         model.check()
         agree(computed_by_onnx_runtime(model, arguments), wanted, dtype)
+    if openvino.unavailable() is None and not any(map(refusal, views_in(function))):
+        agree(computed_by_openvino(function, arguments), wanted, dtype)

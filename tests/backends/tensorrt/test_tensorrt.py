@@ -16,7 +16,7 @@ from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
 import annotated_region_tvm
-from annotated_region.backends.onnx_emitter import emit_all, trial
+from annotated_region.backends.onnx_emitter import assembly, emit_all, trial
 from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnxruntime.session import SessionSettings, make_session
 from annotated_region.backends.tensorrt import codegen, cuda, fallback, installation, rules, runtime
@@ -247,7 +247,7 @@ def test_a_cache_entry_that_is_corrupt_or_of_something_else_is_built_anew(tensor
 
 def test_an_engine_that_tensorrt_refuses_is_built_anew(tensorrt, monkeypatch):
     monkeypatch.setattr(
-        runtime.stored, "load", lambda key: b"of another release" if "engine" in key else None
+        runtime.stored, "load", lambda _target, key: b"of another release" if "engine" in key else None
     )
     check_two(machine_of(two_results()))
     assert len(tensorrt.named("Builder.build_serialized_network")) == 1
@@ -365,7 +365,7 @@ def test_what_tensorrt_refuses_is_an_error_that_names_the_region(tensorrt, refus
 
 
 def test_a_model_too_large_for_one_message_is_read_from_a_file(tensorrt, monkeypatch):
-    monkeypatch.setattr(runtime, "LARGEST_MESSAGE", 100)
+    monkeypatch.setattr(assembly, "LARGEST_MESSAGE", 100)
     check_two(machine_of(two_results()))
     assert len(tensorrt.named("OnnxParser.parse_from_file")) == 1
     assert tensorrt.named("OnnxParser.parse") == []

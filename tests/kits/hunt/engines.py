@@ -21,7 +21,7 @@ Build: TypeAlias = Callable[[tvm.IRModule, int], Mapping[str, Engine]]
 HALVES = {"dnnl_float16": "float16", "dnnl_bfloat16": "bfloat16"}
 """Graphs whose floats have half the bits, on dnnl."""
 
-TARGETS = ("dnnl", "onnxruntime", "tensorrt", "passes", *HALVES)
+TARGETS = ("dnnl", "onnxruntime", "openvino", "tensorrt", "passes", *HALVES)
 
 
 class LeftOutError(Exception):
@@ -42,6 +42,8 @@ def build_of(target: str) -> Build:
     if target.startswith("dnnl"):
         import_module("kits.hunt.table_interpreter").interpreter()
         make = import_module("kits.hunt.dnnl_engine").build
+    elif target == "openvino":
+        make = import_module("kits.hunt.openvino_engine").build_openvino
     else:
         make = getattr(import_module("kits.hunt.onnx_engine"), f"build_{target}")
     return lambda mod, _seed: {target: make(mod)}

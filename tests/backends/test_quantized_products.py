@@ -1,4 +1,4 @@
-"""Quantized models on ONNX Runtime: one region, and the answer of TVM to a quantum."""
+"""Quantized models on ONNX Runtime and OpenVINO: one region, and the answer of TVM to a quantum."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from tvm import relax
 from tvm.relax import op
 
 import annotated_region as ar
+from annotated_region.backends.openvino import installation
 
+needs_openvino = pytest.mark.skipif(
+    installation.unavailable() is not None, reason=str(installation.unavailable())
+)
 SCALE = 0.05
 WEIGHT = np.random.default_rng(4).integers(-127, 128, (64, 48)).astype("int8")
 SQUARE = np.random.default_rng(8).integers(-127, 128, (48, 48)).astype("int8")
@@ -108,6 +112,7 @@ def answer(mod, data):
     return relax.VirtualMachine(ar.build(mod), tvm.cpu())["main"](tvm.runtime.tensor(data)).numpy()
 
 
+@pytest.mark.parametrize("target", ["onnxruntime", pytest.param("openvino", marks=needs_openvino)])
 @pytest.mark.parametrize(
     ("make", "quantum"),
     [
@@ -119,9 +124,9 @@ def answer(mod, data):
         (results_of_channels, 0.5),
     ],
 )
-def test_a_quantized_product_is_one_region_and_what_tvm_computes(make, quantum):
+def test_a_quantized_product_is_one_region_and_what_tvm_computes(make, quantum, target):
     mod, data = make(), np.random.default_rng(6).uniform(-6, 6, (5, 64)).astype("float32")
-    partitioned = ar.partition(mod, ["onnxruntime"], prepare=False)
+    partitioned = ar.partition(mod, [target], prepare=False)
     assert regions(partitioned) == 1
     found, wanted = answer(partitioned, data), answer(mod, data)
     assert np.ptp(wanted) > 100 * quantum

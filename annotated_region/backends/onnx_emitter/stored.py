@@ -1,4 +1,4 @@
-"""Engines and timings in the user's cache folder: trusted only if whole, and made here for the same thing."""
+"""What engines made of models, in the user's cache folder: trusted only if whole, and of the same thing."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from annotated_region.cache import load_entry, private_cache_folder, store_entry
 __all__ = ["load", "store"]
 
 
-def load(key: str) -> bytes | None:
-    """What is stored under a key; None if there is nothing, or nothing that can be trusted."""
-    place = _place(key)
+def load(target: str, key: str) -> bytes | None:
+    """What a target stored under a key; None if there is nothing, or nothing that can be trusted."""
+    place = _place(target, key)
     return None if place is None else load_entry(place)
 
 
-def store(key: str, content: bytes) -> None:
+def store(target: str, key: str, content: bytes) -> None:
     """Store content under a key. A failure costs time: the next process builds again."""
-    place = _place(key)
+    place = _place(target, key)
     if place is None:
         return
     with suppress(OSError):
@@ -27,6 +27,6 @@ def store(key: str, content: bytes) -> None:
         sweep(place.parent)
 
 
-def _place(key: str) -> Path | None:
-    folder = private_cache_folder("tensorrt")
+def _place(target: str, key: str) -> Path | None:
+    folder = private_cache_folder(target)
     return None if folder is None else folder / hashlib.sha256(key.encode()).hexdigest()

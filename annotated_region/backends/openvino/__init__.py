@@ -1,0 +1,17 @@
+"""OpenVINO: claims by what the emitter can say and its CPU plugin computes, and runs compiled models."""
+
+from annotated_region.backends.onnx_emitter import entry
+from annotated_region.backends.openvino import codegen, installation, patterns, rules
+from annotated_region.targets.backend import register_backend
+
+__all__ = ["codegen", "installation", "patterns", "rules"]
+
+register_backend(
+    rules.TARGET,
+    unavailable=installation.unavailable,
+    build_options=entry.build_options,
+    package=installation.PACKAGE,
+)
+rules.register_rules()
+patterns.register_patterns()
+codegen.register_codegen()

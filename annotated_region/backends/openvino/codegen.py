@@ -1,0 +1,71 @@
+"""The code generator: external Relax functions become ONNX models in the built library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import tvm
+from tvm import relax
+
+from annotated_region.backends.onnx_emitter import EmittedModel, emit_all
+from annotated_region.backends.onnx_emitter.assembly import array_of
+from annotated_region.backends.onnx_emitter.entry import entry_modules, register_runtime
+from annotated_region.backends.openvino.compiled import compiled_model
+from annotated_region.backends.openvino.installation import unavailable
+from annotated_region.backends.openvino.rules import DIALECT, TARGET
+from annotated_region.backends.openvino.runtime import open_region
+from annotated_region.backends.openvino.settings import CompileSettings
+from annotated_region.errors import BackendUnavailableError, BuildError, RegionRejectedError
+from annotated_region.tvm_adapter.modules import register_generator
+from annotated_region.tvm_adapter.nodes import Constant
+
+__all__ = ["generate", "register_codegen"]
+
+
+def generate(
+    functions: Sequence[relax.Function],
+    options: Mapping[str, object] | None,
+    constant_names: Mapping[Constant, str],
+) -> list[tvm.runtime.Module]:
+    """What ``generate_code`` and TVM's ``RunCodegen`` call: one module a function.
+
+    Parameters
+    ----------
+    functions
+        The external functions of target ``openvino``.
+    options
+        See `CompileSettings`.
+    constant_names
+        TVM's names of the constants of the module.
+
+    Raises
+    ------
+    CodegenError
+        A function cannot be translated, or an option is unknown.
+    RegionRejectedError
+        OpenVINO is installed, and refuses a function.
+    """
+    settings = CompileSettings.of(options or {})
+    models = emit_all(functions, DIALECT, constant_names)
+    if unavailable() is None:
+        for model in models:
+            _try(model, settings)
+    return entry_modules(TARGET, models, settings.to_dict())
+
+
+def _try(model: EmittedModel, settings: CompileSettings) -> None:
+    """Compile a model, which is kept for its first call: OpenVINO may refuse what it takes op by op."""
+    weights = {name: array_of(model.graph.weights[name]) for name in model.weights}
+    content = model.skeleton().SerializeToString(deterministic=True)
+    try:
+        compiled_model(model.symbol, content, weights, settings)
+    except BuildError as error:
+        raise RegionRejectedError(str(error).removeprefix(f"{model.symbol}: "), model.symbol) from error
+    except BackendUnavailableError:
+        pass  # the device may be where the module runs
+
+
+def register_codegen() -> None:
+    """Register the code generator, unless this TVM was built with one of its own, and the runtime."""
+    register_generator(TARGET, generate)
+    register_runtime(TARGET, open_region)

@@ -1,0 +1,101 @@
+"""The data types for which OpenVINO's CPU plugin computes what ONNX defines, operator by operator.
+
+The plugin computes in fewer types than it takes: float64 in float32, int64 and uint32 in int32, and much of
+int32 in float32, which has 24 bits; results of bytes stop at the largest one, where those of ONNX and TVM
+wrap. The table has what was found equal to ONNX Runtime bit by bit for whole numbers of all sizes
+(``tests/backends/openvino/test_openvino_kernels.py``). int64 is taken where it counts, that is for extents,
+places and indices. bfloat16 is left out: float32 is cut off on its way to it, not rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from annotated_region.backends.onnx_emitter import Dialect
+from annotated_region.backends.onnx_emitter.dialect import Restriction
+
+__all__ = ["DIALECT", "TARGET"]
+
+TARGET = "openvino"
+
+_FLOATS = frozenset(("float16", "float32"))
+_BYTES = frozenset(("int8", "uint8"))
+_BOOL = frozenset(("bool",))
+_NUMBERS = _FLOATS | {"int32"}
+_ALL = _NUMBERS | _BYTES | _BOOL
+
+_KERNELS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(
+        (
+            "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "BatchNormalization", "Ceil",
+            "Conv", "ConvTranspose", "Cos", "Cosh", "Div", "Einsum", "Erf", "Exp", "Floor", "Gelu",
+            "GlobalAveragePool", "GridSample", "InstanceNormalization", "IsInf", "IsNaN",
+            "LayerNormalization", "LeakyRelu", "Log", "LogSoftmax", "MatMul", "PRelu", "Pow", "Reciprocal",
+            "ReduceMean", "ReduceProd", "ReduceSum", "Relu", "Resize", "RoiAlign", "Round", "Selu", "Sigmoid",
+            "Sin", "Sinh", "Softmax", "Softplus", "Sqrt", "Tan", "Tanh",
+        ),
+        _FLOATS,
+    ),
+    **dict.fromkeys(
+        ("Abs", "Add", "Clip", "CumSum", "Max", "Min", "Mul", "Neg", "Range", "Sign", "Sub"), _NUMBERS
+    ),
+    **dict.fromkeys(("MaxPool", "Mod", "ReduceMax", "ReduceMin", "TopK"), _FLOATS | _BYTES),
+    **dict.fromkeys(
+        ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "ReverseSequence", "Trilu"),
+        _FLOATS | _BYTES | _BOOL,
+    ),
+    **dict.fromkeys(
+        (
+            "Concat", "ConstantOfShape", "Expand", "Gather", "GatherElements", "GatherND", "Identity", "Pad",
+            "Reshape", "ScatterElements", "ScatterND", "Slice", "Split", "Squeeze", "Tile", "Transpose",
+            "Unsqueeze", "Where",
+        ),
+        _ALL,
+    ),
+    **dict.fromkeys(("ArgMax", "ArgMin"), _FLOATS | _BYTES),
+    **dict.fromkeys(("BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"), _BYTES | {"int32"}),
+    **dict.fromkeys(("And", "Not", "Or", "Xor"), _BOOL),
+    **dict.fromkeys(("Cast", "Shape", "Size"), _ALL | {"int64"}),
+    "DequantizeLinear": _BYTES,
+    "QuantizeLinear": frozenset(("float32",)),
+}  # fmt: skip
+
+_WIDER = {"bool": "int32", "int8": "int32", "uint8": "int32"}
+
+
+def _cast(attrs: Mapping[str, object], dtypes: Sequence[str]) -> str | None:
+    (given,), wanted = dtypes, attrs["to"]
+    if wanted == "bool" and given not in _BYTES:
+        return f"{given} as truth values, of which NaN and the least number become false"
+    if wanted == "int64" and given in _FLOATS:
+        return f"{given} as int64, which stops at 32 bits"
+    return None
+
+
+def _padding(attrs: Mapping[str, object], _dtypes: Sequence[str]) -> str | None:
+    return "padding from the other end" if attrs.get("mode") == "wrap" else None
+
+
+def _remainder(attrs: Mapping[str, object], dtypes: Sequence[str]) -> str | None:
+    is_of_floats = bool(_FLOATS.intersection(dtypes))
+    return (
+        "a remainder of floats with the sign of the divisor"
+        if is_of_floats and not attrs.get("fmod")
+        else None
+    )
+
+
+_RESTRICTIONS: Mapping[str, Restriction] = {"Cast": _cast, "Pad": _padding, "Mod": _remainder}
+
+DIALECT = Dialect(
+    target=TARGET,
+    opset=20,
+    dtypes=_ALL | {"int64"},
+    kernels=_KERNELS,
+    restrictions=_RESTRICTIONS,
+    missing=frozenset(("OneHot",)),
+    wider=_WIDER,
+    wide_truth=frozenset(("ArgMax", "ArgMin", "Max", "Min")),
+    narrowed={"int64": "int32"},
+)
+"""ONNX as OpenVINO 2026 reads it and computes it on a CPU."""

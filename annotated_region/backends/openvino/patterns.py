@@ -1,0 +1,16 @@
+"""Composites of what OpenVINO's CPU plugin fuses, and of what a region takes in pairs only."""
+
+from __future__ import annotations
+
+from annotated_region.backends.onnx_emitter import register_shape_pattern
+from annotated_region.backends.onnx_emitter.fused_patterns import register_fused_patterns
+from annotated_region.backends.openvino.rules import DIALECT, TARGET
+from annotated_region.backends.openvino.support import refusal
+
+__all__ = ["register_patterns"]
+
+
+def register_patterns() -> None:
+    """Register all of them."""
+    register_fused_patterns(TARGET, refusal)
+    register_shape_pattern(DIALECT)

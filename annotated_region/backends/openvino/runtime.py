@@ -1,0 +1,116 @@
+"""Runs a region: a model compiled once, whose requests read and write the caller's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import tvm
+
+from annotated_region.backends.onnx_emitter.arguments import (
+    Argument,
+    bits_of,
+    check_devices,
+    dense_input,
+    dense_output,
+)
+from annotated_region.backends.onnx_emitter.assembly import array_of
+from annotated_region.backends.onnx_emitter.entry import Description
+from annotated_region.backends.openvino.compiled import compiled_model
+from annotated_region.backends.openvino.installation import require_library
+from annotated_region.backends.openvino.settings import CompileSettings
+
+if TYPE_CHECKING:
+    import openvino
+
+__all__ = ["Runner", "open_region"]
+
+_TYPES = {
+    "float32": "f32", "float16": "f16", "int8": "i8", "uint8": "u8", "int32": "i32", "int64": "i64",
+    "bool": "boolean",
+}  # fmt: skip
+"""OpenVINO's names of the data types."""
+
+
+def open_region(description: Description, model: bytes, weights: Sequence[tvm.runtime.Tensor]) -> Runner:
+    """The runner of a region.
+
+    Parameters
+    ----------
+    description
+        Names and settings.
+    model
+        The model without its weights.
+    weights
+        The weights, in the order of their names in the description.
+
+    Raises
+    ------
+    BackendUnavailableError
+        OpenVINO, or the device that is asked for, is not on this machine.
+    BuildError
+        OpenVINO refuses the model.
+    """
+    arrays = {name: array_of(tensor) for name, tensor in zip(description.weights, weights, strict=True)}
+    settings = CompileSettings.of(description.options)
+    return Runner(description, compiled_model(description.symbol, model, arrays, settings))
+
+
+class Runner:
+    """Runs the compiled model of one region on tensors of TVM; may be called by several threads at once."""
+
+    def __init__(self, description: Description, compiled: openvino.CompiledModel) -> None:
+        self._symbol = description.symbol
+        self._count = len(description.inputs)
+        self._places = _places(description.inputs, compiled)
+        self._library = require_library()
+        self._compiled = compiled
+        self._idle: list[openvino.InferRequest] = []
+
+    def __call__(self, *arguments: Argument) -> None:
+        """Run it; the arguments are the inputs, then the outputs, which are written in place.
+
+        Raises
+        ------
+        ArgumentError
+            A tensor lies on another device than the host, or has strides that cannot be followed.
+        """
+        check_devices(self._symbol, arguments, ("cpu",))
+        held = [dense_input(self._symbol, argument) for argument in arguments[: self._count]]
+        results = [dense_output(self._symbol, argument) for argument in arguments[self._count :]]
+        with self._request() as request:
+            for place, number in self._places:
+                request.set_input_tensor(place, self._shared(held[number]))
+            for place, (value, _) in enumerate(results):
+                request.set_output_tensor(place, self._shared(value))
+            request.infer()
+        for _, bring_back in results:
+            bring_back()
+
+    def _shared(self, tensor: tvm.runtime.Tensor) -> openvino.Tensor:
+        """A tensor of OpenVINO in the memory of one of TVM."""
+        shape = [int(extent) for extent in tensor.shape]
+        type_ = getattr(self._library.Type, _TYPES[str(tensor.dtype)])
+        return self._library.Tensor(bits_of(tensor), shape, type_)
+
+    @contextmanager
+    def _request(self) -> Iterator[openvino.InferRequest]:
+        """A request that no other call uses; there are as many as there were calls at once."""
+        try:
+            request = self._idle.pop()
+        except IndexError:
+            request = self._compiled.create_infer_request()
+        try:
+            yield request
+        finally:
+            self._idle.append(request)
+
+
+def _places(names: Sequence[str], compiled: openvino.CompiledModel) -> list[tuple[int, int]]:
+    """For each input of the compiled model the number of the argument; it has none that are not used."""
+    numbers = {name: number for number, name in enumerate(names)}
+    return [
+        (place, next(numbers[name] for name in port.get_names() if name in numbers))
+        for place, port in enumerate(compiled.inputs)
+    ]

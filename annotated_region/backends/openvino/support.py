@@ -1,0 +1,80 @@
+"""Whether OpenVINO takes an op: by the table of its kernels, and where it is installed, by asking it.
+
+The question is a model of the op alone, put to ``Core.query_model``, which compiles nothing. It takes some
+milliseconds, so answers are kept for ops of the same kind: of the same operators, attributes, data types and
+ranks, with the same operands constant and the same extents known.
+"""
+
+from __future__ import annotations
+
+from annotated_region.backends.onnx_emitter import Declined, EmittedModel, emit_alone, extents_of
+from annotated_region.backends.onnx_emitter.graph import Graph
+from annotated_region.backends.openvino.installation import core, unavailable
+from annotated_region.backends.openvino.kernels import DIALECT
+from annotated_region.backends.openvino.settings import CompileSettings
+from annotated_region.targets.op_view import OpView
+
+__all__ = ["refusal"]
+
+_LARGEST = 1 << 24
+"""Bytes of constants with which a question is not put, because copying them would take too long."""
+
+_ANSWERS: dict[str, str | None] = {}
+
+
+def refusal(op: OpView) -> str | None:
+    """Why OpenVINO does not take an op; None if it does."""
+    try:
+        graph = emit_alone(op, DIALECT)
+    except Declined as reason:
+        return str(reason)
+    if _has_unknown_kernel(op):
+        return "OpenVINO convolves with kernels whose extents are known"
+    if unavailable() is not None or not graph.operators:
+        return None
+    model = EmittedModel(graph, tuple(graph.weights), "alone")
+    if model.weight_bytes > _LARGEST:
+        return None
+    kind = _kind(graph)
+    if kind not in _ANSWERS:
+        _ANSWERS[kind] = _asked(model)
+    return _ANSWERS[kind]
+
+
+def _has_unknown_kernel(op: OpView) -> bool:
+    """Whether it is a convolution with a kernel whose extents are found when it runs."""
+    return op.name.startswith("relax.nn.conv") and not all(
+        isinstance(extent, int) for extent in extents_of(op.arg_types[1])
+    )
+
+
+def _kind(graph: Graph) -> str:
+    """What the answer depends on, as text; values are numbered, because their names do not matter."""
+    ports = {port.name: tuple(isinstance(extent, int) for extent in port.shape) for port in graph.inputs}
+    constants = {name: array.ndim for name, array in graph.constants.items()}
+    weights = {name: -len(tensor.shape) for name, tensor in graph.weights.items()}
+    numbers: dict[str, int] = {}
+
+    def numbered(name: str) -> tuple[object, ...]:
+        number = numbers.setdefault(name, len(numbers))
+        return number, graph.dtypes.get(name), ports.get(name), constants.get(name), weights.get(name)
+
+    return repr(
+        [
+            (each.kind, list(map(numbered, each.inputs)), len(each.outputs), list(each.attrs.items()))
+            for each in graph.operators
+        ]
+    )
+
+
+def _asked(model: EmittedModel) -> str | None:
+    """OpenVINO's answer."""
+    try:
+        read = core().read_model(model.complete().SerializeToString())
+        taken = core().query_model(read, "CPU", CompileSettings().properties())
+    except RuntimeError as error:
+        return f"OpenVINO refuses it: {str(error).strip().splitlines()[-1]}"
+    missing = [
+        each.get_type_name() for each in read.get_ordered_ops() if each.get_friendly_name() not in taken
+    ]
+    return f"OpenVINO's CPU plugin has no {missing[0]} for this" if missing else None

@@ -1,0 +1,66 @@
+"""Runs a graph on OpenVINO as its backend does: prepared, partitioned, each region on one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+import annotated_region as ar
+from annotated_region.backends.onnx_emitter import emit
+from annotated_region.backends.onnx_emitter.entry import Description
+from annotated_region.backends.openvino.rules import DIALECT
+from annotated_region.backends.openvino.runtime import open_region
+from annotated_region.errors import BuildError
+from kits.hunt.engines import Engine, LeftOutError
+from kits.hunt.partitioned_engine import PartitionedEngine, Result
+
+__all__ = ["build_openvino"]
+
+SETTINGS = {"threads": 1, "cache": False}
+
+
+def build_openvino(mod: tvm.IRModule) -> Engine:
+    """A graph on OpenVINO; left out where it is refused, or quantized, which is right to one step."""
+    if any(op.name == "relax.quantize" for op in _ops(mod)):
+        return partial(_left_out, "OpenVINO quantizes to one step")
+    try:
+        return PartitionedEngine(ar.partition(mod, ["openvino"]), _Region)
+    except BuildError as error:
+        return partial(_left_out, f"OpenVINO refuses a region, which goes elsewhere: {str(error)[-80:]}")
+
+
+def _left_out(reason: str, _inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    raise LeftOutError(reason)
+
+
+def _ops(mod: tvm.IRModule) -> Iterator[tvm.ir.Op]:
+    found: list[tvm.ir.Op] = []
+
+    def visit(expr: relax.Expr) -> None:
+        if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op):
+            found.append(expr.op)
+
+    for function in mod.functions.values():
+        relax.analysis.post_order_visit(function, visit)
+    yield from found
+
+
+class _Region:
+    """A compiled model."""
+
+    def __init__(self, func: relax.Function, names: Mapping[Any, str]) -> None:
+        model = emit(func, DIALECT, names)
+        weights = [model.graph.weights[name] for name in model.weights]
+        description = Description.of(model, SETTINGS)
+        self._run = open_region(description, model.skeleton().SerializeToString(), weights)
+
+    def __call__(self, arguments: Sequence[Any], results: Sequence[Result]) -> list[np.ndarray]:
+        given = [tvm.runtime.tensor(np.ascontiguousarray(each)) for each in arguments]
+        made = [tvm.runtime.empty(shape, dtype) for shape, dtype in results]
+        self._run(*given, *made)
+        return [tensor.numpy() for tensor in made]
