@@ -1,4 +1,4 @@
-"""Every converter: the emitted model is valid ONNX, and ONNX Runtime and OpenVINO compute what TVM computes."""
+"""Every converter: the emitted model is valid, and ONNX Runtime and OpenVINO compute what TVM computes."""
 
 from __future__ import annotations
 

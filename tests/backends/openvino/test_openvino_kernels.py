@@ -1,0 +1,100 @@
+"""Whole numbers on OpenVINO: exact in all bits where they are claimed, and declined where they are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from kits.backends.relax_kit import module, var
+from tvm import relax
+from tvm.relax import op
+
+import annotated_region as ar
+
+RNG = np.random.default_rng(1)
+FULL = np.iinfo("int32")
+# Neighbours far above what float32 tells apart, and numbers of the whole range.
+NEAR = 2**30 + RNG.integers(-2, 3, 64).astype("int32")
+WIDE = RNG.integers(FULL.min, FULL.max, 64, dtype="int32", endpoint=True)
+
+EXACT = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_xor": np.bitwise_xor,
+}
+EXACT_ALONE = {"abs": np.abs, "negative": np.negative, "sign": np.sign, "bitwise_not": np.invert}
+DECLINED = ("divide", "equal", "less", "greater_equal", "floor_mod", "mod")
+
+
+def placed(mod):
+    (function,) = ar.explain(mod, ["openvino"], prepare=False).functions
+    return {entry.placed for entry in function.ops}
+
+
+def answer(mod, *arrays):
+    assert placed(mod) == {"openvino"}
+    machine = relax.VirtualMachine(ar.build(ar.partition(mod, ["openvino"], prepare=False)), tvm.cpu())
+    return machine["main"](*map(tvm.runtime.tensor, arrays)).numpy()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int8", "uint8"])
+def test_arithmetic_of_whole_numbers_is_exact_and_wraps(dtype, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    x, y = var("x", (64,), dtype), var("y", (64,), dtype)
+    names = [*EXACT, *(name for name in EXACT_ALONE if dtype == "int32")]
+
+    def make(_builder):
+        results = [getattr(op, name)(x, y) if name in EXACT else getattr(op, name)(x) for name in names]
+        return op.stack(results, 0)
+
+    left, right = NEAR.astype(dtype), WIDE.astype(dtype)
+    for one, other in ((left, right), (right, left), (left, left[::-1].copy())):
+        found = answer(module([x, y], make), one, other)
+        for name, row in zip(names, found, strict=True):
+            wanted = EXACT[name](one, other) if name in EXACT else EXACT_ALONE[name](one)
+            np.testing.assert_array_equal(row, wanted, err_msg=name)
+
+
+@pytest.mark.parametrize("name", DECLINED)
+def test_what_is_computed_in_float32_is_declined_for_int32(name):
+    x, y = var("x", (64,), "int32"), var("y", (64,), "int32")
+    assert placed(module([x, y], lambda _: getattr(op, name)(x, y))) == {"host"}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_int64_is_converted_from_all_its_bits(dtype, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    x = var("x", (4,), "int64")
+    data = np.array([2**40 + 1, -(2**33) - 1, 3, 2**31])
+    np.testing.assert_array_equal(
+        answer(module([x], lambda _: op.astype(x, dtype)), data), data.astype(dtype)
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: op.add(x, relax.const(1, "int64")),
+        lambda x: op.reshape(x, (2, 2)),
+        lambda x: op.maximum(x, relax.const(0, "int64")),
+        lambda x: op.astype(x, "bool"),
+        lambda x: op.take(relax.const(np.ones(4, "float32")), x, 0, "clip"),
+    ],
+)
+def test_int64_that_may_not_fit_is_declined(make):
+    x = var("x", (4,), "int64")
+    assert placed(module([x], lambda _: make(x))) == {"host"}
+
+
+def test_places_and_indices_are_claimed():
+    x, places = var("x", (4, 3)), var("places", (2,), "int64")
+
+    def make(builder):
+        rows = builder.emit(op.take(x, places, 0, "fast"))
+        return op.argmax(rows, 1), op.topk(rows, 2, ret_type="indices", dtype="int64")
+
+    assert placed(module([x, places], make)) == {"openvino"}
