@@ -24,7 +24,7 @@ from annotated_region.backends.openvino.settings import CompileSettings
 if TYPE_CHECKING:
     import openvino
 
-__all__ = ["Runner", "open_region"]
+__all__ = ["RequestRunner", "open_region"]
 
 _TYPES = {
     "float32": "f32", "float16": "f16", "int8": "i8", "uint8": "u8", "int32": "i32", "int64": "i64",
@@ -33,7 +33,9 @@ _TYPES = {
 """OpenVINO's names of the data types."""
 
 
-def open_region(description: Description, model: bytes, weights: Sequence[tvm.runtime.Tensor]) -> Runner:
+def open_region(
+    description: Description, model: bytes, weights: Sequence[tvm.runtime.Tensor]
+) -> RequestRunner:
     """The runner of a region.
 
     Parameters
@@ -54,10 +56,10 @@ def open_region(description: Description, model: bytes, weights: Sequence[tvm.ru
     """
     arrays = {name: array_of(tensor) for name, tensor in zip(description.weights, weights, strict=True)}
     settings = CompileSettings.of(description.options)
-    return Runner(description, compiled_model(description.symbol, model, arrays, settings))
+    return RequestRunner(description, compiled_model(description.symbol, model, arrays, settings))
 
 
-class Runner:
+class RequestRunner:
     """Runs the compiled model of one region on tensors of TVM; may be called by several threads at once."""
 
     def __init__(self, description: Description, compiled: openvino.CompiledModel) -> None:

@@ -286,7 +286,7 @@ class OneInput:
 
 def recording_runner():
     model = OneInput()
-    return runtime.Runner(Description("r", ("a",), ("b",), ()), model), model.request
+    return runtime.RequestRunner(Description("r", ("a",), ("b",), ()), model), model.request
 
 
 def test_inputs_and_outputs_are_used_where_they_lie():
