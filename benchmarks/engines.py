@@ -18,7 +18,6 @@ import onnx
 import onnxruntime
 import tvm
 from tvm import relax
-from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
 
@@ -83,7 +82,7 @@ def onnx_runtime(setting: Setting) -> Engine:
 def on_onednn(setting: Setting, precision: str = "fp32") -> Engine:
     """The module partitioned for oneDNN; what is left is compiled by TVM."""
     began = time.perf_counter()
-    mod = ar.partition(from_onnx(setting.model), ["dnnl"])
+    mod = ar.partition(ar.from_onnx(setting.model), ["dnnl"])
     executable = ar.build(mod, setting.target, {"dnnl": {"precision": precision}})
     run = _on_virtual_machine(executable, setting)
     return Engine(run, time.perf_counter() - began, _placement(mod))
@@ -92,7 +91,7 @@ def on_onednn(setting: Setting, precision: str = "fp32") -> Engine:
 def tvm_alone(setting: Setting) -> Engine:
     """The module as it was imported, through TVM's default pipeline."""
     began = time.perf_counter()
-    executable = tvm.compile(from_onnx(setting.model), tvm.target.Target(setting.target))
+    executable = tvm.compile(ar.from_onnx(setting.model), tvm.target.Target(setting.target))
     run = _on_virtual_machine(executable, setting)
     return Engine(run, time.perf_counter() - began)
 

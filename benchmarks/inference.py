@@ -9,7 +9,8 @@ so a busy machine slows all of them alike; read the ratios to ONNX Runtime, and 
 OpenVINO (``pip install annotated-region[bench]``), not the milliseconds. In each round an engine first runs
 for a tenth of a second without being timed, while the idle threads of the one before it, which spin for a
 while in hope of work, go to sleep. Answers are compared with ONNX Runtime's. With ``--int8`` all engines get
-the models as ONNX Runtime's quantizer makes them (QDQ: unsigned activations, weights by channel).
+the models as ONNX Runtime's quantizer makes them (QDQ: unsigned activations, weights by channel); with
+``--int8 dynamic`` products of bytes whose scales are measured in each call.
 """
 
 from __future__ import annotations
@@ -49,7 +50,14 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, help="threads of every engine")
     parser.add_argument("--target", default="llvm", help="TVM's target for what it compiles itself")
     parser.add_argument("--bf16", action="store_true", help="measure bfloat16 as well, each way")
-    parser.add_argument("--int8", action="store_true", help="measure the quantized models instead")
+    parser.add_argument(
+        "--int8",
+        nargs="?",
+        const="static",
+        default="",
+        choices=("static", "dynamic"),
+        help="measure the quantized models instead",
+    )
     parser.add_argument("--tvm", action="store_true", help="measure TVM alone as well; it is slow")
     parser.add_argument("--tvm-rounds", type=int, default=3, help="rounds of TVM alone")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to FILE")

@@ -18,7 +18,12 @@ import onnx
 from engines import BF16_ENGINES, FAST_ENGINES, OURS_IN_BF16, Engine, Setting, tvm_alone
 from kits.diffusion_models import DIFFUSION_MODELS, diffusion_model
 from kits.family_models import FAMILIES, family_model, inputs_of
-from kits.quantized_models import IMAGE_OPS, TEXT_OPS, quantized_model
+from kits.quantized_models import (
+    IMAGE_OPS,
+    TEXT_OPS,
+    dynamically_quantized_model,
+    quantized_model,
+)
 
 from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model
 
@@ -42,13 +47,15 @@ Figures = dict[str, Any]
 Samples = dict[str, list[list[float]]]  # engine -> for each round, the milliseconds of its runs
 
 
-def setting_of(name: str, threads: int, target: str, int8: bool = False) -> Setting:
-    """A model with its inputs, quantized if it is to be."""
+def setting_of(name: str, threads: int, target: str, int8: str = "") -> Setting:
+    """A model with its inputs; quantized with scales that are known (``"static"``), or ``"dynamic"``."""
     model = _model(name)
     inputs = input_of(model) if name in LIGHT_MODELS else inputs_of(model)
-    if int8:
+    if int8 == "dynamic":
+        model = dynamically_quantized_model(model)
+    elif int8:
         model = quantized_model(model, [inputs], ops=TEXT_OPS if name in TEXTS else IMAGE_OPS)
-    return Setting(model, inputs, threads, target, is_quantized=int8)
+    return Setting(model, inputs, threads, target, is_quantized=bool(int8))
 
 
 def _model(name: str) -> onnx.ModelProto:
