@@ -57,8 +57,33 @@ ANNOTATED_REGION_CLONES void merge_rows(const float* from, int64_t rows, int64_t
   return merge_columns<Merge::least>(from, rows, stride, width, to);
 }
 
+// The largest or the least of neighbouring numbers, one pass at the speed of memory; what is no number stays so.
+ANNOTATED_REGION_CLONES float largest_of_run(const float* from, int64_t size) {
+  float best = -INFINITY;
+  int undefined = 0;
+#pragma omp simd reduction(max : best) reduction(| : undefined)
+  for (int64_t i = 0; i < size; ++i) {
+    best = from[i] > best ? from[i] : best;
+    undefined |= from[i] != from[i];
+  }
+  return undefined != 0 ? NAN : best;
+}
+
+ANNOTATED_REGION_CLONES float least_of_run(const float* from, int64_t size) {
+  float best = INFINITY;
+  int undefined = 0;
+#pragma omp simd reduction(min : best) reduction(| : undefined)
+  for (int64_t i = 0; i < size; ++i) {
+    best = from[i] < best ? from[i] : best;
+    undefined |= from[i] != from[i];
+  }
+  return undefined != 0 ? NAN : best;
+}
+
 // Of neighbouring numbers: as rows, then by halves, in float32, so that what overflows there is infinite.
 ANNOTATED_REGION_CLONES double merged_run(const float* from, int64_t size, Merge merge) {
+  if (merge == Merge::largest) return largest_of_run(from, size);
+  if (merge == Merge::least) return least_of_run(from, size);
   double columns[kColumns];
   int64_t width = std::min(size, kColumns);
   const int64_t rows = size / width;
