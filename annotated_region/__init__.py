@@ -10,6 +10,7 @@ from annotated_region import error_classes as error_classes  # errors may be rai
 from annotated_region import backends, passes
 from annotated_region._version import __version__
 from annotated_region.annotations import compiler_begin, compiler_end
+from annotated_region.bundling import export
 from annotated_region.certificates import Certificate
 from annotated_region.checking.check import check
 from annotated_region.checking.check_report import CheckReport, Culprit
@@ -21,6 +22,7 @@ from annotated_region.errors import (
     ArgumentError,
     BackendUnavailableError,
     BuildError,
+    BundleError,
     CacheWarning,
     CodegenError,
     ConformanceError,
@@ -79,6 +81,7 @@ __all__ = [
     "Backend",
     "BackendUnavailableError",
     "BuildError",
+    "BundleError",
     "BuildOptions",
     "CacheWarning",
     "Certificate",
@@ -135,6 +138,7 @@ __all__ = [
     "compiler_begin",
     "compiler_end",
     "explain",
+    "export",
     "infer_op_info",
     "extract_fused_functions",
     "extract_hashed_functions",

@@ -167,5 +167,9 @@ class DrawingError(AnnotatedRegionError):
     """A report cannot be drawn: an unknown kind of file, or no layout engine."""
 
 
+class BundleError(AnnotatedRegionError):
+    """A bundle cannot be written: its folder is there already, or a library that the model needs is not."""
+
+
 class BuildError(AnnotatedRegionError):
     """The system compiler or the linker did not accept the generated code."""

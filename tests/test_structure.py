@@ -63,7 +63,7 @@ FLOORS = (
     # What users call.
     ("passes",),
     ("backends",),
-    ("checking", "profiling"),
+    ("bundling", "checking", "profiling"),
     (FACADE,),
     ("testing",),
     ("command_line",),

@@ -13,6 +13,7 @@ import tvm
 from rich.table import Table
 from tvm import relax
 
+from annotated_region.bundling import export
 from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.locks import add_lock_arguments, lock_of, settle_lock
 from annotated_region.command_line.models import read_model
@@ -37,7 +38,7 @@ from annotated_region.printable import printable
 
 __all__ = ["COMMAND"]
 
-_LIBRARY, _SCRIPT = ".so", ".py"
+_LIBRARY, _SCRIPT, _FOLDER = ".so", ".py", ""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,8 +48,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         type=path,
-        help=f"where to write it: a library ({_LIBRARY}) that TVM's runtime loads, or TVMScript ({_SCRIPT}) "
-        "to read, in which large constants are only named",
+        help=f"where to write it: a library ({_LIBRARY}) that TVM's runtime loads, TVMScript ({_SCRIPT}) to "
+        "read, in which large constants are only named, or a folder (a name without an ending) that runs on "
+        "another machine without Python",
     )
     complete_files(output)
     add_lock_arguments(parser)
@@ -61,9 +63,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.output is not None and options.output.suffix not in (_LIBRARY, _SCRIPT):
-        raise ModelError(f"{options.output} ends neither in {_LIBRARY} nor in {_SCRIPT}")
-    if options.output is not None and options.output.suffix == _LIBRARY and not options.cross_compile:
+    if options.output is not None and options.output.suffix not in (_LIBRARY, _SCRIPT, _FOLDER):
+        raise ModelError(
+            f"{options.output} ends neither in {_LIBRARY} nor in {_SCRIPT}; "
+            "the name of a folder has no ending"
+        )
+    if options.output is not None and options.output.suffix != _SCRIPT and not options.cross_compile:
         require_available(options.targets, "or build for another machine with --cross-compile")
     else:
         tell_unavailable(options)
@@ -87,6 +92,8 @@ def _run(options: argparse.Namespace) -> int:
 def _write(mod: tvm.IRModule, file: Path, generators: Mapping[str, Mapping[str, object]]) -> None:
     if file.suffix == _LIBRARY:
         build(mod, options=generators).export_library(str(file))
+    elif file.suffix == _FOLDER:
+        export(build(mod, options=generators), file)
     else:
         write_whole(file, WriteOrigins()(mod).script() + "\n")
 
@@ -122,9 +129,10 @@ def _table(found: list[_External]) -> Table:
 
 COMMAND = Command(
     name="partition",
-    help="cut a model into external functions, and write it as TVMScript or as a library",
+    help="cut a model into external functions, and write it as TVMScript, as a library or as a folder",
     examples=(
         "partition resnet50.onnx --targets dnnl -o resnet50.so",
+        "partition resnet50.onnx --targets dnnl -o resnet50/",
         "partition resnet50.onnx --targets tensorrt,dnnl --policy least-cost -o resnet50.py",
         "partition resnet50.onnx --targets dnnl --lock placement.lock --check",
     ),

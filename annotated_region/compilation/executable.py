@@ -57,6 +57,8 @@ class LinkedExecutable(VMExecutable):
         Its external functions, by symbol.
     parameters
         The names of the parameters of ``main``.
+    libraries
+        The shared libraries of the engines that run its regions.
     """
 
     def __init__(
@@ -71,12 +73,14 @@ class LinkedExecutable(VMExecutable):
         self.parameters = tuple(parameters)
         words = [word for each in needs for word in (*each.compile_options, *each.link_options)]
         self.options = tuple(words)
+        self.libraries = tuple(dict.fromkeys(library for each in needs for library in each.libraries))
         self.sources = tuple(source for each in needs for source in each.sources)
 
     def export_library(self, file_name: str, **kwargs: Any) -> object:
         """Compile and link everything into one shared library; code that was compiled before is only linked.
 
-        The library is written whole or not at all.
+        The library is written whole or not at all. It looks for the libraries of its engines where they are
+        on this machine, and where the system looks.
 
         Parameters
         ----------
@@ -84,6 +88,7 @@ class LinkedExecutable(VMExecutable):
             The library to write.
         **kwargs
             As for TVM's ``Executable.export_library``; ``options`` go to the compiler after ours.
+            ``run_path`` names other folders in which the library looks, as the linker takes them.
 
         Raises
         ------
@@ -99,6 +104,8 @@ class LinkedExecutable(VMExecutable):
         CacheWarning
             What was compiled before cannot be believed, and is compiled anew.
         """
+        looked_for = [str(library.file.parent) for library in self.libraries]
+        run_path = dict.fromkeys(kwargs.pop("run_path", looked_for))
         if not self.options:
             return super().export_library(file_name, **kwargs)
         compiler = cc.get_cc()
@@ -107,7 +114,9 @@ class LinkedExecutable(VMExecutable):
                 "no C++ compiler found, and the external functions are C++; install one (on Debian: apt-get "
                 "install g++) or name it in the environment variable CXX"
             )
-        options = [*self.options, *kwargs.pop("options", ())]
+        # A path is a word of its own: commas in it would separate words behind -Wl.
+        looking = [word for each in run_path for word in ("-Xlinker", "-rpath", "-Xlinker", each)]
+        options = [*self.options, *kwargs.pop("options", ()), *looking]
         if kwargs.get("fcompile") is None and str(file_name).endswith(".so"):
             kwargs["fcompile"] = SharedLibraryLinker(self.sources)
         try:

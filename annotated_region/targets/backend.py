@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import tvm
@@ -18,6 +19,7 @@ __all__ = [
     "BuildOptions",
     "EngineLog",
     "LinkedSource",
+    "NeededLibrary",
     "RegionForm",
     "StepTime",
     "backend_of",
@@ -53,6 +55,25 @@ class LinkedSource:
 
 
 @dataclass(frozen=True, slots=True)
+class NeededLibrary:
+    """A shared library that the code of a backend needs where it runs.
+
+    Attributes
+    ----------
+    name
+        What the linked code asks for, such as ``"libdnnl.so.3"``.
+    file
+        Where it is on this machine. A library that is built here looks for it in that folder.
+    package
+        The distribution on PyPI that installs it.
+    """
+
+    name: str
+    file: Path
+    package: str
+
+
+@dataclass(frozen=True, slots=True)
 class BuildOptions:
     """What the system compiler and the linker need for the code that a backend emits.
 
@@ -64,11 +85,14 @@ class BuildOptions:
         Options for the linker, one word each.
     sources
         What is compiled once for all modules.
+    libraries
+        What has to be there where the module runs; `annotated_region.export` copies it.
     """
 
     compile_options: tuple[str, ...] = ()
     link_options: tuple[str, ...] = ()
     sources: tuple[LinkedSource, ...] = ()
+    libraries: tuple[NeededLibrary, ...] = ()
 
 
 def _runs_anywhere() -> str | None:
@@ -146,6 +170,8 @@ class Backend:
     builds_anywhere
         Whether its code generator needs nothing of what running needs, so that a module is built where
         the target is not available, to run somewhere else.
+    needs_python
+        Whether its regions run in Python processes that import this package, and nowhere else.
     package
         The distribution on PyPI that holds its library, whose version tells measured times apart.
     codegen_options
@@ -177,6 +203,7 @@ class Backend:
     min_work: float = 0.0
     work: Callable[[OpView], float] | None = None
     builds_anywhere: bool = False
+    needs_python: bool = False
     package: str | None = None
     codegen_options: Mapping[str, object] = field(default_factory=dict)
     layouts: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -15,13 +15,14 @@ import tvm_ffi
 
 from annotated_region.backends.dnnl.emission import PREBUILT, runtime_text
 from annotated_region.errors import BackendUnavailableError
-from annotated_region.targets.backend import BuildOptions, LinkedSource
+from annotated_region.targets.backend import BuildOptions, LinkedSource, NeededLibrary
 
 __all__ = ["LANGUAGE", "REMEDY", "build_options", "onednn", "unavailable"]
 
 RUNTIME_WHEEL = "onednn-cpu-gomp"
 HEADER_WHEEL = "onednn-devel-cpu-gomp"
 VERSION = "2023.2.0"
+SONAME = "libdnnl.so.3"
 LANGUAGE = ("-std=c++17", "-O2", "-fno-math-errno", "-fno-trapping-math", "-fopenmp")
 """How C++ is compiled; loops that choose become vectors of AVX2 only where no operation can trap."""
 
@@ -83,9 +84,8 @@ def build_options() -> BuildOptions:
     )
     compile_options = (*LANGUAGE, *(f"-I{folder}" for folder in folders))
     # The library stands before the objects on TVM's command line; some linkers would drop it there.
-    # The path is a word of its own: commas in it would separate words behind -Wl.
-    run_path = ("-Xlinker", "-rpath", "-Xlinker", str(found.parent))
-    link_options = ("-fopenmp", "-Wl,--no-as-needed", f"-L{found.parent}", "-ldnnl", *run_path)
+    link_options = ("-fopenmp", "-Wl,--no-as-needed", f"-L{found.parent}", "-ldnnl")
     headers = tuple(f"{name} {version(name)}" for name in ("apache-tvm-ffi", HEADER_WHEEL))
     runtime = LinkedSource(runtime_text(), compile_options, headers, PREBUILT)
-    return BuildOptions(compile_options, link_options, (runtime,))
+    library = NeededLibrary(SONAME, found, RUNTIME_WHEEL)
+    return BuildOptions(compile_options, link_options, (runtime,), (library,))

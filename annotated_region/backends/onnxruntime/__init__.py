@@ -10,6 +10,7 @@ register_backend(
     rules.TARGET,
     unavailable=installation.unavailable,
     build_options=entry.build_options,
+    needs_python=True,
     package=installation.PACKAGE,
     recorded_steps=kernel_times.recorded_steps,
 )

@@ -11,6 +11,7 @@ register_backend(
     unavailable=installation.unavailable,
     build_options=entry.build_options,
     builds_anywhere=True,
+    needs_python=True,
     package=installation.PACKAGE,
 )
 codegen.register_codegen()

@@ -1,0 +1,129 @@
+"""export: a folder that runs where neither this package nor a compiler nor Python is.
+
+    lib/            the model's library, the engines' libraries, TVM's runtime, the compiler's runtime
+    include/        the headers for programs that run it
+    example/        such programs: in C++ with CMake, in Python with apache-tvm-ffi and numpy
+    licenses/       of what the folder holds
+    manifest.json   versions, digests, what the processor must have
+    README.md
+
+Libraries find each other by ``$ORIGIN``, so the folder may lie anywhere; they look for nothing of the machine
+that built them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+
+from annotated_region.arguments import require_kind
+from annotated_region.bundling.installed import header_folders
+from annotated_region.bundling.libraries import SharedLibrary, shared_libraries
+from annotated_region.bundling.manifest import manifest_of
+from annotated_region.compilation.executable import LinkedExecutable
+from annotated_region.errors import BackendUnavailableError, BundleError
+from annotated_region.files import write_whole
+from annotated_region.targets.backend import backend_of
+
+__all__ = ["export"]
+
+_EXAMPLES = ("CMakeLists.txt", "run_model.cc", "run_model.py")
+
+
+def export(executable: LinkedExecutable, folder: str | os.PathLike[str]) -> Path:
+    """Write a built model as a folder that runs on another machine of the same kind.
+
+    The other machine needs Linux, the C library of this one or a newer one, and a processor of the same kind;
+    no Python, no compiler, none of the packages that built the model.
+
+    Parameters
+    ----------
+    executable
+        What `build` returns.
+    folder
+        The folder to write; it must not be there yet. It is written whole or not at all.
+
+    Returns
+    -------
+    The folder.
+
+    Raises
+    ------
+    UsageError
+        The executable is none of `build`.
+    BundleError
+        The folder is there already, or a library that the model needs is not found.
+    BackendUnavailableError
+        A target of the model runs its regions in Python, or there is no C++ compiler on this machine.
+    BuildError
+        The compiler or the linker refuses the code.
+    OSError
+        The folder cannot be written.
+
+    Examples
+    --------
+    >>> executable = ar.build(ar.partition(mod, ["dnnl"]))          # doctest: +SKIP
+    >>> ar.export(executable, "model")                              # doctest: +SKIP
+    """
+    require_kind(executable, LinkedExecutable, "what export writes", "what annotated_region.build returns")
+    require_kind(folder, (str, os.PathLike), "the folder of a bundle", 'a path, such as "model"')
+    place = Path(folder)
+    if os.path.lexists(place):
+        raise BundleError(f"{place} is there already, and is not overwritten; name a new folder")
+    _require_standalone(executable)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=place.parent))
+    try:
+        _fill(unfinished, executable)
+        unfinished.chmod(0o755)
+        unfinished.rename(place)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    return place
+
+
+def _require_standalone(executable: LinkedExecutable) -> None:
+    """Refuse what runs nowhere without Python.
+
+    Raises
+    ------
+    BackendUnavailableError
+        A target runs its regions in Python.
+    """
+    for name in dict.fromkeys(region.target for region in executable.regions.values()):
+        if backend_of(name).needs_python:
+            raise BackendUnavailableError(
+                f"regions of target {name!r} run in processes of Python that import annotated_region, so a "
+                "bundle cannot hold them; partition without this target, or use executable.export_library"
+            )
+
+
+def _fill(folder: Path, executable: LinkedExecutable) -> None:
+    (folder / "lib").mkdir()
+    executable.export_library(str(folder / "lib" / "model.so"), run_path=["$ORIGIN"])
+    libraries = shared_libraries(executable.libraries)
+    for library in libraries:
+        shutil.copy2(library.file, folder / "lib" / library.name)
+    for include in header_folders():
+        shutil.copytree(include, folder / "include", dirs_exist_ok=True)
+    (folder / "example").mkdir()
+    for name in _EXAMPLES:
+        shutil.copy(_packaged(name), folder / "example" / name)
+    _copy_licenses(folder / "licenses", libraries)
+    shutil.copy(_packaged("README.md"), folder / "README.md")
+    write_whole(folder / "manifest.json", manifest_of(executable, folder / "lib", libraries))
+
+
+def _packaged(name: str) -> str:
+    return str(files("annotated_region.bundling").joinpath("example", name))
+
+
+def _copy_licenses(folder: Path, libraries: tuple[SharedLibrary, ...]) -> None:
+    for library in libraries:
+        for file in library.licenses:
+            (folder / library.package).mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, folder / library.package / file.name)

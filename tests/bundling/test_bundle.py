@@ -1,0 +1,165 @@
+"""A bundle runs with nothing but itself and the C library, and answers as ONNX Runtime does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from kits.family_models import family_model, inputs_of
+
+import annotated_region as ar
+from annotated_region.backends.dnnl import installation
+from annotated_region.command_line.run import main
+
+CXX = os.environ.get("CXX", "g++")
+needs_dnnl = pytest.mark.skipif(
+    installation.unavailable() is not None, reason=str(installation.unavailable())
+)
+OF_LIBC = ("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1")
+MODEL = family_model("convnext", "small")
+
+
+def call(*words: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [str(word) for word in words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of a small network, exported here and moved away, with its C++ program."""
+    place = tmp_path_factory.mktemp("made") / "here"
+    executable = ar.build(ar.partition(ar.from_onnx(MODEL), ["dnnl"]))
+    assert ar.export(executable, place) == place
+    moved = tmp_path_factory.mktemp("elsewhere") / "bundle"
+    place.rename(moved)
+    (moved / "build").mkdir()
+    lib = moved / "lib"
+    compiled = call(
+        CXX, "-std=c++17", f"-I{moved / 'include'}", moved / "example" / "run_model.cc",
+        "-o", moved / "build" / "run_model",
+        "-Wl,--no-as-needed", lib / "libtvm_runtime.so", lib / "libtvm_ffi.so",
+        "-Xlinker", "-rpath", "-Xlinker", "$ORIGIN/../lib",
+    )  # fmt: skip
+    assert compiled.returncode == 0, compiled.stderr
+    return moved
+
+
+def expected() -> np.ndarray:
+    session = onnxruntime.InferenceSession(MODEL.SerializeToString(), providers=["CPUExecutionProvider"])
+    answer: np.ndarray = session.run(None, inputs_of(MODEL))[0]
+    return answer
+
+
+@needs_dnnl
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root folder")
+def test_it_runs_where_nothing_but_the_c_library_is(bundle: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(bundle, root / "model")
+    loader = Path(call(CXX, "-print-file-name=ld-linux-x86-64.so.2").stdout.strip())
+    (root / "lib64").mkdir()
+    (root / "lib").mkdir()
+    shutil.copy(loader.resolve(), root / "lib64" / "ld-linux-x86-64.so.2")
+    for name in OF_LIBC:
+        shutil.copy(Path(call(CXX, f"-print-file-name={name}").stdout.strip()).resolve(), root / "lib" / name)
+    (image,) = inputs_of(MODEL).values()
+    image.tofile(root / "input.bin")
+    ran = call(
+        shutil.which("chroot"), root,
+        "/model/build/run_model", "/model/lib/model.so", "/input.bin", "/output.bin", *image.shape,
+        env={"LD_ORIGIN_PATH": "/model/build"},  # what $ORIGIN means where /proc is not mounted
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    found = np.fromfile(root / "output.bin", "float32").reshape(expected().shape)
+    np.testing.assert_allclose(found, expected(), rtol=1e-4, atol=1e-5)
+
+
+@needs_dnnl
+def test_it_looks_for_libraries_beside_itself_and_nowhere_else(bundle: Path) -> None:
+    dynamic = call("readelf", "-d", bundle / "lib" / "model.so").stdout
+    assert [line.split()[-1] for line in dynamic.splitlines() if "PATH)" in line] == ["[$ORIGIN]"]
+    needed = call("ldd", bundle / "lib" / "model.so").stdout
+    for name in ("libdnnl.so.3", "libgomp.so.1", "libstdc++.so.6"):
+        (line,) = (line for line in needed.splitlines() if line.strip().startswith(name))
+        assert str(bundle) in line
+
+
+@needs_dnnl
+def test_its_python_program_needs_numpy_and_tvm_ffi_alone(bundle: Path, tmp_path: Path) -> None:
+    blocked = tmp_path / "blocked"
+    for name in ("tvm", "annotated_region", "onnx"):
+        (blocked / name).mkdir(parents=True)
+        (blocked / name / "__init__.py").write_text(f"raise ImportError('{name} is not to be imported')\n")
+    (shape,) = (image.shape for image in inputs_of(MODEL).values())
+    ran = call(
+        sys.executable,
+        bundle / "example" / "run_model.py",
+        *shape,
+        env={**os.environ, "PYTHONPATH": str(blocked)},
+    )
+    assert ran.returncode == 0, ran.stderr
+    session = onnxruntime.InferenceSession(MODEL.SerializeToString(), providers=["CPUExecutionProvider"])
+    image = np.random.default_rng(0).standard_normal(shape).astype("float32")
+    (answer,) = session.run(None, {session.get_inputs()[0].name: image})
+    words = ran.stdout.replace("[", " ").replace("]", " ").split()
+    np.testing.assert_allclose(
+        [float(word) for word in words[-4:]], answer.reshape(-1)[:4], rtol=1e-3, atol=1e-5
+    )
+
+
+@needs_dnnl
+def test_the_manifest_says_what_each_file_is(bundle: Path) -> None:
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    assert set(manifest["files"]) == {file.name for file in (bundle / "lib").iterdir()}
+    for name, about in manifest["files"].items():
+        assert about["sha256"] == hashlib.sha256((bundle / "lib" / name).read_bytes()).hexdigest()
+    assert manifest["files"]["libdnnl.so.3"]["version"] == installation.VERSION
+    assert {region["target"] for region in manifest["regions"].values()} == {"dnnl"}
+    assert manifest["parameters"] == list(inputs_of(MODEL))
+    for package in ("apache-tvm", "apache-tvm-ffi", installation.RUNTIME_WHEEL):
+        assert any((bundle / "licenses" / package).iterdir())
+
+
+@needs_dnnl
+def test_cmake_builds_the_program(bundle: Path, tmp_path: Path) -> None:
+    if shutil.which("cmake") is None:
+        pytest.skip("cmake is not installed")
+    for step in (("-S", bundle / "example", "-B", tmp_path / "build"), ("--build", tmp_path / "build")):
+        ran = call("cmake", *step)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert call(tmp_path / "build" / "run_model").stderr.startswith("usage: run_model")
+
+
+@needs_dnnl
+def test_what_is_there_is_not_overwritten(bundle: Path) -> None:
+    executable = ar.build(ar.partition(ar.from_onnx(MODEL), ["dnnl"]))
+    with pytest.raises(ar.BundleError, match="is there already, and is not overwritten"):
+        ar.export(executable, bundle)
+
+
+def test_what_is_no_executable_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ar.UsageError, match="what annotated_region\\.build returns"):
+        ar.export(object(), tmp_path / "model")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_regions_that_run_in_python_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    executable = ar.build(ar.partition(ar.from_onnx(MODEL), ["onnxruntime"]))
+    with pytest.raises(ar.BackendUnavailableError, match="'onnxruntime' run in processes of Python"):
+        ar.export(executable, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@needs_dnnl
+def test_the_command_line_writes_one(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    model.write_bytes(MODEL.SerializeToString())
+    assert main(["partition", str(model), "--targets", "dnnl", "-o", f"{tmp_path}/folder/", "--quiet"]) == 0
+    assert (tmp_path / "folder" / "lib" / "model.so").is_file()
