@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 from kits.backends.relax_kit import module, var
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op
 
 import annotated_region as ar
@@ -95,6 +95,25 @@ def test_places_and_indices_are_claimed():
 
     def make(builder):
         rows = builder.emit(op.take(x, places, 0, "fast"))
-        return op.argmax(rows, 1), op.topk(rows, 2, ret_type="indices", dtype="int64")
+        return op.argmax(rows, 1), op.argmin(rows, 0)
 
     assert placed(module([x, places], make)) == {"openvino"}
+
+
+@pytest.mark.parametrize(
+    "make", [lambda x: op.topk(x, 2), lambda x: op.argsort(x, 1), lambda x: op.sort(x, 1)]
+)
+def test_orders_are_declined_because_equal_elements_come_in_any(make):
+    x = var("x", (3, 50))
+    report = ar.explain(module([x], lambda _: make(x)), ["openvino"], prepare=False)
+    assert "openvino has no operator TopK" in str(report)
+
+
+@pytest.mark.parametrize("extents", [(3, 50), (tirx.Var("n", "int64"), tirx.Var("m", "int64"))])
+def test_of_equal_elements_the_first_is_the_largest_or_the_least(extents, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    x = var("x", extents)
+    data = RNG.integers(0, 3, (3, 50)).astype("float32")
+    for name in ("argmax", "argmin"):
+        found = answer(module([x], lambda _, f=name: getattr(op, f)(x, 1)), data)
+        np.testing.assert_array_equal(found, getattr(np, name)(data, 1))

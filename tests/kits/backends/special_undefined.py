@@ -137,7 +137,6 @@ UNDEFINED = frozenset(
         "softplus",
         "times_zero",
         "times_zero_plus_one",
-        "topk",
         "upper_bound",
     ]
 )
