@@ -9,6 +9,8 @@ from annotated_region import error_classes as error_classes  # errors may be rai
 # isort: split
 from annotated_region import backends, passes
 from annotated_region._version import __version__
+from annotated_region.advising.advice import Advice
+from annotated_region.advising.advise import advise
 from annotated_region.annotations import compiler_begin, compiler_end
 from annotated_region.bundling import export
 from annotated_region.certificates import Certificate
@@ -74,6 +76,7 @@ from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import register_pattern, register_patterns, register_rule
 
 __all__ = [
+    "Advice",
     "AnnotatedRegion",
     "AnnotatedRegionError",
     "AnnotatedRegionSet",
@@ -131,6 +134,7 @@ __all__ = [
     "UsageError",
     "VersionError",
     "__version__",
+    "advise",
     "backends",
     "build",
     "check",

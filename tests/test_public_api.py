@@ -5,6 +5,8 @@ import pytest
 import annotated_region as ar
 
 NAMES = [
+    "Advice",
+    "advise",
     "LeastCost",
     "CostModel",
     "CostUnit",

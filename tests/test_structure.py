@@ -63,7 +63,7 @@ FLOORS = (
     # What users call.
     ("passes",),
     ("backends",),
-    ("bundling", "checking", "profiling"),
+    ("advising", "bundling", "checking", "profiling"),
     (FACADE,),
     ("testing",),
     ("command_line",),

@@ -23,6 +23,7 @@ __all__ = [
     "add_code_generator_arguments",
     "add_input_arguments",
     "add_placement_arguments",
+    "add_policy_arguments",
     "explained",
     "generator_options",
     "partitioned",
@@ -43,6 +44,21 @@ def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
     )
     complete_files(model)
     add_limits_argument(parser)
+    add_policy_arguments(parser)
+    _add_constraint_arguments(parser)
+    parser.add_argument(
+        "--no-prepare",
+        dest="prepare",
+        action="store_false",
+        help="take the module as it is, do not fold anything",
+    )
+    parser.add_argument(
+        "--cross-compile", action="store_true", help="let targets win that cannot run on this machine"
+    )
+
+
+def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
+    """The targets, and how conflicts between them are settled."""
     parser.add_argument(
         "--targets",
         required=True,
@@ -61,16 +77,6 @@ def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
         choices=list(_COST_MODELS),
         default="roofline",
         help="what least-cost goes by; measured runs every distinct op once (default: %(default)s)",
-    )
-    _add_constraint_arguments(parser)
-    parser.add_argument(
-        "--no-prepare",
-        dest="prepare",
-        action="store_false",
-        help="take the module as it is, do not fold anything",
-    )
-    parser.add_argument(
-        "--cross-compile", action="store_true", help="let targets win that cannot run on this machine"
     )
 
 

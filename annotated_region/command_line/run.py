@@ -27,7 +27,7 @@ from pathlib import Path
 import shtab
 
 from annotated_region._version import __version__
-from annotated_region.command_line import bench, check, diff, draw, explain, extract, partition
+from annotated_region.command_line import advise, bench, check, diff, draw, explain, extract, partition
 from annotated_region.command_line.command import Command
 from annotated_region.command_line.supervision import INTERRUPTED, ended_in_child
 from annotated_region.errors import AnnotatedRegionError, ModelError
@@ -49,6 +49,7 @@ COMMANDS: tuple[Command, ...] = (
     bench.COMMAND,
     extract.COMMAND,
     diff.COMMAND,
+    advise.COMMAND,
 )
 
 

@@ -26,7 +26,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import tvm
 from tvm import relax
@@ -52,11 +53,19 @@ from annotated_region.targets.matching import Matcher, without_outranked
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import patterns_of
 
-__all__ = ["AnnotateTarget"]
+__all__ = ["AnnotateTarget", "Granted"]
 
 # Seconds that a target may take to claim its part of a function before a warning names it: some, and some for
 # each node.
 _PATIENCE, _PATIENCE_PER_NODE = 10.0, 0.02
+
+
+class Granted(NamedTuple):
+    """An op that a target is to claim whatever its rule answers: the target, the function and the binding."""
+
+    target: str
+    function: str
+    name: str
 
 
 @module_pass
@@ -71,6 +80,8 @@ class AnnotateTarget(RegionPass):
     ----------
     targets
         The names of the targets.
+    granted
+        Ops that targets claim whatever their rules answer, to find out what would come of it.
 
     Raises
     ------
@@ -92,6 +103,7 @@ class AnnotateTarget(RegionPass):
     """
 
     targets: Sequence[str]
+    granted: frozenset[Granted] = field(default=frozenset(), kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "targets", tuple(target_names(self.targets)))
@@ -108,7 +120,7 @@ class AnnotateTarget(RegionPass):
         """Add what the targets claim of one function."""
         lowered = LoweredCalls.of(regions.func, mod)
         offered = with_calls_raised(regions, lowered) if lowered.bindings else regions
-        claimant = _Claimant(offered)
+        claimant = _Claimant(offered, self.granted)
         claims = [claim for target in self.targets for claim in claimant.all_claims(target)]
         notes: list[Note] = [*claimant.claimed, *claimant.declined]
         claimed = offered.replaced_by([*offered.node_regions.values(), *claims]) if claims else offered
@@ -132,8 +144,9 @@ def _held(regions: AnnotatedRegionSet, calls: LoweredCalls) -> dict[relax.Var, N
 class _Claimant:
     """Collects the claims of targets on one function without annotations, and notes them."""
 
-    def __init__(self, regions: AnnotatedRegionSet) -> None:
+    def __init__(self, regions: AnnotatedRegionSet, granted: frozenset[Granted] = frozenset()) -> None:
         self.graph = regions.dataflow
+        self.granted = granted
         self.taken = {node for member in regions.node_regions.values() for node in member.nodes}
         self.claimed: list[ClaimNote] = []
         self.declined: list[DeclineNote] = []
@@ -162,7 +175,7 @@ class _Claimant:
             if number in self.taken or node.kind not in (NodeKind.OPERATION, NodeKind.BOUNDARY):
                 continue
             refusal = self.ask_rule(target, number)
-            if refusal:
+            if refusal and Granted(target, self.graph.name, node.var.name) not in self.granted:
                 declined[number] = refusal
                 continue
             covered.add(number)

@@ -324,6 +324,7 @@ EVERY_COMMAND = {
     "check": ("--targets=dnnl",),
     "bench": ("--targets=dnnl",),
     "extract": (),
+    "advise": ("--targets=dnnl",),
 }
 
 

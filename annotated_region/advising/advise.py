@@ -1,0 +1,180 @@
+"""Advise: which decline, if it were granted, would change the placement most.
+
+Each reason of each target is granted in turn, and each op that stands between two regions alone; then the
+passes run again. So what is said is no estimate: it is what comes out once a rule claims those ops, except
+for seconds, which are as good as the cost model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import tvm
+
+from annotated_region.advising.advice import Advice
+from annotated_region.advising.outcome import Outcome
+from annotated_region.arguments import require_kind, target_names
+from annotated_region.collector import paused_collector
+from annotated_region.costs import RooflineCost
+from annotated_region.costs.model import CostModel
+from annotated_region.dataflow.graph import DataflowGraph
+from annotated_region.findings.wording import words_for_refusal
+from annotated_region.notes import ApartNote, DeclineNote, DeclineReason, Note
+from annotated_region.passes.annotate_target import AnnotateTarget, Granted
+from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
+from annotated_region.passes.pipeline import placement_passes
+from annotated_region.passes.prepare_for_inference import PrepareForInference
+from annotated_region.passes.read_origins import ReadOrigins
+from annotated_region.passes.region_session import RegionSession
+from annotated_region.policies.policy import Policy
+from annotated_region.regions.networks import op_name_of
+from annotated_region.regions.region_set import AnnotatedRegionSet
+
+__all__ = ["advise"]
+
+_NEVER = (DeclineReason.NEVER_OFFLOADED, DeclineReason.NOT_AN_OP)
+_MOST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Decline:
+    """An op that a target declines: where it is, what it computes, and why."""
+
+    model: int
+    granted: Granted
+    op: str
+    reason: str
+
+
+@paused_collector()
+def advise(
+    mods: tvm.IRModule | Sequence[tvm.IRModule], targets: Sequence[str], policy: Policy | None = None
+) -> list[Advice]:
+    """What would change if a target claimed what it declines, best first.
+
+    Parameters
+    ----------
+    mods
+        A module, or several, whose changes are added up.
+    targets
+        The names of the targets, the most preferred first.
+    policy
+        As for `partition`. Its cost model says what is saved; `RooflineCost` where it has none.
+
+    Returns
+    -------
+    A piece of advice for each reason of a target and each op that it is about, and for each declined op that
+    keeps two regions apart; 64 at most, those about the most ops. Sorted by seconds saved, then by regions
+    saved.
+
+    Raises
+    ------
+    UsageError
+        The modules are none, or the targets are no texts.
+    UnknownTargetError
+        A target has no rule, pattern or backend.
+    InvalidModuleError
+        A module is not well formed.
+
+    Notes
+    -----
+    The passes run once for each piece of advice, over the models that it is about.
+
+    Examples
+    --------
+    >>> print(ar.advise(mod, ["dnnl"])[0])  # doctest: +SKIP
+    """
+    given = [mods] if isinstance(mods, tvm.IRModule) else mods
+    require_kind(given, Sequence, "the argument mods", "a module, or a list of modules")
+    for mod in given:
+        require_kind(mod, tvm.IRModule, "one of the modules", "an IRModule")
+    names = target_names(targets)
+    model = getattr(policy, "model", None) or RooflineCost()
+    prepare = tvm.transform.Sequential([ReadOrigins(), PrepareForInference(targets=names)])
+    trials = _Trials([prepare(mod) for mod in given], names, policy, model)
+    found = [trials.advice(declines) for declines in trials.candidates()]
+    return sorted(found, key=lambda each: (-each.seconds_saved, each.regions_after - each.regions_before))
+
+
+class _Trials:
+    """Prepared modules, what they come to as they are, and what they would come to."""
+
+    def __init__(
+        self, mods: Sequence[tvm.IRModule], targets: Sequence[str], policy: Policy | None, model: CostModel
+    ) -> None:
+        self.mods, self.targets, self.policy, self.model = mods, targets, policy, model
+        self.declines: list[_Decline] = []
+        self.between: list[_Decline] = []
+        self.before: list[Outcome] = []
+        for number, mod in enumerate(mods):
+            sets, notes = self.placed(mod, frozenset())
+            self.before.append(self.outcome(sets))
+            for regions in sets:
+                self.note(number, regions.dataflow, notes.get(regions.dataflow.name, ()))
+
+    def placed(
+        self, mod: tvm.IRModule, granted: frozenset[Granted]
+    ) -> tuple[list[AnnotatedRegionSet], Mapping[str, Sequence[Note]]]:
+        """The regions of a module with some claims granted, and what the passes noted without any."""
+        session = RegionSession(keeps_notes=not granted)
+        annotate = AnnotateTarget(self.targets, granted=granted)
+        resolve = placement_passes(self.targets, self.policy)[2]
+        placed = session.run([annotate, MergeCompilerRegions(), resolve, MergeCompilerRegions()], mod)
+        return list(session.take(placed).values()), session.notes
+
+    def outcome(self, sets: Sequence[AnnotatedRegionSet]) -> Outcome:
+        """What the regions of all functions come to."""
+        return Outcome.total([Outcome.of(regions, self.model) for regions in sets])
+
+    def note(self, model: int, graph: DataflowGraph, notes: Sequence[Note]) -> None:
+        """Keep what targets decline, and which of it stands between two regions in the end."""
+        ops = {node.var.name: op_name_of(node.value) for node in graph.nodes}
+        apart: Sequence[ApartNote] = [note for note in notes if isinstance(note, ApartNote)]
+        known: dict[tuple[str, str], _Decline] = {}
+        for note in notes:
+            if isinstance(note, DeclineNote) and note.refusal.reason not in _NEVER:
+                granted = Granted(note.target, graph.name, note.var.name)
+                reason = words_for_refusal(note.refusal)
+                decline = _Decline(model, granted, ops.get(note.var.name, "a lowered call"), reason)
+                self.declines.append(decline)
+                known[note.target, note.var.name] = decline
+        for pair in apart[-1].pairs if apart else ():
+            decline = None if pair.between is None else known.get((pair.target, pair.between.name))
+            if decline is not None:
+                self.between.append(decline)
+
+    def candidates(self) -> Iterator[list[_Decline]]:
+        """Declines to grant together: of one target, reason and op; and each that keeps regions apart."""
+        groups: dict[tuple[str, str, str], list[_Decline]] = {}
+        for decline in dict.fromkeys(self.declines):
+            groups.setdefault((decline.granted.target, decline.reason, decline.op), []).append(decline)
+        single = [[decline] for decline in dict.fromkeys(self.between)]
+        known = list(groups.values())
+        several = [each for each in single if each not in known]
+        yield from sorted([*known, *several], key=len, reverse=True)[:_MOST]
+
+    def advice(self, declines: Sequence[_Decline]) -> Advice:
+        """What comes of granting some declines."""
+        after = list(self.before)
+        for number in dict.fromkeys(decline.model for decline in declines):
+            granted = frozenset(decline.granted for decline in declines if decline.model == number)
+            after[number] = self.outcome(self.placed(self.mods[number], granted)[0])
+        was, now = Outcome.total(self.before), Outcome.total(after)
+        several = len(self.mods) > 1
+        return Advice(
+            declines[0].granted.target,
+            declines[0].reason,
+            declines[0].op,
+            tuple(
+                (f"{each.model}/" if several else "") + f"{each.granted.function}/{each.granted.name}"
+                for each in declines
+            ),
+            was.regions,
+            now.regions,
+            was.host,
+            now.host,
+            was.crossings,
+            now.crossings,
+            was.seconds - now.seconds,
+        )

@@ -1,0 +1,109 @@
+"""Advice is what comes out once a rule claims the ops: rules switched off and on, over models and graphs."""
+
+import math
+
+import pytest
+
+import annotated_region as ar
+from annotated_region.testing.generated import inception, layered
+from annotated_region.testing.graphs import SIX_OPS, module_of
+from annotated_region.testing.light_models import light_module
+from annotated_region.testing.registry import claim_ops, temporary_registrations
+
+OFF = "switched off"
+
+
+@pytest.fixture(autouse=True)
+def _registrations_end_with_the_test():
+    with temporary_registrations():
+        yield
+
+
+def counted(mod, targets, policy=None):
+    """Regions and host ops, by the report."""
+    (function,) = ar.explain(mod, targets, policy).functions
+    return len(function.regions), sum(op.placed == "host" for op in function.ops)
+
+
+def ops_of(mod):
+    (function,) = ar.explain(mod, ["sketch"]).functions
+    return list(dict.fromkeys(op.op for op in function.ops))
+
+
+MODELS = {
+    "six ops": lambda: module_of(SIX_OPS),
+    "layered": lambda: layered(6, 6, seed=3),
+    "wide": lambda: layered(4, 8, seed=5),
+    "inception": lambda: inception(60),
+    "squeezenet": lambda: light_module("squeezenet"),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("policy", [None, ar.LeastCost(ar.UnitCost())], ids=["priority", "least cost"])
+def test_rules_switched_off_and_on_give_the_regions_that_were_predicted(name, policy):
+    claim_ops("sketch", "relax.nothing")
+    claim_ops("pencil", "relax.tanh", "relax.add")
+    mod = ar.passes.PrepareForInference()(MODELS[name]())
+    ops = ops_of(mod)
+    claim_ops("sketch", *ops)
+    targets = ["sketch", "pencil"]
+    for op in ops:
+        claim_ops("sketch", op, answer=OFF)
+        advice = ar.advise(mod, targets, policy)
+        about = [each for each in advice if (each.target, each.op, each.reason) == ("sketch", op, OFF)]
+        found = max(about, key=lambda each: len(each.ops))
+        assert (found.regions_before, found.host_before) == counted(mod, targets, policy)
+        claim_ops("sketch", op)
+        assert (found.regions_after, found.host_after) == counted(mod, targets, policy), op
+
+
+def test_the_cost_is_that_of_the_policy():
+    claim_ops("sketch", "relax.nn.relu", "relax.add")
+    claim_ops("sketch", "relax.tanh", answer=OFF)
+    mod = module_of(SIX_OPS)
+    policy = ar.LeastCost(ar.UnitCost())
+    (first, *_rest) = ar.advise(mod, ["sketch"], policy)
+    before = ar.explain(mod, ["sketch"], policy).to_dict()["cost"]
+    claim_ops("sketch", "relax.tanh")
+    after = ar.explain(mod, ["sketch"], policy).to_dict()["cost"]
+    assert math.isclose(first.seconds_saved, before - after)
+    assert (first.op, first.ops) == ("relax.tanh", ("main/x1", "main/y1"))
+    assert (first.regions_before, first.regions_after, first.host_after) == (2, 1, 0)
+    assert str(first).startswith(
+        "sketch: if it claimed tanh (2 ops, switched off): regions 2 -> 1, host ops 2 -> 0"
+    )
+
+
+def test_the_best_comes_first_and_models_add_up():
+    claim_ops("sketch", "relax.nn.relu", "relax.add")
+    mods = [module_of(SIX_OPS), module_of({"a": ("relax.nn.relu", ("x",)), "b": ("relax.sin", ("a",))})]
+    advice = ar.advise(mods, ["sketch"])
+    saved = [each.seconds_saved for each in advice]
+    assert saved == sorted(saved, reverse=True)
+    by_op = {each.op: each for each in advice if len(each.ops) > 1 or each.op == "relax.sin"}
+    assert by_op["relax.tanh"].ops == ("0/main/x1", "0/main/y1")
+    assert by_op["relax.sin"].ops == ("1/main/b",)
+    assert (by_op["relax.tanh"].regions_before, by_op["relax.tanh"].regions_after) == (3, 2)
+
+
+def test_an_op_that_keeps_two_regions_apart_is_advice_of_its_own():
+    claim_ops("sketch", "relax.nn.relu", "relax.add")
+    ops = [each.ops for each in ar.advise(module_of(SIX_OPS), ["sketch"])]
+    assert ("main/x1",) in ops
+    assert ("main/x1", "main/y1") in ops
+
+
+def test_nothing_is_declined_and_there_is_no_advice():
+    claim_ops("sketch", "relax.nn.relu", "relax.add", "relax.tanh")
+    assert ar.advise(module_of(SIX_OPS), ["sketch"]) == []
+    assert ar.advise([], ["sketch"]) == []
+
+
+def test_what_is_no_module_is_refused():
+    with pytest.raises(ar.UsageError, match="one of the modules is 7"):
+        ar.advise([7], ["dnnl"])
+    with pytest.raises(ar.UsageError, match="the argument mods is 7"):
+        ar.advise(7, ["dnnl"])
+    with pytest.raises(ar.UnknownTargetError):
+        ar.advise(module_of(SIX_OPS), ["nowhere"])
