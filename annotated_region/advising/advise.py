@@ -140,9 +140,9 @@ class _Trials:
                 self.declines.append(decline)
                 known[note.target, note.var.name] = decline
         for pair in apart[-1].pairs if apart else ():
-            decline = None if pair.between is None else known.get((pair.target, pair.between.name))
-            if decline is not None:
-                self.between.append(decline)
+            blocker = None if pair.between is None else known.get((pair.target, pair.between.name))
+            if blocker is not None:
+                self.between.append(blocker)
 
     def candidates(self) -> Iterator[list[_Decline]]:
         """Declines to grant together: of one target, reason and op; and each that keeps regions apart."""
