@@ -31,7 +31,7 @@ ROOTS = (Curve("eltwise_pow", 1.0, 0.5), Curve("eltwise_pow", 1.0, -0.5))
 """Where the runtime has exact functions."""
 
 MATRICES = (Kind.MATMUL, Kind.PACKED_PRODUCT)
-WITH_POST_OPS = (*PRODUCTS, Kind.PACKED_PRODUCT, Kind.BINARY)
+WITH_POST_OPS = (*PRODUCTS, Kind.BINARY)
 COMPARISONS = tuple(f"binary_{name}" for name in ("eq", "ne", "lt", "le", "gt", "ge"))
 """oneDNN 3.2 offers primitives with these as post-ops, and fails to make them unless they read one number."""
 
@@ -64,12 +64,21 @@ class Fuse(Rewrite):
             return None
         if producer.kind is Kind.GROUP_NORM:
             return _group_norm_with_activation(producer, consumer)
+        if producer.kind is Kind.PACKED_PRODUCT:
+            return self.with_bias_alone(producer, consumer)
         curve = consumer.parameters
         if producer.kind not in WITH_POST_OPS or len(producer.post_ops) >= LONGEST_CHAIN or curve in ROOTS:
             return None
         if isinstance(curve, Curve):
             return _extended(producer, consumer, PostOp(curve.algorithm, curve.alpha, curve.beta))
         return self.with_binary(producer, consumer)
+
+    def with_bias_alone(self, producer: Node, consumer: Node) -> Node | None:
+        """For the kernels of the runtime, which add a bias and take no chain."""
+        for other in consumer.inputs if consumer.kind is Kind.BINARY else ():
+            if other != producer.output and self.is_bias(producer, consumer, other):
+                return replace(producer, inputs=(*producer.inputs, other), output=consumer.output)
+        return None
 
     def with_binary(self, producer: Node, consumer: Node) -> Node | None:
         left, right = consumer.inputs

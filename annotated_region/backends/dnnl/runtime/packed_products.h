@@ -68,7 +68,8 @@ inline int64_t panel_columns(const PackedWeight& weight) {
 inline void multiply_panel(Builder& builder, const NodeRow& node, const PackedWeight& weight, Place to, int64_t first) {
   const int64_t rows = volume(builder.dims(node.output), 0, builder.dims(node.output).size() - 1);
   const int64_t columns = std::min(panel_columns(weight), weight.columns - first);
-  const bool in_blocks = has_instructions(dnnl::cpu_isa::avx512_core);
+  // Into a part of rows, oneDNN multiplies by blocks with its slowest implementation.
+  const bool in_blocks = columns == weight.columns && has_instructions(dnnl::cpu_isa::avx512_core);
   const Dims dims = {weight.depth, columns};
   const Desc right = in_blocks ? Desc(dims, kFloat, Tag::BA16a64b) : plain(dims, kFloat);
   const Desc packed = builder.stated(node.inputs[1]), left = plain({rows, weight.depth}, kFloat);
@@ -115,7 +116,6 @@ inline void packed_product(Builder& builder, const NodeRow& node) {
       multiply_panel(builder, node, weight, place, first);
     }
   }
-  if (node.post_ops.size > 0) follow(builder, node, to, place);
   builder.define(node.output, to, place);
 }
 
