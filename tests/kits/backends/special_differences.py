@@ -229,6 +229,18 @@ def of_topk(x: Array, place: int, *, is_index: bool) -> Array:
     return np.where(np.isnan(x).any(1, keepdims=True), chosen[:, place : place + 1], NOWHERE)
 
 
+def of_order(x: Array, place: int, *, axis: int, descending: bool, is_index: bool) -> Array:
+    """What stands at a place of the order in which NaN is above infinity; nothing among ordinary numbers."""
+    undefined = np.isnan(x)
+    by_number = np.argsort(np.where(undefined, 0.0, -x if descending else x), axis, kind="stable")
+    is_late = np.take_along_axis(undefined ^ descending, by_number, axis)
+    order = np.take_along_axis(by_number, np.argsort(is_late, axis, kind="stable"), axis)
+    chosen = order if is_index else np.take_along_axis(x, order, axis)
+    is_ordinary = np.abs(x) < np.finfo("float32").max  # not so of NaN
+    has_special = (~is_ordinary).any(axis, keepdims=True)
+    return np.where(has_special, np.take(chosen, [place], axis), NOWHERE)
+
+
 def between_infinities(x: Array) -> Array:
     """NaN where all neighbours are one infinity: a weight is 0."""
     return np.asarray(math.nan if np.isinf(x).all() else NOWHERE)
@@ -344,6 +356,18 @@ DIFFERENCES = (
         Difference(ONNX, "topk", "in ONNX Runtime NaN is one of the largest, in any order",
                    partial(of_topk, place=place, is_index=is_index))
         for place, is_index in product(range(3), (False, True))
+    ),
+    *(
+        Difference(("dnnl",), "topk", "NaN is the largest; TVM's order depends on where it stands",
+                   partial(of_order, place=place, axis=1, descending=True, is_index=is_index))
+        for place, is_index in product(range(3), (False, True))
+    ),
+    *(
+        Difference(("dnnl",), f"arg{name}_of_{what}", "TVM passes over NaN, or finds place -1; "
+                   "for dnnl NaN is the largest",
+                   partial(of_order, place=0, axis=axis, descending=name == "max", is_index=True))
+        for name in ("max", "min")
+        for axis, what in enumerate(("columns", "rows"))
     ),
     Difference(ONNX, "resize2d_linear", "ONNX Runtime multiplies an infinite neighbour by a weight of 0",
                between_infinities),
