@@ -12,6 +12,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from annotated_region.expr_map import ExprSet
+
 __all__ = ["CLAIMED", "chain", "inception", "layered", "residual"]
 
 CLAIMED = ("relax.add", "relax.multiply", "relax.nn.relu", "relax.concat")
@@ -26,14 +28,15 @@ class _Builder:
         self.type = relax.TensorType(SHAPE, "float32")
         self.parameters = [relax.Var(f"x{index}", self.type) for index in range(parameters)]
         self.bindings: list[relax.Binding] = []
-        self.used: set[int] = set()
+        self.used = ExprSet()
 
     def __len__(self) -> int:
         return len(self.bindings)
 
     def call(self, op: str, *operands: relax.Expr, ty: tvm.ir.Type | None = None) -> relax.Var:
         """Bind a call whose result has the type of everything here, unless `ty` says otherwise."""
-        self.used.update(map(hash, operands))
+        for operand in operands:
+            self.used.add(operand)
         return self.bind(relax.Call(tvm.ir.Op.get(op), list(operands), ret_ty=ty or self.type))
 
     def bind(self, value: relax.Expr) -> relax.Var:
@@ -49,7 +52,7 @@ class _Builder:
 
     def module(self) -> tvm.IRModule:
         """The module; all unused values are added up to the result."""
-        loose = [b.var for b in self.bindings if hash(b.var) not in self.used]
+        loose = [b.var for b in self.bindings if b.var not in self.used]
         total = loose[0]
         for value in loose[1:]:
             total = self.call(GAP, self.call("relax.add", total, value))
