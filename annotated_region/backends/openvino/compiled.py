@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from annotated_region._version import __version__
 from annotated_region.backends.onnx_emitter import stored
 from annotated_region.backends.onnx_emitter.assembly import assembled, digest_of
 from annotated_region.backends.openvino.installation import PACKAGE, core, require_library
@@ -23,6 +24,8 @@ __all__ = ["compiled_model"]
 
 # A device that does not have this property computes as its maker likes.
 _DECISIVE = "INFERENCE_PRECISION_HINT"
+# The mark by which OpenVINO's transformations leave a division alone, as its IR spells it.
+_KEPT = "nonconvertable_divide_0"
 Properties = Mapping[str, str | bool]
 
 
@@ -84,9 +87,10 @@ def _properties(settings: CompileSettings) -> Properties:
 
 
 def _key(digest: str, device: str, properties: Properties) -> str:
-    """What a compiled model depends on."""
+    """What a compiled model depends on; this package changes the model that it reads."""
     place = [core().get_property(device, name) for name in ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")]
-    return f"{digest} {device} {sorted(properties.items())} {require_library().__version__} {place}"
+    versions = require_library().__version__, __version__
+    return f"{digest} {device} {sorted(properties.items())} {versions} {place}"
 
 
 def _made(
@@ -95,6 +99,7 @@ def _made(
     with tempfile.TemporaryDirectory() as folder:
         try:
             read = core().read_model(assembled(model, weights, Path(folder)))
+            _keep_quotients(read)
             made = core().compile_model(read, device, properties)
         except RuntimeError as error:
             reason = str(error).strip().splitlines()[-1]
@@ -106,3 +111,18 @@ def _made(
                 f"{symbol}: OpenVINO makes a result of shape {shapes[1]} in the place of {shapes[0]}"
             )
     return made
+
+
+def _keep_quotients(model: openvino.Model) -> None:
+    """Mark divisions, which become products with rounded reciprocals else, so that 41 * k / 41 is not k.
+
+    Constants that are divided are left out: OpenVINO 2026.4 takes the quotient the other way round where it
+    fuses one with the convolution or the product that makes the divisor.
+    """
+    varying: set[str] = set()
+    for each in model.get_ordered_ops():
+        operands = [value.get_node().get_name() for value in each.input_values()]
+        if each.get_type_name() == "Parameter" or not varying.isdisjoint(operands):
+            varying.add(each.get_name())
+        if each.get_type_name() == "Divide" and operands[0] in varying:
+            each.get_rt_info()[_KEPT] = True

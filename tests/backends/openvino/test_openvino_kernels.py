@@ -117,3 +117,32 @@ def test_of_equal_elements_the_first_is_the_largest_or_the_least(extents, monkey
     for name in ("argmax", "argmin"):
         found = answer(module([x], lambda _, f=name: getattr(op, f)(x, 1)), data)
         np.testing.assert_array_equal(found, getattr(np, name)(data, 1))
+
+
+def test_a_quotient_is_rounded_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    x = var("x", (199,))
+    data = np.arange(1, 200, dtype="float32")
+    mod = module([x], lambda _: op.floor(op.divide(x, relax.const(np.float32(41)))))
+    np.testing.assert_array_equal(answer(mod, data * 41), data)
+
+
+def test_a_result_that_is_a_view_of_what_is_read_elsewhere_is_copied(monkeypatch, tmp_path):
+    """OpenVINO's convolution reads something else otherwise."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    x = var("x", (3, 3, 2))
+    kernel = RNG.standard_normal((4, 1, 1)).astype("float32")
+
+    def make(builder):
+        powers = builder.emit(op.exp(x))
+        moved = builder.emit(op.permute_dims(powers, [0, 2, 1]))
+        return op.reshape(powers, (3, 3, 1, 2)), op.nn.conv1d(moved, relax.const(kernel), groups=2)
+
+    mod = module([x], make)
+    assert placed(mod) == {"openvino"}
+    machine = relax.VirtualMachine(ar.build(ar.partition(mod, ["openvino"], prepare=False)), tvm.cpu())
+    data = RNG.standard_normal((3, 3, 2)).astype("float32")
+    view, convolved = (part.numpy() for part in machine["main"](tvm.runtime.tensor(data)))
+    np.testing.assert_allclose(view, np.exp(data).reshape(3, 3, 1, 2), rtol=1e-5)
+    wanted = np.repeat(np.exp(data).transpose(0, 2, 1), 2, 1) * kernel.reshape(4, 1)
+    np.testing.assert_allclose(convolved, wanted, rtol=1e-5, atol=1e-6)
