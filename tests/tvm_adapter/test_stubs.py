@@ -18,6 +18,7 @@ UNSEEN = {
     "tvm.relax.frontend.onnx.onnx_frontend.ONNXGraphImporter._nodes",
     "tvm.relax.frontend.onnx.onnx_frontend.ONNXGraphImporter.bb",
     "tvm.relax.frontend.onnx.onnx_frontend.ONNXGraphImporter.opset",
+    "tvm.relax.frontend.torch.exported_program_translator.ExportedProgramImporter.block_builder",
     "tvm.relax.expr.Binding.value",
     "tvm.runtime.Executable.mod",
     "tvm.runtime.vm.VirtualMachine.module",
