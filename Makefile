@@ -14,6 +14,7 @@ SANITIZING = $(CURDIR)/tests/sanitizers/g++
 NOT_SANITIZED = test_dnnl_embedding.py::test_embedded_constants_serve_every_shape_and_function \
   test_dnnl_halves.py::test_a_library_holds_large_constants_once_in_half_the_bytes \
   test_dnnl_memory.py::test_the_library_is_hardly_in_memory_after_the_first_answer \
+  test_dnnl_memory.py::test_packed_weights_are_read_where_the_library_is_mapped \
   test_dnnl_vector_math.py::test_the_best_clone_runs \
   test_dnnl_vector_math.py::test_loops_for_avx2_work_on_whole_vectors \
   test_dnnl_threads.py::test_callers_and_workers_do_not_race \
