@@ -12,7 +12,7 @@ from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnx_emitter.entry import entry_modules, register_runtime
 from annotated_region.backends.openvino.compiled import compiled_model
 from annotated_region.backends.openvino.installation import unavailable
-from annotated_region.backends.openvino.outputs import copy_views
+from annotated_region.backends.openvino.repairs import repair
 from annotated_region.backends.openvino.rules import DIALECT, TARGET
 from annotated_region.backends.openvino.runtime import open_region
 from annotated_region.backends.openvino.settings import CompileSettings
@@ -49,7 +49,7 @@ def generate(
     settings = CompileSettings.of(options or {})
     models = emit_all(functions, DIALECT, constant_names)
     for model in models:
-        copy_views(model.graph)
+        repair(model.graph)
     if unavailable() is None:
         for model in models:
             _try(model, settings)

@@ -127,6 +127,25 @@ def test_a_quotient_is_rounded_once(monkeypatch, tmp_path):
     np.testing.assert_array_equal(answer(mod, data * 41), data)
 
 
+@pytest.mark.parametrize("shape", [(2,), (2, 1), (2, 1, 2), (2, 1, 1)])
+@pytest.mark.parametrize("name", ["multiply", "divide"])
+def test_factors_in_front_of_a_convolution_stay_there(name, shape, monkeypatch, tmp_path):
+    """OpenVINO puts them into the kernel, those that differ from place to place as well."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    x = var("x", (1, 2, 2, 2))
+    factor, kernel = RNG.uniform(0.5, 2, shape).astype("float32"), RNG.standard_normal((1, 2, 2, 2))
+
+    def make(_builder):
+        scaled = op.multiply(getattr(op, name)(x, relax.const(factor)), relax.const(np.float32(3)))
+        return op.nn.conv2d(scaled, relax.const(kernel.astype("float32")), padding=[1, 1, 0, 0])
+
+    data = RNG.standard_normal((1, 2, 2, 2)).astype("float32")
+    scaled = 3 * (data * factor if name == "multiply" else data / factor)
+    padded = np.pad(scaled, [(0, 0), (0, 0), (1, 0), (1, 0)])
+    wanted = [(padded[0, :, i : i + 2, j : j + 2] * kernel[0]).sum() for i in range(2) for j in range(2)]
+    np.testing.assert_allclose(answer(module([x], make), data).reshape(4), wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_a_result_that_is_a_view_of_what_is_read_elsewhere_is_copied(monkeypatch, tmp_path):
     """OpenVINO's convolution reads something else otherwise."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -146,3 +165,13 @@ def test_a_result_that_is_a_view_of_what_is_read_elsewhere_is_copied(monkeypatch
     np.testing.assert_allclose(view, np.exp(data).reshape(3, 3, 1, 2), rtol=1e-5)
     wanted = np.repeat(np.exp(data).transpose(0, 2, 1), 2, 1) * kernel.reshape(4, 1)
     np.testing.assert_allclose(convolved, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((1, 3, 1, 3), 3), ((1, 3, 1, 3), 1), ((3, 3), 0), ((3,), 0)])
+def test_slopes_are_along_their_axis(shape, axis, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    x = var("x", shape)
+    slopes, data = (RNG.standard_normal(each).astype("float32") for each in ((3,), shape))
+    found = answer(module([x], lambda _: op.nn.prelu(x, relax.const(slopes), axis)), data)
+    along = slopes.reshape([3 if each == axis else 1 for each in range(len(shape))])
+    np.testing.assert_allclose(found, np.where(data < 0, data * along, data), rtol=1e-6)

@@ -13,7 +13,7 @@ from tvm import relax
 import annotated_region as ar
 from annotated_region.backends.onnx_emitter import emit
 from annotated_region.backends.onnx_emitter.entry import Description
-from annotated_region.backends.openvino.outputs import copy_views
+from annotated_region.backends.openvino.repairs import repair
 from annotated_region.backends.openvino.rules import DIALECT
 from annotated_region.backends.openvino.runtime import open_region
 from annotated_region.errors import BuildError
@@ -56,7 +56,7 @@ class _Region:
 
     def __init__(self, func: relax.Function, names: Mapping[Any, str]) -> None:
         model = emit(func, DIALECT, names)
-        copy_views(model.graph)
+        repair(model.graph)
         weights = [model.graph.weights[name] for name in model.weights]
         description = Description.of(model, SETTINGS)
         self._run = open_region(description, model.skeleton().SerializeToString(), weights)

@@ -61,8 +61,12 @@ def _prelu(emission: Emission, op: OpView) -> str:
         "a slope is not finite, and ONNX does not multiply zeros by it",
     )
     data, slope = (emission.operand(argument) for argument in op.args)
-    behind = len(extents_of(op.arg_types[0])) - 1 - op.attrs["axis"] % len(extents_of(op.arg_types[0]))
-    shaped = emission.node("Reshape", slope, emission.ints([-1, *[1] * behind]))
+    rank = len(extents_of(op.arg_types[0]))
+    axis = op.attrs["axis"] % rank
+    # As many axes as the data has: OpenVINO takes a vector for one slope a channel, whatever the axis.
+    shaped = emission.node(
+        "Reshape", slope, emission.ints([-1 if each == axis else 1 for each in range(rank)])
+    )
     return emission.node("PRelu", data, shaped)
 
 
