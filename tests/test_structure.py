@@ -22,17 +22,18 @@ MODULES = {
 FACADE = "__init__"
 FLOORS = (
     # The ground: what every room may need.
+    ("errors",),
     (
         "_loading",
         "_version",
         "collector",
-        "errors",
         "expr_map",
         "files",
         "graphs",
         "ids",
         "notes",
         "printable",
+        "supported_versions",
     ),
     (
         "arguments",

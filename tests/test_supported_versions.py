@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import annotated_region as ar
-from annotated_region.tvm_adapter.versions import REQUIREMENTS, require_working_pair
+from annotated_region.supported_versions import REQUIREMENTS, require_working_pair
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 REMEDY = "python -m pip install 'apache-tvm>=0.27,<0.28' 'apache-tvm-ffi>=0.1.14.post0,<0.1.15'"
 
 
