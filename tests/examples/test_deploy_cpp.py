@@ -52,9 +52,9 @@ def call(*words: object) -> subprocess.CompletedProcess[str]:
 def test_a_library_runs_without_python(tmp_path: Path) -> None:
     model = family_model("convnext", "small")
     (image,) = inputs_of(model).values()
-    library, data, result = (tmp_path / name for name in ("model.so", "input.bin", "output.bin"))
+    library, data, result = (tmp_path / name for name in ("model.so", "input.npy", "output.npy"))
     script("export_model").export(model, library)
-    image.tofile(data)
+    np.save(data, image)
 
     built = call("make", "-C", EXAMPLE, f"OUT={tmp_path}", f"PYTHON={sys.executable}")
     assert built.returncode == 0, built.stderr
@@ -65,17 +65,19 @@ def test_a_library_runs_without_python(tmp_path: Path) -> None:
     assert "libtvm_compiler" not in call("ldd", tmp_path / "run_model").stdout
 
     program = tmp_path / "run_model"
-    ran = call(program, library, data, result, *image.shape)
+    ran = call(program, library, result, data)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.endswith(" ms\n")
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (expected,) = session.run(None, inputs_of(model))
-    found = np.fromfile(result, "float32").reshape(expected.shape)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.load(result), expected, rtol=1e-4, atol=1e-5)
 
-    refused = call(program, library, data, result, 1, 3, 64, 63)
-    assert (refused.returncode, refused.stderr) == (1, f"{data} does not hold 48384 bytes\n")
-    refused = call(program, library, data, result, 1, 3, 32, 128)
+    cut = tmp_path / "cut.npy"
+    cut.write_bytes(data.read_bytes()[:-1])
+    refused = call(program, library, result, cut)
+    assert (refused.returncode, refused.stderr) == (1, f"{cut} does not hold 49152 bytes of numbers\n")
+    np.save(cut, image.reshape(1, 3, 32, 128))
+    refused = call(program, library, result, cut)
     assert refused.returncode == 1
     assert "shape" in refused.stderr.lower()
 
@@ -91,12 +93,12 @@ def test_weights_of_four_bits_run_without_python(tmp_path: Path) -> None:
     }
     node = Node("MatMulNBits", "x w s", "y", CONTRIBUTED, K=depth, N=columns, bits=4, block_size=size)
     model = model_of_nodes([node], {"x": x}, constants)
-    library, data, result = (tmp_path / name for name in ("model.so", "input.bin", "output.bin"))
+    library, data, result = (tmp_path / name for name in ("model.so", "input.npy", "output.npy"))
     script("export_model").export(model, library)
-    x.tofile(data)
+    np.save(data, x)
     built = call("make", "-C", EXAMPLE, f"OUT={tmp_path}", f"PYTHON={sys.executable}")
     assert built.returncode == 0, built.stderr
-    ran = call(tmp_path / "run_model", library, data, result, *x.shape)
+    ran = call(tmp_path / "run_model", library, result, data)
     assert ran.returncode == 0, ran.stderr
     (expected,) = by_onnx_runtime(model, {"x": x})
-    np.testing.assert_allclose(np.fromfile(result, "float32"), expected.reshape(-1), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(np.load(result), expected, rtol=1e-4, atol=1e-3)

@@ -1,6 +1,7 @@
-"""Runs the model of this folder on random float32 numbers: python run_model.py 1 3 224 224.
+"""Runs the model of this folder: python run_model.py OUTPUT.npy INPUT.npy...
 
-It needs numpy and apache-tvm-ffi, and nothing else of TVM.
+The files are numpy's, one for each parameter of the model; OUTPUT is its first result. The program needs
+numpy and apache-tvm-ffi, and nothing else of TVM.
 """
 
 from __future__ import annotations
@@ -34,13 +35,12 @@ def aligned(array: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    """Run the model once, and print what it answers."""
-    shape = tuple(map(int, sys.argv[1:]))
-    image = np.random.default_rng(0).standard_normal(shape).astype("float32")
-    answer = load(LIB / "model.so")["main"](tvm_ffi.from_dlpack(aligned(image)))
-    for value in [answer] if isinstance(answer, tvm_ffi.Tensor) else answer:
-        found = np.from_dlpack(value)
-        print(found.shape, found.dtype, found.reshape(-1)[:4])
+    """Run the model once, and write what it answers."""
+    output, *inputs = sys.argv[1:]
+    arrays = [aligned(np.load(path, allow_pickle=False)) for path in inputs]
+    answer = load(LIB / "model.so")["main"](*map(tvm_ffi.from_dlpack, arrays))
+    first = answer if isinstance(answer, tvm_ffi.Tensor) else answer[0]
+    np.save(output, np.from_dlpack(first))
 
 
 if __name__ == "__main__":
