@@ -94,8 +94,12 @@ def compiler() -> str:
 @cache
 def interpreter() -> Interpreter:
     """The interpreter, compiled now unless it was compiled before from the same text."""
-    options = [o for o in build_options().compile_options if not o.startswith("-DANNOTATED")]
-    links = [o for o in build_options().link_options if not o.endswith(".o")]
+    needs = build_options()
+    options = [o for o in needs.compile_options if not o.startswith("-DANNOTATED")]
+    links = [o for o in needs.link_options if not o.endswith(".o")]
+    # An export does so with its run path; here nothing else has loaded the engine's library.
+    for library in needs.libraries:
+        links += ["-Xlinker", "-rpath", "-Xlinker", str(library.file.parent)]
     text = runtime_text(runtime_folder()) + SHIM
     folder = private_cache_folder("hunt")
     assert folder is not None, "the compiled interpreter is kept in the user's cache, which is not private"
