@@ -22,7 +22,8 @@ are written for, the *normal form*:
     is certain that TVM would lower these ops to the same code; ``Clip`` is ``relu`` or ``clip``.
 *   A static shape as a tensor is a constant, and so is one number that was quantized.
 *   Slices that the bounds of a function keep whole have the length that they have, and the function begins
-    with a check of it; running sums of truth values are whole numbers.
+    with a check of it; running sums of truth values are whole numbers; constant indices of `take` count from
+    the front.
 *   Masks and positions of symbolic lengths are as few operations as compute them from their places, such as
     ``less_equal(reshape(arange(n)), reshape(arange(n)))``, and positions are computed once.
 *   GELU, SiLU and the norms of layers, groups, instances and root mean squares are one op each, not their
@@ -53,6 +54,7 @@ from annotated_region.errors import BuildError
 from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
 from annotated_region.op_info.infer import proved_composition_of
 from annotated_region.op_info.raising import LoweredCalls
+from annotated_region.passes.host_repairs.negative_places import take_from_the_front
 from annotated_region.passes.host_repairs.running_counts import count_in_whole_numbers
 from annotated_region.passes.module_pass import ModulePass, module_pass
 from annotated_region.passes.preparation import (
@@ -143,10 +145,9 @@ class PrepareForInference(ModulePass):
 
 
 def _retyped(mod: tvm.IRModule) -> tvm.IRModule:
-    """`mod` with the lengths that the bounds of its functions settle, and counts of whole numbers."""
-    return updated(
-        mod, {name: settle_lengths(_counted(name, func)) for name, func in functions_to_partition(mod)}
-    )
+    """`mod` with the lengths that its bounds settle, counts of whole numbers, and indices from the front."""
+    functions = ((name, _counted(name, func)) for name, func in functions_to_partition(mod))
+    return updated(mod, {name: take_from_the_front(settle_lengths(func)) for name, func in functions})
 
 
 def _counted(name: tvm.ir.GlobalVar, function: relax.Function) -> relax.Function:
