@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from annotated_region.costs.model import HOST
+from annotated_region.findings.host_ops import host_groups, words_for_host
+from annotated_region.findings.op_report import OpReport
 from annotated_region.findings.wording import (
-    words_for_claims,
     words_for_counts,
-    words_for_host,
     words_for_neighbours,
+    words_for_no_region,
     words_for_time,
-    words_for_work,
 )
 
 __all__ = [
@@ -24,93 +23,9 @@ __all__ = [
     "OpReport",
     "RegionReport",
     "ValueReport",
-    "told_origin",
 ]
 
 _APART_SHOWN = 8  # pairs of regions in the summary
-
-
-@dataclass(frozen=True, slots=True)
-class OpReport:
-    """What became of one op.
-
-    Attributes
-    ----------
-    name, op
-        The variable that it is bound to, and what it computes.
-    placed
-        The target that got it, or "host".
-    region
-        The id of its region; None on the host.
-    claims
-        For each target that claims it, what claims it: the rule of its op, or patterns.
-    declines
-        For each target that does not, why.
-    lost
-        For each target that claims it and did not get it, to whom it was lost, and why.
-    costs
-        What the op costs by itself, in seconds, on the host and on each target that claims it alone; empty
-        unless the policy goes by costs. The placement also counts launches, and what it takes to move values.
-    origin
-        What it was made from: an ONNX node, a PyTorch module and a line of its source, or the first name of
-        the binding.
-    key
-        A name that means this op alone among those of its function, for pins and bans.
-    inputs, output
-        The types of its arguments and of its result, such as ``"float32[1, 3, 224, 224]"``.
-    flops, bytes
-        Its work: floating point operations, and bytes read and written; None if a shape is only known when
-        it runs, or what it computes is not known.
-    composite
-        The pattern that claims it together with others in its region, and a sign that those others share:
-        ``"dnnl.conv2d_bias_relu#3fa2c1"``; empty if it is there by itself.
-    fingerprint
-        Two digests, of the op alone and of it with its neighbours, by which locks find it in an edited model.
-    """
-
-    name: str
-    op: str
-    placed: str
-    region: int | None
-    claims: dict[str, tuple[str, ...]]
-    declines: dict[str, str]
-    lost: dict[str, str] = field(default_factory=dict)
-    costs: dict[str, float] = field(default_factory=dict)
-    origin: str = ""
-    key: str = ""
-    inputs: tuple[str, ...] = ()
-    output: str = ""
-    flops: int | None = None
-    bytes: int | None = None
-    composite: str = ""
-    fingerprint: str = ""
-
-    @property
-    def called(self) -> str:
-        """What people call it: what it was made from, if that is known, else its name."""
-        return self.origin or self.name
-
-    @property
-    def types(self) -> str:
-        """The types of its arguments and of its result, in words."""
-        return f"{', '.join(self.inputs)} -> {self.output}"
-
-    @property
-    def work(self) -> str:
-        """Its work in words; empty if that is not known."""
-        return words_for_work(self.flops, self.bytes)
-
-    @property
-    def first_reason(self) -> str:
-        """To whom the first target that claims it lost it, or why the first one declines it; or empty."""
-        for target, words in self.lost.items():
-            return f"lost by {target} {words}"
-        return next((f"declined by {target}: {why}" for target, why in self.declines.items()), "")
-
-    @property
-    def why(self) -> str:
-        """Who claims it, who lost it, who declines it, and why."""
-        return words_for_claims(self.claims, self.lost, self.declines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +110,21 @@ class FunctionReport:
     values: tuple[ValueReport, ...] = ()
 
     def summary(self) -> Iterator[str]:
-        """One line a target, then one for the host."""
+        """One line a target that has regions, then one for the host, then what stands out."""
+        yield from self.target_lines()
+        yield words_for_host(host_groups(self.ops))
+        yield from self.further_lines()
+
+    def target_lines(self) -> Iterator[str]:
+        """One line a target that has regions or cannot run here; one for those that claim and got nothing."""
         claimed = Counter(target for op in self.ops for target in op.claims)
         won = Counter(op.placed for op in self.ops)
         regions = Counter(region.target for region in self.regions)
+        without: dict[str, int] = {}
         for target in dict.fromkeys((*claimed, *regions, *self.unavailable)):
+            if not regions[target] and target not in self.unavailable:
+                without[target] = claimed[target]
+                continue
             yield words_for_counts(
                 target,
                 ops=won[target],
@@ -208,8 +133,11 @@ class FunctionReport:
                 claimed=claimed[target],
                 unavailable=self.unavailable.get(target),
             )
-        stay = [op for op in self.ops if op.placed == HOST]
-        yield words_for_host((op.op, told_origin(op), op.declines, op.lost) for op in stay)
+        if without:
+            yield words_for_no_region(without)
+
+    def further_lines(self) -> Iterator[str]:
+        """The regions that are kept apart, and what regions took where there is a profile."""
         called = {op.name: op.called for op in self.ops}
         for each in self.apart[:_APART_SHOWN]:
             left, right = called.get(each.left, each.left), called.get(each.right, each.right)
@@ -227,8 +155,3 @@ class FunctionReport:
             place = op.placed if op.region is None else f"{op.placed}, region {op.region}"
             parts = (f"{op.op.removeprefix('relax.')}: {op.types}", op.work, place, op.why)
             yield f"{op.key or op.name} = {'; '.join(part for part in parts if part)}"
-
-
-def told_origin(op: OpReport) -> str:
-    """What an op was made from, if that is more than its name."""
-    return "" if op.origin == op.name else op.origin

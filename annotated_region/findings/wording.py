@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -15,13 +15,15 @@ from annotated_region.notes import DeclineReason, DissolveNote, DissolveReason, 
 __all__ = [
     "Loss",
     "LossReason",
+    "words_for_claim",
     "words_for_claims",
+    "words_for_costs",
     "words_for_counts",
     "words_for_dissolved",
     "words_for_headline",
-    "words_for_host",
     "words_for_loss",
     "words_for_neighbours",
+    "words_for_no_region",
     "words_for_refusal",
     "words_for_seconds",
     "words_for_time",
@@ -128,32 +130,13 @@ def words_for_counts(
     return f"{line} (claims {claimed}, but cannot run here: {unavailable})" if unavailable else line
 
 
-def words_for_host(ops: Iterable[tuple[str, str, dict[str, str], dict[str, str]]]) -> str:
-    """What stays on the host: of each op its name, its origin if told, why targets decline it or lose it."""
-    counts: dict[tuple[str, str], int] = {}
-    first: dict[tuple[str, str], str] = {}
-    for op, origin, declines, lost in ops:
-        reasons = [f"declined by {target}: {reason}" for target, reason in declines.items()]
-        reasons = reasons or [f"lost by {target} {words}" for target, words in lost.items()]
-        key = (op.removeprefix("relax."), "; ".join(reasons))
-        counts[key] = counts.get(key, 0) + 1
-        first.setdefault(key, origin)
-    lines = (
-        f"{op}{f' x{count}' if count > 1 else ''}{_from(first[op, why], count)} ({why})"
-        for (op, why), count in counts.items()
-    )
-    return f"{HOST}: {', '.join(lines) or 'nothing'}"
+def words_for_no_region(claimed: Mapping[str, int]) -> str:
+    """The targets that claim ops, each with how many, and have no region."""
+    told = (f"{target} (claims {_counted(count, 'op')})" for target, count in claimed.items())
+    return f"without a region: {', '.join(told)}"
 
 
-def _from(origin: str, count: int) -> str:
-    if not origin:
-        return ""
-    return f", first at {origin}" if count > 1 else f" at {origin}"
-
-
-def words_for_headline(
-    placed: Mapping[str, int], total: int, first: tuple[str, str, dict[str, str], dict[str, str]] | None
-) -> str:
+def words_for_headline(placed: Mapping[str, int], total: int, first: str) -> str:
     """One line: the ops on each target, those on the host, and why the first of these is there.
 
     Parameters
@@ -163,11 +146,11 @@ def words_for_headline(
     total
         How many ops there are.
     first
-        The first op on the host: its name, its origin if told, and why targets decline it or lose it.
+        The first op on the host and why, in words; empty if there is none.
     """
     parts = [f"{target}: {count} of {_counted(total, 'op')}" for target, count in placed.items()]
     host = total - sum(placed.values())
-    why = "" if first is None else f", the first {words_for_host([first]).removeprefix(f'{HOST}: ')}"
+    why = f", the first {first}" if first else ""
     return "; ".join([*parts, f"{HOST}: {_counted(host, 'op')}{why}"])
 
 
@@ -175,6 +158,13 @@ def words_for_neighbours(target: str, left: str, right: str, between: str | None
     """Why two neighbouring regions are not one."""
     why = f"{between} stands between them" if between else "the limits on regions keep them apart"
     return f"{target}: the regions of {left} and {right} are two, because {why}"
+
+
+def words_for_costs(target: str, here: float, there: float) -> str:
+    """Why ops are on the host though a target claims them: by themselves they cost less there."""
+    outweighed = ", but launches and transfers cost more" if there < here else ""
+    alone = f"alone {_seconds(here)} on the host, {_seconds(there)} on {target}"
+    return f"lost by {target} by cost: {alone}{outweighed}"
 
 
 def words_for_time(region: int, target: str, symbol: str, seconds: float, expected: float | None) -> str:
@@ -218,13 +208,25 @@ def _scaled(amount: int, unit: str) -> str:
 
 
 def words_for_claims(
-    claims: Mapping[str, Sequence[str]], lost: Mapping[str, str], declines: Mapping[str, str]
+    claims: Mapping[str, Sequence[str]],
+    lost: Mapping[str, str],
+    declines: Mapping[str, str],
+    chosen: Mapping[str, str],
 ) -> str:
-    """Who claims an op, and by what; who lost it; who declines it."""
-    told = [f"claimed by {target}: {', '.join(by)}" for target, by in claims.items()]
+    """Who claims an op, and by what; who lost it; who declines it.
+
+    `chosen` has, for the target that got it, which of several claims was taken.
+    """
+    told = [f"claimed by {words_for_claim(target, by, chosen.get(target))}" for target, by in claims.items()]
     told += [f"lost by {target} {why}" for target, why in lost.items()]
     told += [f"declined by {target}: {why}" for target, why in declines.items()]
     return "; ".join(told).replace("relax.", "")
+
+
+def words_for_claim(target: str, by: Sequence[str], chosen: str | None) -> str:
+    """By what a target claims an op, and which of several claims was taken."""
+    marked = (f"{name} (chosen)" if name == chosen and len(by) > 1 else name for name in by)
+    return f"{target}: {', '.join(marked)}"
 
 
 def words_for_type(ty: tvm.ir.Type) -> str:

@@ -32,7 +32,8 @@ class FunctionRecord:
     Attributes
     ----------
     claims
-        For each variable and target, the names of what claims it: the name of the op, or of patterns.
+        For each variable and target, the names of what claims it: the name of the op, or of patterns; each
+        once, however often a pattern matches.
     declines
         For each variable and target, the first reason why it is not claimed.
     apart
@@ -50,7 +51,7 @@ class FunctionRecord:
         policy goes by costs.
     """
 
-    claims: dict[relax.Var, dict[str, list[str]]] = field(default_factory=dict)
+    claims: dict[relax.Var, dict[str, dict[str, None]]] = field(default_factory=dict)
     declines: dict[relax.Var, dict[str, Refusal]] = field(default_factory=dict)
     apart: Sequence[Neighbours] = ()
     dissolved: list[DissolveNote] = field(default_factory=list)
@@ -72,7 +73,7 @@ class FunctionRecord:
         """Count one more note in."""
         match note:
             case ClaimNote(var, target, by):
-                self.claims.setdefault(var, {}).setdefault(target, []).append(by)
+                self.claims.setdefault(var, {}).setdefault(target, {})[by] = None
             case DeclineNote(var, target, refusal):
                 self.declines.setdefault(var, {}).setdefault(target, refusal)
             case ApartNote(pairs):

@@ -13,12 +13,16 @@ from annotated_region.arguments import require_kind
 from annotated_region.costs.model import HOST
 from annotated_region.documents import read_document, written_document
 from annotated_region.drawing import draw
-from annotated_region.findings.function_report import FunctionReport, told_origin
+from annotated_region.errors import UsageError
+from annotated_region.findings.function_report import FunctionReport
+from annotated_region.findings.host_ops import host_groups, words_for_group
 from annotated_region.findings.wording import words_for_headline
 from annotated_region.locking.lock import Lock
 from annotated_region.reports.json_form import plain_function, read_function
 from annotated_region.reports.locked_ids import locked_function
 from annotated_region.reports.report_diff import ReportDiff, difference
+from annotated_region.reports.report_tables import tables_of
+from annotated_region.reports.text_table import NARROWEST
 
 __all__ = ["Report"]
 
@@ -56,6 +60,23 @@ class Report:
             lines += list(function.details())
         return "\n".join(lines)
 
+    def table(self, width: int = 100) -> str:
+        """Tables as wide as a page: the sums by target, what stays on the host, and a line for each op.
+
+        Parameters
+        ----------
+        width
+            In characters; 60 at least. Cells have several lines where they need them.
+
+        Raises
+        ------
+        UsageError
+            The width is no whole number from 60 on.
+        """
+        if not isinstance(width, int) or width < NARROWEST:
+            raise UsageError(f"the width of a table is {width!r}; hand in a whole number from {NARROWEST} on")
+        return "\n\n".join(table for function in self.functions for table in tables_of(function, width))
+
     def headline(self) -> str:
         """One line: the ops on each target, those on the host, and why the first of these is there."""
         ops = [op for function in self.functions for op in function.ops]
@@ -66,7 +87,7 @@ class Report:
         )
         placed = {target: sum(op.placed == target for op in ops) for target in targets}
         left = next((op for op in ops if op.placed == HOST), None)
-        first = None if left is None else (left.op, told_origin(left), left.declines, left.lost)
+        first = "" if left is None else words_for_group(*host_groups([left]))
         return words_for_headline(placed, len(ops), first)
 
     def to_dict(self) -> dict[str, Any]:

@@ -31,9 +31,9 @@ from annotated_region.ids import NodeId
 from annotated_region.locking.alignment import OpLabel
 from annotated_region.locking.fingerprints import labels_of
 from annotated_region.locking.lock import Lock
-from annotated_region.notes import Note
+from annotated_region.notes import Neighbours, Note
 from annotated_region.origins import origin_of
-from annotated_region.regions.node_region import largest_composites
+from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.regions.region import AnnotatedRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.reports.locked_ids import with_locked_ids
@@ -94,7 +94,7 @@ def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> Fun
     return FunctionReport(
         graph.name,
         tuple(ops),
-        tuple(_region_report(region) for region in regions),
+        tuple(_region_report(region, regions.node_regions[region.id]) for region in regions),
         dict(record.unavailable),
         tuple(
             ApartReport(
@@ -104,6 +104,7 @@ def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> Fun
                 None if pair.between is None else pair.between.name,
             )
             for pair in record.apart
+            if _stands(regions, pair)
         ),
         tuple(
             DissolvedReport(note.target, _names(note.nodes), words_for_dissolved(note))
@@ -209,14 +210,22 @@ def _loss(target: str, placed: str, var: relax.Var, record: FunctionRecord) -> L
     return Loss(target, placed, LossReason.NOT_PLACED if placed == HOST else LossReason.COMES_LATER)
 
 
-def _region_report(region: AnnotatedRegion) -> RegionReport:
+def _stands(regions: AnnotatedRegionSet, pair: Neighbours) -> bool:
+    """Whether both regions of a pair are there in the end; what follows the merge may give them to others."""
+    return all(
+        any(region.target == pair.target for region in regions.regions_of(var))
+        for var in (pair.left, pair.right)
+    )
+
+
+def _region_report(region: AnnotatedRegion, member: NodeRegion) -> RegionReport:
     return RegionReport(
         region.id,
         region.target,
         _names(region.nodes),
         tuple(each.name for each in region.inputs),
         _names(region.outputs),
-        tuple(composite.name for composite in region.composites),
+        tuple(unit.name for unit in sorted(largest_composites(member), key=lambda unit: min(unit.nodes))),
     )
 
 

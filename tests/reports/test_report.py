@@ -36,7 +36,7 @@ def test_a_target_that_cannot_run_here_is_named_with_the_remedy():
     assert str(explained(["absent", "sketch"])).splitlines() == [
         "sketch: 4 of 6 ops in 2 regions",
         "absent: 0 of 6 ops in 0 regions (claims 2, but cannot run here: install libabsent)",
-        "host: tanh x2 (declined by sketch: no tanh)",
+        "host: tanh x2 (lost by absent to the host: it cannot run here; declined by sketch: no tanh)",
         "sketch: the regions of a1 and b1 are two, because x1 stands between them",
     ]
 
