@@ -53,6 +53,23 @@ def var(name: str, dtype: str, *shape: object) -> relax.Var:
 
 
 @needs_onednn
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_a_tensor_of_one_number_takes_its_extents_from_another(dtype: str) -> None:
+    """Attention of an RWKV starts from one, and DETR adds one to its queries."""
+    n = tirx.Var("n", "int64")
+    x = var("x", "float32", n, 3)
+    # Turned round, so that preparation does not let an operator repeat the number itself.
+    filled = op.permute_dims(op.full_like(x, relax.const(-7, dtype), dtype))
+    made = offload(single([x], relax.Tuple([filled, op.nn.relu(x)])))
+    assert not ops_on_host(made.module)
+    for rows in (1, 4):
+        data = np.full((rows, 3), -1, "float32")
+        found, rest = made.call("main", data)
+        assert (found.dtype, rest.max()) == (np.dtype(dtype), 0)
+        np.testing.assert_array_equal(found, np.full((3, rows), -7, dtype))
+
+
+@needs_onednn
 def test_truth_values_are_compared_although_tvm_cannot() -> None:
     x, y = var("x", "bool", 3, 1), var("y", "bool", 3, 4)
     left, right = np.random.default_rng(3).random((2, 3, 4)) < 0.5

@@ -182,7 +182,7 @@ def _filling_problems(op: OpView) -> Problems:
         yield "what fills it is not one constant number of its type"
 
 
-@converts("relax.full", operands=(), result=MOVABLE, unless=_filling_problems)
+@converts("relax.full", "relax.full_like", operands=(), result=MOVABLE, unless=_filling_problems)
 def _full(call: OpConversion) -> TensorId:
     return broadcast_to(call.graph, call.operand(1), call.shape)
 
