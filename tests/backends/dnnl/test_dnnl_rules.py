@@ -100,7 +100,11 @@ def norm(**attrs: object) -> relax.Expr:
         (lambda: op.power(X, relax.const(np.inf, "float32")), "the exponent is not finite"),
         (lambda: op.add(X, relax.const(np.inf, "float32")), "the right operand is not finite"),
         (lambda: norm(training=True), "it is in training mode"),
-        (lambda: norm(center=False), "it leaves out the scale or the shift"),
+        (lambda: norm(center=False), "it leaves out the shift, which is not 0"),
+        (
+            lambda: op.nn.group_norm(X, relax.const(np.full(8, 2, "float32")), V, 2, 1, [2, 3], scale=False),
+            "it leaves out the scale, which is not 1",
+        ),
         (lambda: op.nn.layer_norm(X, V, V, axes=[1]), "it normalises over axes (1,); only the last ones are"),
         (lambda: op.nn.rms_norm(var(8), V, [-1]), "0 axes are not normalised; known are 1 to 4"),
         (

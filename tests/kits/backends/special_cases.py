@@ -116,6 +116,8 @@ ACTIVATIONS: dict[str, Make] = {
     "least": lambda x: op.minimum(number(0.5), x),
     "softplus": lambda x: op.log(op.add(op.exp(x), number(1))),
     "hardswish": lambda x: op.multiply(x, op.divide(op.clip(op.add(x, number(3)), 0, 6), number(6))),
+    "quick_gelu": lambda x: op.multiply(x, op.sigmoid(op.multiply(x, number(1.702)))),
+    "mish": lambda x: op.multiply(x, op.tanh(op.log(op.add(op.exp(x), number(1))))),
     **{
         f"power_{name}": lambda x, e=exponent: op.power(x, number(e))
         for name, exponent in {

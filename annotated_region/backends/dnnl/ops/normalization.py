@@ -24,10 +24,28 @@ __all__ = ["reduced_axes"]
 AFFINE = ("the data", "the scale", "the shift")
 
 
+NEUTRAL = (("scale", 1.0), ("center", 0.0))
+"""The attributes that leave out scale and shift, and the numbers that change nothing in their place."""
+
+
 def _affine_problems(op: OpView) -> Problems:
+    """Where an op says that a vector is left out, TVM 0.27 uses it all the same; so it may change nothing."""
     yield epsilon_problem(op)
-    if not (op.attrs["center"] and op.attrs["scale"]):
-        yield "it leaves out the scale or the shift"
+    for index, (attribute, number) in enumerate(NEUTRAL, 1):
+        if not op.attrs[attribute] and not _repeats(op, index, number):
+            yield f"it leaves out {AFFINE[index]}, which is not {number:g}"
+
+
+def _repeats(op: OpView, index: int, number: float) -> bool:
+    """Whether an argument is a constant that repeats one number."""
+    value = op.constant(index)
+    return value is not None and bool((value == number).all())
+
+
+def _vectors(call: OpConversion) -> list[TensorId]:
+    """The scale and the shift of a norm, or neither where both change nothing."""
+    is_neutral = (_repeats(call.op, index, number) for index, (_, number) in enumerate(NEUTRAL, 1))
+    return [] if all(is_neutral) else call.operands()[1:]
 
 
 def _batch_norm_problems(op: OpView) -> Problems:
@@ -90,12 +108,13 @@ def _rms_norm_problems(op: OpView) -> Problems:
 def _row_norm(call: OpConversion) -> TensorId:
     """Over the last axes, which become one, and back."""
     graph, shape = call.graph, call.shape
-    data, *vectors = call.operands()
+    is_centred = call.op.name == "relax.nn.layer_norm"
+    data, vectors = call.operand(0), _vectors(call) if is_centred else call.operands()[1:]
     outer = len(shape) - len(call.attrs["axes"])
     size = volume(shape[outer:])
     rows = (*shape[:outer], size)
     inputs = [reshape(graph, data, rows), *(reshape(graph, vector, (size,)) for vector in vectors)]
-    kind = Kind.LAYER_NORM if call.op.name == "relax.nn.layer_norm" else Kind.RMS_NORM
+    kind = Kind.LAYER_NORM if is_centred else Kind.RMS_NORM
     return reshape(graph, graph.add(kind, inputs, rows, Norm(call.attrs["epsilon"])), shape)
 
 
@@ -114,7 +133,8 @@ def _group_norm_problems(op: OpView) -> Problems:
 def _group_norm(call: OpConversion) -> TensorId:
     """Groups of channels, or each channel for itself in an instance norm."""
     groups = call.attrs.get("num_groups", call.shape[1])
-    return call.add(Kind.GROUP_NORM, call.operands(), GroupNorm(call.attrs["epsilon"], groups))
+    operands = (call.operand(0), *_vectors(call))
+    return call.add(Kind.GROUP_NORM, operands, GroupNorm(call.attrs["epsilon"], groups))
 
 
 @converts("relax.nn.softmax", "relax.nn.log_softmax")

@@ -3,7 +3,7 @@
 | pass | what the later ones need it for |
 |---|---|
 | `JoinLinearFunctions` | factors and terms stand in one node, where patterns look for them |
-| `RebuildLocalResponse` | before `SinkViews` moves its parts |
+| `RebuildLocalResponse`, `RecognizeGates` | before `SinkViews` moves their parts |
 | `LiftStacks` | batches and heads are axes of their own, as `RecognizeAttention` wants them |
 | `GuardSoftmax`, `RecognizeAttention` | before views sink into their parts |
 | `JoinLinearFunctions` | of what the attention has left over |
@@ -23,6 +23,7 @@ from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.rewriting.attention import GuardSoftmax, RecognizeAttention
 from annotated_region.backends.dnnl.rewriting.dynamic_products import MakeDynamicProducts
 from annotated_region.backends.dnnl.rewriting.fusion import Fuse
+from annotated_region.backends.dnnl.rewriting.gates import RecognizeGates
 from annotated_region.backends.dnnl.rewriting.int8_products import LowerDequantization, MakeInt8Products
 from annotated_region.backends.dnnl.rewriting.int8_results import (
     ReadInt8Residuals,
@@ -41,6 +42,7 @@ __all__ = ["DYNAMIC", "FUSION", "INT8", "JOINS", "NORMALIZATION", "rewrite"]
 NORMALIZATION: tuple[type[Rewrite], ...] = (
     JoinLinearFunctions,
     RebuildLocalResponse,
+    RecognizeGates,
     LiftStacks,
     GuardSoftmax,
     RecognizeAttention,

@@ -170,6 +170,15 @@ case("guarded_softmax", (4, 5, 3), (4, 5, 1))(lambda x, mask: guarded_softmax(hi
 
 # --- functions and norms
 
+
+def ones(size: int) -> relax.Expr:
+    return relax.const(np.ones(size, "float32"))
+
+
+def zeros(size: int) -> relax.Expr:
+    return relax.const(np.zeros(size, "float32"))
+
+
 unary("erf", op.erf, (3, 7))
 unary("variance_last", op.variance, (2, 5, 16), axis=[-1], keepdims=True)
 unary("variance_of_an_image", op.variance, (2, 3, 4, 5), axis=[2, 3])
@@ -194,6 +203,20 @@ case("rms_norm_two_axes", (3, 4, 5))(lambda x: op.nn.rms_norm(x, const(4, 5, shi
 case("group_norm", (2, 8, 5, 5))(lambda x: op.nn.group_norm(x, const(8, shift=1.0), const(8), 4, 1, [2, 3]))
 case("instance_norm", (2, 6, 5, 5))(
     lambda x: op.nn.instance_norm(x, const(6, shift=1.0), const(6), 1, [2, 3])
+)
+unary(
+    "layer_norm_of_ones_and_zeros", lambda x: op.nn.layer_norm(x, ones(24), zeros(24), axes=[-1]), (2, 5, 24)
+)
+unary("rms_norm_of_ones", lambda x: op.nn.rms_norm(x, ones(24), axes=[-1]), (2, 5, 24))
+unary(
+    "group_norm_of_ones_and_zeros",
+    lambda x: op.nn.group_norm(x, ones(8), zeros(8), 4, 1, [2, 3], center=False, scale=False),
+    (2, 8, 5, 5),
+)
+unary(
+    "instance_norm_of_ones_and_zeros",
+    lambda x: op.nn.relu(op.nn.instance_norm(x, ones(6), zeros(6), 1, [2, 3])),
+    (2, 6, 5, 5),
 )
 case("conv1d_transpose", (1, 8, 9))(
     lambda x: op.nn.conv1d_transpose(x, const(8, 6, 3), strides=2, padding=1, output_padding=1)

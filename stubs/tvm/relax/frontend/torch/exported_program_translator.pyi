@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
+from ....ir import Expr
 from ...block_builder import BlockBuilder
 
 class ExportedProgramImporter:
     block_builder: BlockBuilder
+    env: dict[object, Expr]
     def create_convert_map(self) -> dict[str, Callable[..., object]]: ...
