@@ -1,24 +1,16 @@
-"""The facade: everything a user needs, as ``import annotated_region as ar``."""
+"""The facade: everything a user needs, as ``import annotated_region as ar``.
+
+A public name is loaded when it is first used: all of them take half a second, and nothing waits for what it
+does not use. ``registration`` tells TVM at once what it has to know of the package, except in the program
+`annotated-region`, which reads its arguments before it loads TVM.
+"""
+
+import importlib.util
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from annotated_region import _loading as _loading  # before all else, because loading takes its time
-from annotated_region import tvm_adapter as tvm_adapter  # before the rooms, because it checks TVM's version
-
-# isort: split
-from annotated_region import error_classes as error_classes  # errors may be raised while the rest is loaded
-
-# isort: split
-from annotated_region import backends, passes
 from annotated_region._version import __version__
-from annotated_region.advising.advice import Advice
-from annotated_region.advising.advise import advise
-from annotated_region.annotations import compiler_begin, compiler_end
-from annotated_region.bundling import export
-from annotated_region.certificates import Certificate
-from annotated_region.checking.check import check
-from annotated_region.checking.check_report import CheckReport, Culprit
-from annotated_region.compilation.executable import LinkedExecutable
-from annotated_region.cost_units import CostUnit
-from annotated_region.costs import CostModel, Device, RooflineCost, UnitCost
 from annotated_region.errors import (
     AnnotatedRegionError,
     ArgumentError,
@@ -51,29 +43,47 @@ from annotated_region.errors import (
     UsageError,
     VersionError,
 )
-from annotated_region.extraction import (
-    FusedFunction,
-    extract_fused_functions,
-    extract_hashed_functions,
-    to_tuning_tasks,
-)
-from annotated_region.importing import Limits, from_exported_program, from_onnx
-from annotated_region.locking.lock import Lock
-from annotated_region.measuring import MeasuredCost
-from annotated_region.op_info import OpInfo, infer_op_info, op_infos
-from annotated_region.passes.build import build
-from annotated_region.passes.pipeline import explain, partition
-from annotated_region.policies.least_cost import LeastCost
-from annotated_region.policies.policy import Policy, Priority, Resolution
-from annotated_region.profiling.profile import profile
-from annotated_region.profiling.times import Profile
-from annotated_region.regions.certificate import check_certificate
-from annotated_region.regions.region import AnnotatedRegion, Composite
-from annotated_region.regions.region_set import AnnotatedRegionSet
-from annotated_region.reports.report import Report
-from annotated_region.targets.backend import Backend, BuildOptions, known_targets, register_backend
-from annotated_region.targets.op_view import OpView
-from annotated_region.targets.rules import register_pattern, register_patterns, register_rule
+
+if not _loading.IN_PROGRAM:
+    from annotated_region import registration as registration
+
+if TYPE_CHECKING:
+    from annotated_region import backends, passes
+    from annotated_region.advising.advice import Advice
+    from annotated_region.advising.advise import advise
+    from annotated_region.annotations import compiler_begin, compiler_end
+    from annotated_region.bundling import export
+    from annotated_region.certificates import Certificate
+    from annotated_region.checking.check import check
+    from annotated_region.checking.check_report import CheckReport, Culprit
+    from annotated_region.compilation.executable import LinkedExecutable
+    from annotated_region.cost_units import CostUnit
+    from annotated_region.costs import CostModel, Device, RooflineCost, UnitCost
+    from annotated_region.extraction import (
+        FusedFunction,
+        extract_fused_functions,
+        extract_hashed_functions,
+        to_tuning_tasks,
+    )
+    from annotated_region.importing.limits import Limits
+    from annotated_region.importing.onnx_models import from_onnx
+    from annotated_region.importing.torch_programs import from_exported_program
+    from annotated_region.locking.lock import Lock
+    from annotated_region.measuring import MeasuredCost
+    from annotated_region.op_info import OpInfo, infer_op_info, op_infos
+    from annotated_region.passes.build import build
+    from annotated_region.passes.pipeline import explain, partition
+    from annotated_region.policies.least_cost import LeastCost
+    from annotated_region.policies.policy import Policy, Priority, Resolution
+    from annotated_region.profiling.profile import profile
+    from annotated_region.profiling.times import Profile
+    from annotated_region.regions.certificate import check_certificate
+    from annotated_region.regions.region import AnnotatedRegion, Composite
+    from annotated_region.regions.region_set import AnnotatedRegionSet
+    from annotated_region.reports.report import Report
+    from annotated_region.targets.backend import Backend, BuildOptions, known_targets, register_backend
+    from annotated_region.targets.op_view import OpView
+    from annotated_region.targets.rules import register_pattern, register_patterns, register_rule
 
 __all__ = [
     "Advice",
@@ -159,3 +169,100 @@ __all__ = [
     "register_rule",
     "to_tuning_tasks",
 ]
+
+_PUBLIC: Final[Mapping[str, tuple[str, ...]]] = {
+    "advising.advice": ("Advice",),
+    "advising.advise": ("advise",),
+    "annotations": (
+        "compiler_begin",
+        "compiler_end",
+    ),
+    "bundling": ("export",),
+    "certificates": ("Certificate",),
+    "checking.check": ("check",),
+    "checking.check_report": (
+        "CheckReport",
+        "Culprit",
+    ),
+    "compilation.executable": ("LinkedExecutable",),
+    "cost_units": ("CostUnit",),
+    "costs": (
+        "CostModel",
+        "Device",
+        "RooflineCost",
+        "UnitCost",
+    ),
+    "extraction": (
+        "FusedFunction",
+        "extract_fused_functions",
+        "extract_hashed_functions",
+        "to_tuning_tasks",
+    ),
+    "importing.limits": ("Limits",),
+    "importing.onnx_models": ("from_onnx",),
+    "importing.torch_programs": ("from_exported_program",),
+    "locking.lock": ("Lock",),
+    "measuring": ("MeasuredCost",),
+    "op_info": (
+        "OpInfo",
+        "infer_op_info",
+        "op_infos",
+    ),
+    "passes.build": ("build",),
+    "passes.pipeline": (
+        "explain",
+        "partition",
+    ),
+    "policies.least_cost": ("LeastCost",),
+    "policies.policy": (
+        "Policy",
+        "Priority",
+        "Resolution",
+    ),
+    "profiling.profile": ("profile",),
+    "profiling.times": ("Profile",),
+    "regions.certificate": ("check_certificate",),
+    "regions.region": (
+        "AnnotatedRegion",
+        "Composite",
+    ),
+    "regions.region_set": ("AnnotatedRegionSet",),
+    "reports.report": ("Report",),
+    "targets.backend": (
+        "Backend",
+        "BuildOptions",
+        "known_targets",
+        "register_backend",
+    ),
+    "targets.op_view": ("OpView",),
+    "targets.rules": (
+        "register_pattern",
+        "register_patterns",
+        "register_rule",
+    ),
+}
+"""By module, the public names that are loaded when first used; type checkers read the imports above."""
+
+_MODULE_OF: Final = {name: f"{__name__}.{module}" for module, names in _PUBLIC.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """A public name, or a room of the package such as ``ar.passes``, loaded now; asked once for each.
+
+    Raises
+    ------
+    AttributeError
+        The package has neither.
+    """
+    if name in _MODULE_OF:
+        found = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    elif not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}"):
+        found = importlib.import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,6 +1,7 @@
 """Where this process is the program, an interrupt while the package and TVM are loaded ends it in silence.
 
-It is imported before all else. In any other process that imports the package nothing happens here.
+It is imported before all else. In any other process that imports the package nothing happens here. The
+program also loads TVM later than others do: once its arguments make sense.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 import signal
 import sys
 
-__all__ = ["is_program"]
+__all__ = ["IN_PROGRAM", "is_program"]
 
 _INTERRUPTED = 130
 
@@ -25,9 +26,13 @@ def is_program(words: list[str], name: str) -> bool:
         ``sys.argv[0]``, which is ``-m`` while ``python -m`` loads the package of the module that it will run.
     """
     if name != "-m":
-        return os.path.basename(name) == "annotated-region"
+        # Processes that Python spawns take over the name, but not the words.
+        return os.path.basename(name) == "annotated-region" and name in words
     return "-m" in words and words[words.index("-m") + 1 :][:1] == ["annotated_region"]
 
 
-if is_program(sys.orig_argv, sys.argv[0]) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+IN_PROGRAM = is_program(sys.orig_argv, sys.argv[0])
+"""Whether this process is the program."""
+
+if IN_PROGRAM and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))

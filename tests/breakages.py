@@ -100,7 +100,7 @@ BREAKAGES = (
              "        if reason := _distrust(os.fstat(handle), stat.S_ISREG, \"regular file\"):\n"
              "            return b\"\", reason\n", "",
              (OBJECTS, "-k", "noticed")),
-    Breakage(7, "targets need not be here", f"{PACKAGE}/command_line/options.py",
+    Breakage(7, "targets need not be here", f"{PACKAGE}/command_line/availability.py",
              "    for target, reason in _unavailable(targets):\n        leave",
              "    for target, reason in ():\n        leave",
              (COMMANDS, "-k", "cannot_run")),
@@ -150,7 +150,7 @@ BREAKAGES = (
              'tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)\n', "",
              (COMMANDS, "-k", "stays_one")),
     Breakage(11, "interrupts while loading print what Python prints", f"{PACKAGE}/_loading.py",
-             "if is_program(sys.orig_argv, sys.argv[0])", "if False",
+             "if IN_PROGRAM and", "if False and",
              (COMMANDS, "-k", "loads_says_nothing")),
     Breakage(11, "files are written in their place", f"{PACKAGE}/files.py",
              "Path(folder.name, file.name)\n        yield unfinished\n",

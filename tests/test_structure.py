@@ -48,6 +48,7 @@ FLOORS = (
         "placement",
     ),
     ("annotations",),
+    ("registration",),
     # Functions of Relax, and what is known of them.
     ("dataflow",),
     ("functions",),

@@ -28,7 +28,7 @@ from annotated_region.passes.prepare_for_inference import PrepareForInference
 from annotated_region.passes.read_origins import ReadOrigins
 from annotated_region.passes.region_session import RegionSession
 from annotated_region.policies.policy import Policy
-from annotated_region.regions.networks import op_name_of
+from annotated_region.regions.op_names import op_name_of
 from annotated_region.regions.region_set import AnnotatedRegionSet
 
 __all__ = ["advise"]

@@ -26,8 +26,8 @@ from annotated_region.ids import NodeId
 from annotated_region.origins import origin_of
 from annotated_region.passes.partition_graph import PartitionGraph, final_regions
 from annotated_region.passes.region_session import RegionSession, RegionSets
-from annotated_region.regions.networks import op_name_of
 from annotated_region.regions.node_region import NodeRegion, largest_composites
+from annotated_region.regions.op_names import op_name_of
 from annotated_region.targets.backend import backend_of
 from annotated_region.tvm_adapter.types import expect
 

@@ -1,5 +1,6 @@
-"""The command line: one room a command, and what they share.
+"""The command line: one file a command, and what they share.
 
-``run`` names the commands and turns errors into exit codes, ``models`` and ``tvmscript`` read the files
-that users hand in, ``options`` holds the arguments that several commands have.
+``run`` names the commands and turns errors into exit codes. What the commands take is declared in
+``declarations``, which needs no TVM; the files beside it do the work, and are imported once the arguments
+make sense. ``models`` reads the files that users hand in, ``options`` holds types of arguments.
 """

@@ -9,33 +9,16 @@ from rich.table import Table
 
 from annotated_region.advising.advice import Advice
 from annotated_region.advising.advise import advise
-from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.options import add_limits_argument, complete_files, count, file_name
-from annotated_region.command_line.placement import add_policy_arguments, policy_of
+from annotated_region.command_line.placement import policy_of
+from annotated_region.command_line.terminal import console, plain
 from annotated_region.documents import written_document
 
-__all__ = ["COMMAND"]
+__all__ = ["run"]
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    models = parser.add_argument(
-        "models",
-        nargs="+",
-        type=file_name,
-        metavar="model",
-        help="files of ONNX (.onnx) or torch.export (.pt2), or Relax as TVMScript (.py)",
-    )
-    complete_files(models)
-    add_limits_argument(parser)
-    add_policy_arguments(parser)
-    parser.add_argument(
-        "--top", type=count, default=10, metavar="N", help="how much advice to give (default: 10)"
-    )
-    parser.add_argument("--json", action="store_true", help="print the advice as JSON")
-
-
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Do it; the exit code."""
     mods = [read_model(model, options.limits) for model in options.models]
     advice = advise(mods, options.targets, policy_of(options))[: options.top]
     if options.json:
@@ -59,15 +42,3 @@ def _table(advice: list[Advice]) -> Table:
         name = each.op.removeprefix("relax.")
         table.add_row(*map(plain, (each.target, name, str(len(each.ops)), each.reason, *numbers)))
     return table
-
-
-COMMAND = Command(
-    name="advise",
-    help="say which decline of a target, if it were granted, would change the placement most",
-    examples=(
-        "advise model.onnx --targets dnnl",
-        "advise zoo/*.onnx --targets onnxruntime,dnnl --policy least-cost --json",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
-)

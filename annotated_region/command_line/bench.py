@@ -18,19 +18,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from tvm import relax
 
-from annotated_region.command_line.command import Command, console, plain
+from annotated_region.command_line.availability import require_available
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.options import (
-    count,
-    require_available,
-)
-from annotated_region.command_line.placement import (
-    add_code_generator_arguments,
-    add_input_arguments,
-    add_placement_arguments,
-    generator_options,
-    partitioned,
-)
+from annotated_region.command_line.placement import generator_options, partitioned
+from annotated_region.command_line.terminal import console, plain
 from annotated_region.compilation.code_generation import external_functions
 from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.errors import BuildError, ModelError
@@ -40,7 +31,7 @@ from annotated_region.profiling.profile import profile
 from annotated_region.profiling.times import Profile
 from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["COMMAND"]
+__all__ = ["run"]
 
 Run = Callable[[], object]
 # What TVM's runtime raises where a module cannot run: for want of memory, for instance.
@@ -57,23 +48,8 @@ class Refused:
 Outcome = Sequence[float] | Refused
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_placement_arguments(parser)
-    add_code_generator_arguments(parser)
-    add_input_arguments(parser)
-    parser.add_argument(
-        "--rounds", type=count, default=10, metavar="N", help="how often each runs (default: 10)"
-    )
-    parser.add_argument("--host", action="store_true", help="also TVM alone, which may take minutes")
-    parser.add_argument(
-        "--by-region",
-        action="store_true",
-        help="also where the time goes: regions, the steps inside them, ops of the host",
-    )
-    parser.add_argument("--json", action="store_true", help="print the times as JSON")
-
-
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Do it; the exit code."""
     require_available(options.targets)
     mod = read_model(options.model, options.limits)
     arguments = _inputs(mod, options)
@@ -208,17 +184,3 @@ def _table(outcomes: Mapping[str, Outcome]) -> Table:
         numbers = (f"{median:.2f}", f"{min(outcome):.2f}", f"{max(outcome):.2f}", f"{median / first:.2f}")
         table.add_row(plain(name), *numbers)
     return table
-
-
-COMMAND = Command(
-    name="bench",
-    help="measure a model with its regions on their targets, beside ONNX Runtime and TVM alone",
-    examples=(
-        "bench resnet50.onnx --targets dnnl",
-        "bench resnet50.onnx --targets dnnl --host --rounds 5 --json",
-        "bench resnet50.onnx --targets dnnl --by-region",
-        "bench bert.onnx --targets dnnl --inputs x.npz",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
-)

@@ -9,52 +9,18 @@ from rich.table import Table
 
 from annotated_region.checking.check import check
 from annotated_region.checking.check_report import CheckReport
-from annotated_region.command_line.command import Command, console, plain
+from annotated_region.command_line.availability import require_available
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.options import path, require_available
-from annotated_region.command_line.placement import (
-    add_code_generator_arguments,
-    add_input_arguments,
-    add_placement_arguments,
-    generator_options,
-    policy_of,
-)
+from annotated_region.command_line.placement import generator_options, policy_of
+from annotated_region.command_line.terminal import console, plain
 from annotated_region.errors import InputError, ReproducerError
 from annotated_region.inputs import read_arrays
 
-__all__ = ["COMMAND"]
+__all__ = ["run"]
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_placement_arguments(parser)
-    add_code_generator_arguments(parser)
-    add_input_arguments(parser)
-    parser.add_argument(
-        "--rtol", type=_share, metavar="X", help="relative tolerance, as numpy.allclose has it"
-    )
-    parser.add_argument("--atol", type=_share, metavar="X", help="absolute tolerance")
-    parser.add_argument(
-        "--reference",
-        default="host",
-        metavar="TARGET",
-        help="what computes the right answers: host, which is TVM (default), or another target",
-    )
-    parser.add_argument(
-        "--no-bisect",
-        dest="bisect",
-        action="store_false",
-        help="say which regions are wrong, do not look for the ops",
-    )
-    parser.add_argument(
-        "--save",
-        type=path,
-        metavar="FOLDER",
-        help="write what shows the first fault into a new folder: module, inputs, both answers, scripts",
-    )
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-
-
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Do it; the exit code."""
     require_available(options.targets)
     if options.cross_compile:
         raise InputError("check runs every region here; leave out --cross-compile")
@@ -91,16 +57,6 @@ def _checked(options: argparse.Namespace, given: dict[str, np.ndarray] | None) -
     )
 
 
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
-    return share
-
-
 def _table(report: CheckReport) -> Table:
     table = Table(title="Regions", title_justify="left")
     for column in ("region", "target", "ops", "largest error", "of the largest value", "cosine", "where", ""):
@@ -114,16 +70,3 @@ def _table(report: CheckReport) -> Table:
             *map(plain, (region.symbol, region.target, str(len(region.ops)), *numbers, where, verdict))
         )
     return table
-
-
-COMMAND = Command(
-    name="check",
-    help="run each region on its target and on the host, and find the ops that are wrong",
-    examples=(
-        "check model.onnx --targets dnnl",
-        "check model.onnx --targets dnnl --inputs x.npz --option dnnl.precision=bf16 --json",
-        "check model.onnx --targets onnxruntime --extent batch=2 --save fault",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
-)

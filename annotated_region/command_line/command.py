@@ -6,16 +6,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.text import Text
-
-from annotated_region.printable import printable
-from annotated_region.reports.text_table import NARROWEST
-
-__all__ = ["Command", "console", "page_width", "plain"]
-
-# Where the output is no terminal nothing says how wide it may be; this is wide enough for most tables.
-_WIDTH_OF_FILES = 120
+__all__ = ["Command"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +23,13 @@ class Command:
         Lines that a user might type; ``--help`` shows them.
     add_arguments
         Declares its arguments.
-    run
-        Does the work; the result is the exit code.
+    work
+        The module that does the work: its function ``run`` takes what was parsed, and gives the exit code. It
+        is imported once the arguments make sense.
     """
 
     name: str
     help: str
     examples: tuple[str, ...]
     add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]
-
-
-def console() -> Console:
-    """A rich console on the standard output."""
-    made = Console(highlight=False)
-    return made if made.is_terminal else Console(highlight=False, width=_WIDTH_OF_FILES)
-
-
-def page_width() -> int:
-    """How wide tables of text may be: as the terminal is, if the output is one."""
-    return max(NARROWEST, console().width)
-
-
-def plain(text: str) -> Text:
-    """Text for a terminal as it is: no markup, and nothing that the terminal obeys."""
-    return Text(printable(text))
+    work: str

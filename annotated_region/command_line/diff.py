@@ -6,8 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from annotated_region.command_line.command import Command, console, plain
-from annotated_region.command_line.options import complete_files, path
+from annotated_region.command_line.terminal import console, plain
 from annotated_region.documents import LONGEST_DOCUMENT
 from annotated_region.errors import DocumentError
 from annotated_region.importing.files import opened
@@ -16,19 +15,11 @@ from annotated_region.locking.lock_diff import LockDiff
 from annotated_region.reports.report import Report
 from annotated_region.reports.report_diff import ReportDiff
 
-__all__ = ["COMMAND"]
+__all__ = ["run"]
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    for name, which in (("before", "first"), ("after", "second")):
-        file = parser.add_argument(
-            name, type=path, help=f"the {which} report (explain --json) or lock (partition --lock)"
-        )
-        complete_files(file)
-    parser.add_argument("--json", action="store_true", help="print the difference as JSON")
-
-
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Do it; the exit code."""
     difference = _difference(_saved(options.before), _saved(options.after))
     if options.json:
         print(difference.to_json(indent=2))
@@ -60,12 +51,3 @@ def _text(file: Path) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError:
         raise DocumentError(f"{file}: it is no text in UTF-8") from None
-
-
-COMMAND = Command(
-    name="diff",
-    help="say what is otherwise in the second of two saved reports or locks, and end with 1 if anything is",
-    examples=("diff before.json after.json", "diff main.lock placement.lock --json"),
-    add_arguments=_add_arguments,
-    run=_run,
-)

@@ -5,24 +5,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from annotated_region.command_line.command import Command, page_width
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.placement import add_placement_arguments, explained
+from annotated_region.command_line.placement import explained
+from annotated_region.command_line.terminal import page_width
 from annotated_region.findings.function_report import FunctionReport
 from annotated_region.printable import printable
 from annotated_region.reports.report import Report
 from annotated_region.reports.report_tables import host_table, op_table, region_table, sums_table
 
-__all__ = ["COMMAND"]
+__all__ = ["run"]
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_placement_arguments(parser)
-    parser.add_argument("--ops", action="store_true", help="show every op, not the summary alone")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-
-
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Do it; the exit code."""
     report = explained(read_model(options.model, options.limits), options)
     if options.json:
         print(report.to_json(indent=2))
@@ -47,16 +42,3 @@ def _tables(function: FunctionReport, every_op: bool, width: int) -> Iterator[st
     yield from host_table(function, width)
     if every_op:
         yield op_table(function, width)
-
-
-COMMAND = Command(
-    name="explain",
-    help="say which target gets which op of a model, and why the rest stays",
-    examples=(
-        "explain resnet50.onnx --targets dnnl",
-        "explain resnet50.onnx --targets tensorrt,dnnl --policy least-cost --ops",
-        "explain resnet50.onnx --targets dnnl --json > report.json",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
-)

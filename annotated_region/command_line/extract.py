@@ -17,44 +17,19 @@ from typing import Literal, TypedDict
 import tvm
 from rich.table import Table
 
-from annotated_region.command_line.command import Command, console, plain
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.options import add_limits_argument, complete_files, count, path
+from annotated_region.command_line.terminal import console, plain
 from annotated_region.errors import ModelError
 from annotated_region.extraction import FusedFunction, extract_hashed_functions
 from annotated_region.files import write_whole
 from annotated_region.importing.limits import Limits
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 
-__all__ = ["COMMAND", "statistics_of"]
+__all__ = ["run", "statistics_of"]
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    models = parser.add_argument(
-        "models", nargs="+", metavar="model", help="ONNX files, or Relax modules as TVMScript"
-    )
-    complete_files(models)
-    add_limits_argument(parser)
-    parser.add_argument(
-        "--top", type=count, default=15, metavar="N", help="how many functions to list (default: 15)"
-    )
-    parser.add_argument(
-        "--jobs", type=count, default=1, metavar="N", help="how many processes to use (default: 1)"
-    )
-    parser.add_argument(
-        "--no-prepare",
-        dest="prepare",
-        action="store_false",
-        help="take the modules as they are, fold nothing",
-    )
-    parser.add_argument("--json", action="store_true", help="print the statistics as JSON")
-    output = parser.add_argument(
-        "-o", "--output", type=path, help="write the statistics as JSON into this file, too"
-    )
-    complete_files(output)
-
-
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Do it; the exit code."""
     names = _names(options.models)
     models = [(name, partial(load, path, options.prepare, options.limits)) for name, path in names.items()]
     with _executor(options.jobs) as executor:
@@ -172,12 +147,3 @@ def _sentence(statistics: Statistics) -> str:
         f"distinct functions ({separately} counted model by model); {statistics['shared']} are shared by "
         "several models."
     )
-
-
-COMMAND = Command(
-    name="extract",
-    help="count the distinct fused functions of models, and what the models have in common",
-    examples=("extract *.onnx", "extract zoo/*.onnx --jobs 4 --json > zoo.json"),
-    add_arguments=_add_arguments,
-    run=_run,
-)

@@ -5,30 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from annotated_region.command_line.options import complete_files, path
 from annotated_region.errors import DocumentError
 from annotated_region.locking.lock import Lock
 from annotated_region.printable import printable
 from annotated_region.reports.report import Report
 
-__all__ = ["add_lock_arguments", "lock_of", "settle_lock"]
-
-
-def add_lock_arguments(parser: argparse.ArgumentParser) -> None:
-    """The file of the lock, and whether it may change."""
-    lock = parser.add_argument(
-        "--lock",
-        type=path,
-        metavar="FILE",
-        help="a text that says who runs what; if it is there, what the model still has stays where it was, "
-        "and the file is brought up to date; if not, it is written",
-    )
-    complete_files(lock)
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="with --lock: leave the file as it is, and fail with the difference if the result is another",
-    )
+__all__ = ["lock_of", "settle_lock"]
 
 
 def lock_of(options: argparse.Namespace) -> Lock | None:

@@ -14,21 +14,11 @@ from rich.table import Table
 from tvm import relax
 
 from annotated_region.bundling import export
-from annotated_region.command_line.command import Command, console, plain
-from annotated_region.command_line.locks import add_lock_arguments, lock_of, settle_lock
+from annotated_region.command_line.availability import require_available, tell_unavailable
+from annotated_region.command_line.locks import lock_of, settle_lock
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.options import (
-    complete_files,
-    path,
-    require_available,
-    tell_unavailable,
-)
-from annotated_region.command_line.placement import (
-    add_code_generator_arguments,
-    add_placement_arguments,
-    generator_options,
-    partitioned_with_report,
-)
+from annotated_region.command_line.placement import generator_options, partitioned_with_report
+from annotated_region.command_line.terminal import console, plain
 from annotated_region.errors import ModelError
 from annotated_region.files import write_whole
 from annotated_region.findings.wording import words_for_type
@@ -36,33 +26,13 @@ from annotated_region.passes.build import build
 from annotated_region.passes.write_origins import WriteOrigins
 from annotated_region.printable import printable
 
-__all__ = ["COMMAND"]
+__all__ = ["run"]
 
 _LIBRARY, _SCRIPT, _FOLDER = ".so", ".py", ""
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_placement_arguments(parser)
-    add_code_generator_arguments(parser)
-    output = parser.add_argument(
-        "-o",
-        "--output",
-        type=path,
-        help=f"where to write it: a library ({_LIBRARY}) that TVM's runtime loads, TVMScript ({_SCRIPT}) to "
-        "read, in which large constants are only named, or a folder (a name without an ending) that runs on "
-        "another machine without Python",
-    )
-    complete_files(output)
-    add_lock_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print the external functions as JSON")
-    parser.add_argument(
-        "--quiet",
-        action="store_true",
-        help="do not close with a line on what each target got, and why not more",
-    )
-
-
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Do it; the exit code."""
     if options.output is not None and options.output.suffix not in (_LIBRARY, _SCRIPT, _FOLDER):
         raise ModelError(
             f"{options.output} ends neither in {_LIBRARY} nor in {_SCRIPT}; "
@@ -125,17 +95,3 @@ def _table(found: list[_External]) -> Table:
     for each in found:
         table.add_row(*map(plain, (each["name"], each["target"], ", ".join(each["inputs"]), each["output"])))
     return table
-
-
-COMMAND = Command(
-    name="partition",
-    help="cut a model into external functions, and write it as TVMScript, as a library or as a folder",
-    examples=(
-        "partition resnet50.onnx --targets dnnl -o resnet50.so",
-        "partition resnet50.onnx --targets dnnl -o resnet50/",
-        "partition resnet50.onnx --targets tensorrt,dnnl --policy least-cost -o resnet50.py",
-        "partition resnet50.onnx --targets dnnl --lock placement.lock --check",
-    ),
-    add_arguments=_add_arguments,
-    run=_run,
-)

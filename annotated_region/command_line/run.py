@@ -20,23 +20,34 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import shtab
 
 from annotated_region._version import __version__
-from annotated_region.command_line import advise, bench, check, diff, draw, explain, extract, partition
 from annotated_region.command_line.command import Command
+from annotated_region.command_line.declarations import (
+    advise,
+    bench,
+    check,
+    diff,
+    draw,
+    explain,
+    extract,
+    partition,
+)
 from annotated_region.command_line.supervision import INTERRUPTED, ended_in_child
-from annotated_region.errors import AnnotatedRegionError, ModelError
+from annotated_region.errors import AnnotatedRegionError, ModelError, VersionError
 from annotated_region.files import sweep_unfinished
-from annotated_region.importing.isolation import start_server_here
 from annotated_region.printable import elided, printable
 from annotated_region.surroundings import require_sane_threads
 
 __all__ = ["COMMANDS", "main"]
+
+Run = Callable[[argparse.Namespace], int]
 
 PROGRAM = "annotated-region"
 _SHOWN = 3
@@ -62,7 +73,7 @@ def main(arguments: Sequence[str] | None = None, *, in_child: bool = False) -> i
         The words behind the program's name; by default those of this process.
     in_child
         Whether the command runs in a child of this process, where a crash is an error line. For processes in
-        which TVM is loaded and nothing has run yet.
+        which nothing has run yet.
 
     Returns
     -------
@@ -70,11 +81,15 @@ def main(arguments: Sequence[str] | None = None, *, in_child: bool = False) -> i
     """
     _open_streams()
     options = _parser().parse_args(arguments)
+    try:
+        run = _loaded(options.work)
+    except VersionError as error:
+        return _failed(_message(error), options)
     if not in_child:
-        return _ended(options)
+        return _ended(run, options)
 
     def work() -> int:
-        return _ended(options, with_server=True)
+        return _ended(run, options, with_server=True)
 
     def crashed(number: int) -> int:
         return _crashed(options, signal.Signals(number))
@@ -86,15 +101,28 @@ def main(arguments: Sequence[str] | None = None, *, in_child: bool = False) -> i
     return ended_in_child(work, crashed, clean_up=clean_up, backtrace=options.traceback)
 
 
-def _ended(options: argparse.Namespace, with_server: bool = False) -> int:
+def _loaded(work: str) -> Run:
+    """The function ``run`` of a module; TVM is loaded only now, because ``--help`` does not need it.
+
+    Raises
+    ------
+    VersionError
+        The TVM that is installed does not work.
+    """
+    import_module("annotated_region.registration")  # first, because it checks TVM's version
+    run: Run = import_module(work).run
+    return run
+
+
+def _ended(run: Run, options: argparse.Namespace, with_server: bool = False) -> int:
     """The exit code of a command; its errors are told."""
     try:
         if with_server:
             # TVM is loaded and nothing has run yet: the cheapest moment for the process that reads models.
-            start_server_here()
+            import_module("annotated_region.importing.isolation").start_server_here()
         require_sane_threads()
         _require_apart(options)
-        code: int = options.run(options)
+        code = run(options)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader closed the pipe, as in ``annotated-region explain model.onnx | head``.
@@ -209,7 +237,7 @@ def _parser() -> argparse.ArgumentParser:
         )
         command.add_arguments(room)
         room.add_argument("--traceback", action="store_true", help="show where an error comes from")
-        room.set_defaults(run=command.run)
+        room.set_defaults(work=command.work)
     return parser
 
 

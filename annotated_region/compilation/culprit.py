@@ -14,7 +14,7 @@ from annotated_region.errors import BuildError
 from annotated_region.functions.external import external_function
 from annotated_region.functions.modules import functions_to_partition
 from annotated_region.origins import described
-from annotated_region.regions.networks import op_name_of
+from annotated_region.regions.op_names import op_name_of
 
 __all__ = ["Part", "unbuildable_part"]
 

@@ -20,7 +20,7 @@ from annotated_region.findings.wording import words_for_type
 from annotated_region.ids import NodeId
 from annotated_region.locking.alignment import OpLabel
 from annotated_region.policies.operation_names import OperationNames
-from annotated_region.regions.networks import op_name_of
+from annotated_region.regions.op_names import op_name_of
 from annotated_region.targets.op_view import OpView
 from annotated_region.tvm_adapter.nodes import Constant
 

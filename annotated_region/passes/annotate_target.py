@@ -43,8 +43,8 @@ from annotated_region.origins import described
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
 from annotated_region.passes.region_session import RegionSession
-from annotated_region.regions.networks import op_name_of
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
+from annotated_region.regions.op_names import op_name_of
 from annotated_region.regions.raised_regions import with_calls_lowered, with_calls_raised
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.asking import refusal_by_rule

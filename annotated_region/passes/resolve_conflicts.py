@@ -49,8 +49,8 @@ from annotated_region.policies.pins import Pins
 from annotated_region.policies.policy import Policy, Resolution
 from annotated_region.policies.region_forms import in_accepted_form
 from annotated_region.policies.region_limits import RegionLimits
-from annotated_region.regions.networks import op_name_of
 from annotated_region.regions.node_region import NodeRegion
+from annotated_region.regions.op_names import op_name_of
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.backend import backend_of, unavailability
 from annotated_region.targets.op_view import OpView

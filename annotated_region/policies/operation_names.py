@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.ids import NodeId
 from annotated_region.origins import origin_of
-from annotated_region.regions.networks import op_name_of
+from annotated_region.regions.op_names import op_name_of
 
 __all__ = ["ALL", "OperationNames"]
 

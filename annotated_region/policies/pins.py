@@ -15,8 +15,8 @@ from annotated_region.notes import RuledOutNote
 from annotated_region.origins import described
 from annotated_region.policies.operation_names import ALL, OperationNames
 from annotated_region.regions.claims import without
-from annotated_region.regions.networks import op_name_of
 from annotated_region.regions.node_region import NodeRegion
+from annotated_region.regions.op_names import op_name_of
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import rule_of
 

@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import networkx
-import tvm
-from tvm import relax
 
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.ids import NodeId, RegionId
 from annotated_region.regions.node_region import NodeRegion
+from annotated_region.regions.op_names import op_name_of
+from annotated_region.regions.sizes import bytes_of, total_bytes
 
-__all__ = ["bytes_of", "op_name_of", "quotient_network", "scope_network"]
-
-
-def bytes_of(ty: tvm.ir.Type) -> int | None:
-    """The size of a value of this type in bytes; None if its shape or dtype is not known before it runs."""
-    if isinstance(ty, tvm.ir.TupleType):
-        return _total(bytes_of(part) for part in ty.fields)
-    if not isinstance(ty, relax.TensorType) or ty.shape is None or not hasattr(ty.shape, "values"):
-        return None
-    if ty.dtype is None:
-        return None
-    count = 1
-    for extent in ty.shape.values:
-        if not isinstance(extent, tvm.tirx.IntImm):
-            return None
-        count *= int(extent)
-    return int(count * tvm.DataType(str(ty.dtype)).bits + 7) // 8
-
-
-def op_name_of(value: relax.Expr) -> str:
-    """What a binding computes, in one word: the name of its op, or the kind of its expression."""
-    if isinstance(value, relax.Call):
-        callee = value.op
-        if isinstance(callee, tvm.ir.Op):
-            if callee.name in ("relax.call_tir", "relax.call_tir_inplace", "relax.call_dps_packed"):
-                called = value.args[0]
-                symbol = called.global_symbol if isinstance(called, relax.ExternFunc) else None
-                return f"{callee.name}({symbol or getattr(called, 'name_hint', called)})"
-            return str(callee.name)
-        return str(getattr(callee, "name_hint", None) or getattr(callee, "name", None) or "call")
-    return type(value).__name__
+__all__ = ["quotient_network", "scope_network"]
 
 
 def scope_network(
@@ -102,7 +72,7 @@ def quotient_network(
     for (source, sink), producers in crossing.items():
         if source != sink:
             values = tuple(graph.nodes[producer].var for producer in producers)
-            size = _total(bytes_of(value.ty) for value in values)
+            size = total_bytes(bytes_of(value.ty) for value in values)
             network.add_edge(labels[source], labels[sink], values=values, bytes=size)
     return network
 
@@ -112,12 +82,3 @@ def _value_edges(graph: DataflowGraph) -> Iterator[tuple[NodeId, NodeId]]:
         for edge in edges:
             if edge.producer >= 0:
                 yield edge.producer, edge.consumer
-
-
-def _total(sizes: Iterable[int | None]) -> int | None:
-    total = 0
-    for size in sizes:
-        if size is None:
-            return None
-        total += size
-    return total

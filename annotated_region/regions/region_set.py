@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-import networkx
 from tvm import relax
 
 from annotated_region.annotations import BEGIN, END
@@ -18,10 +17,12 @@ from annotated_region.ids import NodeId, RegionId, numbered
 from annotated_region.origins import described
 from annotated_region.regions.annotated_functions import read_annotated, write_annotated
 from annotated_region.regions.families import FamilyCycleError, family_of, order_of, orders
-from annotated_region.regions.networks import quotient_network, scope_network
 from annotated_region.regions.node_region import Claim, NodeRegion, regions_from_claims
 from annotated_region.regions.normal_form import in_canonical_order, normalized
 from annotated_region.regions.region import AnnotatedRegion, Composite
+
+if TYPE_CHECKING:
+    import networkx
 
 __all__ = ["AnnotatedRegionSet"]
 
@@ -186,6 +187,9 @@ class AnnotatedRegionSet:
         (None for symbolic shapes). Edges of 0 bytes carry no value: they order effects, put a cast before
         the users of its shape variables, and what an `If` uses inside before the `If`.
         """
+        # networkx takes longer to load than the whole of this package, and partitioning does not need it.
+        from annotated_region.regions.networks import scope_network  # noqa: PLC0415
+
         return scope_network(self._graph, self._holders, self._node_regions)
 
     @paused_collector()
@@ -201,6 +205,8 @@ class AnnotatedRegionSet:
         OverlappingRegionsError
             Two regions share a node, so that it has no one vertex.
         """
+        from annotated_region.regions.networks import quotient_network  # noqa: PLC0415 - as above
+
         self.require_disjoint()
         return quotient_network(self._graph, self._holders, self._node_regions)
 

@@ -12,7 +12,6 @@ from typing import Any
 from annotated_region.arguments import require_kind
 from annotated_region.costs.model import HOST
 from annotated_region.documents import read_document, written_document
-from annotated_region.drawing import draw
 from annotated_region.errors import UsageError
 from annotated_region.findings.function_report import FunctionReport
 from annotated_region.findings.host_ops import host_groups, words_for_group
@@ -147,6 +146,8 @@ class Report:
         DrawingError
             The ending is another one, or the layout engine is not installed.
         """
+        from annotated_region.drawing import draw  # noqa: PLC0415 - it loads networkx, which takes long
+
         return draw(self.functions, str(self), Path(path))
 
     def _totals(self) -> dict[str, float]:

@@ -8,7 +8,7 @@ from annotated_region.dataflow.graph import RESULT, DataflowGraph
 from annotated_region.dataflow.leaves import Leaf, readers_of_leaves
 from annotated_region.findings.function_report import ValueReport
 from annotated_region.ids import NodeId
-from annotated_region.regions.networks import bytes_of
+from annotated_region.regions.sizes import bytes_of
 
 __all__ = ["values_of"]
 

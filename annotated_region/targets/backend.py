@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import tvm
 
 from annotated_region.errors import BackendUnavailableError, InvalidBackendError, UnknownTargetError
+from annotated_region.targets.built_in import load_built_in
 from annotated_region.targets.installed_backends import failure_of, installed_targets, load_installed
 from annotated_region.targets.op_view import OpView
 
@@ -253,6 +254,7 @@ def register_backend(backend: Backend | str, /, **options: Any) -> Backend:
     InvalidBackendError
         An option is unknown, or its value makes no sense.
     """
+    load_built_in()
     unknown = [name for name in options if name not in Backend.__dataclass_fields__]
     if unknown:
         known = ", ".join(Backend.__dataclass_fields__)
@@ -274,6 +276,7 @@ def backend_of(target: str) -> Backend:
     BackendUnavailableError
         The package that provides the target could not be imported.
     """
+    load_built_in()
     # A rule alone makes a target known, and does not describe it: its package may still have to be loaded.
     if _BACKENDS.get(target, Backend(target)) == Backend(target):
         load_installed(target)
@@ -294,6 +297,7 @@ def backend_of(target: str) -> Backend:
 
 def known_targets() -> tuple[str, ...]:
     """The names of all registered targets, in order of registration, then those of installed packages."""
+    load_built_in()
     return tuple(dict.fromkeys((*_BACKENDS, *installed_targets())))
 
 
@@ -307,11 +311,13 @@ def unavailability(backend: Backend) -> str | None:
 
 def describe(backend: Backend) -> None:
     """Register `backend` unless its target is described already, which a rule alone does not do."""
+    load_built_in()
     if _BACKENDS.get(backend.name, Backend(backend.name)) == Backend(backend.name):
         _BACKENDS[backend.name] = backend
 
 
 def ensure_known(target: str) -> None:
     """Register `target` with the default description unless it is known already."""
+    load_built_in()
     if target not in _BACKENDS:
         register_backend(target)

@@ -13,6 +13,7 @@ from tvm.relax.transform import FusionPattern, PatternCheckContext
 from annotated_region.arguments import require_callable, require_kind
 from annotated_region.errors import RuleError
 from annotated_region.targets.backend import describe, ensure_known
+from annotated_region.targets.built_in import load_built_in
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.tvm_generators import TVM_GENERATORS
 
@@ -205,14 +206,17 @@ def _registered(target: str, pattern: Pattern) -> Pattern:
 
 def rule_of(target: str, op_name: str) -> Rule | None:
     """The rule of `target` for `op_name`, or None."""
+    load_built_in()
     return _RULES.get(target, {}).get(op_name)
 
 
 def rules_of(target: str) -> Mapping[str, Rule]:
     """All rules of `target`, by op name, in order of registration."""
+    load_built_in()
     return dict(_RULES.get(target, {}))
 
 
 def patterns_of(target: str) -> tuple[Pattern, ...]:
     """All patterns of `target`, in order of registration."""
+    load_built_in()
     return tuple(variant for variants in _PATTERNS.get(target, {}).values() for variant in variants)

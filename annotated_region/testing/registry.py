@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from annotated_region.targets import backend, installed_backends, rules
+from annotated_region.targets.built_in import load_built_in
 
 __all__ = ["claim_ops", "temporary_registrations"]
 
@@ -14,6 +15,7 @@ __all__ = ["claim_ops", "temporary_registrations"]
 @contextmanager
 def temporary_registrations() -> Iterator[None]:
     """Inside the ``with`` block registrations work as ever; behind it they are what they were before."""
+    load_built_in()  # or they would be forgotten if the block were the first to ask for them
     registries: list[dict[str, Any]] = [
         rules._RULES,
         rules._PATTERNS,

@@ -1,0 +1,40 @@
+"""What ``advise`` takes."""
+
+from __future__ import annotations
+
+import argparse
+
+from annotated_region.command_line.command import Command
+from annotated_region.command_line.declarations.placing import add_policy_arguments
+from annotated_region.command_line.options import add_limits_argument, complete_files, count, file_name
+
+__all__ = ["COMMAND"]
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    models = parser.add_argument(
+        "models",
+        nargs="+",
+        type=file_name,
+        metavar="model",
+        help="files of ONNX (.onnx) or torch.export (.pt2), or Relax as TVMScript (.py)",
+    )
+    complete_files(models)
+    add_limits_argument(parser)
+    add_policy_arguments(parser)
+    parser.add_argument(
+        "--top", type=count, default=10, metavar="N", help="how much advice to give (default: 10)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the advice as JSON")
+
+
+COMMAND = Command(
+    name="advise",
+    help="say which decline of a target, if it were granted, would change the placement most",
+    examples=(
+        "advise model.onnx --targets dnnl",
+        "advise zoo/*.onnx --targets onnxruntime,dnnl --policy least-cost --json",
+    ),
+    add_arguments=_add_arguments,
+    work="annotated_region.command_line.advise",
+)

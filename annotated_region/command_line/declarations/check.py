@@ -1,0 +1,67 @@
+"""What ``check`` takes: tolerances, the reference, where to save what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+
+from annotated_region.command_line.command import Command
+from annotated_region.command_line.declarations.placing import (
+    add_code_generator_arguments,
+    add_input_arguments,
+    add_placement_arguments,
+)
+from annotated_region.command_line.options import path
+
+__all__ = ["COMMAND"]
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_placement_arguments(parser)
+    add_code_generator_arguments(parser)
+    add_input_arguments(parser)
+    parser.add_argument(
+        "--rtol", type=_share, metavar="X", help="relative tolerance, as numpy.allclose has it"
+    )
+    parser.add_argument("--atol", type=_share, metavar="X", help="absolute tolerance")
+    parser.add_argument(
+        "--reference",
+        default="host",
+        metavar="TARGET",
+        help="what computes the right answers: host, which is TVM (default), or another target",
+    )
+    parser.add_argument(
+        "--no-bisect",
+        dest="bisect",
+        action="store_false",
+        help="say which regions are wrong, do not look for the ops",
+    )
+    parser.add_argument(
+        "--save",
+        type=path,
+        metavar="FOLDER",
+        help="write what shows the first fault into a new folder: module, inputs, both answers, scripts",
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+    return share
+
+
+COMMAND = Command(
+    name="check",
+    help="run each region on its target and on the host, and find the ops that are wrong",
+    examples=(
+        "check model.onnx --targets dnnl",
+        "check model.onnx --targets dnnl --inputs x.npz --option dnnl.precision=bf16 --json",
+        "check model.onnx --targets onnxruntime --extent batch=2 --save fault",
+    ),
+    add_arguments=_add_arguments,
+    work="annotated_region.command_line.check",
+)

@@ -1,0 +1,28 @@
+"""What ``diff`` takes: two files."""
+
+from __future__ import annotations
+
+import argparse
+
+from annotated_region.command_line.command import Command
+from annotated_region.command_line.options import complete_files, path
+
+__all__ = ["COMMAND"]
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    for name, which in (("before", "first"), ("after", "second")):
+        file = parser.add_argument(
+            name, type=path, help=f"the {which} report (explain --json) or lock (partition --lock)"
+        )
+        complete_files(file)
+    parser.add_argument("--json", action="store_true", help="print the difference as JSON")
+
+
+COMMAND = Command(
+    name="diff",
+    help="say what is otherwise in the second of two saved reports or locks, and end with 1 if anything is",
+    examples=("diff before.json after.json", "diff main.lock placement.lock --json"),
+    add_arguments=_add_arguments,
+    work="annotated_region.command_line.diff",
+)

@@ -1,0 +1,29 @@
+"""What ``explain`` takes."""
+
+from __future__ import annotations
+
+import argparse
+
+from annotated_region.command_line.command import Command
+from annotated_region.command_line.declarations.placing import add_placement_arguments
+
+__all__ = ["COMMAND"]
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_placement_arguments(parser)
+    parser.add_argument("--ops", action="store_true", help="show every op, not the summary alone")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+COMMAND = Command(
+    name="explain",
+    help="say which target gets which op of a model, and why the rest stays",
+    examples=(
+        "explain resnet50.onnx --targets dnnl",
+        "explain resnet50.onnx --targets tensorrt,dnnl --policy least-cost --ops",
+        "explain resnet50.onnx --targets dnnl --json > report.json",
+    ),
+    add_arguments=_add_arguments,
+    work="annotated_region.command_line.explain",
+)

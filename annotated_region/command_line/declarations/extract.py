@@ -1,0 +1,44 @@
+"""What ``extract`` takes."""
+
+from __future__ import annotations
+
+import argparse
+
+from annotated_region.command_line.command import Command
+from annotated_region.command_line.options import add_limits_argument, complete_files, count, path
+
+__all__ = ["COMMAND"]
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    models = parser.add_argument(
+        "models", nargs="+", metavar="model", help="ONNX files, or Relax modules as TVMScript"
+    )
+    complete_files(models)
+    add_limits_argument(parser)
+    parser.add_argument(
+        "--top", type=count, default=15, metavar="N", help="how many functions to list (default: 15)"
+    )
+    parser.add_argument(
+        "--jobs", type=count, default=1, metavar="N", help="how many processes to use (default: 1)"
+    )
+    parser.add_argument(
+        "--no-prepare",
+        dest="prepare",
+        action="store_false",
+        help="take the modules as they are, fold nothing",
+    )
+    parser.add_argument("--json", action="store_true", help="print the statistics as JSON")
+    output = parser.add_argument(
+        "-o", "--output", type=path, help="write the statistics as JSON into this file, too"
+    )
+    complete_files(output)
+
+
+COMMAND = Command(
+    name="extract",
+    help="count the distinct fused functions of models, and what the models have in common",
+    examples=("extract *.onnx", "extract zoo/*.onnx --jobs 4 --json > zoo.json"),
+    add_arguments=_add_arguments,
+    work="annotated_region.command_line.extract",
+)

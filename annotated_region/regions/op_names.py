@@ -1,0 +1,22 @@
+"""What a binding computes, in one word, for messages, pins, locks and graphs."""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax
+
+__all__ = ["op_name_of"]
+
+
+def op_name_of(value: relax.Expr) -> str:
+    """What a binding computes, in one word: the name of its op, or the kind of its expression."""
+    if isinstance(value, relax.Call):
+        callee = value.op
+        if isinstance(callee, tvm.ir.Op):
+            if callee.name in ("relax.call_tir", "relax.call_tir_inplace", "relax.call_dps_packed"):
+                called = value.args[0]
+                symbol = called.global_symbol if isinstance(called, relax.ExternFunc) else None
+                return f"{callee.name}({symbol or getattr(called, 'name_hint', called)})"
+            return str(callee.name)
+        return str(getattr(callee, "name_hint", None) or getattr(callee, "name", None) or "call")
+    return type(value).__name__
