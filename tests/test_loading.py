@@ -18,6 +18,7 @@ TOLD_TO_TVM = (
     "error_classes",
     "errors",
     "registration",
+    "supported_versions",
     "tvm_adapter",
 )
 
