@@ -1,4 +1,4 @@
-"""What OpenVINO 2026.4 makes of right graphs that are wrong: copies in two places keep it from that.
+"""What OpenVINO 2026.4 computes wrongly, and the copies that keep it from that.
 
 A result that is a view of what something else reads shares its memory, and is overwritten:
 
@@ -9,6 +9,14 @@ A factor in front of a convolution goes into the kernel, also one that differs a
 
     m = Mul(x, [2, 0.5]), y = Conv(m, w)        wrong, if w is two wide
     m = Mul(x, [2, 0.5]), c = Max(m, m), y = Conv(c, w)        right
+
+A constant behind a product is taken for one along the columns: wrong where it runs along the second axis of
+four, which is refused if that axis and the columns differ in length; and of two columns the plugin may read
+the constant of one alone:
+
+    m = MatMul(x, w), y = Add(m, c)        wrong, if m is (1, 3, 2, 3) and c is (3, 1, 1)
+    m = MatMul(a, b), y = Div(m, c)        wrong, if m is (1, 2) and c is (2,)
+    m = MatMul(a, b), n = Max(m, m), y = Div(n, c)        right
 """
 
 from __future__ import annotations
@@ -24,6 +32,9 @@ _LINEAR = frozenset(("Add", "Div", "Mul", "Sub"))
 _BETWEEN = frozenset(
     ("BatchNormalization", "Cast", "Identity", "Neg", "Pad", "Reshape", "Squeeze", "Unsqueeze")
 )
+_PRODUCTS = frozenset(("Einsum", "Gemm", "MatMul"))
+# What the plugin may compute together with a product, where the other operands are constants.
+_BEHIND = _LINEAR | {"Max", "Min", "PRelu", "Pow"}
 
 
 def repair(graph: Graph) -> None:
@@ -35,7 +46,8 @@ def repair(graph: Graph) -> None:
             graph.rename(port.name, view)
             graph.dtypes[port.name] = graph.dtypes[view]
             graph.operators.append(_copy(graph, view, port.name))
-    graph.operators = [each for operator in graph.operators for each in _apart(graph, makers, operator)]
+    for part in (_apart_from_factors, _apart_from_products):
+        graph.operators = [each for operator in graph.operators for each in part(graph, makers, operator)]
 
 
 def _copy(graph: Graph, name: str, copy: str) -> Operator:
@@ -52,13 +64,56 @@ def _is_shared_view(graph: Graph, makers: dict[str, Operator], name: str) -> boo
     return False
 
 
-def _apart(graph: Graph, makers: dict[str, Operator], operator: Operator) -> tuple[Operator, ...]:
+def _apart_from_factors(
+    graph: Graph, makers: dict[str, Operator], operator: Operator
+) -> tuple[Operator, ...]:
     """The operator, and in front of a convolution the copy of data that was scaled."""
     if operator.kind != "Conv" or not _is_scaled(graph, makers, operator.inputs[0]):
         return (operator,)
-    data, *rest = operator.inputs
-    copy = graph.declare(graph.fresh("scaled"), graph.dtypes[data])
-    return _copy(graph, data, copy), Operator(operator.kind, (copy, *rest), operator.outputs, operator.attrs)
+    return _reading_a_copy(graph, operator, operator.inputs[0])
+
+
+def _apart_from_products(
+    graph: Graph, makers: dict[str, Operator], operator: Operator
+) -> tuple[Operator, ...]:
+    """The operator, and in front of one with a constant that OpenVINO misplaces the copy of a product."""
+    if operator.kind not in _BEHIND:
+        return (operator,)
+    constants = [each for each in operator.inputs if _is_constant(graph, makers, each)]
+    data = [each for each in operator.inputs if each not in constants]
+    if len(data) != 1 or not any(_is_misplaced(graph, each) for each in constants):
+        return (operator,)
+    return _reading_a_copy(graph, operator, *data) if _is_product(graph, makers, *data) else (operator,)
+
+
+def _reading_a_copy(graph: Graph, operator: Operator, data: str) -> tuple[Operator, ...]:
+    """A copy of a value, and the operator that reads it in the value's place."""
+    copy = graph.declare(graph.fresh("copied"), graph.dtypes[data])
+    inputs = tuple(copy if each == data else each for each in operator.inputs)
+    return _copy(graph, data, copy), Operator(operator.kind, inputs, operator.outputs, operator.attrs)
+
+
+def _is_misplaced(graph: Graph, constant: str) -> bool:
+    """Whether a constant is of two columns, or runs along other axes alone."""
+    shape = _shape(graph, constant)
+    if shape is None:
+        return True
+    return shape[-1:] == (2,) or (shape[-1:] == (1,) and any(extent != 1 for extent in shape))
+
+
+def _shape(graph: Graph, constant: str) -> tuple[int, ...] | None:
+    """The shape of a constant; None of one that is computed."""
+    held = graph.constants.get(constant, graph.weights.get(constant))
+    return None if held is None else tuple(int(extent) for extent in held.shape)
+
+
+def _is_product(graph: Graph, makers: dict[str, Operator], name: str) -> bool:
+    """Whether a value is a product, or made of one and of constants."""
+    operator = makers.get(name)
+    if operator is None:
+        return False
+    data = [each for each in operator.inputs if each and not _is_constant(graph, makers, each)]
+    return operator.kind in _PRODUCTS or (len(set(data)) == 1 and _is_product(graph, makers, data[0]))
 
 
 def _is_scaled(graph: Graph, makers: dict[str, Operator], name: str) -> bool:

@@ -146,6 +146,34 @@ def test_factors_in_front_of_a_convolution_stay_there(name, shape, monkeypatch, 
     np.testing.assert_allclose(answer(module([x], make), data).reshape(4), wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["add", "divide", "multiply"])
+@pytest.mark.parametrize(
+    ("left", "right", "constant", "known"),
+    [
+        ((1, 3, 2, 4), (4, 3), (3, 1, 1), True),
+        ((2, 2, 3, 2), (2, 5), (1, 2, 1, 1), True),
+        ((1, 2), (2, 2), (2,), False),
+        ((2, 1, 1, 2), (2, 1, 2, 2), (1, 2), True),
+    ],
+)
+def test_constants_behind_a_product_are_along_their_axis(
+    left, right, constant, known, name, monkeypatch, tmp_path
+):
+    """The plugin takes them for one number a column, or refuses them; of two columns it reads one number."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    x, y = var("x", left), var("y", right)
+    arrays = [RNG.standard_normal(shape).astype("float32") for shape in (left, right)]
+    scale = RNG.uniform(0.5, 2, constant).astype("float32")
+
+    def make(builder):
+        product = builder.emit(op.matmul(x, relax.const(arrays[1]) if known else y))
+        return getattr(op, name)(builder.emit(op.nn.relu(product)), relax.const(scale))
+
+    found = answer(module([x] if known else [x, y], make), *arrays[: 1 if known else 2])
+    wanted = getattr(np, name)(np.maximum(arrays[0] @ arrays[1], 0), scale)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
 def test_a_result_that_is_a_view_of_what_is_read_elsewhere_is_copied(monkeypatch, tmp_path):
     """OpenVINO's convolution reads something else otherwise."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
