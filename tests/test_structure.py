@@ -58,7 +58,7 @@ FLOORS = (
     # What decides, and what tells of it.
     ("costs",),
     ("measuring",),
-    ("policies", "findings"),
+    ("policies", "findings", "quantizing"),
     ("locking",),
     ("drawing",),
     ("reports",),

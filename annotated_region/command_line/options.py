@@ -16,6 +16,7 @@ __all__ = [
     "count",
     "file_name",
     "path",
+    "share",
 ]
 
 _MOST = 1_000_000
@@ -64,3 +65,14 @@ def file_name(text: str) -> str:
     if "\0" in text or not text:
         raise argparse.ArgumentTypeError(f"{text!r} is no name of a file")
     return text
+
+
+def share(text: str) -> float:
+    """A finite number from 0 on, for argparse."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+    return number

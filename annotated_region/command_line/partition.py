@@ -18,6 +18,7 @@ from annotated_region.command_line.availability import require_available, tell_u
 from annotated_region.command_line.locks import lock_of, settle_lock
 from annotated_region.command_line.models import read_model
 from annotated_region.command_line.placement import generator_options, partitioned_with_report
+from annotated_region.command_line.quantizing import quantized
 from annotated_region.command_line.terminal import console, plain
 from annotated_region.errors import ModelError
 from annotated_region.files import write_whole
@@ -43,7 +44,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         tell_unavailable(options)
     lock = lock_of(options)
-    mod, report = partitioned_with_report(read_model(options.model, options.limits), options, lock)
+    model = quantized(read_model(options.model, options.limits), options)
+    mod, report = partitioned_with_report(model, options, lock)
     if settle_lock(options, lock, report):
         return 1
     if options.output is not None:

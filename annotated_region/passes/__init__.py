@@ -8,6 +8,7 @@ from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
 from annotated_region.passes.partition_graph import PartitionGraph
 from annotated_region.passes.plan_layout import PlanLayout
 from annotated_region.passes.prepare_for_inference import PrepareForInference
+from annotated_region.passes.quantize import Quantize
 from annotated_region.passes.quantize_weights import QuantizeWeights
 from annotated_region.passes.raise_to_ops import RaiseToOps
 from annotated_region.passes.read_origins import ReadOrigins
@@ -24,6 +25,7 @@ __all__ = [
     "PartitionGraph",
     "PlanLayout",
     "PrepareForInference",
+    "Quantize",
     "QuantizeWeights",
     "RaiseToOps",
     "ReadOrigins",

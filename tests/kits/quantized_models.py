@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnxruntime.quantization import (
     CalibrationDataReader,
+    CalibrationMethod,
     QuantFormat,
     QuantType,
     quantize_dynamic,
@@ -30,6 +31,7 @@ TEXT_OPS = ("MatMul", "Gemm")
 
 Inputs = Mapping[str, np.ndarray]
 
+METHODS = {"minmax": CalibrationMethod.MinMax, "entropy": CalibrationMethod.Entropy}
 TYPES = {"uint8": QuantType.QUInt8, "int8": QuantType.QInt8}
 
 
@@ -51,6 +53,7 @@ def quantized_model(
     per_channel: bool = True,
     activations: str = "uint8",
     ops: Sequence[str] | None = None,
+    ranges: str = "minmax",
 ) -> onnx.ModelProto:
     """A model with ``QuantizeLinear`` and ``DequantizeLinear`` around its ops (the format QDQ).
 
@@ -68,6 +71,8 @@ def quantized_model(
         The type of what is no weight: ``"uint8"`` or ``"int8"``; weights are int8.
     ops
         The types of the ops that are quantized; all that ONNX Runtime knows if left out.
+    ranges
+        ``"minmax"`` or ``"entropy"``.
     """
     prepared = onnx.ModelProto()
     prepared.CopyFrom(model)
@@ -88,6 +93,7 @@ def quantized_model(
             per_channel=per_channel,
             activation_type=TYPES[activations],
             weight_type=QuantType.QInt8,
+            calibrate_method=METHODS[ranges],
             op_types_to_quantize=None if ops is None else list(ops),
         )
         return onnx.load(str(result))

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import tvm
 
@@ -132,6 +133,7 @@ PASSES: dict[str, Callable[[], tvm.ir.transform.Pass]] = {
     "PartitionGraph": ar.passes.PartitionGraph,
     "PlanLayout": lambda: ar.passes.PlanLayout("sketch"),
     "PrepareForInference": ar.passes.PrepareForInference,
+    "Quantize": lambda: ar.passes.Quantize([{"x": np.ones(3, "float32")}]),
     "QuantizeWeights": lambda: ar.passes.QuantizeWeights(bits=8, group=128),
     "RaiseToOps": ar.passes.RaiseToOps,
     "ReadOrigins": ar.passes.ReadOrigins,

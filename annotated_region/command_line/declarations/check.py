@@ -10,7 +10,7 @@ from annotated_region.command_line.declarations.placing import (
     add_input_arguments,
     add_placement_arguments,
 )
-from annotated_region.command_line.options import path
+from annotated_region.command_line.options import path, share
 
 __all__ = ["COMMAND"]
 
@@ -20,9 +20,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_code_generator_arguments(parser)
     add_input_arguments(parser)
     parser.add_argument(
-        "--rtol", type=_share, metavar="X", help="relative tolerance, as numpy.allclose has it"
+        "--rtol", type=share, metavar="X", help="relative tolerance, as numpy.allclose has it"
     )
-    parser.add_argument("--atol", type=_share, metavar="X", help="absolute tolerance")
+    parser.add_argument("--atol", type=share, metavar="X", help="absolute tolerance")
     parser.add_argument(
         "--reference",
         default="host",
@@ -42,16 +42,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write what shows the first fault into a new folder: module, inputs, both answers, scripts",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
-    return share
 
 
 COMMAND = Command(

@@ -9,6 +9,7 @@ from annotated_region.command_line.declarations.placing import (
     add_code_generator_arguments,
     add_placement_arguments,
 )
+from annotated_region.command_line.declarations.quantizing import add_quantization_arguments
 from annotated_region.command_line.options import complete_files, path
 
 __all__ = ["COMMAND"]
@@ -17,6 +18,7 @@ __all__ = ["COMMAND"]
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement_arguments(parser)
     add_code_generator_arguments(parser)
+    add_quantization_arguments(parser)
     output = parser.add_argument(
         "-o",
         "--output",
@@ -60,6 +62,7 @@ COMMAND = Command(
         "partition resnet50.onnx --targets dnnl -o resnet50/",
         "partition resnet50.onnx --targets tensorrt,dnnl --policy least-cost -o resnet50.py",
         "partition resnet50.onnx --targets dnnl --lock placement.lock --check",
+        "partition resnet50.onnx --targets dnnl --quantize images.npz -o resnet50.so",
     ),
     add_arguments=_add_arguments,
     work="annotated_region.command_line.partition",

@@ -1,0 +1,42 @@
+"""The model in int8, if that is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import tvm
+
+from annotated_region.errors import InputError
+from annotated_region.inputs import inputs_in_stack, read_arrays
+from annotated_region.passes.quantize import HOST, MAIN, Quantize
+from annotated_region.printable import printable
+from annotated_region.targets.backend import backend_of, unavailability
+
+__all__ = ["quantized"]
+
+
+def quantized(mod: tvm.IRModule, options: argparse.Namespace) -> tvm.IRModule:
+    """The module as it is, or quantized if that is asked for, which a line on the standard error tells."""
+    if options.quantize is None:
+        if options.keep or options.accuracy is not None:
+            raise InputError("--keep and --accuracy are of --quantize; name a file of inputs with it")
+        return mod
+    arrays = read_arrays(options.quantize)
+    inputs = inputs_in_stack(mod[MAIN], arrays) if MAIN in _functions(mod) else [arrays]
+    runner = next((name for name in options.targets if unavailability(backend_of(name)) is None), HOST)
+    quantize = Quantize(
+        inputs,
+        ranges=options.ranges,
+        keep=options.keep,
+        accuracy=options.accuracy,
+        target=runner,
+        targets=options.targets,
+    )
+    made, report = quantize.with_report(mod)
+    print(f"note: {printable(str(report))}", file=sys.stderr)
+    return made
+
+
+def _functions(mod: tvm.IRModule) -> set[str]:
+    return {name.name_hint for name in mod.get_global_vars()}

@@ -1,0 +1,64 @@
+r"""What rounding costs each product by itself: the function that computes both, and gives their difference.
+
+Each product is computed as in the float function, and once more from rounded operands; what follows goes on
+with the floats. So no error reaches another product, and one run measures all of them::
+
+    x ---> conv ------------------+---> relu ---> ...
+      \--> q/dq ---> conv(int8) --+---> sum((y8 - y) ** 2), sum(y ** 2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tvm import relax
+
+from annotated_region.expr_map import ExprMap
+from annotated_region.quantizing.plan import QuantizationPlan
+from annotated_region.quantizing.reading import OpStep
+from annotated_region.quantizing.steps import Steps
+from annotated_region.quantizing.taps import tapped
+from annotated_region.quantizing.writing import RoundingWriter, names_of
+
+__all__ = ["measuring_function"]
+
+
+def measuring_function(func: relax.Function, plan: QuantizationPlan, steps: ExprMap[Steps]) -> relax.Function:
+    """A function that returns two numbers for each product of a plan, in the plan's order.
+
+    The squares of the error of its result, summed, and those of the result.
+    """
+    products: ExprMap[OpStep] = ExprMap((step.var, step) for step in plan.products)
+    names, sums = names_of(func), []
+    blocks = []
+    for block in func.body.blocks:
+        writer = RoundingWriter(block, plan, steps, names)
+        bindings: list[relax.Binding] = []
+        for binding in block.bindings:
+            bindings.append(binding)
+            if binding.var in products:
+                measuring = list(_measured(writer, binding.var))
+                bindings += measuring
+                sums += [measuring[-2].var, measuring[-1].var]
+        kind = relax.DataflowBlock if isinstance(block, relax.DataflowBlock) else relax.BindingBlock
+        blocks.append(kind(bindings, block.span))
+    body = relax.SeqExpr(blocks, func.body.body, func.body.span)
+    whole = relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs, func.span)
+    return tapped(whole, sums)
+
+
+def _measured(writer: RoundingWriter, variable: relax.Var) -> Iterator[relax.VarBinding]:
+    """The bindings behind a product; the last two are the sums."""
+    int8 = writer.int8_call(variable)
+    assert int8 is not None, "a product of the plan reads int8"
+    made, call = int8
+    yield from made
+    name = variable.name
+    rounded = writer.bound(call, f"{name}_rounded", name)
+    error = writer.bound(relax.op.subtract(rounded.var, variable), f"{name}_error", name)
+    squares = [
+        writer.bound(relax.op.multiply(each, each), f"{name}_squares", name) for each in (error.var, variable)
+    ]
+    yield from (rounded, error, *squares)
+    for each in squares:
+        yield writer.bound(relax.op.sum(each.var), f"{name}_sum", name)

@@ -1,0 +1,1 @@
+"""Networks that are quantized, and what their answers are compared by."""
