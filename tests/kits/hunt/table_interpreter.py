@@ -98,8 +98,8 @@ def interpreter() -> Interpreter:
     options = [o for o in needs.compile_options if not o.startswith("-DANNOTATED")]
     links = [o for o in needs.link_options if not o.endswith(".o")]
     # An export does so with its run path; here nothing else has loaded the engine's library.
-    for library in needs.libraries:
-        links += ["-Xlinker", "-rpath", "-Xlinker", str(library.file.parent)]
+    for needed in needs.libraries:
+        links += ["-Xlinker", "-rpath", "-Xlinker", str(needed.file.parent)]
     text = runtime_text(runtime_folder()) + SHIM
     folder = private_cache_folder("hunt")
     assert folder is not None, "the compiled interpreter is kept in the user's cache, which is not private"
