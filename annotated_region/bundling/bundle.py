@@ -26,7 +26,6 @@ from annotated_region.bundling.manifest import manifest_of
 from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.errors import BackendUnavailableError, BundleError
 from annotated_region.files import write_whole
-from annotated_region.targets.backend import backend_of
 
 __all__ = ["export"]
 
@@ -94,11 +93,12 @@ def _require_standalone(executable: LinkedExecutable) -> None:
     BackendUnavailableError
         A target runs its regions in Python.
     """
-    for name in dict.fromkeys(region.target for region in executable.regions.values()):
-        if backend_of(name).needs_python:
+    for region in executable.regions.values():
+        if region.needs_python is not None:
             raise BackendUnavailableError(
-                f"regions of target {name!r} run in processes of Python that import annotated_region, so a "
-                "bundle cannot hold them; partition without this target, or use executable.export_library"
+                f"regions of target {region.target!r} run in processes of Python that import "
+                f"annotated_region, so a bundle cannot hold them: {region.needs_python}; partition without "
+                "this target, or use executable.export_library"
             )
 
 

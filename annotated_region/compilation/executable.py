@@ -38,11 +38,14 @@ class LinkedRegion:
         How many of its arguments are inputs.
     ops
         The bindings of its ops, those of composites included.
+    needs_python
+        Why it runs in Python processes alone; None if it does not.
     """
 
     target: str
     inputs: int
     ops: tuple[str, ...] = ()
+    needs_python: str | None = None
 
 
 class LinkedExecutable(VMExecutable):
@@ -176,12 +179,14 @@ def compile_module(
         compiled = tvm.compile(generated, host)
     except _FAILURES_OF_TVM as error:
         raise BuildError(f"TVM cannot compile what the host runs: {type(error).__name__}: {error}") from error
-    return LinkedExecutable(compiled.mod, needs, _linked_regions(mod), _parameters(mod))
+    bound = {backend.name: backend.needs_python(codegen_options[backend.name]) for backend in backends}
+    return LinkedExecutable(compiled.mod, needs, _linked_regions(mod, bound), _parameters(mod))
 
 
-def _linked_regions(mod: tvm.IRModule) -> dict[str, LinkedRegion]:
+def _linked_regions(mod: tvm.IRModule, bound: Mapping[str, str | None]) -> dict[str, LinkedRegion]:
+    """The external functions by symbol; `bound` says for each target why it needs Python, if it does."""
     return {
-        str(func.attrs["global_symbol"]): LinkedRegion(target, len(func.params), _ops_in(func))
+        str(func.attrs["global_symbol"]): LinkedRegion(target, len(func.params), _ops_in(func), bound[target])
         for target, functions in external_functions(mod).items()
         for func in functions.values()
     }

@@ -100,6 +100,10 @@ def _runs_anywhere() -> str | None:
     return None
 
 
+def _runs_without_python(_options: Mapping[str, object]) -> str | None:
+    return None
+
+
 def _no_build_options() -> BuildOptions:
     return BuildOptions()
 
@@ -172,7 +176,8 @@ class Backend:
         Whether its code generator needs nothing of what running needs, so that a module is built where
         the target is not available, to run somewhere else.
     needs_python
-        Whether its regions run in Python processes that import this package, and nowhere else.
+        Called with the options of its code generator: why regions that are built with them run in Python
+        processes that import this package, and nowhere else; None if they run elsewhere, too.
     package
         The distribution on PyPI that holds its library, whose version tells measured times apart.
     codegen_options
@@ -204,7 +209,7 @@ class Backend:
     min_work: float = 0.0
     work: Callable[[OpView], float] | None = None
     builds_anywhere: bool = False
-    needs_python: bool = False
+    needs_python: Callable[[Mapping[str, object]], str | None] = _runs_without_python
     package: str | None = None
     codegen_options: Mapping[str, object] = field(default_factory=dict)
     layouts: Mapping[str, Sequence[str]] = field(default_factory=dict)

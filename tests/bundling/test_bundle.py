@@ -19,6 +19,7 @@ from kits.family_models import family_model, inputs_of
 
 import annotated_region as ar
 from annotated_region.backends.dnnl import installation
+from annotated_region.backends.onnxruntime import native
 from annotated_region.command_line.run import main
 
 CXX = os.environ.get("CXX", "g++")
@@ -171,10 +172,33 @@ def test_what_is_no_executable_is_refused(tmp_path: Path) -> None:
 
 
 def test_regions_that_run_in_python_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
-    executable = ar.build(ar.partition(ar.from_onnx(MODEL), ["onnxruntime"]))
-    with pytest.raises(ar.BackendUnavailableError, match="'onnxruntime' run in processes of Python"):
+    mod = ar.partition(ar.from_onnx(MODEL), ["onnxruntime"])
+    executable = ar.build(mod, options={"onnxruntime": {"providers": ["CUDAExecutionProvider"]}})
+    reason = "'onnxruntime' run in processes of Python .*CUDAExecutionProvider is reached from Python alone"
+    with pytest.raises(ar.BackendUnavailableError, match=reason):
+        ar.export(executable, tmp_path / "model")
+    executable = ar.build(ar.partition(ar.from_onnx(MODEL), ["tensorrt"], cross_compile=True))
+    with pytest.raises(ar.BackendUnavailableError, match="'tensorrt' run in processes of Python"):
         ar.export(executable, tmp_path / "model")
     assert not list(tmp_path.iterdir())
+
+
+@needs_root
+@pytest.mark.skipif(native.library() is None, reason="the wheel of ONNX Runtime holds no shared library")
+@pytest.mark.parametrize("targets", [["onnxruntime"], ["dnnl", "onnxruntime"]])
+def test_regions_of_onnx_runtime_run_there_too(tmp_path: Path, targets: list[str]) -> None:
+    model, root = family_model("bert", "small"), tmp_path / "root"
+    root.mkdir()
+    bans = {"relax.nn.softmax": ["dnnl"]} if len(targets) > 1 else {}
+    bundle = exported(model, targets, tmp_path / "made", root / "model", bans=bans)
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    assert {region["target"] for region in manifest["regions"].values()} == set(targets)
+    engine = native.library()
+    assert engine is not None
+    about = manifest["files"][engine.name]
+    assert (about["package"], about["version"]) == ("onnxruntime", onnxruntime.__version__)
+    assert any((bundle / "licenses" / "onnxruntime").iterdir())
+    np.testing.assert_allclose(run_alone(root, model), expected(model), rtol=1e-4, atol=1e-5)
 
 
 @needs_dnnl

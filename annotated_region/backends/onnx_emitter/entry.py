@@ -1,10 +1,13 @@
-"""The C++ entry of regions that a Python runtime runs: what an exported library holds of them.
+"""The C++ entry of regions that are ONNX models: what an exported library holds of them.
 
 A region becomes a function of TVM's calling convention and a model without its weights; the weights are
 constants of TVM, which its own loader hands over before the first call. At that call the entry asks the
 global function ``annotated_region.<target>.open``, which the backend registers from Python, for a runner:
 
     open(description: str, model: bytes, weights: Array[Tensor]) -> Function(*inputs, *outputs)
+
+In processes without that function the runtime of the target in C++ makes the runner (`native_runtime.py`), if
+there is one for the options of the module.
 
 The runner is kept as long as the process runs, as TVM keeps the libraries that it loads. It is not given
 back when a library is unloaded after all: engines then wait for their threads, which cannot end within
@@ -14,18 +17,19 @@ back when a library is unloaded after all: engines then wait for their threads, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 
 import tvm
 import tvm_ffi
 
 from annotated_region.backends.onnx_emitter.model import EmittedModel
+from annotated_region.backends.onnx_emitter.native_runtime import NativeRuntime, unit_text
 from annotated_region.errors import CodegenError
-from annotated_region.targets.backend import BuildOptions
 from annotated_region.tvm_adapter.modules import cpp_module
 
-__all__ = ["Description", "build_options", "entry_modules", "entry_text", "register_runtime"]
+__all__ = ["Description", "entry_modules", "entry_text", "register_runtime"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,119 +72,71 @@ class Description:
         return cls(symbol=parts["symbol"], options=parts["options"], **names)
 
 
-_HEAD = """\
-// Regions whose models are run by the runtime of target {target}.
-#include <tvm/ffi/c_api.h>
-
-namespace {{
-
-struct Region {{
-  const char* symbol;
-  const char* description;
-  uint64_t description_size;
-  const unsigned char* model;
-  uint64_t model_size;
-  TVMFFIObjectHandle weights;
-  TVMFFIObjectHandle runner;
-
-  static TVMFFIObjectHandle global(const char* name, uint64_t size) {{
-    const TVMFFIByteArray key = {{name, static_cast<size_t>(size)}};
-    TVMFFIObjectHandle found = nullptr;
-    return TVMFFIFunctionGetGlobal(&key, &found) == 0 ? found : nullptr;
-  }}
-
-  // Asks the runtime for a runner. Of two threads that do so at once, the first one's runner is kept.
-  int open() {{
-    static const char name[] = "annotated_region.{target}.open";
-    TVMFFIObjectHandle opener = global(name, sizeof(name) - 1);
-    if (opener == nullptr) {{
-      const char* parts[] = {{symbol, " runs in a Python process only, after: "
-                              "import annotated_region.backends.{target}"}};
-      TVMFFIErrorSetRaisedFromCStrParts("RuntimeError", parts, 2);
-      return -1;
-    }}
-    TVMFFIByteArray text = {{description, static_cast<size_t>(description_size)}};
-    TVMFFIByteArray bytes = {{reinterpret_cast<const char*>(model), static_cast<size_t>(model_size)}};
-    TVMFFIAny arguments[3] = {{}};
-    arguments[0].type_index = arguments[1].type_index = kTVMFFIByteArrayPtr;
-    arguments[0].v_ptr = &text;
-    arguments[1].v_ptr = &bytes;
-    arguments[2].type_index = weights == nullptr ? kTVMFFINone : kTVMFFIArray;
-    arguments[2].v_obj = static_cast<TVMFFIObject*>(weights);
-    TVMFFIAny made = {{}};
-    const int failed = TVMFFIFunctionCall(opener, arguments, 3, &made);
-    TVMFFIObjectDecRef(opener);
-    if (failed) return failed;
-    TVMFFIObjectHandle expected = nullptr;
-    if (!__atomic_compare_exchange_n(&runner, &expected, static_cast<TVMFFIObjectHandle>(made.v_obj), false,
-                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {{
-      TVMFFIObjectDecRef(made.v_obj);
-    }}
-    return 0;
-  }}
-
-  int call(const TVMFFIAny* arguments, int32_t count, TVMFFIAny* result) {{
-    if (__atomic_load_n(&runner, __ATOMIC_ACQUIRE) == nullptr && open() != 0) return -1;
-    return TVMFFIFunctionCall(runner, const_cast<TVMFFIAny*>(arguments), count, result);
-  }}
-
-  int set_weights(const TVMFFIAny* arguments, TVMFFIAny* result) {{
-    if (weights == nullptr) {{  // a library that is loaded twice has the same ones
-      weights = arguments[0].v_obj;
-      TVMFFIObjectIncRef(weights);
-    }}
-    result->type_index = kTVMFFIInt;
-    result->v_int64 = 0;
-    return 0;
-  }}
-}};
-
-}}  // namespace
-
-#define ANNOTATED_REGION_SYMBOL(name) extern "C" __attribute__((visibility("default"))) int __tvm_ffi_##name
-"""
-
 _REGION = """
-static const char description_of_{symbol}[] = {description};
+static const char description_of_{symbol}[] =
+    {description};
+static const char* const inputs_of_{symbol}[] = {{{inputs}}};
+static const char* const outputs_of_{symbol}[] = {{{outputs}}};
+static const char* const weights_of_{symbol}[] = {{{weights}}};
 static const unsigned char model_of_{symbol}[] = {{
 {model}
 }};
-static Region region_of_{symbol} = {{"{symbol}", description_of_{symbol}, sizeof(description_of_{symbol}) - 1,
-                                    model_of_{symbol}, sizeof(model_of_{symbol}), nullptr, nullptr}};
-ANNOTATED_REGION_SYMBOL({symbol})(void*, const TVMFFIAny* arguments, int32_t count, TVMFFIAny* result) {{
-  return region_of_{symbol}.call(arguments, count, result);
-}}
-ANNOTATED_REGION_SYMBOL(__init_{symbol})(void*, const TVMFFIAny* arguments, int32_t, TVMFFIAny* result) {{
-  return region_of_{symbol}.set_weights(arguments, result);
-}}
+static Region region_of_{symbol} = {{
+    {{"{symbol}", model_of_{symbol}, sizeof(model_of_{symbol}), inputs_of_{symbol}, outputs_of_{symbol},
+     weights_of_{symbol}, settings}},
+    description_of_{symbol}, sizeof(description_of_{symbol}) - 1, nullptr, nullptr}};
+ANNOTATED_REGION_EXPORT({symbol})
 """
 
 
-def entry_text(target: str, models: Sequence[EmittedModel], options: Mapping[str, object]) -> str:
-    """The translation unit of all regions of a module."""
-    parts = [_HEAD.format(target=target)]
+def entry_text(
+    target: str,
+    models: Sequence[EmittedModel],
+    options: Mapping[str, object],
+    native: NativeRuntime | None = None,
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """The translation unit of all regions of a module; parameters are those of `entry_modules`."""
+    pairs = [text for pair in settings.items() for text in pair]
+    parts = [
+        f"// Regions whose models are run by the runtime of target {target}.\n",
+        unit_text(target, native),
+        f"\nstatic const char* const settings[] = {{{_names(pairs)}}};\n",
+    ]
     for model in models:
         if not (model.symbol.isidentifier() and model.symbol.isascii()):
             raise CodegenError(
                 f"target {target!r}: the function name {model.symbol!r} is no C identifier; rename it"
             )
+        description = Description.of(model, options)
         parts.append(
             _REGION.format(
                 symbol=model.symbol,
-                description=_literal(Description.of(model, options).to_json()),
+                description=_literal(description.to_json()),
+                inputs=_names(description.inputs),
+                outputs=_names(description.outputs),
+                weights=_names(description.weights),
                 model=_bytes(model.skeleton().SerializeToString(deterministic=True)),
             )
         )
     return "".join(parts)
 
 
+def _names(texts: Iterable[str]) -> str:
+    """A list of texts in C++, which a null pointer ends."""
+    return ", ".join([*map(_literal, texts), "nullptr"])
+
+
 def _literal(text: str) -> str:
-    """A text as a literal of C++; JSON is ASCII, and its escapes are doubled."""
-    lines = [text[start : start + 96] for start in range(0, len(text), 96)]
-    quoted = [
-        '"' + line.replace("\\", "\\\\").replace('"', '\\"').replace("?", "\\?") + '"' for line in lines
-    ]
-    return "\n    ".join(quoted)
+    """A text as a literal of C++, over lines of at most 96 characters."""
+    characters = [_escaped(byte) for byte in text.encode()]
+    lines = ["".join(characters[start : start + 96]) for start in range(0, len(characters), 96)]
+    return "\n    ".join(f'"{line}"' for line in lines or [""])
+
+
+def _escaped(byte: int) -> str:
+    """A character of a literal: `?` begins trigraphs, and three octal digits end where they do."""
+    return chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
 
 
 def _bytes(data: bytes) -> str:
@@ -188,24 +144,35 @@ def _bytes(data: bytes) -> str:
 
 
 def entry_modules(
-    target: str, models: Sequence[EmittedModel], options: Mapping[str, object]
+    target: str,
+    models: Sequence[EmittedModel],
+    options: Mapping[str, object],
+    native: NativeRuntime | None = None,
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> list[tvm.runtime.Module]:
     """What a code generator returns: one module a function, all of whose code stands in the first.
 
     TVM hands constants over to the first function of a module only, so each function has its own.
+
+    Parameters
+    ----------
+    target
+        The name of the target.
+    models
+        Its regions.
+    options
+        The options of the code generator, for the runtime in Python.
+    native
+        What runs the regions in processes without Python, if something can.
+    settings
+        The same options for that.
     """
-    texts = [entry_text(target, models, options)]
+    texts = [entry_text(target, models, options, native, settings)]
     texts += ["// The code of this function stands in the first unit of the module.\n"] * (len(models) - 1)
     return [
         cpp_module(text, [model.symbol], list(model.weights))
         for text, model in zip(texts, models, strict=True)
     ]
-
-
-def build_options() -> BuildOptions:
-    """What the compiler needs for an entry: TVM's headers."""
-    folders = dict.fromkeys((tvm_ffi.libinfo.find_include_path(), tvm_ffi.libinfo.find_dlpack_include_path()))
-    return BuildOptions(("-std=c++17", "-O2", *(f"-I{folder}" for folder in folders)))
 
 
 Opener = Callable[[Description, bytes, Sequence[tvm.runtime.Tensor]], Callable[..., None]]

@@ -1,6 +1,6 @@
 """TensorRT: claims by its documented support; regions are ONNX in the library, and engines where they run."""
 
-from annotated_region.backends.onnx_emitter import entry
+from annotated_region.backends.onnx_emitter import native_runtime
 from annotated_region.backends.tensorrt import codegen, installation, rules
 from annotated_region.targets.backend import register_backend
 
@@ -9,9 +9,9 @@ __all__ = ["codegen", "installation", "rules"]
 register_backend(
     rules.TARGET,
     unavailable=installation.unavailable,
-    build_options=entry.build_options,
+    build_options=native_runtime.build_options,
     builds_anywhere=True,
-    needs_python=True,
+    needs_python=installation.needs_python,
     package=installation.PACKAGE,
 )
 codegen.register_codegen()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -10,7 +11,7 @@ from types import ModuleType
 from annotated_region.backends.tensorrt.cuda import device_problem
 from annotated_region.errors import BackendUnavailableError
 
-__all__ = ["PACKAGE", "require_library", "unavailable"]
+__all__ = ["PACKAGE", "needs_python", "require_library", "unavailable"]
 
 PACKAGE = "tensorrt"
 REMEDY = "on a machine with an NVIDIA GPU: pip install tensorrt onnx"
@@ -22,6 +23,11 @@ def unavailable() -> str | None:
         if not _is_installed(name):
             return f"{'TensorRT' if name == PACKAGE else name} is not installed; {REMEDY}"
     return _import_problem() or device_problem()
+
+
+def needs_python(_options: Mapping[str, object]) -> str | None:
+    """Why its regions run in Python processes alone."""
+    return "TensorRT's engines are built and run by its Python package"
 
 
 def _is_installed(name: str) -> bool:

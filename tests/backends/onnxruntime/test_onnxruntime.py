@@ -378,7 +378,7 @@ print(machine["main"](tvm.runtime.tensor(np.load(image)))[0].numpy().sum())
 """
 
 
-def test_an_exported_library_finds_its_runtime_unless_plugins_of_tvm_are_off(tmp_path):
+def test_an_exported_library_finds_its_runtime_also_where_plugins_of_tvm_are_off(tmp_path):
     path, image = str(tmp_path / "model.so"), str(tmp_path / "image.npy")
     ar.build(ar.partition(two_results(), ["onnxruntime"], prepare=False)).export_library(path)
     np.save(image, array(4, 32))
@@ -392,9 +392,6 @@ def test_an_exported_library_finds_its_runtime_unless_plugins_of_tvm_are_off(tmp
             check=False,
         )
 
-    for result in (run("with", "0"), run("without", "1")):
+    for result in (run("with", "0"), run("without", "1"), run("without", "0")):
         assert result.returncode == 0, result.stderr
         np.testing.assert_allclose(float(result.stdout), expected_two(array(4, 32))[0].sum(), rtol=1e-4)
-    missing = run("without", "0")
-    assert missing.returncode != 0
-    assert "import annotated_region.backends.onnxruntime" in missing.stderr

@@ -1,0 +1,61 @@
+"""ONNX Runtime without Python: its shared library, which the wheel holds, and the settings for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
+from pathlib import Path
+
+from annotated_region.backends.onnx_emitter.native_runtime import NativeRuntime
+from annotated_region.backends.onnxruntime.installation import PACKAGE
+from annotated_region.backends.onnxruntime.session import EXACT, INEXACT_REWRITES, SessionSettings
+from annotated_region.targets.backend import BuildOptions, NeededLibrary
+
+__all__ = ["RUNTIME", "build_options", "library", "native_settings", "needs_python"]
+
+RUNTIME = NativeRuntime(PACKAGE, files("annotated_region.backends.onnxruntime") / "cpp" / "session.h")
+
+_ONLY_PROVIDER = ("CPUExecutionProvider",)
+_LEVELS = {"disable_all": 0, "basic": 1, "extended": 2, "all": 99}
+"""The numbers of ONNX Runtime's C interface."""
+
+
+def library() -> NeededLibrary | None:
+    """ONNX Runtime's shared library; None where the wheel has none, as those before 1.30 or so."""
+    try:
+        listed = distribution(PACKAGE).files or ()
+    except PackageNotFoundError:
+        return None
+    for file in listed:
+        if file.name.startswith("libonnxruntime.so"):
+            place = Path(str(file.locate())).resolve()
+            return NeededLibrary(file.name, place, PACKAGE) if place.is_file() else None
+    return None
+
+
+def build_options() -> BuildOptions:
+    """What the compiler needs for regions, and the library that they load."""
+    found = library()
+    return RUNTIME.build_options(() if found is None else (found,))
+
+
+def needs_python(options: Mapping[str, object]) -> str | None:
+    """Why regions that are built with these options run in Python processes alone; None if they do not."""
+    providers = SessionSettings.of(options).providers
+    if providers != _ONLY_PROVIDER:
+        return f"execution provider {providers[0] if providers else 'none'} is reached from Python alone"
+    if library() is None:
+        return "the installed onnxruntime has no shared library beside its module; install a newer one"
+    return None
+
+
+def native_settings(settings: SessionSettings) -> dict[str, str]:
+    """The settings for the runtime in C++; names with a point in them are entries of ONNX Runtime's own."""
+    return {
+        "threads": str(settings.threads),
+        "optimization": str(_LEVELS[settings.optimization]),
+        "session.intra_op.allow_spinning": str(int(settings.spinning)),
+        "optimization.disable_specified_optimizers": ";".join(INEXACT_REWRITES),
+        **EXACT,
+    }
