@@ -49,6 +49,7 @@ RUNTIME_FILES = (
     "group_norm.h",
     "few_rows.h",
     "packed_weights.h",
+    "packed_digits.h",
     "packed_products.h",
     "primitives.h",
     "views.h",

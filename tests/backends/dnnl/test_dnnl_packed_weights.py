@@ -26,7 +26,9 @@ from annotated_region.backends.dnnl.quantized_product import read_product
 from annotated_region.targets.translation import Declined
 
 PROGRAM = """
+#include <vector>
 #include "packed_weights.h"
+#include "packed_digits.h"
 using namespace annotated_region_dnnl;
 extern "C" int best() { return static_cast<int>(level()); }
 extern "C" void multiply(const int64_t* given, int wanted, const char* stored, const float* from,
@@ -38,6 +40,20 @@ extern "C" void multiply(const int64_t* given, int wanted, const char* stored, c
     const char* const at = stored + tile * weight.tile_bytes();
     multiply_tile(weight, static_cast<Level>(wanted), at, from, depth, rows, bias + first, to + first, width);
   }
+}
+extern "C" int multiply_in_digits(const int64_t* given, const char* stored, const float* from,
+                                  const float* bias, float* to) {
+  const PackedWeight weight{given[0], given[1], given[2], given[3], given[4] != 0};
+  if (!takes_digits(weight)) return 2;
+  std::vector<char> memory(static_cast<size_t>(digit_bytes(weight)));
+  const DigitRow row = digit_row(weight, memory.data());
+  if (!make_digits(weight, from, row)) return 1;
+  for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
+    const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
+    const char* const at = stored + tile * weight.tile_bytes();
+    multiply_digits(weight, at, row, bias + first, to + first, width);
+  }
+  return 0;
 }
 extern "C" void unpack(const int64_t* given, int wanted, const char* stored, float* to) {
   const PackedWeight weight{given[0], given[1], given[2], given[3], given[4] != 0};
@@ -128,6 +144,44 @@ def test_every_instruction_set_multiplies_and_unpacks(library, sample, level):
         library.multiply(given, LEVELS[level], *arguments)
         expected = data[:, :depth].astype("float64") @ weight.floats + bias
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
+
+
+EXACT = "the processor has no AVX-512 VNNI"
+MAGNITUDES = (1.0, 1e-20, 1e20)
+
+
+@pytest.mark.parametrize("magnitude", MAGNITUDES)
+@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+def test_a_row_in_whole_numbers_is_as_exact_as_floats(library, sample, magnitude):
+    weight = Sample(*sample)
+    stored, given = weight.bytes(), weight.described()
+    depth, columns = weight.floats.shape
+    bias = np.linspace(-magnitude, magnitude, columns, dtype="float32")
+    for seed in range(20):
+        data = np.zeros(weight.stored.groups * weight.stored.stored_group, "float32")
+        data[:depth] = np.random.default_rng(seed).standard_normal(depth) * magnitude
+        found = np.empty(columns, "float32")
+        status = library.multiply_in_digits(
+            given, pointer(stored), pointer(data), pointer(bias), pointer(found)
+        )
+        if status == 2:
+            pytest.skip(EXACT)
+        assert status == 0
+        wide = data[:depth].astype("float64")
+        most = np.abs(wide) @ np.abs(weight.floats) + np.abs(bias)
+        assert (np.abs(found - (wide @ weight.floats + bias)) <= 1e-6 * most).all()
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 1e-40])
+def test_what_has_no_digits_is_left_to_floats(library, odd):
+    weight = Sample(4, 64, 64, 32, False)
+    data, found = np.zeros(64, "float32"), np.empty(64, "float32")
+    data[40] = odd
+    arguments = [weight.described(), *map(pointer, (weight.bytes(), data, found, found))]
+    status = library.multiply_in_digits(*arguments)
+    if status == 2:
+        pytest.skip(EXACT)
+    assert status == 1
 
 
 def product(weight: np.ndarray, follow: bool = True, dtype: str = "float32") -> tvm.IRModule:
@@ -224,9 +278,11 @@ def test_infinite_rows_are_what_the_host_makes_of_them():
     module = ar.passes.QuantizeWeights(4, 32, zero_points=True)(product(weight, follow=False))
     x, other = data_for(2, weight)
     x[0, 5], x[1, 7] = np.inf, np.nan
-    alone = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
-    (found,), (expected,) = offload(module).call("main", x, other), run(alone, "main", [x, other])
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    alone, offloaded = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu()), offload(module)
+    for rows in (1, 2):
+        given = [x[:rows], other[:rows]]
+        (found,), (expected,) = offloaded.call("main", *given), run(alone, "main", given)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 @needs_onednn

@@ -24,22 +24,28 @@ inline std::string note_of(const PackedWeight& weight) {
   return "of int" + std::to_string(weight.bits) + " in groups of " + std::to_string(weight.group);
 }
 
-// The caller's thread and the workers take tiles.
+// The caller's thread and the workers take tiles. One row is multiplied in whole numbers where it can be.
 inline Kernel few_packed_rows(const PackedWeight& weight, int64_t rows, bool has_bias) {
-  const int64_t padded = weight.padded_depth();
-  return [=, level = level()](const std::vector<char*>& pointers) {
+  const int64_t padded = weight.padded_depth(), copied = padded == weight.depth ? 0 : rows * padded;
+  return [=, level = level(), in_digits = rows == 1 && takes_digits(weight)](const std::vector<char*>& pointers) {
     const float* from = floats(pointers[0]);
-    if (padded != weight.depth) {
+    if (copied > 0) {
       pad_rows(from, rows, weight.depth, floats(pointers.back()), padded);
       from = floats(pointers.back());
     }
     float* const to = floats(pointers[has_bias ? 3 : 2]);
+    const DigitRow digits = digit_row(weight, pointers.back() + copied * sizeof(float));
+    const bool has_digits = in_digits && make_digits(weight, from, digits);
 #pragma omp parallel for
     for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
-      const int64_t first = tile * kTileColumns;
-      multiply_tile(weight, level, pointers[1] + tile * weight.tile_bytes(), from, padded, rows,
-                    has_bias ? floats(pointers[2]) + first : nullptr, to + first,
-                    std::min(kTileColumns, weight.columns - first));
+      const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
+      const char* const stored = pointers[1] + tile * weight.tile_bytes();
+      const float* const bias = has_bias ? floats(pointers[2]) + first : nullptr;
+      if (has_digits) {
+        multiply_digits(weight, stored, digits, bias, to + first, width);
+      } else {
+        multiply_tile(weight, level, stored, from, padded, rows, bias, to + first, width);
+      }
     }
   };
 }
@@ -98,8 +104,9 @@ inline void multiply_few(Builder& builder, const NodeRow& node, const PackedWeig
   if (has_bias) arguments.push_back({DNNL_ARG_BIAS, builder.plain(node.inputs[2]), bias_of(builder, node)});
   arguments.push_back({DNNL_ARG_DST, to, place});
   const int64_t deeper = weight.padded_depth() == weight.depth ? 0 : rows * weight.padded_depth();
+  const int64_t digits = rows == 1 && takes_digits(weight) ? digit_bytes(weight) : 0;
   builder.add_kernel(few_packed_rows(weight, rows, has_bias), std::move(arguments), "few rows " + note_of(weight),
-                     static_cast<size_t>(deeper) * sizeof(float));
+                     static_cast<size_t>(deeper) * sizeof(float) + static_cast<size_t>(digits));
 }
 
 // inputs: rows, the stored weights, and a bias or none.

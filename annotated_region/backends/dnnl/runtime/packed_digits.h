@@ -1,0 +1,206 @@
+// The product of one row with a packed weight in whole numbers, where the processor has instructions for them (AVX-512
+// VNNI): a third of the instructions that floats take, so that such a product waits for memory alone.
+//
+// The numbers of the row that share a scale with the weights of a group become whole ones of 23 bits, scaled by the
+// largest of them, and each of these three digits of 8 bits with a sign:
+//
+//     x = unit * (65536 * high + 256 * middle + low)
+//
+// What is lost is less than the last bit of a float32 as large as the largest of the group. A product of digits with
+// weights, and the sum of these over a group, is exact; sums of groups are floats. An instruction multiplies four bytes
+// of a lane with four digits, so a word of weights needs its digits in the order of its bytes: those of the rows 0, 2, 4
+// and 6, then of 1, 3, 5 and 7 (4 bits), or of 0 to 3.
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
+
+namespace annotated_region_dnnl {
+namespace {
+
+constexpr int64_t kDigits = 3;
+constexpr int64_t kLongestExact = 256;       // rows of a group whose sums of digits a float holds
+constexpr float kLargestWhole = 8355584.0f;  // three digits of 127, less what rounding may add
+constexpr float kSmallestLargest = 1e-30f;   // of a group: less has no unit that is a normal number
+constexpr float kFinite = 3.4028235e38f;
+
+// A row as digits, in memory of the caller.
+struct DigitRow {
+  int32_t* words;    // [group][word][half][digit]: four digits each
+  int32_t* offsets;  // [group][digit]: what the sums of a group begin with
+  float* units;      // [group]
+  float* sums;       // [group]: of the whole numbers
+};
+
+inline int64_t digit_words(const PackedWeight& weight) { return weight.words() * (weight.bits == 4 ? 2 : 1) * kDigits; }
+
+inline int64_t digit_bytes(const PackedWeight& weight) {
+  return weight.groups() * (digit_words(weight) + kDigits + 2) * static_cast<int64_t>(sizeof(float));
+}
+
+inline DigitRow digit_row(const PackedWeight& weight, char* memory) {
+  int32_t* const words = reinterpret_cast<int32_t*>(memory);
+  int32_t* const offsets = words + weight.groups() * digit_words(weight);
+  float* const units = reinterpret_cast<float*>(offsets + weight.groups() * kDigits);
+  return {words, offsets, units, units + weight.groups()};
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define ANNOTATED_REGION_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,bmi2,fma")))
+
+// Whether a row is multiplied with this weight so.
+inline bool takes_digits(const PackedWeight& weight) {
+  return weight.group <= kLongestExact && level() == Level::avx512 && __builtin_cpu_supports("avx512vnni") &&
+         __builtin_cpu_supports("bmi2");
+}
+
+// Which of the next 16 numbers there are, with so many left.
+ANNOTATED_REGION_VNNI inline __mmask16 present(int64_t left) {
+  return static_cast<__mmask16>(left >= 16 ? 0xffff : (1 << left) - 1);
+}
+
+// The largest number of a group, without its sign; below zero if one is not finite.
+ANNOTATED_REGION_VNNI inline float largest_of(const float* from, int64_t size) {
+  __m512 largest = _mm512_setzero_ps();
+  __mmask16 odd = 0;
+  for (int64_t k = 0; k < size; k += 16) {
+    const __m512 numbers = _mm512_abs_ps(_mm512_maskz_loadu_ps(present(size - k), from + k));
+    odd |= _mm512_cmp_ps_mask(numbers, _mm512_set1_ps(kFinite), _CMP_NLE_UQ);
+    largest = _mm512_max_ps(largest, numbers);
+  }
+  return odd ? -1.0f : _mm512_reduce_max_ps(largest);
+}
+
+// The lowest digit of each number, with its sign; the numbers keep the others.
+ANNOTATED_REGION_VNNI inline __m512i take_digit(__m512i& numbers) {
+  const __m512i digit = _mm512_srai_epi32(_mm512_slli_epi32(numbers, 24), 24);
+  numbers = _mm512_srai_epi32(_mm512_sub_epi32(numbers, digit), 8);
+  return digit;
+}
+
+// Puts the digits of a group into the order of the bytes of its words.
+ANNOTATED_REGION_VNNI inline void arrange(const PackedWeight& weight, const int8_t* digits, int32_t* to, int64_t step) {
+  if (weight.bits == 8) {
+    for (int64_t word = 0; word < weight.words(); ++word) std::memcpy(to + word * step, digits + word * 4, 4);
+    return;
+  }
+  for (int64_t word = 0; word < weight.words(); ++word, to += 2 * step) {
+    uint64_t eight;
+    std::memcpy(&eight, digits + word * 8, sizeof eight);
+    to[0] = static_cast<int32_t>(_pext_u64(eight, 0x00ff00ff00ff00ff));
+    to[step] = static_cast<int32_t>(_pext_u64(eight, 0xff00ff00ff00ff00));
+  }
+}
+
+// The digits of one group, from the numbers at `from`. False if one is not finite, or all are too small.
+ANNOTATED_REGION_VNNI inline bool make_group(const PackedWeight& weight, const float* from, const DigitRow& row,
+                                             int64_t group) {
+  const float largest = largest_of(from, weight.group);
+  if (largest < 0.0f || (largest > 0.0f && largest < kSmallestLargest)) return false;
+  const __m512 inverse = _mm512_set1_ps(largest > 0.0f ? kLargestWhole / largest : 0.0f);
+  alignas(64) int8_t digits[kDigits][kLongestExact];
+  __m512i totals[kDigits] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+  for (int64_t k = 0; k < weight.group; k += 16) {
+    const __m512 numbers = _mm512_maskz_loadu_ps(present(weight.group - k), from + k);
+    __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(numbers, inverse));
+    for (int64_t digit = 0; digit < kDigits; ++digit) {
+      const __m512i part = take_digit(whole);
+      totals[digit] = _mm512_add_epi32(totals[digit], part);
+      _mm_store_si128(reinterpret_cast<__m128i*>(digits[digit] + k), _mm512_cvtepi32_epi8(part));
+    }
+  }
+  // The stored weights have a sign, and are read without one: as larger by the middle of their range.
+  const int32_t middle = 1 << (weight.bits - 1);
+  float sum = 0.0f;
+  for (int64_t digit = kDigits - 1; digit >= 0; --digit) {
+    const int32_t total = _mm512_reduce_add_epi32(totals[digit]);
+    row.offsets[group * kDigits + digit] = -middle * total;
+    sum = sum * 256.0f + static_cast<float>(total);
+    arrange(weight, digits[digit], row.words + group * digit_words(weight) + digit, kDigits);
+  }
+  row.units[group] = largest / kLargestWhole;
+  row.sums[group] = sum;
+  return true;
+}
+
+// The digits of a row; false if it has none.
+ANNOTATED_REGION_VNNI inline bool make_digits(const PackedWeight& weight, const float* from, const DigitRow& row) {
+  for (int64_t group = 0; group < weight.groups(); ++group) {
+    if (!make_group(weight, from + group * weight.group, row, group)) return false;
+  }
+  return true;
+}
+
+// Adds the products with one group of a tile to 64 sums. All columns at a time: twelve sums of digits stay in registers.
+template <int kBits, bool kZeros>
+ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, const char* group, const DigitRow& row,
+                                                  int64_t index, __m512 (&sums)[4]) {
+  constexpr int kHalves = kBits == 4 ? 2 : 1;
+  const float* const scales = reinterpret_cast<const float*>(group);
+  const char* stored = group + (kZeros ? 2 : 1) * kTileColumns * static_cast<int64_t>(sizeof(float));
+  const int32_t* from = row.words + index * digit_words(weight);
+  const __m512i low_bits = _mm512_set1_epi8(kBits == 4 ? 0x0f : -1);
+  const __m512i middle = _mm512_set1_epi8(kBits == 4 ? 0x08 : -128);
+  __m512i added[4][kDigits];
+#pragma GCC unroll 4
+  for (int vector = 0; vector < 4; ++vector) {
+#pragma GCC unroll 3
+    for (int digit = 0; digit < kDigits; ++digit) {
+      added[vector][digit] = _mm512_set1_epi32(row.offsets[index * kDigits + digit]);
+    }
+  }
+  for (int64_t word = 0; word < weight.words(); ++word, stored += 256, from += kHalves * kDigits) {
+#pragma GCC unroll 4
+    for (int vector = 0; vector < 4; ++vector) {
+      const __m512i given = _mm512_load_si512(stored + vector * 64);
+#pragma GCC unroll 2
+      for (int half = 0; half < kHalves; ++half) {
+        const __m512i shifted = half == 0 ? given : _mm512_srli_epi32(given, 4);
+        const __m512i numbers = _mm512_xor_si512(_mm512_and_si512(shifted, low_bits), middle);
+#pragma GCC unroll 3
+        for (int digit = 0; digit < kDigits; ++digit) {
+          const __m512i four = _mm512_set1_epi32(from[half * kDigits + digit]);
+          added[vector][digit] = _mm512_dpbusd_epi32(added[vector][digit], numbers, four);
+        }
+      }
+    }
+  }
+  const __m512 unit = _mm512_set1_ps(row.units[index]), place = _mm512_set1_ps(256.0f);
+#pragma GCC unroll 4
+  for (int vector = 0; vector < 4; ++vector) {
+    const __m512i* const parts = added[vector];
+    __m512 whole = _mm512_fmadd_ps(_mm512_cvtepi32_ps(parts[2]), place, _mm512_cvtepi32_ps(parts[1]));
+    whole = _mm512_fmadd_ps(whole, place, _mm512_cvtepi32_ps(parts[0]));
+    if (kZeros) {
+      const __m512 zeros = _mm512_load_ps(scales + kTileColumns + vector * 16);
+      whole = _mm512_fnmadd_ps(zeros, _mm512_set1_ps(row.sums[index]), whole);
+    }
+    sums[vector] = _mm512_fmadd_ps(whole, _mm512_mul_ps(_mm512_load_ps(scales + vector * 16), unit), sums[vector]);
+  }
+}
+
+template <int kBits, bool kZeros>
+ANNOTATED_REGION_VNNI void digit_tile(const PackedWeight& weight, const char* tile, const DigitRow& row, float* to) {
+  __m512 sums[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
+  for (int64_t group = 0; group < weight.groups(); ++group) {
+    add_digit_group<kBits, kZeros>(weight, tile + group * weight.group_bytes(), row, group, sums);
+  }
+  for (int vector = 0; vector < 4; ++vector) _mm512_store_ps(to + vector * 16, sums[vector]);
+}
+
+// The product with one tile: its columns of a result.
+inline void multiply_digits(const PackedWeight& weight, const char* tile, const DigitRow& row, const float* bias,
+                            float* to, int64_t width) {
+  const auto multiply = weight.bits == 4 ? (weight.has_zeros ? digit_tile<4, true> : digit_tile<4, false>)
+                                         : (weight.has_zeros ? digit_tile<8, true> : digit_tile<8, false>);
+  alignas(64) float sums[kTileColumns];
+  multiply(weight, tile, row, sums);
+  for (int64_t column = 0; column < width; ++column) to[column] = bias ? sums[column] + bias[column] : sums[column];
+}
+#else
+inline bool takes_digits(const PackedWeight&) { return false; }
+inline bool make_digits(const PackedWeight&, const float*, const DigitRow&) { return false; }
+inline void multiply_digits(const PackedWeight&, const char*, const DigitRow&, const float*, float*, int64_t) {}
+#endif
+
+}  // namespace
+}  // namespace annotated_region_dnnl
