@@ -14,7 +14,14 @@ from dataclasses import dataclass
 
 from annotated_region.errors import DocumentError
 
-__all__ = ["LONGEST_DOCUMENT", "SCHEMA", "JsonValue", "read_document", "written_document"]
+__all__ = [
+    "LONGEST_DOCUMENT",
+    "SCHEMA",
+    "JsonValue",
+    "kind_of_document",
+    "read_document",
+    "written_document",
+]
 
 SCHEMA = 1
 """The schema of all documents that are written."""
@@ -43,17 +50,7 @@ def read_document(text: str, kind: str) -> JsonValue:
         The text is too long, no JSON, of another kind or of a schema that this version does not know.
     """
     what = f"the {kind}"
-    if len(text) > LONGEST_DOCUMENT:
-        raise DocumentError(
-            f"{what} has {len(text)} characters, more than the {LONGEST_DOCUMENT} that are read"
-        )
-    try:
-        plain = json.loads(text)
-    except RecursionError:
-        raise DocumentError(f"{what} is nested too deep") from None
-    except ValueError as error:
-        raise DocumentError(f"{what} is no JSON: {error}") from None
-    document = JsonValue(plain, what)
+    document = _parsed(text, what)
     found = document.field("kind").text()
     if found != kind:
         raise DocumentError(f"this is a document of the kind {_shown(found)}, not {kind!r}")
@@ -61,6 +58,30 @@ def read_document(text: str, kind: str) -> JsonValue:
     if schema != SCHEMA:
         raise DocumentError(f"{what} has schema {schema}, and this version reads schema {SCHEMA}")
     return document
+
+
+def kind_of_document(text: str) -> str:
+    """The kind that a document says it is of; no other field is looked at.
+
+    Raises
+    ------
+    DocumentError
+        The text is too long, no JSON, or says no kind.
+    """
+    return _parsed(text, "the document").field("kind").text()
+
+
+def _parsed(text: str, what: str) -> JsonValue:
+    if len(text) > LONGEST_DOCUMENT:
+        raise DocumentError(
+            f"{what} has {len(text)} characters, more than the {LONGEST_DOCUMENT} that are read"
+        )
+    try:
+        return JsonValue(json.loads(text), what)
+    except RecursionError:
+        raise DocumentError(f"{what} is nested too deep") from None
+    except ValueError as error:
+        raise DocumentError(f"{what} is no JSON: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

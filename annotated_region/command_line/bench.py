@@ -21,9 +21,11 @@ from tvm import relax
 from annotated_region.command_line.availability import require_available
 from annotated_region.command_line.models import read_model
 from annotated_region.command_line.placement import generator_options, partitioned
+from annotated_region.command_line.saved import BENCH
 from annotated_region.command_line.terminal import console, plain
 from annotated_region.compilation.code_generation import external_functions
 from annotated_region.compilation.executable import LinkedExecutable
+from annotated_region.documents import written_document
 from annotated_region.errors import BuildError, ModelError
 from annotated_region.inputs import Arguments, arguments_for, read_arrays
 from annotated_region.passes.build import build
@@ -82,8 +84,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _json(outcomes: Mapping[str, Outcome], parts: Profile | None) -> str:
     times: dict[str, object] = {name: _plain(outcome) for name, outcome in outcomes.items()}
-    told = times if parts is None else {"engines": times, "profile": parts.to_dict()}
-    return json.dumps(told, indent=2)
+    if parts is None:
+        return json.dumps(times, indent=2)
+    return written_document(BENCH, {"engines": times, "profile": parts.to_dict()}, indent=2)
 
 
 def _plain(outcome: Outcome) -> object:

@@ -50,6 +50,10 @@ class ProfileDiff:
     total: TimeChange
     changes: tuple[TimeChange, ...]
 
+    def __bool__(self) -> bool:
+        """Whether a part changed by a hundredth of the whole or more."""
+        return bool(self.changes)
+
     def __str__(self) -> str:
         return "\n".join(map(str, (self.total, *self.changes)))
 

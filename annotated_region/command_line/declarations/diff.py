@@ -9,11 +9,13 @@ from annotated_region.command_line.options import complete_files, path
 
 __all__ = ["COMMAND"]
 
+_KINDS = "explain --json, check --json, bench --by-region --json or partition --lock"
+
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, which in (("before", "first"), ("after", "second")):
         file = parser.add_argument(
-            name, type=path, help=f"the {which} report (explain --json) or lock (partition --lock)"
+            name, type=path, help=f"the {which} file, as saved from {_KINDS}"
         )
         complete_files(file)
     parser.add_argument("--json", action="store_true", help="print the difference as JSON")
@@ -21,8 +23,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 COMMAND = Command(
     name="diff",
-    help="say what is otherwise in the second of two saved reports or locks, and end with 1 if anything is",
-    examples=("diff before.json after.json", "diff main.lock placement.lock --json"),
+    help="say what is otherwise in the second of two saved reports, checks, profiles or locks; "
+    "end with 1 if anything is",
+    examples=(
+        "diff before.json after.json",
+        "diff main.lock placement.lock --json",
+        "diff right.json check.json",
+    ),
     add_arguments=_add_arguments,
     work="annotated_region.command_line.diff",
 )

@@ -17,6 +17,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=path, required=True, help="where to: a file ending in .svg or .html"
     )
     complete_files(output)
+    profile = parser.add_argument(
+        "--profile",
+        type=path,
+        metavar="FILE",
+        help="what bench --by-region --json printed of the same model: regions get the colour of their time",
+    )
+    complete_files(profile)
 
 
 COMMAND = Command(
@@ -25,6 +32,7 @@ COMMAND = Command(
     examples=(
         "draw resnet50.onnx --targets dnnl -o resnet50.html",
         "draw resnet50.onnx --targets tensorrt,dnnl --cross-compile -o resnet50.svg",
+        "draw resnet50.onnx --targets dnnl --profile times.json -o time.html",
     ),
     add_arguments=_add_arguments,
     work="annotated_region.command_line.draw",

@@ -11,12 +11,17 @@ import tvm
 from tvm import relax
 
 from annotated_region.targets.op_view import OpView
-from kits.checking.op_kernels import Array, Change
+from kits.checking.op_kernels import Array, Change, computed_op
 
 __all__ = ["FAULTS", "Fault", "fits", "spoiling"]
 
 FLOATS = ("float32", "float16", "bfloat16")
-EXCHANGEABLE = ("relax.subtract", "relax.divide", "relax.matmul")
+EXCHANGED: Mapping[str, tuple[int, int]] = {
+    **dict.fromkeys(("relax.subtract", "relax.divide", "relax.power", "relax.matmul"), (0, 1)),
+    **dict.fromkeys(("relax.where", "relax.clip", "relax.nn.layer_norm", "relax.nn.group_norm"), (1, 2)),
+}
+"""By op that is not commutative, which two operands a fault exchanges."""
+BROADCASTING = ("relax.subtract", "relax.divide", "relax.power", "relax.where")
 SATURATED, OVERFLOWING = 0.4, 0.9  # of the largest magnitude: where the range ends
 
 
@@ -52,12 +57,13 @@ def _scale(_op: OpView, _given: Sequence[Any], value: Array) -> Array:
 
 def _exchanged(op: OpView, given: Sequence[Any], _value: Array) -> Array:
     """Operands exchanged."""
+    operands = list(given)
     if op.name == "relax.concat":
-        return np.concatenate(list(reversed(given[0])), axis=op.attrs["axis"] or 0)
-    left, right = given
-    with np.errstate(all="ignore"):
-        exchanged = {"subtract": np.subtract, "divide": np.divide, "matmul": np.matmul}
-        return np.asarray(exchanged[op.name.removeprefix("relax.")](right, left))
+        operands[0] = list(reversed(operands[0]))
+    else:
+        left, right = EXCHANGED[op.name]
+        operands[left], operands[right] = operands[right], operands[left]
+    return np.asarray(computed_op(op, operands))
 
 
 def _saturating(_op: OpView, _given: Sequence[Any], value: Array) -> Array:
@@ -103,11 +109,18 @@ def fits(kind: str, call: relax.Call) -> bool:
         return bool(ty.shape.values) and int(ty.shape.values[-1]) > 1
     if kind != "exchanged":
         return True
+    return _is_exchangeable(call)
+
+
+def _is_exchangeable(call: relax.Call) -> bool:
+    """Whether the value has the same type with two operands exchanged."""
     name = str(call.op.name)
-    parts = call.args[0].fields if name == "relax.concat" and isinstance(call.args[0], relax.Tuple) else ()
-    if name in EXCHANGEABLE:
-        return len(call.args) > 1 and str(call.args[0].ty) == str(call.args[1].ty)
-    return len(parts) == 2 and isinstance(call.op, tvm.ir.Op)
+    if name == "relax.concat":
+        return isinstance(call.args[0], relax.Tuple) and len(call.args[0].fields) > 1
+    if name not in EXCHANGED:
+        return False
+    left, right = (call.args[each] for each in EXCHANGED[name])
+    return name in BROADCASTING or str(left.ty) == str(right.ty)
 
 
 def spoiling(fault: Fault) -> Change:

@@ -14,7 +14,7 @@ from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Translation, flat
 from annotated_region.tvm_adapter.nodes import Constant
 
-__all__ = ["Array", "Change", "call_names", "computed", "unchanged"]
+__all__ = ["Array", "Change", "call_names", "computed", "computed_op", "unchanged"]
 
 Array = np.ndarray
 Change = Callable[[str, OpView, Sequence[Any], Any], Any]
@@ -80,7 +80,7 @@ class _Walk(Translation[Array]):
     def converted(self, op: OpView) -> Any:
         arguments = [self._operand(each) for each in op.args]
         name = self.names[op.call]
-        value = self.change(name, op, arguments, _computed_op(op, arguments))
+        value = self.change(name, op, arguments, computed_op(op, arguments))
         self.values[name] = value
         return value
 
@@ -110,7 +110,8 @@ class _Walk(Translation[Array]):
         return value
 
 
-def _computed_op(op: OpView, arguments: Sequence[Any]) -> Any:
+def computed_op(op: OpView, arguments: Sequence[Any]) -> Any:
+    """The value of an op for arguments as `Change` sees them."""
     key = (op.name, repr(op.attrs), tuple(map(_kind, arguments)))
     kernel = _KERNELS.get(key)
     if kernel is None:
