@@ -20,27 +20,28 @@ from tvm import relax
 
 from annotated_region.checking.comparison import compared
 from annotated_region.checking.failure import Failure
-from annotated_region.checking.program import ENTRY, MAIN
-from annotated_region.checking.reference import built_reference
-from annotated_region.checking.region_values import RegionValues
+from annotated_region.checking.parts import (
+    Nodes,
+    host_values,
+    part_function,
+    parts_module,
+    units_of,
+    with_structure,
+)
+from annotated_region.checking.program import ENTRY
 from annotated_region.checking.running import FAILURES, arrays_of, first_line
 from annotated_region.checking.tolerance import tolerance_for
 from annotated_region.compilation.executable import compile_module
-from annotated_region.dataflow.graph import NodeKind
 from annotated_region.errors import AnnotatedRegionError
-from annotated_region.functions.entry import entry_function
-from annotated_region.functions.external import External, external_function
+from annotated_region.functions.external import External
 from annotated_region.functions.inlining import is_inlinable, opened
 from annotated_region.ids import NodeId
-from annotated_region.targets.backend import backend_of
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import rule_of
-from annotated_region.tvm_adapter.types import set_type
 
 __all__ = ["Bisected", "culprit_of", "smallest_failing"]
 
 _MOST_BUILDS = 96
-Nodes = tuple[NodeId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def culprit_of(failure: Failure) -> Bisected | None:
     """The smallest failing set of a region; None if the region does not fail by itself.
 
     At most ``2 * log2(n) + 4`` builds on the target for a fault of one op among `n` units, and one on the
-    host.
+    host. If only a piece of the region is known to fail, that is what is made smaller.
     """
     parts = _Parts(failure)
     units = parts.units()
@@ -130,19 +131,18 @@ class _Parts:
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
         self.function = failure.function
-        self.builds = 0
+        is_piece = failure.nodes != failure.function.nodes
+        self.builds = int(is_piece)  # that of the pieces
         self.smallest: Failure | None = None
         self._answers: dict[Nodes, bool] = {}
-        self.values = self._host_values()
+        self.values = (
+            failure.values if is_piece else host_values(failure.function, failure.values, failure.reference)
+        )
 
     def units(self) -> list[Nodes]:
-        """Composites, and ops alone, in program order; what moves no data goes with the ops around it."""
-        covered = {node for _name, nodes in self.function.composites for node in nodes}
-        alone = [(node,) for node in self.function.nodes if node not in covered and self._is_op(node)]
-        return sorted([*(nodes for _name, nodes in self.function.composites), *alone])
-
-    def _is_op(self, node: NodeId) -> bool:
-        return self.function.graph.nodes[node].kind is NodeKind.OPERATION
+        """The units of what fails: of the region, or of the piece of it that is known to be wrong."""
+        failing = set(self.failure.nodes)
+        return [unit for unit in units_of(self.function) if failing.issuperset(unit)]
 
     def fail_alone(self, units: Sequence[Nodes]) -> bool:
         """Whether ops fail that the target also claims alone."""
@@ -155,35 +155,20 @@ class _Parts:
 
     def fail(self, units: Sequence[Nodes]) -> bool:
         """Whether some units, as a region of their own, are wrong; what cannot be built is not."""
-        nodes = self._with_structure({node for unit in units for node in unit})
+        nodes = with_structure(self.function, {node for unit in units for node in unit})
         if nodes not in self._answers:
             self._answers[nodes] = self.builds < _MOST_BUILDS and self._is_wrong(nodes)
         return self._answers[nodes]
 
-    def _with_structure(self, chosen: set[NodeId]) -> Nodes:
-        """The nodes, and the tuples and fields of the region whose values come from them alone."""
-        graph = self.function.graph
-        held: set[NodeId] = set()
-        for node in self.function.nodes:
-            is_between = not self._is_op(node) and graph.into[node]
-            if node in chosen or (is_between and all(edge.producer in held for edge in graph.into[node])):
-                held.add(node)
-        return tuple(sorted(held))
-
     def _is_wrong(self, nodes: Nodes) -> bool:
-        backend = backend_of(self.function.target)
-        composites = [(name, inner) for name, inner in self.function.composites if set(inner) <= set(nodes)]
         symbol = f"{self.function.symbol}_part"
-        attributes = {"Codegen": self.function.target, "global_symbol": symbol}
-        external = external_function(
-            self.function.source, nodes, composites, attributes, backend.bind_constants
-        )
+        external = part_function(self.function, nodes, symbol)
         if external is None:
             return False
         self.builds += 1
         try:
             machine = relax.VirtualMachine(
-                compile_module(_module(symbol, external.func), options=self.failure.options), tvm.cpu()
+                compile_module(parts_module({symbol: external.func}), options=self.failure.options), tvm.cpu()
             )
         except AnnotatedRegionError:
             return False
@@ -218,21 +203,3 @@ class _Parts:
             not compared(leaf.name, one, self.values.array_of(leaf), tolerance).ok
             for leaf, one in zip(external.results, found, strict=True)
         )
-
-    def _host_values(self) -> RegionValues:
-        """Every value that enters the region, or is made in it."""
-        function = self.function
-        everything = external_function(
-            function.source, function.nodes, (), {"global_symbol": MAIN}, True, everything=True
-        )
-        assert everything is not None, "a region computes something"
-        host = built_reference(tvm.IRModule({MAIN: everything.func}), self.failure.reference)
-        answer = relax.VirtualMachine(host, tvm.cpu())[MAIN](*self.failure.values.arguments(everything))
-        results = dict(zip(everything.results, arrays_of(answer), strict=True))
-        return self.failure.values.with_results(results)
-
-
-def _module(symbol: str, func: relax.Function) -> tvm.IRModule:
-    name, entry = tvm.ir.GlobalVar(symbol), ENTRY.format(symbol)
-    set_type(name, func.ty)
-    return tvm.IRModule({name: func, tvm.ir.GlobalVar(entry): entry_function(entry, name, func)})

@@ -21,6 +21,7 @@ from annotated_region.checking.bisection import culprit_of
 from annotated_region.checking.check_report import CheckReport
 from annotated_region.checking.comparison import ResultCheck, compared
 from annotated_region.checking.failure import Failure
+from annotated_region.checking.pieces import first_wrong_piece, has_pieces
 from annotated_region.checking.program import ENTRY, MAIN, CheckedProgram, PlacedFunction
 from annotated_region.checking.reference import HOST, built_reference, require_reference, require_runs_here
 from annotated_region.checking.region_check import Culprit, RegionCheck
@@ -28,7 +29,7 @@ from annotated_region.checking.region_values import RegionValues
 from annotated_region.checking.running import FAILURES, Value, arrays_of, first_line
 from annotated_region.checking.tolerance import Tolerance, tolerance_for
 from annotated_region.compilation.executable import targets_of
-from annotated_region.errors import RunError
+from annotated_region.errors import AnnotatedRegionError, RunError
 from annotated_region.inputs import Arguments, arguments_for
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import placed_module
@@ -116,7 +117,7 @@ def check(
     arguments = arguments_for(program.main, inputs, extents)
     checker = _Checker(program, options or {}, rtol, atol, reference)
     whole = checker.run(arguments)
-    culprits, notes = checker.culprits() if bisect else ((), ())
+    culprits, notes = checker.culprits() if bisect else ((), tuple(checker.notes))
     return CheckReport(
         checker.regions(),
         whole,
@@ -137,6 +138,8 @@ class _Checker:
     failures
         By symbol, what each region that fails did in the first call that failed; of bisected ones, the
         smallest part.
+    notes
+        What was not checked, and why.
     """
 
     def __init__(
@@ -154,6 +157,8 @@ class _Checker:
         self.failures: dict[str, Failure] = {}
         self._calls = dict.fromkeys(program.regions, 0)
         self._results: dict[str, tuple[ResultCheck, ...]] = {}
+        self.notes: list[str] = []
+        self._quantized: dict[str, RegionValues] = {}
         self._raised: BaseException | None = None
         # The host first: it says which op it cannot build.
         self._host = built_reference(program.on_host(), reference)
@@ -172,6 +177,7 @@ class _Checker:
         if self._raised is not None:
             raise self._raised
         del host
+        self._check_pieces()
         if any(failure.error for failure in self.failures.values()):
             return ()  # it would raise the same
         found = self._answers(self._targets, arguments, "on its targets")
@@ -227,6 +233,8 @@ class _Checker:
             for name, one, other in zip(names, found, wanted, strict=False)
         )
         self._results[symbol] = _worse(self._results.get(symbol, ()), results)
+        if self._calls[symbol] == 1 and not error and self.asked == (None, None) and has_pieces(function):
+            self._quantized[symbol] = RegionValues.of_call(function, arguments)
         if symbol in self.failures or not (error or any(not result.ok for result in results)):
             return
         self.failures[symbol] = Failure(
@@ -240,6 +248,18 @@ class _Checker:
             error,
             self.reference,
         )
+
+    def _check_pieces(self) -> None:
+        """Look into quantized regions, whose results tell little of what is inside."""
+        for symbol, values in self._quantized.items():
+            try:
+                wrong = first_wrong_piece(self.program.regions[symbol], values, self.options, self.reference)
+            except AnnotatedRegionError as error:
+                self.notes.append(f"{symbol} was checked as a whole only, not in pieces: {first_line(error)}")
+                continue
+            if wrong is not None:
+                self.failures[symbol] = wrong.failure
+                self._results[symbol] = (*self._results[symbol], *wrong.results)
 
     def regions(self) -> tuple[RegionCheck, ...]:
         """What was found of each region."""
@@ -258,7 +278,7 @@ class _Checker:
     def culprits(self) -> tuple[tuple[Culprit, ...], tuple[str, ...]]:
         """The smallest failing sets, and what is to be said where there is none."""
         found: list[Culprit] = []
-        notes: list[str] = []
+        notes = list(self.notes)
         for symbol, failure in list(self.failures.items()):
             bisected = culprit_of(failure)
             if bisected is None:

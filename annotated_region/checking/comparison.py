@@ -12,6 +12,7 @@ from annotated_region.checking.tolerance import Tolerance
 __all__ = ["ResultCheck", "compared"]
 
 _BLOCK = 1 << 20  # values that are compared at once, so that large results need no copies of their size
+_LEAST_FILL, _FAR = 1e4, 100.0  # masks are filled with this magnitude at least, and other values are smaller
 _STEPS = {"int8": 127.0, "uint8": 255.0}
 
 
@@ -28,7 +29,7 @@ class ResultCheck:
     absolute
         The largest absolute difference where both are finite.
     relative
-        The same over the largest finite magnitude of the reference.
+        The same over the largest finite magnitude of the reference, but for what masks are filled with.
     cosine
         Of the angle between both as vectors; 1 where both are zero.
     where
@@ -110,15 +111,35 @@ def _is_float(dtype: np.dtype) -> bool:
 
 
 def _limits(wanted: np.ndarray, tolerance: Tolerance, is_exact: bool) -> tuple[float, float, float]:
-    """The absolute and the relative tolerance, and the largest finite magnitude of the reference."""
-    largest = 0.0
-    for _first, right, _same in _blocks(wanted, wanted):
-        finite = np.abs(right[np.isfinite(right)])
-        largest = max(largest, float(finite.max(initial=0.0)))
+    """The absolute and the relative tolerance, and the largest finite magnitude of the reference.
+
+    What masks are filled with does not count as the largest.
+    """
+    largest = _largest(wanted, np.inf)
+    if largest >= _LEAST_FILL and _is_fill(wanted, largest):
+        largest = _largest(wanted, largest)
     if is_exact:
         return 0.0, 0.0, largest
     steps = _STEPS.get(str(wanted.dtype))
     return tolerance.allowed(steps or largest), 0.0 if steps else tolerance.rtol, largest
+
+
+def _largest(wanted: np.ndarray, below: float) -> float:
+    """The largest finite magnitude below a bound."""
+    magnitudes = (np.abs(right) for _first, right, _same in _blocks(wanted, wanted))
+    return max((float(each[each < below].max(initial=0.0)) for each in magnitudes), default=0.0)
+
+
+def _is_fill(wanted: np.ndarray, largest: float) -> bool:
+    """Whether the largest magnitude is what masks are filled with, far from all other values.
+
+    Scores of attention are masked by -1e9 or the least float32. An error as large as a share of that would
+    hide whatever is wrong with the scores.
+    """
+    others = _largest(wanted, largest)
+    blocks = _blocks(wanted, wanted)
+    places = sum(int(np.count_nonzero(np.abs(right) == largest)) for _first, right, _same in blocks)
+    return places > 1 and 0.0 < others * _FAR <= largest
 
 
 def _blocks(left: np.ndarray, right: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:

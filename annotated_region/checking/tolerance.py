@@ -3,7 +3,7 @@
 Two engines that are both right differ, because they add in another order and round at other places. Each
 rounding is off by half a unit of the last place at most, and roundings of different ops are independent, so
 their sum grows with the square root of the number of ops (Higham, Accuracy and Stability of Numerical
-Algorithms, 2nd ed., 2.8).
+Algorithms, 2nd ed., 2.8). In int8 only what quantizes rounds: products and sums of 8-bit values are exact.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tvm import relax
 
 from annotated_region.targets.backend import backend_of
 
-__all__ = ["Tolerance", "tolerance_for"]
+__all__ = ["Tolerance", "quantizations", "tolerance_for"]
 
 # Of the largest magnitude of the reference, what one op may be off. Products in float32 add thousands of
 # terms in another order, which is why they get more than a unit of the last place.
 _UNITS: Mapping[str, tuple[float, str]] = {
-    "int8": (1.0 / 127, "one step of 127 an op"),
+    "int8": (1.0 / 127, "one step of 127 a quantization"),
     "float8": (2.0**-3, "two units of a significand of 3 or 4 bits an op"),
     "bfloat16": (2.0**-8, "two units of a significand of 8 bits an op"),
     "float16": (2.0**-10, "two units of a significand of 11 bits an op"),
@@ -31,7 +31,7 @@ _UNITS: Mapping[str, tuple[float, str]] = {
     "float64": (1e-12, "sums of thousands of terms in another order"),
 }
 _OF_PRECISION = {"bf16": "bfloat16", "fp16": "float16", "f16": "float16", "tf32": "tf32", "int8": "int8"}
-_QUANTIZED = frozenset(("relax.quantize", "relax.dequantize"))
+_QUANTIZE, _DEQUANTIZE = "relax.quantize", "relax.dequantize"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,25 @@ def tolerance_for(
     """
     if rtol is not None or atol is not None:
         return Tolerance(rtol or 0.0, atol or 0.0, 0.0, "asked for")
-    arithmetic = _coarsest([*_types_in(func), *_types_by_option(target, options)])
+    quantized = _calls(func, _QUANTIZE, _DEQUANTIZE)
+    types = [*_types_in(func), *_types_by_option(target, options), *(["int8"] if quantized else [])]
+    arithmetic = _coarsest(types)
     unit, why = _UNITS[arithmetic]
-    ops = sum(len(block.bindings) for block in func.body.blocks)
-    share = unit * (1.0 + math.sqrt(ops))
-    return Tolerance(share, 0.0, share, f"{arithmetic}: {why}, grown by the root of {ops} ops")
+    count, what = sum(len(block.bindings) for block in func.body.blocks), "ops"
+    if quantized:
+        count, what = quantizations(func), "of them"
+    share = unit * (1.0 + math.sqrt(count))
+    return Tolerance(share, 0.0, share, f"{arithmetic}: {why}, grown by the root of {count} {what}")
+
+
+def quantizations(func: relax.Function) -> int:
+    """How many ops of a function, which is straight code, round to 8 bits."""
+    return _calls(func, _QUANTIZE)
+
+
+def _calls(func: relax.Function, *names: str) -> int:
+    values = (binding.value for block in func.body.blocks for binding in block.bindings)
+    return sum(isinstance(value, relax.Call) and _op_name(value) in names for value in values)
 
 
 def _coarsest(found: Sequence[str]) -> str:
@@ -96,10 +110,8 @@ def _coarsest(found: Sequence[str]) -> str:
 def _types_in(func: relax.Function) -> list[str]:
     """The arithmetic of each value of a function."""
     variables = [*func.params, *(binding.var for block in func.body.blocks for binding in block.bindings)]
-    values = [binding.value for block in func.body.blocks for binding in block.bindings]
     dtypes = [str(ty.dtype) for var in variables for ty in _tensors(var.ty)]
-    quantized = any(isinstance(value, relax.Call) and _op_name(value) in _QUANTIZED for value in values)
-    return [*(_arithmetic(dtype) for dtype in dtypes), *(["int8"] if quantized else [])]
+    return [_arithmetic(dtype) for dtype in dtypes]
 
 
 def _tensors(ty: tvm.ir.Type) -> list[relax.TensorType]:

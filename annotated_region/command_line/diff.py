@@ -38,7 +38,7 @@ def _difference(before: Saved, after: Saved) -> ReportDiff | LockDiff | CheckDif
             return before.diff(after)
         case Profile(), Profile():
             return before.diff(after)
-        case (Report() | Lock()), (Report() | Lock()):
+        case ((Report() | Lock()), (Report() | Lock())):
             first, second = (each.to_lock() if isinstance(each, Report) else each for each in (before, after))
             return first.diff(second)
     raise DocumentError(

@@ -66,7 +66,8 @@ def saved_profile(file: Path) -> Profile:
 def _from_json(text: str) -> Saved:
     kind = kind_of_document(text)
     if kind not in _READERS:
-        raise DocumentError(f"this is a document of the kind {ascii(kind[:40])}, not of {', '.join(_READERS)}")
+        known = ", ".join(_READERS)
+        raise DocumentError(f"this is a document of the kind {kind[:40]!a}, not of {known}")
     return _READERS[kind](text)
 
 

@@ -2,7 +2,8 @@
 
     PYTHONPATH=tests python tests/checking/planted_faults.py [--faults 20] [--seed 0] [--target dnnl] [mixer]
 
-With ``--right int8`` no faults are planted, and alarms are counted.
+``--kinds exchanged`` plants faults of these kinds alone; those of int8 (step, clipped) go into quantized
+models. With ``--right int8`` no faults are planted, and alarms are counted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ from collections.abc import Sequence
 
 from kits.checking import faulty_backend
 from kits.checking.fault_models import MODELS
-from kits.checking.planting import FOUND, PRECISIONS, RIGHT, campaign, checked_without_fault, counted
+from kits.checking.faults import FAULTS, FLOAT_FAULTS
+from kits.checking.planting import (
+    FOUND,
+    PRECISIONS,
+    RIGHT,
+    Tally,
+    campaign,
+    checked_without_fault,
+    counted,
+)
 
 
 def main() -> int:
@@ -24,21 +34,23 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=20, help="a model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--target", choices=targets, default=faulty_backend.NAME)
+    parser.add_argument("--kinds", nargs="+", choices=FAULTS, default=FLOAT_FAULTS)
     parser.add_argument("--right", choices=PRECISIONS, help="no faults: whether there is an alarm")
     parser.add_argument("models", nargs="*", default=MODELS)
     options = parser.parse_args()
     if options.right:
         return _alarms(options.models, options.target, options.right)
-    total: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
     with campaign():
         for name in options.models:
             begin = time.monotonic()
-            counts = counted(name, options.target, options.faults, options.seed)
-            total += counts
-            told = ", ".join(f"{what}: {count}" for what, count in counts.items())
-            print(f"| {name} | {told} | {time.monotonic() - begin:.0f} s |", flush=True)
-    print(f"| all | {', '.join(f'{what}: {count}' for what, count in total.items())} |")
-    return total.total() - total[FOUND] - total[RIGHT]
+            tally = counted(name, options.target, options.faults, options.seed, kinds=options.kinds)
+            outcomes += tally.outcomes
+            kinds += tally.kinds
+            print(f"| {name} | {tally} | {time.monotonic() - begin:.0f} s |", flush=True)
+    print(f"| all | {Tally(outcomes, kinds)} |")
+    return outcomes.total() - outcomes[FOUND] - outcomes[RIGHT]
 
 
 def _alarms(models: Sequence[str], target: str, precision: str) -> int:

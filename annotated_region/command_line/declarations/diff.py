@@ -14,9 +14,7 @@ _KINDS = "explain --json, check --json, bench --by-region --json or partition --
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, which in (("before", "first"), ("after", "second")):
-        file = parser.add_argument(
-            name, type=path, help=f"the {which} file, as saved from {_KINDS}"
-        )
+        file = parser.add_argument(name, type=path, help=f"the {which} file, as saved from {_KINDS}")
         complete_files(file)
     parser.add_argument("--json", action="store_true", help="print the difference as JSON")
 

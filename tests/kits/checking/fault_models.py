@@ -13,7 +13,7 @@ import tvm
 from tvm import relax
 
 import annotated_region as ar
-from kits.checking.faults import FAULTS, Fault, fits, spoiling
+from kits.checking.faults import Fault, fits, spoiling
 from kits.checking.op_kernels import Array, computed
 from kits.family_models import FAMILIES, family_model, inputs_of
 from kits.zoo.registry import onnx_network
@@ -28,7 +28,10 @@ ZOO = (
 MODELS = (*FAMILIES, *ZOO)
 UNCLAIMED = ("relax.nn.softmax", "relax.nn.avg_pool2d", "relax.mean", "relax.call_tir")
 """What no target gets, so that models have several regions."""
-PAIRS = 1 / 7  # the share of faults that need two ops
+FAULTY = "faulty"  # the target that computes op by op, and can exchange operands of any shapes
+FILL = 1e4  # magnitudes from here on are what masks are filled with
+MOST_TRIES = 400
+PAIRS = 0.7  # of the scales: a seventh of all faults need two ops
 SHOWN = 1e-3  # of the largest magnitude, that a fault has to change a result of its region by
 
 
@@ -86,23 +89,41 @@ class FaultModel:
         """The right value of each op."""
         return computed(self.mod["main"], self.inputs)[1]
 
-    def random_fault(self, random: np.random.Generator) -> Fault:
-        """A fault that makes sense where it is, and shows."""
-        while True:
-            fault = self._drawn(random)
-            if fault is not None and self.shows(fault):
-                return fault
+    def kinds(self, asked: Sequence[str]) -> tuple[str, ...]:
+        """Those of some kinds of faults that have a place."""
+        return tuple(kind for kind in asked if any(self._ops_for(kind, place) for place in self.places))
 
-    def _drawn(self, random: np.random.Generator) -> Fault | None:
-        place = self.places[random.integers(len(self.places))]
-        op = place.ops[random.integers(len(place.ops))]
-        kind = list(FAULTS)[random.integers(len(FAULTS))]
+    def random_fault(self, random: np.random.Generator, kinds: Sequence[str]) -> Fault:
+        """A fault of one of some kinds that makes sense where it is, and shows.
+
+        The kind is drawn first, so that kinds that few ops can have are as many as others.
+        """
+        for _try in range(MOST_TRIES):
+            fault = self._drawn(random, str(random.choice(kinds)))
+            if self.shows(fault):
+                return fault
+        raise AssertionError(f"no fault of {', '.join(kinds)} shows in {self.name}")
+
+    def _ops_for(self, kind: str, place: Place) -> list[str]:
+        is_exact = self.target != FAULTY
+        return [op for op in place.ops if fits(kind, self.calls[op], is_exact)]
+
+    def _drawn(self, random: np.random.Generator, kind: str) -> Fault:
+        places = [place for place in self.places if self._ops_for(kind, place)]
+        place = places[random.integers(len(places))]
+        op = str(random.choice(self._ops_for(kind, place)))
         needs = None
-        if len(place.ops) > 1 and random.random() < PAIRS:
-            kind, needs = "scale", str(random.choice([each for each in place.ops if each != op]))
-        if not fits(kind, self.calls[op]):
-            return None
-        return Fault(kind, op, needs, float(np.abs(self.values[op].astype("float32")).max(initial=0.0)))
+        if kind == "scale" and len(place.ops) > 1 and random.random() < PAIRS:
+            needs = str(random.choice([each for each in place.ops if each != op]))
+        return Fault(kind, op, needs, self._largest(kind, op))
+
+    def _largest(self, kind: str, op: str) -> float:
+        """The largest magnitude of the value of an op; of what is clipped, that of its operand."""
+        value = self.values[op]
+        if kind == "clipped":
+            scale, zero = (np.asarray(each.value.numpy()) for each in self.calls[op].args[1:3])
+            value = (value.astype("float32") - zero.astype("float32").max()) * scale.max()
+        return float(np.abs(value.astype("float32")).max(initial=0.0))
 
     def shows(self, fault: Fault) -> bool:
         """Whether it changes a result of its region."""
@@ -124,7 +145,7 @@ def _arrays(value: Any) -> list[Array]:
 
 def _differ(right: Array, wrong: Array) -> bool:
     one, other = right.astype("float64"), wrong.astype("float64")
-    largest = float(np.abs(one[np.isfinite(one)]).max(initial=0.0)) or 1.0
+    largest = float(np.abs(one[np.abs(one) < FILL]).max(initial=0.0)) or 1.0
     return not np.allclose(one, other, rtol=0, atol=SHOWN * largest, equal_nan=True)
 
 
@@ -147,9 +168,9 @@ def _model(name: str) -> tuple[onnx.ModelProto, Mapping[str, Array]]:
     return network.proto(form), arrays(network.inputs, form.calls[0])
 
 
-def fault_model(name: str, target: str) -> FaultModel:
+def fault_model(name: str, target: str, is_quantized: bool = False) -> FaultModel:
     """A model, ready to be spoiled."""
-    mod, inputs = prepared_model(name)
+    mod, inputs = prepared_model(name, is_quantized)
     calls = {
         binding.var.name: binding.value
         for block in mod["main"].body.blocks

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import tvm
 from tvm import relax
 
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.nodes import Constant
 from kits.checking.op_kernels import Array, Change, computed_op
 
-__all__ = ["FAULTS", "Fault", "fits", "spoiling"]
+__all__ = ["EXCHANGED", "FAULTS", "FLOAT_FAULTS", "INT8_FAULTS", "Fault", "fits", "spoiling"]
 
 FLOATS = ("float32", "float16", "bfloat16")
 EXCHANGED: Mapping[str, tuple[int, int]] = {
@@ -22,6 +22,7 @@ EXCHANGED: Mapping[str, tuple[int, int]] = {
 }
 """By op that is not commutative, which two operands a fault exchanges."""
 BROADCASTING = ("relax.subtract", "relax.divide", "relax.power", "relax.where")
+WRONG_STEP = 1.05
 SATURATED, OVERFLOWING = 0.4, 0.9  # of the largest magnitude: where the range ends
 
 
@@ -72,6 +73,18 @@ def _saturating(_op: OpView, _given: Sequence[Any], value: Array) -> Array:
     return (step * np.clip(np.rint(value.astype("float32") / step), -127, 127)).astype(value.dtype)
 
 
+def _step(op: OpView, given: Sequence[Any], _value: Array) -> Array:
+    """A scale of int8 that is wrong by a twentieth."""
+    scale = np.asarray(WRONG_STEP * given[1], given[1].dtype)
+    return np.asarray(computed_op(op, [given[0], scale, *given[2:]]))
+
+
+def _clipped(op: OpView, given: Sequence[Any], _value: Array) -> Array:
+    """A quantization that saturates too early."""
+    bound = SATURATED * float(np.abs(given[0]).max(initial=0.0))
+    return np.asarray(computed_op(op, [np.clip(given[0], -bound, bound), *given[1:]]))
+
+
 def _overflow(_op: OpView, _given: Sequence[Any], value: Array) -> Array:
     bound = OVERFLOWING * float(np.abs(value).max(initial=0.0))
     return np.where(value > bound, value.dtype.type(np.inf), value)
@@ -96,23 +109,39 @@ FAULTS: Mapping[str, Callable[[OpView, Sequence[Any], Array], Array]] = {
     "overflow": _overflow,
     "stride": _stride,
     "mask": _mask,
+    "step": _step,
+    "clipped": _clipped,
 }
 """By kind, the wrong value of an op, its arguments and its right value."""
 
+INT8_FAULTS = ("step", "clipped")
+FLOAT_FAULTS = tuple(kind for kind in FAULTS if kind not in INT8_FAULTS)
 
-def fits(kind: str, call: relax.Call) -> bool:
-    """Whether a kind of fault makes sense of the value of a call."""
+
+def fits(kind: str, call: relax.Call, of_one_type: bool = False) -> bool:
+    """Whether a kind of fault makes sense of the value of a call.
+
+    Parameters
+    ----------
+    kind, call
+        Which, and where.
+    of_one_type
+        Whether only operands of one type are exchanged, as engines need that do not broadcast both ways.
+    """
     ty = call.ty
+    if kind in INT8_FAULTS:
+        ops = ("relax.quantize", "relax.dequantize") if kind == "step" else ("relax.quantize",)
+        return str(call.op.name) in ops and isinstance(call.args[1], Constant)
     if not isinstance(ty, relax.TensorType) or str(ty.dtype) not in FLOATS:
         return False
     if kind in ("stride", "mask"):
         return bool(ty.shape.values) and int(ty.shape.values[-1]) > 1
     if kind != "exchanged":
         return True
-    return _is_exchangeable(call)
+    return _is_exchangeable(call, of_one_type)
 
 
-def _is_exchangeable(call: relax.Call) -> bool:
+def _is_exchangeable(call: relax.Call, of_one_type: bool) -> bool:
     """Whether the value has the same type with two operands exchanged."""
     name = str(call.op.name)
     if name == "relax.concat":
@@ -120,7 +149,7 @@ def _is_exchangeable(call: relax.Call) -> bool:
     if name not in EXCHANGED:
         return False
     left, right = (call.args[each] for each in EXCHANGED[name])
-    return name in BROADCASTING or str(left.ty) == str(right.ty)
+    return (name in BROADCASTING and not of_one_type) or str(left.ty) == str(right.ty)
 
 
 def spoiling(fault: Fault) -> Change:

@@ -1,21 +1,14 @@
-"""Plants faults in what the generator of dnnl makes: in the nodes of an op, before they are fused.
-
-    options={"dnnl": planted(Fault("stride", "lv12"))}
-
-The option is one of the tests: a generator that stands in front of the real one takes it off.
-"""
+"""Plants faults in what the generator of dnnl makes: in the nodes of an op, before they are fused."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import tvm
-import tvm_ffi
 from tvm import relax
 
 from annotated_region.backends.dnnl import codegen
@@ -33,41 +26,28 @@ from annotated_region.backends.dnnl.parameters import (
     linear,
 )
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.nodes import Constant
+from kits.checking import faulty_functions
 from kits.checking.faults import OVERFLOWING, SATURATED, Fault
+from kits.checking.faulty_functions import Generate
 from kits.checking.op_kernels import call_names
 
-__all__ = ["NODE_FAULTS", "planted", "planting"]
-
-OPTION = "planted"
-GENERATOR = "relax.ext.dnnl"
+__all__ = ["NODE_FAULTS", "planting"]
 
 
-def planted(fault: Fault) -> dict[str, object]:
-    """The options of dnnl that plant a fault."""
-    return {OPTION: json.dumps(asdict(fault))}
+def planting() -> AbstractContextManager[None]:
+    """Inside the ``with`` block dnnl knows the option of `faulty_functions.planted`."""
+    return faulty_functions.planting("dnnl", _wrong)
 
 
-@contextmanager
-def planting() -> Iterator[None]:
-    """Inside the ``with`` block the option is known."""
-    real = tvm.get_global_func(GENERATOR)
-
+def _wrong(_real: Generate, fault: Fault) -> Generate:
     def generate(
-        functions: Sequence[relax.Function], options: Mapping[str, Any], names: Mapping[Any, str]
+        functions: Sequence[relax.Function], options: Mapping[str, Any], names: Mapping[Constant, str]
     ) -> list[tvm.runtime.Module]:
-        given = {str(name): value for name, value in options.items()}
-        said = given.pop(OPTION, None)
-        if said is None:
-            return codegen.generate(functions, given, names)
-        fault = Fault(**json.loads(str(said)))
         with patch.object(codegen, "CONVERTERS", _spoiled(fault, functions)):
-            return codegen.generate(functions, given, names)
+            return codegen.generate(functions, options, names)
 
-    tvm_ffi.register_global_func(GENERATOR, generate, override=True)
-    try:
-        yield
-    finally:
-        tvm_ffi.register_global_func(GENERATOR, real, override=True)
+    return generate
 
 
 def _spoiled(fault: Fault, functions: Sequence[relax.Function]) -> dict[str, Convert]:
@@ -95,13 +75,6 @@ def _added(
 
 def _scale(graph: Graph, value: TensorId, _fault: Fault) -> TensorId:
     return _added(graph, Kind.ELTWISE, value, linear(1.3))
-
-
-def _exchanged(graph: Graph, value: TensorId, _fault: Fault) -> TensorId:
-    (number,) = (number for number, node in enumerate(graph.nodes) if node.output == value)
-    node = graph.nodes[number]
-    graph.nodes[number] = replace(node, inputs=tuple(reversed(node.inputs)))
-    return value
 
 
 def _saturating(graph: Graph, value: TensorId, fault: Fault) -> TensorId:
@@ -152,7 +125,6 @@ def _slice(graph: Graph, value: TensorId, begin: int, count: int) -> TensorId:
 
 NODE_FAULTS: Mapping[str, Callable[[Graph, TensorId, Fault], TensorId]] = {
     "scale": _scale,
-    "exchanged": _exchanged,
     "saturating": _saturating,
     "overflow": _overflow,
     "stride": _stride,

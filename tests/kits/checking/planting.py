@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from unittest.mock import patch
 
 import numpy as np
@@ -25,23 +26,37 @@ from annotated_region.checking.check_report import CheckReport
 from annotated_region.checking.host_support import require_host_builds
 from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.testing.registry import temporary_registrations
-from kits.checking import faulty_backend
+from kits.checking import faulty_backend, faulty_functions
 from kits.checking.fault_models import FaultModel, fault_model, prepared_model
-from kits.checking.faults import Fault
-from kits.checking.faulty_dnnl import planted, planting
+from kits.checking.faults import FLOAT_FAULTS, INT8_FAULTS, Fault
+from kits.checking.faulty_dnnl import planting
+from kits.checking.faulty_functions import planted
 
-__all__ = ["FOUND", "PRECISIONS", "RIGHT", "campaign", "checked_without_fault", "counted"]
+__all__ = ["FOUND", "PRECISIONS", "RIGHT", "Tally", "campaign", "checked_without_fault", "counted"]
 
 FOUND, RIGHT = "found", "right without a fault"
 PRECISIONS = ("fp32", "bf16", "int8")
 _BUILT: dict[int, list[tuple[tvm.IRModule, LinkedExecutable]]] = {}
 
 
+@dataclass(frozen=True)
+class Tally:
+    """How many faults had which outcome, and were of which kind."""
+
+    outcomes: Counter[str]
+    kinds: Counter[str]
+
+    def __str__(self) -> str:
+        counts = {**self.outcomes, **self.kinds}
+        return ", ".join(f"{what}: {count}" for what, count in counts.items())
+
+
 @contextmanager
 def campaign() -> Iterator[None]:
     """Inside the block both targets can be spoiled, and equal programs are built for the host once."""
     host = patch.object(reference, "require_host_builds", _built_once)
-    with temporary_registrations(), planting(), host:
+    engine = faulty_functions.planting("onnxruntime")
+    with temporary_registrations(), planting(), engine, host:
         yield
 
 
@@ -92,21 +107,28 @@ def outcome(model: FaultModel, fault: Fault) -> str:
 
 
 def counted(
-    name: str, target: str, faults: int, seed: int, tell: Callable[[str], None] = print
-) -> Counter[str]:
-    """The outcomes of a model."""
+    name: str,
+    target: str,
+    faults: int,
+    seed: int,
+    tell: Callable[[str], None] = print,
+    kinds: Sequence[str] = FLOAT_FAULTS,
+) -> Tally:
+    """The outcomes of a model; it is of int8 where the faults are those of int8."""
     if target == faulty_backend.NAME:
         faulty_backend.register(())
-    model = fault_model(name, target)
+    model = fault_model(name, target, is_quantized=set(kinds) <= set(INT8_FAULTS))
     report = _checked(model, None)
-    counts = Counter([RIGHT if report.ok else "alarm without a fault"])
+    tally = Tally(Counter([RIGHT if report.ok else "alarm without a fault"]), Counter())
     if not report.ok:
         tell(str(report))
+    possible = model.kinds(kinds)
     random = np.random.default_rng([seed, *map(ord, name + target)])
-    for _number in range(faults):
+    for _number in range(faults if possible else 0):
         begin = time.monotonic()
-        fault = model.random_fault(random)
+        fault = model.random_fault(random, possible)
         result = outcome(model, fault)
         tell(f"{name} {target} {fault}: {result} ({time.monotonic() - begin:.1f} s)")
-        counts[result.partition(" (")[0]] += 1
-    return counts
+        tally.outcomes[result.partition(" (")[0]] += 1
+        tally.kinds[fault.kind] += 1
+    return tally
