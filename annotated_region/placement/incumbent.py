@@ -65,6 +65,11 @@ class Incumbent:
         for placement in known:
             self.offer(placement)
 
+    @property
+    def placement(self) -> Placement | None:
+        """The best placement known."""
+        return self._placement
+
     def offer(self, placement: Placement) -> None:
         """Take `placement` if it is cheaper than what is known."""
         cost = evaluate(self.problem, placement)

@@ -4,8 +4,10 @@
 2. Starting placements: first come, first served within the limits; whatever the searches below find, cut and
    dropped to the limits.
 3. The problem without limits: its bound holds, and if its answer keeps the limits it is the answer.
-4. Prices for memory (`annotated_region.placement.penalties`), and dynamic programming with labels that carry
-   what they have used (`annotated_region.placement.limited_search`), in ever wider runs.
+4. Prices for memory (`annotated_region.placement.penalties`); the units that are best at prices about these
+   and without launches, cut to the limits (`annotated_region.placement.free_launches`).
+5. Dynamic programming with labels that carry what they have used, in ever wider runs
+   (`annotated_region.placement.limited_search`).
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from annotated_region.ids import UnitId, numbered
 from annotated_region.placement.elimination import narrow_order, steps_of
+from annotated_region.placement.free_launches import offer_free_of_launches
 from annotated_region.placement.frontier import FrontierSearch, SearchLimits
 from annotated_region.placement.greedy import greedy_placements, within_limits
 from annotated_region.placement.incumbent import Incumbent, Solution
-from annotated_region.placement.limited_search import LimitedSearch
+from annotated_region.placement.limited_search import LimitedSearch, Penalties
 from annotated_region.placement.lookahead import look_ahead
 from annotated_region.placement.penalties import priced_memory
 from annotated_region.placement.prices import Potential
@@ -38,6 +42,10 @@ RELAXED_WIDTH = 256
 
 SHARE = 4
 """The problem without limits gets one part in so many of the budget."""
+
+PRICE_LEVELS = (0.9, 1.0, 1.1, 1.3)
+"""At which shares of the prices for memory units are chosen without launches: what the best prices leave of a
+budget, or take too much, is cut and lost, so others may be better."""
 
 PASS = 100
 """One narrow run takes less work than this for each node, about; where limits are to be kept and the budget
@@ -113,6 +121,7 @@ def _search(best: Incumbent, uses: Uses, budget: int) -> None:
     width = max(2, min(FIRST_WIDTH, budget // (32 * best.problem.nodes)))
     is_large = best.problem.nodes * PASS > budget
     if not is_large:
+        _free_of_launches(best, uses, priced.penalties, (budget - best.work) // SHARE)
         _relax(best, uses, relaxed, priced.penalties.most, (budget - best.work) // SHARE)
     search = LimitedSearch(transitions, relaxed.spine, uses, priced.penalties)
     while True:
@@ -124,6 +133,13 @@ def _search(best: Incumbent, uses: Uses, budget: int) -> None:
         if result.exact or is_large or best.proven or best.work >= budget:
             return
         width *= WIDER
+
+
+def _free_of_launches(best: Incumbent, uses: Uses, penalties: Penalties, ration: int) -> None:
+    """Offer the units that are best without launches, at several prices for memory."""
+    for level in PRICE_LEVELS if any(penalties.of) else (1.0,):
+        prices = [level * penalty for penalty in penalties.of]
+        offer_free_of_launches(best, ration // len(PRICE_LEVELS), partial(_offer, best, uses), prices)
 
 
 def _relax(best: Incumbent, uses: Uses, search: FrontierSearch, most: float, ration: int) -> None:

@@ -5,7 +5,8 @@
 2. Prices give a lower bound and a potential (`annotated_region.placement.prices`).
 3. Dynamic programming over the frontier with ever more room, each run limited by the best placement so
    far and followed by a look ahead from the articulation points, until the bound meets the cost or the
-   budget is used up.
+   budget is used up. After the first run that is not exact, the units that are best without launches
+   (`annotated_region.placement.free_launches`).
 
 Nothing depends on the clock or on hashes: the budget is counted in labels.
 """
@@ -18,6 +19,7 @@ from collections.abc import Iterable
 from annotated_region.collector import paused_collector
 from annotated_region.errors import PinError
 from annotated_region.placement.elimination import narrow_order, steps_of
+from annotated_region.placement.free_launches import offer_free_of_launches
 from annotated_region.placement.frontier import FrontierSearch, SearchLimits
 from annotated_region.placement.incumbent import Incumbent, Solution
 from annotated_region.placement.limited_solver import (
@@ -145,7 +147,7 @@ def _search(best: Incumbent, search: FrontierSearch, budget: int) -> None:
     """Ever wider runs, each instructed by what the one before found."""
     base = search.transitions.potential.base
     steps = len(search.transitions.steps)
-    width = max(2, min(FIRST_WIDTH, budget // (32 * steps)))
+    width = first = max(2, min(FIRST_WIDTH, budget // (32 * steps)))
     while True:
         result = search.run(SearchLimits(best.cost, width, budget - best.work))
         best.work += result.work
@@ -154,6 +156,8 @@ def _search(best: Incumbent, search: FrontierSearch, budget: int) -> None:
             best.offer_parts(result.placement)
         if result.exact or best.proven or best.work >= budget:
             return
+        if width == first and best.problem.nodes * PASS <= budget:
+            offer_free_of_launches(best, (budget - best.work) // SHARE, best.offer_parts)
         slack = best.cost - base
         if math.isfinite(slack):
             looked = look_ahead(search, slack, 4 * width, (budget - best.work) // 2)

@@ -54,5 +54,6 @@ def test_with_launches_the_program_is_a_bound(nodes, share, highspy):
     assert solution.cost == evaluate(problem, solution.placement)
     assert found.cost * (1 - CLOSE) <= solution.cost
     assert solution.lower_bound <= reached * (1 + CLOSE)
+    assert solution.cost <= 1.01 * reached
     # Handed in as a start, it is the least that the answer has to be.
     assert solve(problem, 30_000, [waves]).cost <= reached

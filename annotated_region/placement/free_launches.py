@@ -1,0 +1,76 @@
+"""Units chosen as if entering a region cost nothing, and then put into waves.
+
+Where launches are dear, bounds are loose: only launches along the spine are in them, so a narrow run of the
+dynamic program drops the choices that are best in the end. Without launches its bounds are nearly tight. The
+choice of units that it finds there, in as few regions as waves allow, is a placement of the problem itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from annotated_region.placement.elimination import narrow_order, steps_of
+from annotated_region.placement.evaluation import evaluate
+from annotated_region.placement.frontier import FrontierSearch, SearchLimits
+from annotated_region.placement.incumbent import Incumbent
+from annotated_region.placement.prices import Potential, Prices
+from annotated_region.placement.problem import Placement, PlacementProblem
+from annotated_region.placement.transitions import Transitions
+from annotated_region.placement.waves import wave_placement
+
+__all__ = ["offer_free_of_launches"]
+
+WIDTH = 256
+"""Labels of a layer."""
+
+SWEEPS = 3
+"""Pairs of sweeps over the prices."""
+
+
+def offer_free_of_launches(
+    best: Incumbent,
+    budget: int,
+    offer: Callable[[Placement], None],
+    penalties: Sequence[float] = (),
+) -> None:
+    """Find the units that are best without launches and limits, and offer them in waves.
+
+    Parameters
+    ----------
+    best
+        The best placement known; the work is added to its own.
+    budget
+        How much to search.
+    offer
+        Takes the placement, which may break limits.
+    penalties
+        What each unit costs more, for the memory that it takes.
+    """
+    problem = best.problem
+    if best.placement is None or not any(problem.launch):
+        return
+    free = _without_launches(problem, best.step, penalties)
+    order = narrow_order(free)
+    prices = Prices(free, order)
+    for _ in range(SWEEPS):
+        prices.sweep(forward=True)
+        prices.sweep(forward=False)
+    search = FrontierSearch(Transitions(free, steps_of(free, order), Potential(free, prices, best.step)))
+    result = search.run(SearchLimits(evaluate(free, best.placement), WIDTH, budget))
+    best.work += result.work
+    waves = None if result.placement is None else wave_placement(problem, result.placement.units)
+    if waves is not None:
+        offer(waves)
+
+
+def _without_launches(problem: PlacementProblem, step: float, penalties: Sequence[float]) -> PlacementProblem:
+    """The problem without launches and limits; penalties are put on the grid."""
+    units = problem.units
+    if penalties:
+        units = tuple(
+            replace(unit, cost=unit.cost + round(penalty / step) * step)
+            for unit, penalty in zip(units, penalties, strict=True)
+        )
+    launch = (0.0,) * len(problem.launch)
+    return replace(problem, launch=launch, units=units, limits=(), constants=(), accepts=None)
