@@ -100,16 +100,29 @@ class MeasuredCost:
         self.rounds = rounds
         self.progress = progress
         self._known: dict[str, float] = {}
+        # The least time of a unit, by target: entering a region of it takes no more.
+        self._least: dict[str, float] = {}
 
     # -- the three questions ----------------------------------------------------------------------
 
     def launch(self, target: str) -> float:
-        """See `CostModel`: the time of a region with one op on one number."""
+        """See `CostModel`: the time of a region with one op on one number.
+
+        Of a target that does not take that op, or only composites, the least time of the units that were
+        measured, which is not kept.
+        """
         if target == HOST:
             return 0.0
         smallest = Timed(target, _smallest())
         key = f"launch {_surroundings(target)}"
-        return self._remembered(key, target, lambda: time_together([smallest], self.rounds)[0])
+        try:
+            return self._remembered(key, target, lambda: time_together([smallest], self.rounds)[0])
+        except AnnotatedRegionError as error:
+            # Where every unit is refused nothing will be launched.
+            if target not in self._least and not isinstance(error, RegionRejectedError):
+                raise
+            self._known[key] = self._least.get(target, 0.0)
+            return self._known[key]
 
     def compute(self, target: str, unit: CostUnit) -> float:
         """See `CostModel`; infinite if the target refuses to build the unit."""
@@ -157,6 +170,9 @@ class MeasuredCost:
                 times = self._times([unit for _key, unit in batch], rounds)
                 self._keep({key: (time, unit.target) for (key, unit), time in zip(batch, times, strict=True)})
                 advance(len(batch))
+        for key, unit in distinct.items():
+            if math.isfinite(self._known[key]):
+                self._least[unit.target] = min(self._least.get(unit.target, math.inf), self._known[key])
 
     def _times(self, units: Sequence[Timed], rounds: int) -> list[Time]:
         """The time of each unit; infinite where its target or the compiler refuses it."""

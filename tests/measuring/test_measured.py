@@ -14,6 +14,7 @@ import tvm_ffi
 from kits import toy_backend
 from rich.console import Console
 from tvm import relax
+from tvm.relax.dpl import is_op, wildcard
 
 import annotated_region as ar
 from annotated_region.cost_units import CostUnit
@@ -152,6 +153,49 @@ def test_what_a_target_refuses_is_infinitely_dear_and_the_rest_of_its_batch_is_m
     mod = tvm.IRModule({"main": graph_of(relax.op.nn.relu, relax.op.tanh).func})
     placed = ar.explain(mod, [picky], ar.LeastCost(model), prepare=False).to_dict()["functions"][0]["ops"]
     assert "picky" not in [op["placed"] for op in placed if op["op"] == "relax.tanh"]
+
+
+@pytest.fixture
+def composing():
+    """A target that takes composites alone, whose code generator knows no single op."""
+    ar.register_backend("composing", build_options=toy_backend.build_options)
+    pair = is_op("relax.negative")(is_op("relax.nn.relu")(wildcard()))
+    ar.register_pattern("composing", "composing.pair", pair)
+
+    def generate(functions, options, names):
+        if any("Composite" not in func.script() for func in functions):
+            raise ar.CodegenError("no composite")
+        return toy_backend.generate(functions, options, names)
+
+    tvm.register_global_func("relax.ext.composing", generate, override=True)
+    yield "composing"
+    tvm_ffi.registry.remove_global_func("relax.ext.composing")
+
+
+@needs_compiler
+def test_a_target_that_takes_composites_alone_has_a_launch_and_can_win(composing, tmp_path):
+    model = ar.MeasuredCost(tmp_path / "costs", rounds=1, progress=False)
+    graph = graph_of(relax.op.nn.relu, relax.op.negative)
+    mod = tvm.IRModule({"main": graph.func})
+    ar.partition(mod, [composing], ar.LeastCost(model), prepare=False)
+    pair = CostUnit.of(graph, (NodeId(0), NodeId(1)), "composing.pair")
+    assert 0 < model.launch(composing) < 1.0
+    assert 0 < model.compute(composing, pair) < 1.0
+    # It belongs to the units that were measured, so it is not kept for others.
+    with pytest.raises(ar.CodegenError, match="no composite"):
+        ar.MeasuredCost(tmp_path / "costs", rounds=1, progress=False).launch(composing)
+
+
+@needs_compiler
+def test_a_target_that_refuses_all_has_no_launch(picky, tmp_path):
+    def refuse(functions, _options, _names):
+        raise ar.RegionRejectedError("never", str(functions[0].attrs["global_symbol"]))
+
+    tvm.register_global_func("relax.ext.picky", refuse, override=True)
+    mod = tvm.IRModule({"main": graph_of(relax.op.nn.relu, relax.op.tanh).func})
+    model = ar.LeastCost(ar.MeasuredCost(tmp_path / "costs", rounds=1, progress=False))
+    placed = ar.explain(mod, [picky], model, prepare=False).to_dict()["functions"][0]["ops"]
+    assert {op["placed"] for op in placed} == {"host"}
 
 
 PROGRAM = """
