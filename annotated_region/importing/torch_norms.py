@@ -1,7 +1,9 @@
-"""Group norms without scale and shift, from PyTorch.
+"""Group norms from PyTorch that TVM 0.27's importer fails on.
 
-TVM 0.27's importer hands the missing vectors on as None, which its group norm does not take. Its layer norm
-and its instance norm get ones and zeros instead, and so do group norms here.
+1.  Without scale or shift: it hands the missing vectors on as None, which its group norm does not take. Its
+    layer norm and its instance norm get ones and zeros instead, and so do group norms here.
+2.  Of bfloat16: its group norm takes none. The data become float32 in front of it, and bfloat16 behind it,
+    which is what group norms of float16 do by themselves: sums of float32, one rounding.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from torch import fx
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
-__all__ = ["plain_group_norm"]
+__all__ = ["group_norm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,34 +40,38 @@ _PLACES: Mapping[str, _NormArguments] = {
 _EPSILON = 1e-5  # PyTorch's default
 
 
-def plain_group_norm(node: fx.Node, importer: ExportedProgramImporter) -> relax.Var | None:
-    """A group norm that lacks its scale, its shift or both, with ones and zeros for them.
-
-    None if the node is something else, or lacks neither.
-    """
+def group_norm(node: fx.Node, importer: ExportedProgramImporter) -> relax.Var | None:
+    """A group norm of one of the cases; None if the node is something else."""
     places = _PLACES.get(getattr(node.target, "__name__", ""))
     if places is None:
         return None
     given = [_argument(node, place) for place in places.vectors]
-    if all(each is not None for each in given):
-        return None
     data = importer.env[node.args[0]]
     type_ = tensor_type(data)
-    neutral = [_repeated(type_, number) for number in (1.0, 0.0)]
-    vectors = [
-        constant if each is None else importer.env[each]
-        for each, constant in zip(given, neutral, strict=True)
+    dtype = str(type_.dtype)
+    if dtype != "bfloat16" and all(each is not None for each in given):
+        return None
+    operands = [
+        data,
+        *(
+            _repeated(type_, number) if each is None else importer.env[each]
+            for each, number in zip(given, (1.0, 0.0), strict=True)
+        ),
     ]
     epsilon = _argument(node, places.epsilon)
-    call = relax.op.nn.group_norm(
-        data,
-        *vectors,
-        num_groups=node.args[places.groups],
-        channel_axis=1,
-        axes=list(range(2, type_.ndim)),
-        epsilon=_EPSILON if epsilon is None else epsilon,
+    emit = importer.block_builder.emit
+    if dtype == "bfloat16":
+        operands = [emit(relax.op.astype(each, "float32")) for each in operands]
+    result = emit(
+        relax.op.nn.group_norm(
+            *operands,
+            num_groups=node.args[places.groups],
+            channel_axis=1,
+            axes=list(range(2, type_.ndim)),
+            epsilon=_EPSILON if epsilon is None else epsilon,
+        )
     )
-    return importer.block_builder.emit(call)
+    return emit(relax.op.astype(result, dtype)) if dtype == "bfloat16" else result
 
 
 def _argument(node: fx.Node, place: int) -> object:

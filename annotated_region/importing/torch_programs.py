@@ -12,7 +12,7 @@ from tvm import relax
 
 from annotated_region.errors import ModelError
 from annotated_region.importing.origins import NodeResults, with_origins
-from annotated_region.importing.torch_norms import plain_group_norm
+from annotated_region.importing.torch_norms import group_norm
 from annotated_region.importing.torch_types import keep_half_types
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def from_exported_program(
     An origin is the path of the PyTorch module that an op belongs to and the line of the source that leads
     into it, such as ``"layers.0.attention.query (model.py:42)"``. `explain` shows it, and pins take it.
     Products of half precision have the type of their operands, as in PyTorch; TVM asks for float32.
-    Group norms may lack scale and shift.
+    Group norms may lack scale and shift, and be of bfloat16.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class _NotedConversions:
             result = self.custom[name](node, importer)
         else:
             self._table = self._table or importer.create_convert_map()
-            norm = plain_group_norm(node, importer)
+            norm = group_norm(node, importer)
             result = self._table[name](node) if norm is None else norm
         self.results.note(result, _origin_of(node))
         return result

@@ -1,7 +1,8 @@
-"""Group norms without scale, shift or both, from PyTorch: one region, the numbers of PyTorch."""
+"""Group norms from PyTorch, without scale or shift, and of bfloat16: one region, the numbers of PyTorch."""
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tvm
@@ -13,6 +14,15 @@ import annotated_region as ar
 torch: Any = pytest.importorskip("torch", reason="exports programs of PyTorch")
 # PyTorch warns of its own use of its own code.
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+
+
+TOLERANCES = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+def array(value):
+    if value.dtype != torch.bfloat16:
+        return value.numpy()
+    return value.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
 
 
 class Normed(torch.nn.Module):
@@ -28,7 +38,7 @@ class Normed(torch.nn.Module):
 
 @needs_onednn
 @pytest.mark.parametrize("affine", [False, True])
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("decomposed", [True, False])
 def test_norms_without_vectors(affine, dtype, decomposed):
     torch.manual_seed(0)
@@ -40,7 +50,13 @@ def test_norms_without_vectors(affine, dtype, decomposed):
     assert len(external_functions(partitioned)) == 1
     assert not ops_on_host(partitioned)
     machine = relax.VirtualMachine(ar.build(partitioned).jit(), tvm.cpu())
-    tolerance = 1e-5 if dtype == "float32" else 4e-3
-    found = machine["main"](tvm.runtime.tensor(given.numpy()))
+    found = machine["main"](tvm.runtime.tensor(array(given)))
+    tolerance = TOLERANCES[dtype]
     for answer, expected in zip(found, model(given), strict=True):
-        np.testing.assert_allclose(answer.numpy(), expected.detach().numpy(), rtol=tolerance, atol=tolerance)
+        assert str(answer.dtype) == dtype
+        np.testing.assert_allclose(
+            answer.numpy().astype("float32"),
+            expected.detach().float().numpy(),
+            rtol=tolerance,
+            atol=tolerance,
+        )
