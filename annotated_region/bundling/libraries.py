@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -37,6 +37,8 @@ class SharedLibrary:
         As the package says it.
     licenses
         The files with the text.
+    instructions
+        What of a processor it cannot do without.
     """
 
     name: str
@@ -45,6 +47,7 @@ class SharedLibrary:
     version: str
     license: str
     licenses: tuple[Path, ...] = ()
+    instructions: str = "those that every processor of the machine has"
 
 
 def shared_libraries(needed: Iterable[NeededLibrary]) -> tuple[SharedLibrary, ...]:
@@ -57,7 +60,10 @@ def shared_libraries(needed: Iterable[NeededLibrary]) -> tuple[SharedLibrary, ..
     BundleError
         A library is not found.
     """
-    engines = [_of_package(each.name, each.file, each.package) for each in dict.fromkeys(needed)]
+    engines = [
+        replace(_of_package(each.name, each.file, each.package), instructions=each.instructions)
+        for each in dict.fromkeys(needed)
+    ]
     runtime = [_of_package(file.name, file, package) for file, package in runtime_libraries()]
     return (*engines, *runtime, *_of_compiler())
 

@@ -23,9 +23,15 @@ def manifest_of(executable: LinkedExecutable, folder: Path, libraries: tuple[Sha
         for symbol, region in sorted(executable.regions.items())
     }
     known = {
-        each.name: {"package": each.package, "version": each.version, "license": each.license}
+        each.name: {
+            "package": each.package,
+            "version": each.version,
+            "license": each.license,
+            "instructions": each.instructions,
+        }
         for each in libraries
     }
+    known["model.so"] = {"instructions": f"those of TVM's target {executable.host}"}
     document = {
         "kind": "bundle",
         "schema": _SCHEMA,

@@ -62,6 +62,8 @@ class LinkedExecutable(VMExecutable):
         The names of the parameters of ``main``.
     libraries
         The shared libraries of the engines that run its regions.
+    host
+        The kind of TVM's target for what the host runs, and the instructions that it names.
     """
 
     def __init__(
@@ -70,10 +72,12 @@ class LinkedExecutable(VMExecutable):
         needs: Sequence[BuildOptions],
         regions: Mapping[str, LinkedRegion] = MappingProxyType({}),
         parameters: Sequence[str] = (),
+        host: str = "llvm",
     ) -> None:
         super().__init__(mod)
         self.regions = dict(regions)
         self.parameters = tuple(parameters)
+        self.host = host
         words = [word for each in needs for word in (*each.compile_options, *each.link_options)]
         self.options = tuple(words)
         self.libraries = tuple(dict.fromkeys(library for each in needs for library in each.libraries))
@@ -180,7 +184,8 @@ def compile_module(
     except _FAILURES_OF_TVM as error:
         raise BuildError(f"TVM cannot compile what the host runs: {type(error).__name__}: {error}") from error
     bound = {backend.name: backend.needs_python(codegen_options[backend.name]) for backend in backends}
-    return LinkedExecutable(compiled.mod, needs, _linked_regions(mod, bound), _parameters(mod))
+    regions = _linked_regions(mod, bound)
+    return LinkedExecutable(compiled.mod, needs, regions, _parameters(mod), _instructions(host))
 
 
 def _linked_regions(mod: tvm.IRModule, bound: Mapping[str, str | None]) -> dict[str, LinkedRegion]:
@@ -206,6 +211,12 @@ def _ops_in(func: relax.Function) -> tuple[str, ...]:
         for binding in bindings
         if isinstance(binding.value, relax.Call) and isinstance(binding.value.op, tvm.ir.Op)
     )
+
+
+def _instructions(host: tvm.target.Target) -> str:
+    """The kind of a target, and the processor and the instructions that it names, as text."""
+    named = [f"{key}={host.attrs[key]}" for key in ("mcpu", "mattr") if key in host.attrs]
+    return " ".join([str(host.kind.name), *named])
 
 
 def _parameters(mod: tvm.IRModule) -> list[str]:

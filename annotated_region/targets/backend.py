@@ -67,11 +67,14 @@ class NeededLibrary:
         Where it is on this machine. A library that is built here looks for it in that folder.
     package
         The distribution on PyPI that installs it.
+    instructions
+        What of a processor it cannot do without, for people: ``"SSE4.1 on x86-64"``.
     """
 
     name: str
     file: Path
     package: str
+    instructions: str = "those that every processor of the machine has"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ import annotated_region as ar
 from annotated_region.backends.dnnl import installation
 from annotated_region.backends.onnxruntime import native
 from annotated_region.command_line.run import main
+from annotated_region.targets.backend import backend_of
 
 CXX = os.environ.get("CXX", "g++")
 needs_dnnl = pytest.mark.skipif(
@@ -142,6 +143,8 @@ def test_the_manifest_says_what_each_file_is(bundle: Path) -> None:
     for name, about in manifest["files"].items():
         assert about["sha256"] == hashlib.sha256((bundle / "lib" / name).read_bytes()).hexdigest()
     assert manifest["files"]["libdnnl.so.3"]["version"] == installation.VERSION
+    assert manifest["files"]["libdnnl.so.3"]["instructions"] == "SSE4.1 on x86-64"
+    assert manifest["files"]["model.so"]["instructions"] == "those of TVM's target llvm"
     assert {region["target"] for region in manifest["regions"].values()} == {"dnnl"}
     assert manifest["parameters"] == list(inputs_of(MODEL))
     for package in ("apache-tvm", "apache-tvm-ffi", installation.RUNTIME_WHEEL):
@@ -180,6 +183,7 @@ def test_regions_that_run_in_python_are_refused_and_nothing_is_left(tmp_path: Pa
     executable = ar.build(ar.partition(ar.from_onnx(MODEL), ["tensorrt"], cross_compile=True))
     with pytest.raises(ar.BackendUnavailableError, match="'tensorrt' run in processes of Python"):
         ar.export(executable, tmp_path / "model")
+    assert backend_of("openvino").needs_python({}) == "OpenVINO runs them through its Python package"
     assert not list(tmp_path.iterdir())
 
 

@@ -87,5 +87,5 @@ def build_options() -> BuildOptions:
     link_options = ("-fopenmp", "-Wl,--no-as-needed", f"-L{found.parent}", "-ldnnl")
     headers = tuple(f"{name} {version(name)}" for name in ("apache-tvm-ffi", HEADER_WHEEL))
     runtime = LinkedSource(runtime_text(), compile_options, headers, PREBUILT)
-    library = NeededLibrary(SONAME, found, RUNTIME_WHEEL)
+    library = NeededLibrary(SONAME, found, RUNTIME_WHEEL, "SSE4.1 on x86-64")
     return BuildOptions(compile_options, link_options, (runtime,), (library,))
