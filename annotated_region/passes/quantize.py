@@ -81,10 +81,14 @@ class Quantize(ModulePass):
         or ops, such as ``"relax.matmul"``.
     max_error
         Products whose own result would be off by more than this share of it stay in float: the root of the
-        mean square of its error, rounded operands against floats, over the first eight inputs.
+        mean square of its error, rounded operands against floats, over the first 64 inputs.
     accuracy
         The whole result is off by at most this share of it on the first eight inputs: as few products as do
         stay in float, those first whose own result suffers most.
+    correct_bias
+        Whether biases take back what rounding adds to a product's result on average
+        (`annotated_region.quantizing.bias_correction`); it takes two inputs, another build and another run of
+        the first 64 inputs.
     target
         What runs the float model while it is calibrated, and the quantized one where errors are measured:
         ``"host"``, which is TVM, or a target that runs here, such as ``"dnnl"``, which is much faster.
@@ -131,6 +135,7 @@ class Quantize(ModulePass):
     keep: Sequence[str] = ()
     max_error: float | None = None
     accuracy: float | None = None
+    correct_bias: bool = True
     target: str = HOST
     targets: Sequence[str] = ()
     tap_bytes: int = 1 << 30
@@ -171,6 +176,7 @@ class Quantize(ModulePass):
             tuple(self.keep),
             self.max_error,
             self.accuracy,
+            self.correct_bias,
             self.tap_bytes,
         )
 

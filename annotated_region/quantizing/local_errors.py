@@ -4,7 +4,7 @@ Each product is computed as in the float function, and once more from rounded op
 with the floats. So no error reaches another product, and one run measures all of them::
 
     x ---> conv ------------------+---> relu ---> ...
-      \--> q/dq ---> conv(int8) --+---> sum((y8 - y) ** 2), sum(y ** 2)
+      \--> q/dq ---> conv(int8) --+---> sum((y8 - y) ** 2), sum(y ** 2), mean(y8 - y)
 """
 
 from __future__ import annotations
@@ -16,17 +16,21 @@ from tvm import relax
 from annotated_region.expr_map import ExprMap
 from annotated_region.quantizing.plan import QuantizationPlan
 from annotated_region.quantizing.reading import OpStep
+from annotated_region.quantizing.roles import result_axis
 from annotated_region.quantizing.steps import Steps
 from annotated_region.quantizing.taps import tapped
 from annotated_region.quantizing.writing import RoundingWriter, names_of
 
-__all__ = ["measuring_function"]
+__all__ = ["RESULTS", "measuring_function"]
+
+RESULTS = 3
+"""Of each product."""
 
 
 def measuring_function(func: relax.Function, plan: QuantizationPlan, steps: ExprMap[Steps]) -> relax.Function:
-    """A function that returns two numbers for each product of a plan, in the plan's order.
+    """A function that returns three tensors for each product of a plan, in the plan's order.
 
-    The squares of the error of its result, summed, and those of the result.
+    The squares of the error of its result, summed; those of the result; the mean error of each channel.
     """
     products: ExprMap[OpStep] = ExprMap((step.var, step) for step in plan.products)
     names, sums = names_of(func), []
@@ -37,9 +41,9 @@ def measuring_function(func: relax.Function, plan: QuantizationPlan, steps: Expr
         for binding in block.bindings:
             bindings.append(binding)
             if binding.var in products:
-                measuring = list(_measured(writer, binding.var))
+                measuring = list(_measured(writer, products[binding.var]))
                 bindings += measuring
-                sums += [measuring[-2].var, measuring[-1].var]
+                sums += [each.var for each in measuring[-RESULTS:]]
         kind = relax.DataflowBlock if isinstance(block, relax.DataflowBlock) else relax.BindingBlock
         blocks.append(kind(bindings, block.span))
     body = relax.SeqExpr(blocks, func.body.body, func.body.span)
@@ -47,8 +51,9 @@ def measuring_function(func: relax.Function, plan: QuantizationPlan, steps: Expr
     return tapped(whole, sums)
 
 
-def _measured(writer: RoundingWriter, variable: relax.Var) -> Iterator[relax.VarBinding]:
-    """The bindings behind a product; the last two are the sums."""
+def _measured(writer: RoundingWriter, product: OpStep) -> Iterator[relax.VarBinding]:
+    """The bindings behind a product; the last ones are the results."""
+    variable = product.var
     int8 = writer.int8_call(variable)
     assert int8 is not None, "a product of the plan reads int8"
     made, call = int8
@@ -62,3 +67,5 @@ def _measured(writer: RoundingWriter, variable: relax.Var) -> Iterator[relax.Var
     yield from (rounded, error, *squares)
     for each in squares:
         yield writer.bound(relax.op.sum(each.var), f"{name}_sum", name)
+    others = [axis for axis in range(product.view.out_tensor.ndim) if axis != result_axis(product.view)]
+    yield writer.bound(relax.op.mean(error.var, others), f"{name}_shift", name)

@@ -9,7 +9,7 @@ stay than need be; the answer is measured in any case.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -22,6 +22,7 @@ from annotated_region.errors import PinError
 from annotated_region.expr_map import ExprMap
 from annotated_region.inputs import Arguments
 from annotated_region.origins import origin_of
+from annotated_region.quantizing.bias_correction import ChannelShifts, corrected_biases
 from annotated_region.quantizing.calibration import (
     Build,
     Inputs,
@@ -29,7 +30,7 @@ from annotated_region.quantizing.calibration import (
     counted,
     relative_error,
 )
-from annotated_region.quantizing.local_errors import measuring_function
+from annotated_region.quantizing.local_errors import RESULTS, measuring_function
 from annotated_region.quantizing.plan import QuantizationPlan, planned, products_of
 from annotated_region.quantizing.quantized_report import ProductReport, QuantizationReport
 from annotated_region.quantizing.reading import OpStep, ReadFunction
@@ -39,8 +40,8 @@ from annotated_region.quantizing.writing import quantized
 
 __all__ = ["Quantizer", "Wishes"]
 
-_EVALUATED = 8
-"""Inputs that errors are measured with."""
+_EVALUATED, _MEASURED = 8, 64
+"""Inputs that the error of the whole, and those of products, are measured with, at most."""
 _NEAREST = 3
 
 
@@ -52,7 +53,13 @@ class Wishes:
     keep: tuple[str, ...]
     max_error: float | None
     accuracy: float | None
+    correct_bias: bool
     tap_bytes: int
+
+    @property
+    def measures(self) -> bool:
+        """Whether the error of each product has to be known."""
+        return self.correct_bias or self.max_error is not None or self.accuracy is not None
 
 
 class Quantizer:
@@ -80,6 +87,7 @@ class Quantizer:
         self._source = ReadFunction.of(func)
         self._reasons = products_of(self._source, _kept(self._source, wishes.keep))
         self._errors: ExprMap[float] = ExprMap()
+        self._shifts: ExprMap[ChannelShifts] = ExprMap()
 
     def quantized(self) -> tuple[relax.Function, QuantizationReport]:
         """The function with what was found out of it."""
@@ -89,7 +97,7 @@ class Quantizer:
             if seen.reads_zeros(plan, step):
                 self._reasons[step.var] = "an operand is 0 in all calibration inputs, so it has no scale"
         error = None
-        if self._wishes.max_error is not None or self._wishes.accuracy is not None:
+        if self._wishes.measures:
             self._measure_products(seen)
         if self._wishes.max_error is not None:
             self._keep_inexact(self._wishes.max_error)
@@ -104,7 +112,10 @@ class Quantizer:
 
     def _written(self, seen: SeenValues) -> relax.Function:
         plan = planned(self._source, self._reasons)
-        return quantized(self._func, plan, seen.steps(plan))
+        variables = [step.var for step in plan.products if step.var in self._shifts]
+        shifts = ExprMap((variable, self._shifts[variable]) for variable in variables)
+        biases = corrected_biases(self._source, shifts) if self._wishes.correct_bias else ExprMap()
+        return quantized(self._func, plan, seen.steps(plan), biases)
 
     def _seen(self) -> tuple[SeenValues, int]:
         """The values that may be rounded, counted over all inputs."""
@@ -124,7 +135,10 @@ class Quantizer:
         return SeenValues.of(histograms, self._wishes.choice), total
 
     def _evaluated(self) -> list[Arguments]:
-        return list(islice(arguments_of(self._func, self._inputs), _EVALUATED))
+        return list(self._first(_EVALUATED))
+
+    def _first(self, count: int) -> Iterator[Arguments]:
+        return islice(arguments_of(self._func, self._inputs), count)
 
     def _measure_products(self, seen: SeenValues) -> None:
         """Find out what rounding costs each product by itself."""
@@ -133,10 +147,16 @@ class Quantizer:
             return
         self._tell("measuring the error of each product")
         run = self._build(measuring_function(self._func, plan, seen.steps(plan)))
-        sums = np.zeros(2 * len(plan.products))
-        for arguments in self._evaluated():
-            sums += [float(each) for each in run(arguments)]
-        for step, (error, size) in zip(plan.products, sums.reshape(-1, 2), strict=True):
+        squares = np.zeros((len(plan.products), 2))
+        for step in plan.products:
+            self._shifts[step.var] = ChannelShifts()
+        for arguments in self._first(_MEASURED):
+            results = run(arguments)
+            for place, step in enumerate(plan.products):
+                error, size, shifts = results[RESULTS * place : RESULTS * (place + 1)]
+                squares[place] += (float(error), float(size))
+                self._shifts[step.var].add(shifts)
+        for step, (error, size) in zip(plan.products, squares, strict=True):
             self._errors[step.var] = float(np.sqrt(error / size)) if size else 0.0
 
     def _keep_inexact(self, most: float) -> None:

@@ -10,7 +10,10 @@ the range is ``[max(low, -t), min(high, t)]``: ends that are nearer to zero stay
 ``percentile``  what leaves out the given share of the values, half of it at each end (McKinstry et al. 2018,
                 "Discovering low-precision networks close to full-precision networks", section 3)
 ``entropy``     the threshold whose rounded distribution tells least from that of the values: the least
-                divergence of Kullback and Leibler (Migacz 2017, "8-bit inference with TensorRT")
+                divergence of Kullback and Leibler (Migacz 2017, "8-bit inference with TensorRT"), of those
+                whose errors are in the mean square no larger than without a threshold. The divergence does
+                not know how far off what is clipped is: where most of the probabilities of an attention are
+                next to nothing, it would clip those that are not
 ``mse``         the threshold with the least mean square of the errors of rounding and clipping (Nagel et al.
                 2021, "A white paper on neural network quantization", section 3.1)
 ==============  =========================================================================================
@@ -87,12 +90,14 @@ def _percentile(histogram: Histogram, percentile: float) -> ValueRange:
 
 def _entropy(histogram: Histogram, percentile: float) -> ValueRange:
     least, chosen = np.inf, _everything(histogram, percentile)
+    bound = _squares(histogram, histogram.top)
     step = max(1, (histogram.bins - _FEWEST) // _THRESHOLDS)
     # From the widest on, so that of equals the widest stays.
     for kept in range(histogram.bins, _FEWEST - 1, -step):
+        threshold = histogram.top * kept / histogram.bins
         divergence = _divergence(histogram, kept)
-        if divergence < least:
-            least, chosen = divergence, _within(histogram, histogram.top * kept / histogram.bins)
+        if divergence < least and _squares(histogram, threshold) <= bound:
+            least, chosen = divergence, _within(histogram, threshold)
     return chosen
 
 
@@ -131,18 +136,26 @@ def _relative_entropy(true: np.ndarray, rounded: np.ndarray) -> float:
 
 def _least_squares(histogram: Histogram, percentile: float) -> ValueRange:
     least, chosen = np.inf, _everything(histogram, percentile)
-    magnitudes = np.abs(histogram.centers)
     # Geometric, because an outlier may be as many times as large as what is rounded.
     for threshold in np.geomspace(histogram.top, histogram.top / _NARROWEST, _THRESHOLDS).tolist():
-        reach = _within(histogram, threshold)
-        over = np.maximum(magnitudes - threshold, 0)
-        step = (reach.high - reach.low) / (_NUMBERS - 1)
-        # A rounding error is anywhere in one step with equal chances: its mean square is step ** 2 / 12.
-        rounded = histogram.counts[over == 0].sum() * step**2 / 12
-        error = rounded + (histogram.counts * over**2).sum()
+        error = _squares(histogram, threshold)
         if error < least:
-            least, chosen = error, reach
+            least, chosen = error, _within(histogram, threshold)
     return chosen
+
+
+def _squares(histogram: Histogram, threshold: float) -> float:
+    """The squares of all errors together: of rounding inside the range, of clipping outside.
+
+    A rounding error is anywhere in a step with equal chances, and its mean square ``step ** 2 / 12``; but
+    values within half a step of zero become zero, and most probabilities of an attention are such.
+    """
+    reach = _within(histogram, threshold)
+    step = (reach.high - reach.low) / (_NUMBERS - 1)
+    magnitudes = np.abs(histogram.centers)
+    over = np.maximum(magnitudes - threshold, 0)
+    rounding = np.where(magnitudes < step / 2, magnitudes**2, step**2 / 12)
+    return float((histogram.counts * np.where(over > 0, over**2, rounding)).sum())
 
 
 _METHODS: Mapping[str, Callable[[Histogram, float], ValueRange]] = {

@@ -25,6 +25,7 @@ __all__ = [
     "channel_axis",
     "is_float",
     "operands_of",
+    "result_axis",
     "rounded_positions",
     "why_float",
 ]
@@ -99,3 +100,10 @@ def rounded_positions(view: OpView) -> tuple[int, ...]:
 def channel_axis(view: OpView) -> int:
     """The axis of a constant weight along which each slice makes a channel of the result."""
     return 1 if view.name == "relax.matmul" else str(view.attrs["kernel_layout"]).index("O")
+
+
+def result_axis(view: OpView) -> int:
+    """The axis of a product's result along which its channels lie."""
+    if view.name == "relax.matmul":
+        return int(view.out_tensor.ndim) - 1
+    return str(view.attrs["out_layout"] or view.attrs["data_layout"]).index("C")

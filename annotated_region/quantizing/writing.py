@@ -24,7 +24,9 @@ from annotated_region.tvm_adapter.types import expect
 __all__ = ["RoundingWriter", "names_of", "quantized"]
 
 
-def quantized(func: relax.Function, plan: QuantizationPlan, steps: ExprMap[Steps]) -> relax.Function:
+def quantized(
+    func: relax.Function, plan: QuantizationPlan, steps: ExprMap[Steps], biases: ExprMap[np.ndarray]
+) -> relax.Function:
     """The function with the rounding of a plan.
 
     Parameters
@@ -35,6 +37,8 @@ def quantized(func: relax.Function, plan: QuantizationPlan, steps: ExprMap[Steps
         What is rounded; every product reads values that have steps.
     steps
         By rounded value. A value that has none stays in float, for whoever reads it.
+    biases
+        By the variable of an ``add`` with a constant, what it adds instead.
 
     Notes
     -----
@@ -43,7 +47,8 @@ def quantized(func: relax.Function, plan: QuantizationPlan, steps: ExprMap[Steps
 
     def bindings(block: relax.BindingBlock, _rewriter: FunctionRewriter) -> list[relax.Binding]:
         writer = RoundingWriter(block, plan, steps, names)
-        return [each for binding in block.bindings for each in writer.rewritten(binding)]
+        read = (each for binding in block.bindings for each in writer.rewritten(binding))
+        return [_with_bias(each, biases) for each in read]
 
     names = names_of(func)
     return FunctionRewriter(bindings, lambda expr: expr).function(func)
@@ -135,6 +140,14 @@ class RoundingWriter:
         free = next(each for each in chain([name], numbered) if each not in self._names)
         self._names[free] = None
         return relax.VarBinding(self._new_variable(free, value.ty, span), value)
+
+
+def _with_bias(binding: relax.Binding, biases: ExprMap[np.ndarray]) -> relax.Binding:
+    if binding.var not in biases:
+        return binding
+    call = expect(relax.Call, binding.value)
+    args = [call.args[0], relax.const(biases[binding.var])]
+    return rebind(binding, relax.Call(call.op, args, call.attrs, call.ty_args, call.span, call.ty))
 
 
 def names_of(func: relax.Function) -> dict[str, None]:

@@ -61,7 +61,7 @@ def names_of(mod):
 
 def test_the_numbers_are_those_of_numpy():
     inputs = samples((3, 16))
-    mod = ar.passes.Quantize(inputs)(network())
+    mod = ar.passes.Quantize(inputs, correct_bias=False)(network())
     seen = np.stack([each["x"] for each in inputs])
     hidden = np.maximum(seen @ WEIGHT + BIAS, 0)
     x = samples((3, 16), 1, seed=9)[0]["x"]
@@ -72,6 +72,33 @@ def test_the_numbers_are_those_of_numpy():
     found = run(mod, x)
     assert np.abs(found - second).max() <= 1.1 * step
     assert (np.abs(found - second) < 1e-4).mean() > 0.9
+
+
+def shifted_network():
+    """One product of values far from zero, whose weights are all rounded down by nearly half a step."""
+    weight = np.full((16, 8), 60.49 / 127, "float32")
+    weight[0] = 1
+    x = var("x", (3, 16))
+    return module([x], lambda builder: dense(builder, x, weight))
+
+
+def test_biases_take_back_what_rounding_adds_on_average():
+    random = np.random.default_rng(0)
+    inputs = [{"x": 5 + random.standard_normal((3, 16)).astype("float32")} for _ in range(8)]
+    exact = np.concatenate([run(shifted_network(), each["x"]) for each in inputs])
+    shifts = [
+        np.concatenate([run(mod, each["x"]) for each in inputs]).mean(axis=0) - exact.mean(axis=0)
+        for mod in (ar.passes.Quantize(inputs, correct_bias=fix)(shifted_network()) for fix in (False, True))
+    ]
+    assert np.abs(shifts[0]).min() > 0.2  # 75 times 0.49 of a step of 1 / 127
+    assert np.abs(shifts[1]).max() < 0.02
+
+
+def test_one_input_corrects_no_bias():
+    one = samples((3, 16), 1)
+    first, second = (ar.passes.Quantize(one, correct_bias=fix)(network()) for fix in (False, True))
+    tvm.ir.assert_structural_equal(first, second)
+    assert first.script(show_meta=True) == second.script(show_meta=True)
 
 
 def test_the_module_is_the_same_each_time():

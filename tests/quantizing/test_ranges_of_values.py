@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from annotated_region.quantizing.bias_correction import ChannelShifts
 from annotated_region.quantizing.histogram import Histogram
 from annotated_region.quantizing.method_names import RANGES
 from annotated_region.quantizing.ranges import ValueRange, chosen_range
@@ -78,14 +79,25 @@ def test_mse_has_the_least_error_of_all_thresholds(tail):
         for share in np.linspace(0.13, 1, 200)
     )
     assert found <= 1.1 * best
-    assert found < 0.96 * squares(values, chosen_range(histogram_of(values), "minmax", 0))
+    assert found < 0.98 * squares(values, chosen_range(histogram_of(values), "minmax", 0))
 
 
 def test_entropy_cuts_outliers_off_and_keeps_even_distributions():
-    values = np.concatenate([normal(), np.array([50.0], "float32")])
-    assert 3 < chosen_range(histogram_of(values), "entropy", 0).high < 12
+    values = np.concatenate([normal(1500000), np.array([60.0], "float32")])
+    assert 3 < chosen_range(histogram_of(values), "entropy", 0).high < 20
     even = np.linspace(-1, 1, 50001).astype("float32")
     assert chosen_range(histogram_of(even), "entropy", 0).high > 0.95
+
+
+@pytest.mark.parametrize("method", ["entropy", "mse"])
+def test_probabilities_of_an_attention_are_not_clipped(method):
+    """Most are next to nothing, and the few that are not are what counts."""
+    scores = 4 * normal(20000).reshape(-1, 100)
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    values = powers / powers.sum(axis=1, keepdims=True)
+    reach = chosen_range(histogram_of(values), method, 0)
+    assert squares(values, reach) <= squares(values, ValueRange(0, float(values.max())))
+    assert reach.high > 0.9 * values.max()
 
 
 @pytest.mark.parametrize("method", RANGES)
@@ -118,3 +130,23 @@ def test_weights_are_rounded_by_channel_to_the_nearest():
     assert channels.scales[2] == 1
     assert np.abs(channels.numbers).max(axis=(1, 2)).tolist() == [127, 127, 0, 127, 127, 127]
     assert (np.abs(back - weight) <= 0.5001 * channels.scales[:, None, None]).all()
+
+
+def shifts_of(means):
+    shifts = ChannelShifts()
+    for each in means:
+        shifts.add(np.asarray(each, "float32"))
+    return shifts
+
+
+def test_a_certain_shift_stays_and_chance_is_taken_for_chance():
+    random = np.random.default_rng(0)
+    noise = random.standard_normal((20, 64))
+    assert shifts_of([[1.0, -2.0]] * 3).certain().tolist() == [1.0, -2.0]
+    assert np.abs(shifts_of(noise).certain()).max() < 0.5 * np.abs(noise.mean(axis=0)).max()
+    found = shifts_of(noise + 3).certain()
+    assert np.abs(found - 3).max() < 1
+    # The estimator: all channels shrink by one factor, what chance explains of their squares.
+    mean, spread = (noise + 3).mean(axis=0), (noise + 3).var(axis=0, ddof=1) / 20
+    assert found == pytest.approx(mean * (1 - spread.sum() / np.square(mean).sum()), rel=1e-5)
+    assert shifts_of([[5.0, 5.0]]).certain().tolist() == [0, 0]
