@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from annotated_region.errors import UsageError
 
-__all__ = ["require_callable", "require_kind", "require_mapping", "require_methods", "target_names"]
+__all__ = [
+    "require_callable",
+    "require_kind",
+    "require_mapping",
+    "require_methods",
+    "require_one_of",
+    "target_names",
+]
 
 
 def require_kind(value: object, kind: type | tuple[type, ...], what: str, instead: str) -> None:
@@ -69,6 +76,18 @@ def require_mapping(value: object, what: str, example: str) -> None:
     """
     if value is not None:
         require_kind(value, Mapping, what, f"a dict, such as {example}")
+
+
+def require_one_of(value: object, known: Sequence[str], what: str) -> None:
+    """Check that an argument is one of some texts.
+
+    Raises
+    ------
+    UsageError
+        It is none of them.
+    """
+    if not isinstance(value, str) or value not in known:
+        raise UsageError(f"{what} is {_shown(value)}; hand in one of {', '.join(map(repr, known))}")
 
 
 def target_names(targets: object) -> list[str]:

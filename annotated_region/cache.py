@@ -27,7 +27,15 @@ from pathlib import Path
 
 from annotated_region.errors import CacheWarning
 
-__all__ = ["alone", "cache_folder", "load_entry", "private_cache_folder", "store_entry", "sweep"]
+__all__ = [
+    "alone",
+    "cache_folder",
+    "distrusted_folder",
+    "load_entry",
+    "private_cache_folder",
+    "store_entry",
+    "sweep",
+]
 
 _OTHERS_MAY_WRITE = 0o022
 _MAGIC = b"annotated-region cache 1\n"
@@ -59,7 +67,7 @@ def private_cache_folder(*names: str) -> Path | None:
     for place in (folder, *(folder.joinpath(*names[:count]) for count in range(1, len(names) + 1))):
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            reason = _distrust(place.lstat(), stat.S_ISDIR, "folder")
+            reason = distrusted_folder(place)
         except OSError:
             return None
         if reason:
@@ -68,6 +76,17 @@ def private_cache_folder(*names: str) -> Path | None:
             )
             return None
     return folder.joinpath(*names)
+
+
+def distrusted_folder(path: Path) -> str | None:
+    """Why a folder is not the user's own alone; None if it is.
+
+    Raises
+    ------
+    OSError
+        There is nothing at that path, or it cannot be looked at.
+    """
+    return _distrust(path.lstat(), stat.S_ISDIR, "folder")
 
 
 def load_entry(path: Path) -> bytes | None:

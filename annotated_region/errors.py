@@ -10,6 +10,7 @@ __all__ = [
     "ArgumentError",
     "BackendUnavailableError",
     "BuildError",
+    "CacheError",
     "CacheWarning",
     "CodegenError",
     "ConformanceError",
@@ -165,6 +166,10 @@ class ConformanceError(AnnotatedRegionError):
 
 class DrawingError(AnnotatedRegionError):
     """A report cannot be drawn: an unknown kind of file, or no layout engine."""
+
+
+class CacheError(AnnotatedRegionError):
+    """The cache folder is not the user's own alone, so that nothing in it is counted or removed."""
 
 
 class BundleError(AnnotatedRegionError):

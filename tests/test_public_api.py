@@ -64,6 +64,7 @@ NAMES = [
     "BackendUnavailableError",
     "BuildError",
     "BundleError",
+    "CacheError",
     "CacheWarning",
     "CodegenError",
     "ConformanceError",

@@ -47,7 +47,7 @@ FLOORS = (
         "grouping",
         "placement",
     ),
-    ("annotations",),
+    ("annotations", "cache_contents"),
     ("registration",),
     # Functions of Relax, and what is known of them.
     ("dataflow",),

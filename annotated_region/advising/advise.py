@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import tvm
 
@@ -31,7 +32,7 @@ from annotated_region.policies.policy import Policy
 from annotated_region.regions.op_names import op_name_of
 from annotated_region.regions.region_set import AnnotatedRegionSet
 
-__all__ = ["advise"]
+__all__ = ["advise", "first_advice"]
 
 _NEVER = (DeclineReason.NEVER_OFFLOADED, DeclineReason.NOT_AN_OP)
 _MOST = 64
@@ -95,6 +96,34 @@ def advise(
     trials = _Trials([prepare(mod) for mod in given], names, policy, model)
     found = [trials.advice(declines) for declines in trials.candidates()]
     return sorted(found, key=lambda each: (-each.seconds_saved, each.regions_after - each.regions_before))
+
+
+def first_advice(
+    mod: tvm.IRModule,
+    targets: Sequence[str],
+    policy: Policy | None = None,
+    *,
+    most: int = 4,
+    prepare: bool = True,
+) -> Advice | None:
+    """The best of the advice about the most ops, if it would make anything better.
+
+    Parameters
+    ----------
+    mod, targets, policy
+        As for `advise`, whose errors are raised.
+    most
+        How many changes are tried.
+    prepare
+        As for `partition`.
+    """
+    names = target_names(targets)
+    model = getattr(policy, "model", None) or RooflineCost()
+    passes = [ReadOrigins(), *([PrepareForInference(targets=names)] if prepare else [])]
+    trials = _Trials([tvm.transform.Sequential(passes)(mod)], names, policy, model)
+    found = [trials.advice(declines) for declines in islice(trials.candidates(), most)]
+    better = [each for each in found if each.seconds_saved > 0 and each.host_after < each.host_before]
+    return max(better, key=lambda each: each.seconds_saved, default=None)
 
 
 class _Trials:

@@ -22,6 +22,7 @@ from annotated_region.functions.external import External, computing_nodes, exter
 from annotated_region.functions.function_library import FunctionLibrary
 from annotated_region.functions.inlining import is_inlinable, opened
 from annotated_region.functions.modules import without_uncalled
+from annotated_region.functions.region_places import place_of
 from annotated_region.ids import NodeId
 from annotated_region.origins import origin_of
 from annotated_region.passes.partition_graph import PartitionGraph, final_regions
@@ -178,5 +179,6 @@ def _placed_function(
     )
     if external is None:
         return None
-    callee = library.add(external, member.target, source.graph.name, backend.share_equal_regions)
+    place = place_of(source.graph, nodes)
+    callee = library.add(external, member.target, source.graph.name, backend.share_equal_regions, place)
     return PlacedFunction(callee.name_hint, member.target, source, nodes, composites, external)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+import tvm
+
+from annotated_region.advising.advise import first_advice
 from annotated_region.command_line.models import read_model
-from annotated_region.command_line.placement import explained
+from annotated_region.command_line.placement import explained, policy_of
 from annotated_region.command_line.terminal import page_width
 from annotated_region.findings.function_report import FunctionReport
 from annotated_region.printable import printable
@@ -15,14 +18,20 @@ from annotated_region.reports.report_tables import host_table, op_table, region_
 
 __all__ = ["run"]
 
+# The passes run again for each change that is tried; up to here that takes less than a second.
+_MOST_OPS = 400
+
 
 def run(options: argparse.Namespace) -> int:
     """Do it; the exit code."""
-    report = explained(read_model(options.model, options.limits), options)
+    mod = read_model(options.model, options.limits)
+    report = explained(mod, options)
     if options.json:
         print(report.to_json(indent=2))
     else:
         _show(report, options.ops)
+        if options.advice and not _is_constrained(options):
+            print(printable(_advice(mod, report, options)), end="")
     return 0
 
 
@@ -33,6 +42,20 @@ def _show(report: Report, every_op: bool) -> None:
             print(f"{table}\n")
         for line in (*function.target_lines(), *function.further_lines()):
             print(printable(line))
+
+
+def _is_constrained(options: argparse.Namespace) -> bool:
+    """Whether the placement depends on more than advice takes into account."""
+    return bool(options.pin or options.ban or options.min_work or options.cross_compile)
+
+
+def _advice(mod: tvm.IRModule, report: Report, options: argparse.Namespace) -> str:
+    """The first advice in a line; nothing if none of what is tried would help."""
+    ops = sum(len(function.ops) for function in report.functions)
+    if ops > _MOST_OPS:
+        return f"advice: not sought, because there are {ops} ops; annotated-region advise seeks it\n"
+    first = first_advice(mod, options.targets, policy_of(options), prepare=options.prepare)
+    return "" if first is None else f"advice: {first}\n"
 
 
 def _tables(function: FunctionReport, every_op: bool, width: int) -> Iterator[str]:

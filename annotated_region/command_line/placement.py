@@ -39,7 +39,7 @@ def partitioned_with_report(
     mod: tvm.IRModule, options: argparse.Namespace, lock: Lock | None = None
 ) -> tuple[tvm.IRModule, Report]:
     """The module, partitioned as the arguments and a lock ask for, and the report of that."""
-    return _placed(functools.partial(partition_with_report, lock=lock), mod, options)
+    return _placed(functools.partial(partition_with_report, lock=lock, names=options.names), mod, options)
 
 
 def explained(mod: tvm.IRModule, options: argparse.Namespace) -> Report:

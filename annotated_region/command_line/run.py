@@ -32,6 +32,7 @@ from annotated_region.command_line.command import Command
 from annotated_region.command_line.declarations import (
     advise,
     bench,
+    cache,
     check,
     diff,
     draw,
@@ -61,6 +62,7 @@ COMMANDS: tuple[Command, ...] = (
     extract.COMMAND,
     diff.COMMAND,
     advise.COMMAND,
+    cache.COMMAND,
 )
 
 

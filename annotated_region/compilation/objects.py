@@ -4,16 +4,19 @@ An object is found by the hash of all that it depends on, as in ccache's preproc
 (https://ccache.dev): the text behind the preprocessor, so that a changed header counts, the compiler with
 its version, and the options. Objects are entries of the user's private cache folder, whose digests are
 checked (`annotated_region.cache`). What is linked is a copy of what was checked, in a folder of this build
-alone. Of several processes that need the same object one compiles it, and the others wait; those objects
-that were used longest ago go when there are too many. Where nothing can be kept, every build compiles.
+alone. The units of a module are compiled side by side. Of several processes, or units, that need the same
+object one compiles it, and the others wait; those objects that were used longest ago go when there are too
+many. Where nothing can be kept, every build compiles.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -88,8 +91,7 @@ class SharedLibraryLinker:
                 if _compile_linked(source, compiler, place):
                     words.insert(0, f"-D{source.macro}")
                     linked.append(str(place))
-            for index, file in enumerate(files):
-                linked.append(_object_of(file, compiler, words, Path(folder, f"{index}.o")))
+            linked += _objects_of(files, compiler, words, Path(folder))
             tvm_cc.create_shared(str(unfinished), linked, options=words, cc=compiler, **others)
 
     def get_target_triple(self) -> str:
@@ -117,6 +119,24 @@ def _compile_linked(source: LinkedSource, compiler: str, place: Path) -> bool:
         return _compile(file, compiler, source.options, [source.text, *source.versions], place)
     except (OSError, subprocess.CalledProcessError):  # the units' own compilation will tell what is wrong
         return False
+
+
+def _objects_of(files: Sequence[str], compiler: str, options: Sequence[str], folder: Path) -> list[str]:
+    """The objects of sources, in their order, whichever is made first; one compiler a core.
+
+    Where an interrupt or an error ends this, compilers that have not begun do not begin.
+    """
+    cores = len(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(max(1, min(cores, len(files)))) as workers:
+        made = [
+            workers.submit(_object_of, file, compiler, options, folder / f"{index}.o")
+            for index, file in enumerate(files)
+        ]
+        try:
+            return [each.result() for each in made]
+        except BaseException:
+            workers.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _object_of(file: str, compiler: str, options: Sequence[str], place: Path) -> str:

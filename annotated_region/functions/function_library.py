@@ -31,14 +31,30 @@ class FunctionLibrary:
         if not func.same_as(self._mod[global_var]):
             self._replaced[global_var] = func
 
-    def add(self, external: External, target: str, caller: str, share: bool) -> tvm.ir.GlobalVar:
+    def add(
+        self, external: External, target: str, caller: str, share: bool, place: str = ""
+    ) -> tvm.ir.GlobalVar:
         """Add an external function, or find an equal one, and give what calls it.
 
-        Names are ``<target>_<caller>_<number>``, numbered in the order of the calls of this method;
+        Names are ``<target>_<place>``, with a number behind the second of that name and those that follow;
+        without a place they are ``<target>_<caller>_<number>``. Numbers count the calls of this method, and
         characters that a C identifier cannot have become underscores.
+
+        Parameters
+        ----------
+        external
+            The function.
+        target
+            Whose it is.
+        caller
+            The function that calls it.
+        share
+            Whether an equal function of the target does as well.
+        place
+            Where in the imported model it lies (see `annotated_region.functions.region_places`).
         """
-        stem = _identifier(f"{target}_{caller}")
-        global_var = tvm.ir.GlobalVar(self._fresh(stem))
+        stem = _identifier(f"{target}_{place or caller}")
+        global_var = tvm.ir.GlobalVar(self._fresh(stem, is_place=bool(place)))
         if share:
             known = self._shared.name_of(external.func, external.constants, global_var)
             if not known.same_as(global_var):
@@ -58,11 +74,11 @@ class FunctionLibrary:
             result.update_func(global_var, func)
         return result
 
-    def _fresh(self, stem: str) -> str:
+    def _fresh(self, stem: str, *, is_place: bool) -> str:
         while True:
             number = self._counts.get(stem, 0)
             self._counts[stem] = number + 1
-            name = f"{stem}_{number}"
+            name = stem if is_place and number == 0 else f"{stem}_{number}"
             if name not in self._names and not any(mod.implements_function(name) for mod in self._compiled):
                 self._names.add(name)
                 return name

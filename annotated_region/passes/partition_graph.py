@@ -19,10 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 import tvm
 from tvm import relax
 
+from annotated_region.arguments import require_one_of
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.dataflow.unit_order import in_order
@@ -32,6 +34,7 @@ from annotated_region.functions.body import Surroundings
 from annotated_region.functions.call_site import CallSites
 from annotated_region.functions.external import External, computing_nodes, external_function
 from annotated_region.functions.function_library import FunctionLibrary
+from annotated_region.functions.region_places import place_of
 from annotated_region.functions.rewriting import FunctionRewriter, rebind
 from annotated_region.ids import NodeId
 from annotated_region.origins import described
@@ -43,7 +46,10 @@ from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.backend import backend_of
 
-__all__ = ["PartitionGraph", "final_regions"]
+__all__ = ["NamesOfRegions", "PartitionGraph", "final_regions"]
+
+NamesOfRegions: TypeAlias = Literal["places", "numbers"]
+"""How external functions are named."""
 
 Nodes = tuple[NodeId, ...]
 
@@ -55,8 +61,18 @@ class PartitionGraph(SessionPass):
 
     Takes an annotated module whose regions are disjoint; leaves no annotation.
 
+    Parameters
+    ----------
+    names
+        How external functions are named. ``"places"``: after the path in the imported model that their ops
+        have in common, such as ``dnnl_layer3_attention``, which stays when something else is edited; where
+        there is no such path, and for all with ``"numbers"``, after the function that calls them, with a
+        number: ``dnnl_main_0``.
+
     Raises
     ------
+    UsageError
+        `names` is neither.
     OverlappingRegionsError
         Two regions share a node, or the composites of a region cannot all be taken.
     RegionCycleError
@@ -71,27 +87,33 @@ class PartitionGraph(SessionPass):
     O(n log n) in the bindings. Types are derived only for what is new.
     """
 
+    names: NamesOfRegions = "places"
+
+    def __post_init__(self) -> None:
+        """Refuse names that are neither."""
+        require_one_of(self.names, get_args(NamesOfRegions), "the argument names")
+
     def run(
         self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext, session: RegionSession
     ) -> tvm.IRModule:
         """Partition all functions; called by TVM's pass manager, in a session or out of one."""
         regions = session.take(mod)
         session.consume()
-        return _partitioned(mod, regions)
+        return _partitioned(mod, regions, self.names == "places")
 
 
 @paused_collector()
-def _partitioned(mod: tvm.IRModule, regions: RegionSets) -> tvm.IRModule:
+def _partitioned(mod: tvm.IRModule, regions: RegionSets, by_place: bool) -> tvm.IRModule:
     library = FunctionLibrary(mod)
     for global_var, each in regions.items():
-        library.replace(global_var, _partition(each, library))
+        library.replace(global_var, _partition(each, library, by_place))
     return library.module()
 
 
-def _partition(regions: AnnotatedRegionSet, library: FunctionLibrary) -> relax.Function:
+def _partition(regions: AnnotatedRegionSet, library: FunctionLibrary, by_place: bool) -> relax.Function:
     if not len(regions):
         return regions.func
-    return _Partitioner(final_regions(regions), library).function()
+    return _Partitioner(final_regions(regions), library, by_place).function()
 
 
 def final_regions(regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
@@ -107,10 +129,11 @@ def final_regions(regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
 class _Partitioner:
     """Rewrites one function."""
 
-    def __init__(self, regions: AnnotatedRegionSet, library: FunctionLibrary) -> None:
+    def __init__(self, regions: AnnotatedRegionSet, library: FunctionLibrary, by_place: bool) -> None:
         self.graph = regions.dataflow
         self.source = Surroundings.of(self.graph)
         self.functions = library
+        self.by_place = by_place
         self.scope_of_block = ExprMap((scope.block, scope) for scope in self.graph.scopes)
         self.region_at: dict[NodeId, Nodes] = {}
         self.callee_of: dict[Nodes, tvm.ir.GlobalVar] = {}
@@ -130,8 +153,9 @@ class _Partitioner:
             return
         self.region_at[nodes[0]] = nodes
         self.external_of[nodes] = external
+        place = place_of(self.graph, nodes) if self.by_place else ""
         self.callee_of[nodes] = self.functions.add(
-            external, member.target, self.graph.name, backend.share_equal_regions
+            external, member.target, self.graph.name, backend.share_equal_regions, place
         )
 
     def function(self) -> relax.Function:

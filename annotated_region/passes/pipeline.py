@@ -15,7 +15,7 @@ from annotated_region.locking.lock import Lock, as_lock
 from annotated_region.passes.annotate_target import AnnotateTarget
 from annotated_region.passes.merge_compiler_regions import MergeCompilerRegions
 from annotated_region.passes.module_pass import ModulePass
-from annotated_region.passes.partition_graph import PartitionGraph
+from annotated_region.passes.partition_graph import NamesOfRegions, PartitionGraph
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 from annotated_region.passes.read_origins import ReadOrigins
 from annotated_region.passes.region_pass import RegionPass
@@ -82,6 +82,7 @@ def partition(
     bans: Mapping[str, Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
     lock: Lock | str | Path | None = None,
+    names: NamesOfRegions = "places",
 ) -> tvm.IRModule:
     """Partition a module for the given targets: the whole pipeline.
 
@@ -114,6 +115,9 @@ def partition(
         An `ar.Lock` (see `Report.to_lock`), or the path of one: what the module still has of it stays where
         it was, and only what changed is placed anew. What came out otherwise, and why, is
         ``lock.diff(ar.explain(..., lock=lock).to_lock())``.
+    names
+        How external functions are named: after their ``"places"`` in the imported model, or by
+        ``"numbers"`` (see `PartitionGraph`).
 
     Returns
     -------
@@ -153,7 +157,7 @@ def partition(
             min_work=min_work,
             lock=lock,
         ),
-        PartitionGraph(),
+        PartitionGraph(names),
     ]
     _require_sound(mod)
     session = RegionSession(checked=mod)
@@ -172,6 +176,7 @@ def partition_with_report(
     bans: Mapping[str, Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
     lock: Lock | str | Path | None = None,
+    names: NamesOfRegions = "places",
 ) -> tuple[tvm.IRModule, Report]:
     """What `partition` and `explain` give, of one run of the passes."""
     known = as_lock(lock)
@@ -188,7 +193,7 @@ def partition_with_report(
         keeps_notes=True,
     )
     report = report_of(session.take(placed).values(), session.notes, target_names(targets), known)
-    partitioned = session.settled(session.run([PartitionGraph()], placed))
+    partitioned = session.settled(session.run([PartitionGraph(names)], placed))
     return without_uncalled(mod, partitioned), report
 
 

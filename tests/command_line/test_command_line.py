@@ -328,7 +328,7 @@ EVERY_COMMAND = {
 }
 
 
-WITHOUT_MODELS = {"diff"}
+WITHOUT_MODELS = {"cache", "diff"}
 
 
 def test_every_command_is_here():

@@ -13,6 +13,12 @@ __all__ = ["COMMAND"]
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement_arguments(parser)
     parser.add_argument("--ops", action="store_true", help="show every op, not the summary alone")
+    parser.add_argument(
+        "--no-advice",
+        dest="advice",
+        action="store_false",
+        help="do not close with the first advice: which decline, if it were granted, would save most",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 

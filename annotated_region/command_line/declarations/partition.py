@@ -29,6 +29,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     complete_files(output)
     _add_lock_arguments(parser)
+    parser.add_argument(
+        "--names",
+        choices=("places", "numbers"),
+        default="places",
+        help="name external functions after the path in the model that their ops have in common, such as "
+        "dnnl_layer3_attention, or by numbers (default: %(default)s)",
+    )
     parser.add_argument("--json", action="store_true", help="print the external functions as JSON")
     parser.add_argument(
         "--quiet",

@@ -1,0 +1,64 @@
+"""The units of a module are compiled side by side, linked in their order, and an error ends the rest."""
+
+import ctypes
+import shutil
+
+import pytest
+
+from annotated_region.cache import cache_folder
+from annotated_region.compilation.objects import SharedLibraryLinker
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+
+# Each compilation waits until the other one has begun; alone it gives up.
+MEETING = """#!/bin/sh
+for word; do [ "$word" = -c ] && compiles=1; done
+if [ "$compiles" ]; then
+    touch {folder}/here.$$
+    for moment in $(seq 200); do
+        [ "$(ls {folder} | wc -l)" -ge 2 ] && exec g++ "$@"
+        sleep 0.1
+    done
+    exit 1
+fi
+exec g++ "$@"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _cache_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: {0, 1})
+
+
+def units(folder, *texts):
+    paths = [folder / f"lib{number}.cc" for number in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text)
+    return [str(path) for path in paths]
+
+
+def test_two_units_are_compiled_at_one_time(tmp_path):
+    (tmp_path / "meeting").mkdir()
+    compiler = tmp_path / "compiler"
+    compiler.write_text(MEETING.format(folder=tmp_path / "meeting"))
+    compiler.chmod(0o755)
+    files = units(tmp_path, 'extern "C" int one() { return 1; }\n', 'extern "C" int two() { return 2; }\n')
+    SharedLibraryLinker()(str(tmp_path / "library.so"), files, cc=str(compiler))
+    library = ctypes.CDLL(str(tmp_path / "library.so"))
+    assert (library.one(), library.two()) == (1, 2)
+    assert len(list(cache_folder().glob("object-*"))) == 2
+
+
+def test_the_library_is_the_same_whoever_is_first(tmp_path):
+    texts = [f'extern "C" int f{number}() {{ return {number}; }}\n' for number in range(6)]
+    for name in ("first", "second"):
+        shutil.rmtree(cache_folder(), ignore_errors=True)
+        SharedLibraryLinker()(str(tmp_path / f"{name}.so"), units(tmp_path, *texts))
+    assert (tmp_path / "first.so").read_bytes() == (tmp_path / "second.so").read_bytes()
+
+
+def test_a_unit_that_does_not_compile_is_told(tmp_path):
+    files = units(tmp_path, 'extern "C" int one() { return 1; }\n', "this is no C++\n")
+    with pytest.raises(RuntimeError, match="this"):
+        SharedLibraryLinker()(str(tmp_path / "library.so"), files)
