@@ -16,8 +16,8 @@ __all__ = ["run"]
 
 def run(options: argparse.Namespace) -> int:
     """Do it; the exit code."""
-    if options.output.suffix.lower() not in (".svg", ".html"):
-        raise DrawingError(f"{options.output} ends neither in .svg nor in .html")
+    if options.output.suffix.lower() not in (".svg", ".html", ".json"):
+        raise DrawingError(f"{options.output} ends neither in .svg nor in .html nor in .json")
     profile = None if options.profile is None else saved_profile(options.profile)
     report = explained(read_model(options.model, options.limits), options)
     if profile is not None:

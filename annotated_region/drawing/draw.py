@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from annotated_region.drawing.model_explorer import model_explorer_graphs
 from annotated_region.drawing.page import page_of
 from annotated_region.drawing.svg import svg_of
 from annotated_region.errors import DrawingError
@@ -13,11 +14,13 @@ from annotated_region.findings.function_report import FunctionReport
 
 __all__ = ["draw"]
 
-_ENDINGS = (".svg", ".html")
+_ENDINGS = (".svg", ".html", ".json")
 
 
 def draw(functions: Sequence[FunctionReport], summary: str, path: Path) -> Path:
-    """Draw a report into a file that ends in ``.svg`` or ``.html``, and return its path.
+    """Draw a report into a file that ends in ``.svg``, ``.html`` or ``.json``, and return its path.
+
+    JSON is that of Model Explorer.
 
     Parameters
     ----------
@@ -36,5 +39,15 @@ def draw(functions: Sequence[FunctionReport], summary: str, path: Path) -> Path:
     ending = path.suffix.lower()
     if ending not in _ENDINGS:
         raise DrawingError(f"{path} ends neither in {' nor in '.join(_ENDINGS)}")
-    write_whole(path, svg_of(functions) if ending == ".svg" else page_of(functions, summary))
+    write_whole(path, _text(functions, summary, ending))
     return path
+
+
+def _text(functions: Sequence[FunctionReport], summary: str, ending: str) -> str:
+    match ending:
+        case ".svg":
+            return svg_of(functions)
+        case ".json":
+            return model_explorer_graphs(functions)
+        case _:
+            return page_of(functions, summary)

@@ -42,7 +42,7 @@ class PlacedPicture:
 
 
 def layout_of(picture: Picture) -> PlacedPicture:
-    """Places a picture. Lines that skip layers bend at a point of their own in each.
+    """Places a picture. Lines that skip layers have a column of their own in each, where no box is.
 
     Raises
     ------
@@ -68,7 +68,8 @@ def layout_of(picture: Picture) -> PlacedPicture:
             boxes,
             centres,
             route,
-            [tops[all_layers[bend]] + depth[all_layers[bend]] / 2 for bend in route[1:-1]],
+            [tops[all_layers[each]] for each in route],
+            [tops[all_layers[each]] + depth[all_layers[each]] for each in route],
         )
         for route in routes
     )
@@ -135,11 +136,21 @@ def _tops(layers: Sequence[int], heights: Sequence[float]) -> dict[int, float]:
 
 
 def _points(
-    boxes: Sequence[Placed], centres: Sequence[float], route: Sequence[int], bends: Sequence[float]
+    boxes: Sequence[Placed],
+    centres: Sequence[float],
+    route: Sequence[int],
+    tops: Sequence[float],
+    bottoms: Sequence[float],
 ) -> tuple[Point, ...]:
+    """The points of a line, which changes its column between layers alone: there it crosses no box.
+
+    `tops` and `bottoms` are those of the layers that it passes.
+    """
     source, target = route[0], route[-1]
-    return (
+    points: list[Point] = [
         (centres[source], boxes[source].y + boxes[source].height),
-        *((centres[bend], y) for bend, y in zip(route[1:-1], bends, strict=True)),
-        (centres[target], boxes[target].y),
-    )
+        (centres[source], bottoms[0]),
+    ]
+    for bend, top, bottom in zip(route[1:-1], tops[1:-1], bottoms[1:-1], strict=True):
+        points += [(centres[bend], top), (centres[bend], bottom)]
+    return (*points, (centres[target], boxes[target].y))

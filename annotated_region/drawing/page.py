@@ -1,25 +1,43 @@
-"""One HTML page without scripts: the picture of each function, its regions to unfold, every op and why."""
+"""One HTML page: the picture of each function to zoom, search and unfold, its regions, every op and why.
+
+The page needs nothing but itself. Its one script is `viewer.js`; the page's own policy allows no other, by
+its digest, and no connection. What comes from a model is data, which the script draws as text.
+"""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
 
 from annotated_region.drawing.escaping import escape
-from annotated_region.drawing.quotient import Picture, every_op, quotient
+from annotated_region.drawing.quotient import Picture, quotient
 from annotated_region.drawing.svg import STYLE, drawing_of, fill_of
+from annotated_region.drawing.viewer_data import viewer_data
 from annotated_region.findings.function_report import FunctionReport, OpReport, RegionReport
 
 __all__ = ["page_of"]
 
 _TIMES_TOLD = " Regions have the colour of their time: the slowest is red."
-_OPS_DRAWN = 400  # a picture of more single ops is no help
+_SCRIPT = Path(__file__).with_name("viewer.js").read_text(encoding="utf-8")
+_DIGEST = base64.b64encode(sha256(_SCRIPT.encode()).digest()).decode()
+_POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_DIGEST}'; base-uri 'none'"
 
 _PAGE_STYLE = """\
 body { font: 14px sans-serif; margin: 24px; color: #111; }
-pre { background: #f4f4f4; padding: 12px; white-space: pre-wrap; }
+pre { background: #f4f4f4; padding: 12px; white-space: pre-wrap; max-height: 12em; overflow: auto; }
 figure { margin: 12px 0; overflow: auto; max-height: 85vh; border: 1px solid #ccc; }
 table { border-collapse: collapse; }
 th, td { border: 1px solid #ccc; padding: 2px 8px; text-align: left; vertical-align: top; }
+.view { display: grid; grid-template-columns: 1fr 240px; gap: 8px; margin: 12px 0; }
+.view .tools { grid-column: 1 / 3; display: flex; flex-wrap: wrap; gap: 6px; align-items: center; }
+.view .tools input { flex: 1; min-width: 140px; max-width: 340px; padding: 3px 6px; }
+.view .main { width: 100%; height: 70vh; border: 1px solid #ccc; cursor: grab; touch-action: none; }
+.view .aside { display: flex; flex-direction: column; gap: 8px; height: 70vh; }
+.view .overview { width: 100%; height: 45%; border: 1px solid #ccc; background: #fafafa; }
+.view .told { flex: 1; margin: 0; overflow: auto; overflow-wrap: anywhere; font-size: 12px; }
+@media (max-width: 700px) { body { margin: 8px; } .view { grid-template-columns: 1fr 110px; } }
 summary { cursor: pointer; padding: 4px 0; }
 .swatch { display: inline-block; width: 12px; height: 12px; border: 1px solid #555; }
 """
@@ -28,10 +46,12 @@ summary { cursor: pointer; padding: 4px 0; }
 def page_of(functions: Sequence[FunctionReport], summary: str) -> str:
     """The report as a page that needs nothing but itself."""
     fills = fill_of(functions)
+    pictures = [quotient(function) for function in functions]
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en">',
-        '<head><meta charset="utf-8"><title>annotated-region</title>',
+        '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><title>annotated-region</title>',
         f"<style>{_PAGE_STYLE}{STYLE}</style></head>",
         "<body>",
         "<h1>Who got what, and why</h1>",
@@ -40,8 +60,11 @@ def page_of(functions: Sequence[FunctionReport], summary: str) -> str:
         "<p>Lines say how many bytes go over them. A dashed red border: others claim some of it, too."
         f"{_TIMES_TOLD if _is_timed(functions) else ''}</p>",
     ]
-    for number, function in enumerate(functions):
-        parts += _function(number, function, fills)
+    for number, (function, picture) in enumerate(zip(functions, pictures, strict=True)):
+        parts += _function(number, function, picture, fills)
+    data = viewer_data(functions, pictures, fills)
+    parts.append(f'<script type="application/json" id="ar-data">{data}</script>')
+    parts.append(f"<script>{_SCRIPT}</script>")
     return "\n".join([*parts, "</body>", "</html>", ""])
 
 
@@ -57,19 +80,33 @@ def _legend(fills: Mapping[str, str]) -> str:
     )
 
 
-def _function(number: int, function: FunctionReport, fills: Mapping[str, str]) -> Iterator[str]:
+def _function(
+    number: int, function: FunctionReport, picture: Picture, fills: Mapping[str, str]
+) -> Iterator[str]:
     yield f"<h2>{escape(function.name)}</h2>"
-    yield _figure(quotient(function), fills, f"#f{number}-r")
+    yield _VIEW.format(number=number)
+    yield '<details class="folded"><summary>The same with its regions folded, as a picture</summary>'
+    yield _figure(picture, fills, f"#f{number}-r")
+    yield "</details>"
     yield from _apart(function)
     for region in function.regions:
         yield from _region(number, region, function)
-    if len(function.ops) <= _OPS_DRAWN:
-        yield "<details><summary>A picture of every op</summary>"
-        yield _figure(every_op(function), fills, None)
-        yield "</details>"
     yield f"<details><summary>All {len(function.ops)} ops</summary>"
     yield from _table(function.ops)
     yield "</details>"
+
+
+_VIEW = """\
+<div class="view" id="view-{number}"><div class="tools">
+<label>fold by <select><option value="region">region</option><option value="module">module</option>\
+<option value="op">nothing</option></select></label>
+<input type="search" placeholder="search name, op, target, reason" aria-label="search">
+<button data-verb="fold">fold all</button><button data-verb="unfold">unfold all</button>
+<button data-verb="out" aria-label="zoom out">&minus;</button>\
+<button data-verb="in" aria-label="zoom in">+</button><button data-verb="fit">fit</button></div>
+<canvas class="main"></canvas>
+<div class="aside"><canvas class="overview"></canvas>\
+<div class="told">Wheel: zoom. Drag: move. Click: what it is. Double-click: unfold.</div></div></div>"""
 
 
 def _figure(picture: Picture, fills: Mapping[str, str], link: str | None) -> str:

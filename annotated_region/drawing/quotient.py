@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import networkx
 
-from annotated_region.findings.function_report import FunctionReport, OpReport
+from annotated_region.findings.function_report import FunctionReport, OpReport, ValueReport
 from annotated_region.findings.wording import words_for_seconds
 
 __all__ = ["Box", "Line", "Picture", "every_op", "quotient"]
@@ -59,15 +59,33 @@ class Box:
     ops: tuple[int, ...] = ()
     seconds: float | None = None
 
+    @property
+    def contested(self) -> bool:
+        """Whether another target claims some of its ops, too."""
+        return any(line.endswith(", too") for line in self.lines)
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What goes from one box to another: how many values, and their bytes if all of them are known."""
+    """What goes from one box to another.
+
+    Attributes
+    ----------
+    source, target
+        The positions of the boxes.
+    values
+        How many values.
+    bytes
+        Their size; None if that of one is only known when the function runs.
+    told
+        In words, what stands for a size that is not known: the type of the one value, or how many there are.
+    """
 
     source: int
     target: int
     values: int
     bytes: int | None
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +191,22 @@ def _picture(function: FunctionReport, box_of: Sequence[int]) -> Picture:
         held.setdefault(box, []).append(position)
     boxes = [_box(function, tuple(held[index])) for index in range(len(held))]
     first, last = len(boxes), len(boxes) + 1
-    crossing: dict[tuple[int, int], list[int | None]] = {}
+    crossing: dict[tuple[int, int], list[ValueReport]] = {}
     for value in function.values:
         source = first if value.producer is None else box_of[value.producer]
         readers = dict.fromkeys(box_of[consumer] for consumer in value.consumers)
         for target in (*readers, *([last] if value.result else [])):
             if target != source:
-                crossing.setdefault((source, target), []).append(value.bytes)
-    lines = tuple(Line(*ends, len(sizes), _total(sizes)) for ends, sizes in crossing.items())
+                crossing.setdefault((source, target), []).append(value)
+    lines = tuple(_line(ends, values) for ends, values in crossing.items())
     ends = (Box(PARAMETERS, (), ""), Box(RESULT, (), ""))
     return Picture((*boxes, *ends), lines)
+
+
+def _line(ends: tuple[int, int], values: Sequence[ValueReport]) -> Line:
+    total = _total([value.bytes for value in values])
+    told = "" if total is not None else values[0].told if len(values) == 1 else f"{len(values)} values"
+    return Line(*ends, len(values), total, told)
 
 
 def _total(sizes: Sequence[int | None]) -> int | None:
@@ -234,9 +258,3 @@ def _fitting(name: str) -> str:
 
 def _short(op: str) -> str:
     return op.removeprefix("relax.")
-
-
-def colours(targets: Sequence[str]) -> Mapping[str, int]:
-    """A number for each target, in the order given; the host and what runs nowhere have none."""
-    named = dict.fromkeys(target for target in targets if target not in ("host", ""))
-    return {target: number for number, target in enumerate(named)}

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
+from annotated_region.drawing.colours import fills_of, heat
 from annotated_region.drawing.escaping import escape
 from annotated_region.drawing.layout import PADDING, TEXT, WIDTH, Placed, PlacedPicture, layout_of
-from annotated_region.drawing.quotient import Box, Line, Picture, colours, quotient
+from annotated_region.drawing.quotient import Box, Line, Picture, quotient
 from annotated_region.findings.function_report import FunctionReport
 
-__all__ = ["STYLE", "amount", "fill_of", "drawing_of", "heat", "svg_of", "targets_of"]
+__all__ = ["STYLE", "amount", "fill_of", "drawing_of", "size_of", "svg_of", "targets_of"]
 
 _LETTERS = 31  # of a line that fit into a box
 _TITLE_SPACE = 34.0
-# Fill colours that black text can be read on (after Paul Tol's "light" scheme), for targets in their order.
-_FILLS = ("#77aadd", "#ee8866", "#eedd88", "#ffaabb", "#99ddff", "#44bb99", "#bbcc33", "#aaaa00")
-# From fast to slow; black text can be read on all of them.
-_HEAT = ((255, 255, 212), (254, 196, 79), (240, 105, 80))
-_HOST, _NOBODY = "#dddddd", "#ffffff"
+
+_HEAD = (
+    '<defs><marker id="ar-head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" '
+    'orient="auto"><path class="head" d="M0 0L10 5L0 10z"></path></marker></defs>'
+)
 
 STYLE = """\
 .ar text { font: 12px sans-serif; fill: #111; }
@@ -27,6 +29,7 @@ STYLE = """\
 .ar rect { stroke: #555; stroke-width: 1; }
 .ar .contested { stroke: #c00; stroke-width: 2; stroke-dasharray: 6 3; }
 .ar path { fill: none; stroke: #777; stroke-width: 1.2; }
+.ar .head { fill: #777; stroke: none; }
 """
 
 
@@ -50,9 +53,7 @@ def svg_of(functions: Sequence[FunctionReport]) -> str:
 
 def fill_of(functions: Sequence[FunctionReport]) -> Mapping[str, str]:
     """The fill colour of each target."""
-    named = colours([target for function in functions for target in targets_of(function)])
-    fills = {target: _FILLS[number % len(_FILLS)] for target, number in named.items()}
-    return {**fills, "host": _HOST, "": _NOBODY}
+    return fills_of(target for function in functions for target in targets_of(function))
 
 
 def targets_of(function: FunctionReport) -> list[str]:
@@ -76,36 +77,45 @@ def drawing_of(
         Where a box of a region leads, the id of the region to be put behind it; None for nowhere.
     """
     layout = layout_of(picture)
-    parts = [*_lines(picture, layout), *_boxes(picture, layout, fills, link), *_labels(picture, layout)]
+    drawn = (_lines(picture, layout), _boxes(picture, layout, fills, link), _labels(picture, layout))
+    parts = [_HEAD, *chain.from_iterable(drawn)]
     return "\n".join(parts), (layout.width, layout.height)
 
 
 def _lines(picture: Picture, layout: PlacedPicture) -> Iterator[str]:
     for line, points in zip(picture.lines, layout.lines, strict=True):
-        yield f'<path d="{_curve(points)}"><title>{escape(_crossing(line))}</title></path>'
+        title = f"<title>{escape(_crossing(line))}</title>"
+        yield f'<path d="{_curve(points)}" marker-end="url(#ar-head)">{title}</path>'
 
 
 def _curve(points: tuple[tuple[float, float], ...]) -> str:
-    """A smooth line through the points that leaves and enters them upright."""
+    """A line through the points: straight where it goes down, smooth where it changes its column."""
     steps = [f"M{points[0][0]:g} {points[0][1]:g}"]
     for (x, y), (to_x, to_y) in pairwise(points):
         middle = (y + to_y) / 2
-        steps.append(f"C{x:g} {middle:g} {to_x:g} {middle:g} {to_x:g} {to_y:g}")
+        straight = f"L{to_x:g} {to_y:g}"
+        steps.append(straight if x == to_x else f"C{x:g} {middle:g} {to_x:g} {middle:g} {to_x:g} {to_y:g}")
     return "".join(steps)
 
 
 def _labels(picture: Picture, layout: PlacedPicture) -> Iterator[str]:
+    read = Counter(line.source for line in picture.lines)
+    fed = Counter(line.target for line in picture.lines)
     for line, points in zip(picture.lines, layout.lines, strict=True):
-        (x, y), (to_x, to_y) = points[0], points[1]
-        # Nearer to the target, where lines that leave the same box have parted already.
-        yield (
-            f'<text class="bytes" x="{x + 0.7 * (to_x - x):g}" y="{y + 0.7 * (to_y - y):g}">'
-            f"{escape(amount(line.bytes))}</text>"
-        )
+        (x, y), (to_x, to_y) = points[-2], points[-1]
+        # Above the arrowhead, where lines that leave one box have parted; higher where lines meet in one.
+        meets = fed[line.target] > read[line.source]
+        at = (x + 0.1 * (to_x - x), y + 16) if meets else (x + 0.85 * (to_x - x), to_y - 16)
+        yield f'<text class="bytes" x="{at[0]:g}" y="{at[1]:g}">{escape(size_of(line))}</text>'
 
 
 def _crossing(line: Line) -> str:
-    return f"{line.values} value{'s' if line.values != 1 else ''}, {amount(line.bytes)}"
+    return f"{line.values} value{'s' if line.values != 1 else ''}, {size_of(line)}"
+
+
+def size_of(line: Line) -> str:
+    """What goes over a line: its bytes, or where extents are symbolic, a type."""
+    return line.told or amount(line.bytes)
 
 
 def amount(size: int | None) -> str:
@@ -131,18 +141,8 @@ def _boxes(
         yield f'<a href="{link}{box.region}">{drawn}</a>' if leads else f"<g>{drawn}</g>"
 
 
-def heat(seconds: float, slowest: float) -> str:
-    """The colour of a time: pale yellow for none, through orange to red for the slowest."""
-    share = min(1.0, max(0.0, seconds / slowest)) if slowest > 0 else 0.0
-    position = share * (len(_HEAT) - 1)
-    first = min(int(position), len(_HEAT) - 2)
-    part = position - first
-    channels = zip(_HEAT[first], _HEAT[first + 1], strict=True)
-    return "#" + "".join(f"{round(low + part * (high - low)):02x}" for low, high in channels)
-
-
 def _box(box: Box, placed: Placed, fill: str) -> Iterator[str]:
-    contested = ' class="contested"' if any(line.endswith(", too") for line in box.lines) else ""
+    contested = ' class="contested"' if box.contested else ""
     yield f"<title>{escape(chr(10).join((box.title, *box.lines)))}</title>"
     yield (
         f'<rect{contested} x="{placed.x:g}" y="{placed.y:g}" width="{WIDTH:g}" height="{placed.height:g}" '

@@ -87,6 +87,8 @@ class ValueReport:
         Whether the function returns it.
     bytes
         Its size; None if that is not known before the function runs.
+    type
+        Its type in words, such as ``"float32[n, 4]"``; empty in reports that were saved before there was one.
     """
 
     name: str
@@ -94,6 +96,12 @@ class ValueReport:
     consumers: tuple[int, ...]
     result: bool
     bytes: int | None
+    type: str = ""
+
+    @property
+    def told(self) -> str:
+        """Its type, or that its size is symbolic where that is not known."""
+        return self.type or "symbolic size"
 
 
 @dataclass(frozen=True, slots=True)

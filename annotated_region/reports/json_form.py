@@ -49,6 +49,7 @@ def plain_function(function: FunctionReport) -> dict[str, object]:
                 "consumers": value.consumers,
                 "result": value.result,
                 "bytes": value.bytes,
+                "type": value.type,
             }
             for value in function.values
         ],
@@ -177,6 +178,7 @@ def _read_value(plain: JsonValue, ops: int) -> ValueReport:
         consumers,
         plain.field("result").truth(),
         plain.field("bytes").optional_whole(),
+        plain.field("type").text() if plain.has("type") else "",
     )
 
 

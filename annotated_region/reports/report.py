@@ -139,7 +139,8 @@ class Report:
         Parameters
         ----------
         path
-            Where to; ``.svg`` shows the quotient graph of each function, ``.html`` that, every op, and why.
+            Where to; ``.svg`` shows the quotient graph of each function, ``.html`` that, to zoom,
+            search and unfold, every op, and why; ``.json`` holds the graphs for Model Explorer.
 
         Raises
         ------

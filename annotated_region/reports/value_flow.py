@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from annotated_region.dataflow.graph import RESULT, DataflowGraph
 from annotated_region.dataflow.leaves import Leaf, readers_of_leaves
 from annotated_region.findings.function_report import ValueReport
+from annotated_region.findings.wording import words_for_type
 from annotated_region.ids import NodeId
 from annotated_region.regions.sizes import bytes_of
 
@@ -41,4 +42,5 @@ def _value(
         tuple(sorted({positions[node] for node in consumers if node != RESULT})),
         RESULT in consumers,
         bytes_of(leaf.ty),
+        words_for_type(leaf.ty),
     )

@@ -107,11 +107,11 @@ def test_a_thousand_ops_fold_into_a_few_boxes(tmp_path):
 class _Page(HTMLParser):
     """The regions that a page shows, what it refers to, and whether its elements are closed."""
 
-    VOID = ("meta", "path", "rect")
+    VOID = ("meta", "rect", "input")
 
     def __init__(self):
         super().__init__()
-        self.open, self.regions, self.references, self.links = [], [], [], []
+        self.open, self.regions, self.references, self.links, self.scripts = [], [], [], [], []
 
     def handle_starttag(self, tag, attrs):
         attributes = dict(attrs)
@@ -119,7 +119,8 @@ class _Page(HTMLParser):
             self.regions.append((attributes["id"], attributes["data-target"]))
         self.links += [attributes["href"]] if "href" in attributes else []
         self.references += [attributes[key] for key in ("src", "xlink:href") if key in attributes]
-        assert tag != "script"
+        if tag == "script":
+            self.scripts.append(attributes.get("type"))
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -145,6 +146,7 @@ def test_a_page_shows_the_regions_of_the_data_and_needs_nothing_else(name, tmp_p
     assert page.regions == regions
     assert sorted(page.links) == sorted(f"#{anchor}" for anchor, _target in regions)
     assert page.references == []
+    assert page.scripts == ["application/json", None]
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
 
 
@@ -153,6 +155,8 @@ def test_names_that_look_like_markup_stay_text(tmp_path):
     report = explained(module_of(SIX_OPS), ["sketch", "<b>&"])
     page = _Page()
     page.feed(report.draw(tmp_path / "x.html").read_text())
+    assert page.scripts == ["application/json", None]
+    assert page.open == []
     ET.parse(report.draw(tmp_path / "x.svg"))
 
 

@@ -48,11 +48,11 @@ class _Shown(HTMLParser):
             self.tables.setdefault(self.details[-1], []).append([])
         if tag == "td":
             self.tables[self.details[-1]][-1].append("")
-        if tag not in ("meta", "path", "rect"):
+        if tag not in ("meta", "rect", "input"):
             self.inside.append((tag, kind))
 
     def handle_endtag(self, tag):
-        if tag in ("meta", "path", "rect"):
+        if tag in ("meta", "rect", "input"):
             return
         while self.inside.pop()[0] != tag:
             pass

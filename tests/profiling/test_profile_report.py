@@ -10,7 +10,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 import annotated_region as ar
-from annotated_region.drawing.svg import heat
+from annotated_region.drawing.colours import heat
 from annotated_region.profiling.parts import KernelTime, RegionTime
 from annotated_region.profiling.times import Profile
 from annotated_region.targets.backend import StepTime

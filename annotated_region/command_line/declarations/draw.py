@@ -14,7 +14,11 @@ __all__ = ["COMMAND"]
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement_arguments(parser)
     output = parser.add_argument(
-        "-o", "--output", type=path, required=True, help="where to: a file ending in .svg or .html"
+        "-o",
+        "--output",
+        type=path,
+        required=True,
+        help="where to: a file ending in .svg, .html or .json (Model Explorer)",
     )
     complete_files(output)
     profile = parser.add_argument(

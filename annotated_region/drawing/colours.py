@@ -1,0 +1,48 @@
+"""Colours: of targets by their names, so that they are the same in every picture; of times."""
+
+from __future__ import annotations
+
+import colorsys
+import zlib
+from collections.abc import Iterable, Mapping
+
+__all__ = ["fills_of", "heat"]
+
+# Fill colours that black text can be read on, after Paul Tol's "light" scheme.
+_KNOWN = {
+    "dnnl": "#77aadd",
+    "onnxruntime": "#ee8866",
+    "openvino": "#bbcc33",
+    "tensorrt": "#44bb99",
+    "host": "#dddddd",
+    "": "#ffffff",
+}
+_LIGHTNESS, _SATURATION = 0.76, 0.62
+# From fast to slow; black text can be read on all of them.
+_HEAT = ((255, 255, 212), (254, 196, 79), (240, 105, 80))
+
+
+def fills_of(targets: Iterable[str]) -> Mapping[str, str]:
+    """The fill colour of each target, of the host and of what runs nowhere.
+
+    It depends on the name alone; that of a target from elsewhere has a hue made of its checksum. Two of
+    them may look alike: a colour that depended on the others would change from picture to picture.
+    """
+    named = dict.fromkeys(target for target in targets if target not in ("host", ""))
+    return {target: _KNOWN.get(target) or _of_name(target) for target in (*named, "host", "")}
+
+
+def _of_name(target: str) -> str:
+    hue = zlib.crc32(target.encode("utf-8", "backslashreplace")) % 360
+    channels = colorsys.hls_to_rgb(hue / 360, _LIGHTNESS, _SATURATION)
+    return "#" + "".join(f"{round(255 * channel):02x}" for channel in channels)
+
+
+def heat(seconds: float, slowest: float) -> str:
+    """The colour of a time: pale yellow for none, through orange to red for the slowest."""
+    share = min(1.0, max(0.0, seconds / slowest)) if slowest > 0 else 0.0
+    position = share * (len(_HEAT) - 1)
+    first = min(int(position), len(_HEAT) - 2)
+    part = position - first
+    channels = zip(_HEAT[first], _HEAT[first + 1], strict=True)
+    return "#" + "".join(f"{round(low + part * (high - low)):02x}" for low, high in channels)
