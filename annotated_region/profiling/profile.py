@@ -1,8 +1,9 @@
 """profile: where the time of an executable goes.
 
 Runs come in pairs, one with the clock and one without, so that a change of the machine's speed falls on both.
-The first tells the parts, the second the whole. A machine has fast and slow phases, so that the times of a
-short model lie around two values; medians of parts and whole, each by itself, may come from different phases.
+The first tells the parts, the second the whole; each goes first in turn. A machine has fast and slow phases,
+so that the times of a short model lie around two values; medians of parts and whole, each by itself, may come
+from different phases.
 Therefore the same pairs count for all of them: those in the middle when pairs are ordered by their time.
 """
 
@@ -12,6 +13,7 @@ import math
 import resource
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from time import perf_counter
 
 import numpy as np
@@ -78,17 +80,22 @@ def profile(
     machine: list[float] = []
     pairs: list[float] = []
     spans: list[Mapping[str, Span]] = []
-    while not _is_enough(pairs, rounds):
+
+    def with_clock() -> float:
         clock.start()
-        start = perf_counter()
-        watched["main"](*arguments)
-        paired = perf_counter() - start
+        seconds = _timed(watched["main"], arguments)
         spans.append(clock.kernels)
         machine.append(clock.machine)
-        start = perf_counter()
-        plain["main"](*arguments)
-        totals.append(perf_counter() - start)
-        pairs.append(paired + totals[-1])
+        return seconds
+
+    def without_clock() -> float:
+        totals.append(_timed(plain["main"], arguments))
+        return totals[-1]
+
+    # What runs second finds the caches and the clock rate that the first left, so each is first in turn.
+    orders = cycle([(with_clock, without_clock), (without_clock, with_clock)])
+    while not _is_enough(pairs, rounds):
+        pairs.append(math.fsum(run() for run in next(orders)))
     middle = middle_rounds(pairs)
     return _profile(
         executable,
@@ -99,6 +106,12 @@ def profile(
         len(pairs),
         _recorded(executable, plain["main"], arguments),
     )
+
+
+def _timed(run: Callable[..., object], arguments: Sequence[tvm.runtime.Tensor]) -> float:
+    start = perf_counter()
+    run(*arguments)
+    return perf_counter() - start
 
 
 def _is_enough(pairs: Sequence[float], rounds: int | None) -> bool:

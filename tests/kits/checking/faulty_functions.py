@@ -1,8 +1,9 @@
 """Plants faults in the functions that a code generator gets, whichever engine that is for.
 
-    options={"onnxruntime": planted(Fault("step", "lv12"))}
+    options={"dnnl": planted(Fault("step", "lv12"))}
 
-The option is one of the tests: a generator that stands in front of the real one takes it off.
+The option is one of the tests: a generator that stands in front of the real one takes it off. What asks a
+target about its options before that would refuse it; such a target is `spoiled` without.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from annotated_region.tvm_adapter.types import expect
 from kits.checking.faults import EXCHANGED, SATURATED, WRONG_STEP, Fault
 from kits.checking.op_kernels import call_names
 
-__all__ = ["FUNCTION_FAULTS", "Generate", "planted", "planting", "spoiled_functions"]
+__all__ = ["FUNCTION_FAULTS", "Generate", "planted", "planting", "spoiled", "spoiled_functions"]
 
 OPTION = "planted"
 
@@ -67,6 +68,23 @@ def planting(
             return real(wrong, given, {**dict(names.items()), **more})
         assert generate_wrong is not None, "the target has no such fault"
         return generate_wrong(real, fault)(functions, given, names)
+
+    tvm_ffi.register_global_func(name, generate, override=True)
+    try:
+        yield
+    finally:
+        tvm_ffi.register_global_func(name, real, override=True)
+
+
+@contextmanager
+def spoiled(target: str, fault: Fault) -> Iterator[None]:
+    """Inside the ``with`` block a target that refuses unknown options has one of `FUNCTION_FAULTS`."""
+    name = f"relax.ext.{target}"
+    real = tvm.get_global_func(name)
+
+    def generate(functions: Functions, options: Mapping[str, Any], names: Names) -> Any:
+        wrong, more = spoiled_functions(functions, fault)
+        return real(wrong, options, {**dict(names.items()), **more})
 
     tvm_ffi.register_global_func(name, generate, override=True)
     try:

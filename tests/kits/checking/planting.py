@@ -12,7 +12,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from unittest.mock import patch
 
@@ -26,11 +26,11 @@ from annotated_region.checking.check_report import CheckReport
 from annotated_region.checking.host_support import require_host_builds
 from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.testing.registry import temporary_registrations
-from kits.checking import faulty_backend, faulty_functions
+from kits.checking import faulty_backend
 from kits.checking.fault_models import FaultModel, fault_model, prepared_model
 from kits.checking.faults import FLOAT_FAULTS, INT8_FAULTS, Fault
 from kits.checking.faulty_dnnl import planting
-from kits.checking.faulty_functions import planted
+from kits.checking.faulty_functions import planted, spoiled
 
 __all__ = ["FOUND", "PRECISIONS", "RIGHT", "Tally", "campaign", "checked_without_fault", "counted"]
 
@@ -55,8 +55,7 @@ class Tally:
 def campaign() -> Iterator[None]:
     """Inside the block both targets can be spoiled, and equal programs are built for the host once."""
     host = patch.object(reference, "require_host_builds", _built_once)
-    engine = faulty_functions.planting("onnxruntime")
-    with temporary_registrations(), planting(), engine, host:
+    with temporary_registrations(), planting(), host:
         yield
 
 
@@ -72,13 +71,17 @@ def _built_once(mod: tvm.IRModule) -> LinkedExecutable:
 
 def _checked(model: FaultModel, fault: Fault | None) -> CheckReport:
     options: dict[str, dict[str, object]] = {}
+    wrong: AbstractContextManager[None] = nullcontext()
     if model.target == faulty_backend.NAME:
         faulty_backend.register(model.claimed, fault)
-    elif fault is not None:
+    elif fault is not None and model.target == "dnnl":
         options = {model.target: planted(fault)}
-    return ar.check(
-        model.mod, [model.target], inputs=model.inputs, prepare=False, bans=model.bans, options=options
-    )
+    elif fault is not None:
+        wrong = spoiled(model.target, fault)
+    with wrong:
+        return ar.check(
+            model.mod, [model.target], inputs=model.inputs, prepare=False, bans=model.bans, options=options
+        )
 
 
 def checked_without_fault(name: str, target: str, precision: str) -> CheckReport:
