@@ -206,11 +206,18 @@ class Llama:
         How many tokens there is memory for.
     piece
         The rows of that are shown in multiples of this.
+
+    Raises
+    ------
+    ValueError
+        There is memory for no token.
     """
 
     def __init__(
         self, library: tvm.runtime.Module, config: Config, capacity: int, piece: int = PIECE
     ) -> None:
+        if capacity < 1:
+            raise ValueError(f"a memory for {capacity} tokens holds none; ask for one at least")
         self.machine = relax.VirtualMachine(library, tvm.cpu())
         self.config = config
         self.capacity = -(-capacity // piece) * piece

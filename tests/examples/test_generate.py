@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from kits.backends.dnnl.dnnl_harness import needs_onednn
 
+import annotated_region as ar
 from annotated_region.passes.weight_rounding.rounding import rounded
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "generate.py"
@@ -117,6 +119,27 @@ def test_a_full_memory_is_an_error_and_stays_as_it_is():
         llama.step(list(range(7)))
     assert llama.length == 10
     assert all(map(np.array_equal, before, llama.past))
+
+
+@needs_onednn
+def test_memory_for_no_token_is_an_error():
+    with pytest.raises(ValueError, match="a memory for 0 tokens holds none; ask for one at least"):
+        example().Llama(references(*SETTINGS["4 bits"]).library, config(), 0)
+
+
+@needs_onednn
+def test_the_memory_of_another_model_is_an_error_and_stays_as_it_is():
+    other = replace(config(), pairs=1)
+    llama = example().Llama(references(*SETTINGS["4 bits"]).library, other, PIECE, PIECE)
+    with pytest.raises((ValueError, RuntimeError), match="k_0"):
+        llama.step([1])
+    assert llama.length == 0
+    assert not any(rows.any() for rows in llama.past)
+
+
+def test_a_group_that_does_not_divide_is_an_error():
+    with pytest.raises(ar.AnnotatedRegionError, match="has 64 rows, which groups of 48 do not divide"):
+        example().build(config(), example().random_weights(), 4, 48)
 
 
 @needs_onednn

@@ -63,17 +63,19 @@ inline bool has_few_rows(Builder& builder, const NodeRow& node) {
          volume(weights, 0, 2) * static_cast<int64_t>(sizeof(float)) >= static_cast<int64_t>(kLeastHalved);
 }
 
-// The operations that follow a product, as those of a primitive that does nothing else.
-inline void follow(Builder& builder, const NodeRow& node, const Desc& desc, Place product) {
-  PostOps chain(builder, node);
-  const dnnl::eltwise_forward::primitive_desc pd(cpu(), dnnl::prop_kind::forward_inference,
-                                                 dnnl::algorithm::eltwise_linear, desc, desc, 1.0f, 0.0f,
-                                                 chain.settle(desc, /*may_accumulate=*/false));
-  std::vector<Argument> arguments;
-  chain.add_arguments(arguments, desc);
-  arguments.push_back({DNNL_ARG_SRC, desc, product});
-  arguments.push_back({DNNL_ARG_DST, desc, product});
-  builder.add_step(pd, std::move(arguments), layout_name(desc) + chain.note());
+// One operation that follows a product, in place.
+inline void follow(Builder& builder, const PostOpRow& post, const Desc& desc, Place product) {
+  const dnnl::algorithm algorithm = algorithm_of(post.algorithm);
+  std::vector<Argument> arguments = {{DNNL_ARG_SRC, desc, product}, {DNNL_ARG_DST, desc, product}};
+  if (post.operand < 0) {
+    const dnnl::eltwise_forward::primitive_desc pd(cpu(), dnnl::prop_kind::forward_inference, algorithm, desc, desc,
+                                                   post.alpha, post.beta, Builder::attributes());
+    return builder.add_step(pd, std::move(arguments), layout_name(desc));
+  }
+  const Desc operand = builder.plain(post.operand);
+  const dnnl::binary::primitive_desc pd(cpu(), algorithm, desc, operand, desc, Builder::attributes());
+  arguments.push_back({DNNL_ARG_SRC_1, operand, builder.fetch(post.operand, operand)});
+  builder.add_step(pd, std::move(arguments), layout_name(desc));
 }
 
 inline void few_rows(Builder& builder, const NodeRow& node) {
@@ -99,7 +101,8 @@ inline void few_rows(Builder& builder, const NodeRow& node) {
     }
   };
   builder.add_kernel(kernel, std::move(arguments), "few rows " + layout_name(retyped(to, work.stored)));
-  if (node.post_ops.size > 0) follow(builder, node, to, place);
+  // Each by itself: oneDNN has reference code alone for an element-wise primitive with a binary operation behind it.
+  for (const PostOpRow& post : node.post_ops) follow(builder, post, to, place);
   builder.define(node.output, to, place);
 }
 
