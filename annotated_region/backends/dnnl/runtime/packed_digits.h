@@ -1,5 +1,5 @@
 // The product of one row with a packed weight in whole numbers, where the processor has instructions for them (AVX-512
-// VNNI): a third of the instructions that floats take, so that such a product waits for memory alone.
+// VNNI): a third of the instructions that floats take.
 //
 // The numbers of the row that share a scale with the weights of a group become whole ones of 23 bits, scaled by the
 // largest of them, and each of these three digits of 8 bits with a sign:
