@@ -78,6 +78,8 @@ class Emission(Translation[str]):
         self._symbols: dict[relax.Expr, tuple[str, int, bool]] = {}
         self._symbol_names: dict[relax.Expr, str] = {}
         self._shapes: dict[str, str] = {}
+        # The first output that a value became.
+        self._output_names: dict[str, str] = {}
 
     # -- what converters use ----------------------------------------------------------------------
 
@@ -196,10 +198,11 @@ class Emission(Translation[str]):
     def output(self, position: int, value: str, type_: tvm.ir.Type) -> None:
         """Make a value an output: under a name of its own, made by an operator."""
         name = self.graph.fresh(f"result_{position}")
-        taken = {port.name for port in self.graph.outputs}
         made = {result for each in self.graph.operators for result in each.outputs}
-        if value in taken or value not in made:
-            value = self.node("Identity", value)
+        if value in self._output_names or value not in made:
+            value = self.node("Identity", self._output_names.get(value, value))
+        else:
+            self._output_names[value] = name
         self.graph.rename(value, name)
         self.graph.outputs.append(Port(name, _dtype_of(type_), self._dims(extents_of(type_))))
 

@@ -210,6 +210,7 @@ MOVEMENT: Mapping[str, Compute] = {
     "full": _filling(lambda shape, value: np.full(shape, value.clean)),
     "zeros": _filling(np.zeros),
     "ones": _filling(np.ones),
+    "full_like": _filling(lambda like, value: np.full(like.clean.shape, value.clean)),
     "zeros_like": _filling(lambda like: np.zeros(like.clean.shape)),
     "ones_like": _filling(lambda like: np.ones(like.clean.shape)),
     "nn.pad": _pad,

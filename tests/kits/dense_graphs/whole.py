@@ -127,8 +127,10 @@ def filled(bench: Bench) -> int:
     """A tensor of one number, beside a value."""
     value = viewed(bench, bench.value())
     shape = bench.shape_of(value)
-    way = bench.one_of(("zeros", "ones", "zeros_like", "ones_like", "full"))
-    if way.endswith("like"):
+    way = bench.one_of(("zeros", "ones", "zeros_like", "ones_like", "full", "full_like"))
+    if way == "full_like":
+        made = bench.binary(way, value, bench.scalar(1.5))
+    elif way.endswith("like"):
         made = bench.unary(way, value)
     else:
         number = (bench.scalar(1.5),) if way == "full" else ()
