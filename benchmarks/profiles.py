@@ -4,8 +4,8 @@
 
 Each run profiles the same executable of target ``dnnl`` once more. A row says the whole in milliseconds, and
 for each run the sum of the parts over it. The last line counts the runs within a twentieth, which is also
-what the exit code tells. On two idle cores all fifteen with three runs each take about two and a half minutes; models
-that would begin after `--seconds` are left out, and said to be.
+what the exit code tells. On two idle cores all fifteen with three runs each take two and a half minutes;
+models that would begin after `--seconds` are left out, and said to be.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ from annotated_region.measuring.store import CostStore, default_path
 from annotated_region.measuring.timing import Time, Timed, time_copy, time_together
 from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.targets.backend import backend_of
+from annotated_region.targets.engine_version import library_version
 from annotated_region.targets.extents import size_of
-from annotated_region.targets.library_version import library_version
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
 

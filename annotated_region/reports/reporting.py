@@ -40,8 +40,8 @@ from annotated_region.reports.locked_ids import with_locked_ids
 from annotated_region.reports.record import FunctionRecord
 from annotated_region.reports.report import Report
 from annotated_region.reports.value_flow import values_of
+from annotated_region.targets.engine_version import library_version
 from annotated_region.targets.extents import size_of
-from annotated_region.targets.library_version import library_version
 from annotated_region.targets.op_view import OpView
 
 __all__ = ["report_of"]

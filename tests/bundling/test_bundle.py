@@ -19,7 +19,7 @@ from kits.family_models import family_model, inputs_of
 
 import annotated_region as ar
 from annotated_region.backends.dnnl import installation
-from annotated_region.backends.onnxruntime import native
+from annotated_region.backends.onnxruntime.native import library as shared_library
 from annotated_region.command_line.run import main
 from annotated_region.targets.backend import backend_of
 
@@ -188,7 +188,7 @@ def test_regions_that_run_in_python_are_refused_and_nothing_is_left(tmp_path: Pa
 
 
 @needs_root
-@pytest.mark.skipif(native.library() is None, reason="the wheel of ONNX Runtime holds no shared library")
+@pytest.mark.skipif(shared_library() is None, reason="the wheel of ONNX Runtime holds no shared library")
 @pytest.mark.parametrize("targets", [["onnxruntime"], ["dnnl", "onnxruntime"]])
 def test_regions_of_onnx_runtime_run_there_too(tmp_path: Path, targets: list[str]) -> None:
     model, root = family_model("bert", "small"), tmp_path / "root"
@@ -197,7 +197,7 @@ def test_regions_of_onnx_runtime_run_there_too(tmp_path: Path, targets: list[str
     bundle = exported(model, targets, tmp_path / "made", root / "model", bans=bans)
     manifest = json.loads((bundle / "manifest.json").read_text())
     assert {region["target"] for region in manifest["regions"].values()} == set(targets)
-    engine = native.library()
+    engine = shared_library()
     assert engine is not None
     about = manifest["files"][engine.name]
     assert (about["package"], about["version"]) == ("onnxruntime", onnxruntime.__version__)

@@ -49,7 +49,7 @@ class Reference:
             self.stored[name] = draw(name, shape)
             return self.stored[name]
 
-        self.library = example().build(self.config, weight, bits, group)
+        self.built = example().build(self.config, weight, bits, group)
 
     def matrix(self, name):
         array = self.stored[f"{name}.weight"]
@@ -104,7 +104,7 @@ def test_every_step_is_that_of_the_whole_text(setting, prompt):
     reference = references(*SETTINGS[setting])
     tokens = [int(each) for each in np.random.default_rng(prompt).integers(0, 100, prompt + STEPS)]
     expected = reference.logits(tokens)
-    llama = example().Llama(reference.library, reference.config, prompt + STEPS, PIECE)
+    llama = example().Llama(reference.built, reference.config, prompt + STEPS, PIECE)
     found = [llama.step(tokens[:prompt]), *(llama.step([token]) for token in tokens[prompt:])]
     np.testing.assert_allclose(found, expected[prompt - 1 :], rtol=1e-3, atol=1e-3)
 
@@ -112,7 +112,7 @@ def test_every_step_is_that_of_the_whole_text(setting, prompt):
 @needs_onednn
 def test_a_full_memory_is_an_error_and_stays_as_it_is():
     reference = references(*SETTINGS["4 bits"])
-    llama = example().Llama(reference.library, reference.config, PIECE, PIECE)
+    llama = example().Llama(reference.built, reference.config, PIECE, PIECE)
     llama.step(list(range(10)))
     before = [rows.copy() for rows in llama.past]
     with pytest.raises(ValueError, match="10 tokens and 7 more do not fit into a memory for 16"):
@@ -124,13 +124,13 @@ def test_a_full_memory_is_an_error_and_stays_as_it_is():
 @needs_onednn
 def test_memory_for_no_token_is_an_error():
     with pytest.raises(ValueError, match="a memory for 0 tokens holds none; ask for one at least"):
-        example().Llama(references(*SETTINGS["4 bits"]).library, config(), 0)
+        example().Llama(references(*SETTINGS["4 bits"]).built, config(), 0)
 
 
 @needs_onednn
 def test_the_memory_of_another_model_is_an_error_and_stays_as_it_is():
     other = replace(config(), pairs=1)
-    llama = example().Llama(references(*SETTINGS["4 bits"]).library, other, PIECE, PIECE)
+    llama = example().Llama(references(*SETTINGS["4 bits"]).built, other, PIECE, PIECE)
     with pytest.raises((ValueError, RuntimeError), match="k_0"):
         llama.step([1])
     assert llama.length == 0
@@ -146,14 +146,14 @@ def test_a_group_that_does_not_divide_is_an_error():
 def test_one_plan_serves_all_steps_of_a_piece():
     """A region makes a plan for a shape, and a new length inside a piece is no new shape."""
     reference = references(*SETTINGS["4 bits"])
-    llama = example().Llama(reference.library, reference.config, 3 * PIECE, PIECE)
+    llama = example().Llama(reference.built, reference.config, 3 * PIECE, PIECE)
     for token in range(3 * PIECE):
         llama.step([token])
-    count = reference.library.get_function("dnnl_step_0__plan_count", query_imports=True)
+    count = reference.built.get_function("dnnl_step_0__plan_count", query_imports=True)
     before = count()
     llama.length = 0
     for token in range(3 * PIECE):
         llama.step([token])
     assert count() == before
     with pytest.raises(AttributeError):
-        reference.library.get_function("dnnl_step_1__plan_count", query_imports=True)()
+        reference.built.get_function("dnnl_step_1__plan_count", query_imports=True)()

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from kits.reports.prices import SecondsAnOp
 
 import annotated_region as ar
 from annotated_region.testing.generated import chain
@@ -81,25 +82,9 @@ def test_the_first_target_wins_and_the_other_is_told_so():
     }
 
 
-class _Prices:
-    """So many seconds for each op; launches and transfers cost nothing."""
-
-    def __init__(self, **seconds):
-        self.seconds = seconds
-
-    def launch(self, target):
-        return 0.0
-
-    def compute(self, target, unit):
-        return len(unit.ops) * self.seconds[target]
-
-    def transfer(self, size, source, destination):
-        return 0.0
-
-
 def test_what_was_lost_by_cost_is_told_with_the_costs():
     claim_ops("second", "relax.nn.relu")
-    prices = _Prices(host=1.0, sketch=2e-3, second=5e-6)
+    prices = SecondsAnOp(host=1.0, sketch=2e-3, second=5e-6)
     report = ar.explain(module_of(SIX_OPS), ["sketch", "second"], ar.LeastCost(prices), prepare=False)
     assert lost_of(report) == {
         "a1": {"sketch": "to second: alone it takes 5 us there, 2 ms on sketch"},
@@ -113,7 +98,7 @@ def test_what_was_lost_by_cost_is_told_with_the_costs():
 
 def test_what_is_cheaper_on_the_host_is_told_with_the_costs():
     report = ar.explain(
-        module_of(SIX_OPS), ["sketch"], ar.LeastCost(_Prices(host=0.1, sketch=0.2)), prepare=False
+        module_of(SIX_OPS), ["sketch"], ar.LeastCost(SecondsAnOp(host=0.1, sketch=0.2)), prepare=False
     )
     assert lost_of(report)["b1"] == {"sketch": "to the host: alone it takes 100 ms there, 200 ms on sketch"}
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from kits.reports.prices import SecondsAnOp
 
 import annotated_region as ar
 from annotated_region.findings.host_ops import host_groups
@@ -21,24 +22,8 @@ def _registrations_end_with_the_test():
         yield
 
 
-class _Prices:
-    """So many seconds for each op; launches and transfers cost nothing."""
-
-    def __init__(self, **seconds):
-        self.seconds = seconds
-
-    def launch(self, target):
-        return 0.0
-
-    def compute(self, target, unit):
-        return len(unit.ops) * self.seconds[target]
-
-    def transfer(self, size, source, destination):
-        return 0.0
-
-
 def by_cost(**seconds):
-    policy = ar.LeastCost(_Prices(**seconds))
+    policy = ar.LeastCost(SecondsAnOp(**seconds))
     return ar.explain(module_of(SIX_OPS), ["pencil", "sketch"], policy, prepare=False)
 
 
@@ -72,7 +57,7 @@ def test_ops_of_one_kind_whose_costs_differ_are_one_line():
 
 
 def test_what_launches_outweigh_is_said():
-    class Dear(_Prices):
+    class Dear(SecondsAnOp):
         def launch(self, target):
             return 1.0
 

@@ -15,16 +15,15 @@ import openvino
 import pytest
 import tvm
 import tvm_ffi
+from kits.backends.openvino_kit import array, built, call, expected_two, two_results
 from kits.backends.relax_kit import module, var
 from tvm import relax, tirx
 from tvm.relax import op
 
 import annotated_region as ar
-from annotated_region.backends.onnx_emitter.entry import Description
 from annotated_region.backends.openvino import compiled, installation, runtime, support
 from annotated_region.backends.openvino.settings import CompileSettings
 from annotated_region.errors import (
-    ArgumentError,
     BackendUnavailableError,
     BuildError,
     CodegenError,
@@ -38,36 +37,6 @@ def _cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
-
-
-def array(*shape, seed=5):
-    return np.random.default_rng(seed).standard_normal(shape).astype("float32")
-
-
-def two_results():
-    """Two results of different types, over a weight that does not stand in the model itself."""
-    x = var("x", (4, 32))
-
-    def make(builder):
-        product = builder.emit(op.matmul(x, relax.const(array(32, 16))))
-        return op.nn.relu(product), op.argmax(product, axis=1)
-
-    return module([x], make)
-
-
-def expected_two(data):
-    product = data @ array(32, 16)
-    return np.maximum(product, 0), product.argmax(1)
-
-
-def built(mod, **options):
-    partitioned = ar.partition(mod, ["openvino"], prepare=False)
-    return relax.VirtualMachine(ar.build(partitioned, options={"openvino": options}), tvm.cpu())
-
-
-def call(machine, *arrays):
-    result = machine["main"](*(tvm.runtime.tensor(array) for array in arrays))
-    return [result.numpy()] if hasattr(result, "numpy") else [part.numpy() for part in result]
 
 
 def symbols_of(mod):
@@ -252,66 +221,6 @@ def test_an_interrupt_leaves_a_region_that_runs_again():
 
 
 # --- nothing is copied, nothing is made twice
-
-
-class RecordingRequest:
-    """Notes where the tensors lie that it is given, and adds one to what comes in."""
-
-    def __init__(self):
-        self.tensors = {}
-
-    def set_input_tensor(self, place, tensor):
-        self.tensors["in", place] = tensor
-
-    def set_output_tensor(self, place, tensor):
-        self.tensors["out", place] = tensor
-
-    def infer(self):
-        self.tensors["out", 0].data[...] = self.tensors["in", 0].data + 1
-
-
-class OneInput:
-    """A compiled model of one input and one output."""
-
-    def __init__(self):
-        self.request = RecordingRequest()
-        self.inputs = [self]
-
-    def get_names(self):
-        return {"a", "another name of a"}
-
-    def create_infer_request(self):
-        return self.request
-
-
-def recording_runner():
-    model = OneInput()
-    return runtime.RequestRunner(Description("r", ("a",), ("b",), ()), model), model.request
-
-
-def test_inputs_and_outputs_are_used_where_they_lie():
-    runner, request = recording_runner()
-    source, target = (tvm.runtime.tensor(array(2, 3)) for _ in range(2))
-    runner(source, target)
-    places = [request.tensors[key].data.ctypes.data for key in (("in", 0), ("out", 0))]
-    assert places == [source.data_ptr(), target.data_ptr()]
-
-
-def test_views_with_gaps_are_copied_and_nothing_beside_them_is_written():
-    runner, request = recording_runner()
-    whole, around = np.arange(12, dtype="float32").reshape(3, 4), np.zeros((3, 4), "float32")
-    source, target = (tvm_ffi.from_dlpack(each[:, ::2]) for each in (whole, around))
-    runner(source, target)
-    assert request.tensors["in", 0].data.ctypes.data != source.data_ptr()
-    np.testing.assert_array_equal(around[:, ::2], whole[:, ::2] + 1)
-    assert not around[:, 1::2].any()
-
-
-def test_an_output_whose_elements_share_memory_is_refused():
-    runner, _ = recording_runner()
-    target = tvm_ffi.from_dlpack(np.lib.stride_tricks.as_strided(np.zeros(3, "float32"), (2, 3), (0, 4)))
-    with pytest.raises(ArgumentError, match="share memory"):
-        runner(tvm.runtime.tensor(array(2, 3)), target)
 
 
 def test_a_view_that_begins_anywhere_is_read_and_written_there():
