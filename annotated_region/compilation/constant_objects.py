@@ -11,33 +11,22 @@ and biases between the weights would keep most of these in memory.
 
 from __future__ import annotations
 
-import subprocess
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import tvm
 from tvm.support import cc
 
+from annotated_region.compilation.elf_object import PAGE, object_header, write_object
+
 __all__ = ["Embedded", "constant_object"]
 
 ALIGNMENT = 64
-PAGE = 4096
-"""What can be given back is made of these; a constant that is as large begins with one."""
-
-ASSEMBLY = """\
-    .section .rodata.annotated_region, "a"
-    .balign 4096
-    .globl {symbol}
-    .hidden {symbol}
-    .type {symbol}, @object
-{symbol}:
-    .incbin "constants.bin"
-    .size {symbol}, . - {symbol}
-    .section .note.GNU-stack, "", @progbits
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,31 +60,30 @@ def constant_object(symbol: str, arrays: Sequence[np.ndarray]) -> tuple[Embedded
 
     Returns
     -------
-    Where each constant lies, and the module that holds the object file; None where there is no compiler.
+    Where each constant lies, and the module that holds the object file; None where there is no compiler, and
+    on systems whose object files are not ELF of 64 bits.
     """
-    compiler = cc.get_cc()
-    if not compiler:
+    compiler, header = cc.get_cc(), object_header()
+    if not compiler or shutil.which(compiler) is None or header is None:
         return None
     offsets, end = _placed([array.nbytes for array in arrays])
+
+    def write(file: BinaryIO, begin: int) -> None:
+        for array, offset in zip(arrays, offsets, strict=True):
+            file.seek(begin + offset)
+            file.write(np.ascontiguousarray(array).reshape(-1).view("uint8").data)
+
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        with (place / "constants.bin").open("wb") as file:
-            for array, offset in zip(arrays, offsets, strict=True):
-                file.seek(offset)
-                file.write(np.ascontiguousarray(array).reshape(-1).view("uint8").data)
-            file.truncate(end)
-        (place / "constants.S").write_text(ASSEMBLY.format(symbol=symbol), encoding="ascii")
-        command = [compiler, "-c", "constants.S", "-o", "constants.o"]
-        try:
-            subprocess.run(command, cwd=place, capture_output=True, check=True)
-        except (OSError, subprocess.CalledProcessError):
-            return None
-        library = tvm.runtime.load_static_library(str(place / "constants.o"), [symbol])
+        place = Path(folder, "constants.o")
+        with place.open("wb") as file:
+            write_object(file, header, symbol, end, write)
+        library = tvm.runtime.load_static_library(str(place), [symbol])
     return Embedded(symbol, offsets, end), library
 
 
 def _placed(sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:
     """Where each constant begins, by increasing size, and the end of the last."""
+    # What can be given back is made of pages; a constant that is as large begins with one.
     offsets, end = [0] * len(sizes), 0
     for index in sorted(range(len(sizes)), key=sizes.__getitem__):
         unit = PAGE if sizes[index] >= PAGE else ALIGNMENT

@@ -156,15 +156,20 @@ def compile_module(
     mod: tvm.IRModule,
     target: str | tvm.target.Target = "llvm",
     options: Mapping[str, Mapping[str, object]] | None = None,
+    *,
+    checked: tvm.IRModule | None = None,
 ) -> LinkedExecutable:
     """Compile a partitioned module as it is; parameters and errors are those of `annotated_region.build`.
+
+    `checked` is a module that is known to be well formed, and is not asked about again.
 
     Raises
     ------
     RegionRejectedError
         A code generator refuses a region.
     """
-    require_well_formed(mod)
+    if not mod.same_as(checked):
+        require_well_formed(mod)
     host = _host(target)
     require_mapping(options, "the argument options", '{"dnnl": {"precision": "bf16"}}')
     backends = [backend_of(name) for name in targets_of(mod)]

@@ -34,6 +34,8 @@ __all__ = ["SharedLibraryLinker"]
 KEPT_BYTES = 256 << 20
 _HASH_DIGITS = 32
 SOURCES = (".c", ".cc", ".cpp")
+LINKING = ("-Wl,--build-id=none",)
+"""Options for the linker alone. An identity of a library is a digest of all its weights, and of no use."""
 
 
 class SharedLibraryLinker:
@@ -92,7 +94,8 @@ class SharedLibraryLinker:
                     words.insert(0, f"-D{source.macro}")
                     linked.append(str(place))
             linked += _objects_of(files, compiler, words, Path(folder))
-            tvm_cc.create_shared(str(unfinished), linked, options=words, cc=compiler, **others)
+            linking = [*words, *LINKING]
+            tvm_cc.create_shared(str(unfinished), linked, options=linking, cc=compiler, **others)
 
     def get_target_triple(self) -> str:
         """The machine that the compiler makes code for; TVM asks where it has no code of its own.

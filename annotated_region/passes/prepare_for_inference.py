@@ -51,12 +51,12 @@ import tvm
 from tvm import relax
 
 from annotated_region.errors import BuildError
-from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
+from annotated_region.functions.modules import functions_to_partition, updated
 from annotated_region.op_info.infer import proved_composition_of
 from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.passes.host_repairs.negative_places import take_from_the_front
 from annotated_region.passes.host_repairs.running_counts import count_in_whole_numbers
-from annotated_region.passes.module_pass import ModulePass, module_pass
+from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.preparation import (
     fold_affine,
     fold_batch_norm,
@@ -77,6 +77,8 @@ from annotated_region.passes.preparation.rewrites import table_of
 from annotated_region.passes.preparation.settle_lengths import settle_lengths
 from annotated_region.passes.preparation.share_positions import share_positions
 from annotated_region.passes.preparation.sweep import sweep
+from annotated_region.passes.region_session import RegionSession
+from annotated_region.passes.session_pass import SessionPass
 from annotated_region.targets.claimants import Claimants
 
 __all__ = ["PrepareForInference"]
@@ -101,7 +103,7 @@ REWRITES = (
 
 @module_pass
 @dataclass(frozen=True)
-class PrepareForInference(ModulePass):
+class PrepareForInference(SessionPass):
     """Fold batch norms and constants, undo what importers add, and tidy up; see the module's text.
 
     Parameters
@@ -132,9 +134,11 @@ class PrepareForInference(ModulePass):
     fold_with_tvm: bool = False
     targets: Sequence[str] = ()
 
-    def transform_module(self, mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+    def run(
+        self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext, session: RegionSession
+    ) -> tvm.IRModule:
         """The prepared module."""
-        require_well_formed(mod)
+        session.require_well_formed(mod)
         claimants = Claimants.of(self.targets)
         prepared = _settled(_retyped(_tidied(_raised(mod))), claimants)
         if self.fold_with_tvm:

@@ -126,12 +126,17 @@ class RegionSession:
             if self._only is None or name.name_hint in self._only
         }
         known = {name: self._known(name, func) for name, func in functions.items()}
-        if any(regions is None for regions in known.values()) and not mod.same_as(self._checked):
-            require_well_formed(mod)
+        if any(regions is None for regions in known.values()):
+            self.require_well_formed(mod)
         return {
             name: AnnotatedRegionSet(functions[name], name.name_hint) if regions is None else regions
             for name, regions in known.items()
         }
+
+    def require_well_formed(self, mod: tvm.IRModule) -> None:
+        """Raise `InvalidModuleError` unless a module is well formed; the one that came in is known to be."""
+        if not mod.same_as(self._checked):
+            require_well_formed(mod)
 
     def leave(
         self, mod: tvm.IRModule, regions: RegionSets, context: tvm.ir.transform.PassContext

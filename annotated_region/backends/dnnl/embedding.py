@@ -40,6 +40,12 @@ def embed(
 
 
 def constants_value(graph: Graph, name: str, values: Mapping[str, tvm.runtime.Tensor]) -> np.ndarray:
-    """The elements of a constant of a region."""
+    """The elements of a constant of a region. Not to be written to: they may lie in the constant itself."""
     made = graph.joined.get(name) or graph.packed.get(name)
-    return values[name].numpy() if made is None else made.value(lambda part: values[part].numpy())
+    return _array(values[name]) if made is None else made.value(lambda part: _array(values[part]))
+
+
+def _array(tensor: tvm.runtime.Tensor) -> np.ndarray:
+    """The tensor where it lies, if numpy knows its type and can read its memory; a copy otherwise."""
+    is_shared = str(tensor.dtype) != "bfloat16" and tensor.device.type == "cpu"
+    return np.asarray(np.from_dlpack(tensor) if is_shared else tensor.numpy())

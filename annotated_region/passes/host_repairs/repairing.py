@@ -62,7 +62,7 @@ def compile_for_host(
     """
     whole = repaired(mod)
     try:
-        return compile_module(whole, target, options)
+        return compile_module(whole, target, options, checked=mod)
     except BuildError as error:
         culprit = unbuildable_part(whole)
         if culprit is None:
