@@ -19,6 +19,7 @@ __all__ = [
     "SCHEMA",
     "JsonValue",
     "kind_of_document",
+    "plain_value",
     "read_document",
     "written_document",
 ]
@@ -32,11 +33,23 @@ LONGEST_DOCUMENT = 1 << 26
 _LARGEST = (1 << 63) - 1
 _MOST = 1e100
 _SHOWN = 40
+_LONGEST_NUMBER = 32  # characters
 
 
 def written_document(kind: str, content: Mapping[str, object], indent: int | None = None) -> str:
     """The text of a document."""
     return json.dumps({"schema": SCHEMA, "kind": kind, **content}, indent=indent)
+
+
+def plain_value(value: object) -> object:
+    """A value as JSON has it: NaN, infinity and numbers that `JsonValue.number` refuses are texts."""
+    if isinstance(value, float) and not abs(value) <= _MOST:
+        return repr(value)
+    if isinstance(value, dict):
+        return {name: plain_value(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(each) for each in value]
+    return value
 
 
 def read_document(text: str, kind: str) -> JsonValue:
@@ -146,6 +159,15 @@ class JsonValue:
         if not -_MOST <= self.plain <= _MOST:
             raise self.refused(f"a number between {-_MOST:g} and {_MOST:g}")
         return float(self.plain)
+
+    def any_number(self) -> float:
+        """A number; NaN, infinity and larger ones are texts, as `plain_value` writes them."""
+        if not isinstance(self.plain, str) or len(self.plain) > _LONGEST_NUMBER:
+            return self.number()
+        try:
+            return float(self.plain)
+        except ValueError:
+            raise self.refused("a number") from None
 
     def truth(self) -> bool:
         """True or false."""

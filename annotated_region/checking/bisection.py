@@ -18,7 +18,6 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from annotated_region.checking.comparison import compared
 from annotated_region.checking.failure import Failure
 from annotated_region.checking.parts import (
     Nodes,
@@ -29,6 +28,7 @@ from annotated_region.checking.parts import (
     with_structure,
 )
 from annotated_region.checking.program import ENTRY
+from annotated_region.checking.rounding import compared_leaf
 from annotated_region.checking.running import FAILURES, arrays_of, first_line
 from annotated_region.checking.tolerance import tolerance_for
 from annotated_region.compilation.executable import compile_module
@@ -200,6 +200,6 @@ class _Parts:
         if tolerance.of_largest > 0:  # not asked for by the user: that of the part
             tolerance = tolerance_for(plain, self.function.target, self.failure.options)
         return any(
-            not compared(leaf.name, one, self.values.array_of(leaf), tolerance).ok
+            not compared_leaf(self.values, leaf, one, tolerance).ok
             for leaf, one in zip(external.results, found, strict=True)
         )

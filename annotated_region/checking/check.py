@@ -21,6 +21,7 @@ from annotated_region.checking.bisection import culprit_of
 from annotated_region.checking.check_report import CheckReport
 from annotated_region.checking.comparison import ResultCheck, compared
 from annotated_region.checking.failure import Failure
+from annotated_region.checking.judged_report import judged_report
 from annotated_region.checking.pieces import first_wrong_piece, has_pieces
 from annotated_region.checking.program import ENTRY, MAIN, CheckedProgram, PlacedFunction
 from annotated_region.checking.reference import HOST, built_reference, require_reference, require_runs_here
@@ -34,6 +35,7 @@ from annotated_region.inputs import Arguments, arguments_for
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import placed_module
 from annotated_region.policies.policy import Policy
+from annotated_region.reports.reporting import report_of
 
 __all__ = ["check"]
 
@@ -111,15 +113,17 @@ def check(
         require_runs_here(target)
     require_reference(reference, names)
     placed, session = placed_module(
-        mod, names, policy, prepare=prepare, pins=pins, bans=bans, min_work=min_work
+        mod, names, policy, prepare=prepare, pins=pins, bans=bans, min_work=min_work, keeps_notes=True
     )
+    placement = report_of(session.take(placed).values(), session.notes, names)
     program = CheckedProgram.of(mod, placed, session)
     arguments = arguments_for(program.main, inputs, extents)
     checker = _Checker(program, options or {}, rtol, atol, reference)
     whole = checker.run(arguments)
     culprits, notes = checker.culprits() if bisect else ((), tuple(checker.notes))
+    regions = checker.regions()
     return CheckReport(
-        checker.regions(),
+        regions,
         whole,
         culprits,
         arguments.made,
@@ -127,6 +131,7 @@ def check(
         notes,
         checker.failures,
         reference,
+        judged_report(regions, culprits, placement),
     )
 
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from annotated_region.checking.check_document import plain_value
 from annotated_region.checking.region_check import RegionCheck
+from annotated_region.documents import plain_value
 
 __all__ = ["CheckDiff", "RegionChange", "difference"]
 

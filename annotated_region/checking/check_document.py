@@ -9,13 +9,13 @@ from typing import TypeVar
 from annotated_region.checking.comparison import ResultCheck
 from annotated_region.checking.program import CheckedOp
 from annotated_region.checking.region_check import Culprit, RegionCheck
-from annotated_region.documents import JsonValue
+from annotated_region.documents import JsonValue, plain_value
+from annotated_region.reports.json_form import plain_placement, read_placement
+from annotated_region.reports.report import Report
 
-__all__ = ["KIND", "Checked", "plain_check", "plain_value", "read_check"]
+__all__ = ["KIND", "Checked", "plain_check", "read_check"]
 
 KIND = "check"
-_LARGEST = 1e100  # what readers take for a number; others, NaN and infinity are texts
-_LONGEST = 32
 
 Read = TypeVar("Read")
 
@@ -31,10 +31,15 @@ class Checked:
     extents: Mapping[str, int]
     notes: tuple[str, ...]
     reference: str
+    placement: Report | None
 
 
 def plain_check(checked: Checked, is_ok: bool) -> dict[str, object]:
-    """The parts as dicts, lists, texts and numbers; `ok` and the errors of regions are said beside them."""
+    """The parts as dicts, lists, texts and numbers; `ok` and the errors of regions are said beside them.
+
+    The placement has the fields of a report.
+    """
+    placement = checked.placement
     return {
         "ok": is_ok,
         "reference": checked.reference,
@@ -44,23 +49,13 @@ def plain_check(checked: Checked, is_ok: bool) -> dict[str, object]:
         "inputs": list(checked.inputs),
         "extents": dict(checked.extents),
         "notes": list(checked.notes),
+        **({} if placement is None else plain_placement(placement.functions, placement.targets)),
     }
 
 
 def _plain_region(region: RegionCheck) -> object:
     told = {"ok": region.ok, "absolute": region.absolute, "relative": region.relative}
     return plain_value({**asdict(region), **told})
-
-
-def plain_value(value: object) -> object:
-    """A value as JSON has it: numbers that it has not are texts."""
-    if isinstance(value, float) and not abs(value) <= _LARGEST:
-        return repr(value)
-    if isinstance(value, dict):
-        return {name: plain_value(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_value(each) for each in value]
-    return value
 
 
 def read_check(document: JsonValue) -> Checked:
@@ -79,6 +74,7 @@ def read_check(document: JsonValue) -> Checked:
         {name: count.whole() for name, count in document.field("extents").named()},
         document.field("notes").texts(),
         document.field("reference").text(),
+        Report(*read_placement(document)) if document.has("functions") else None,
     )
 
 
@@ -118,16 +114,16 @@ def _read_result(plain: JsonValue) -> ResultCheck:
         name=plain.field("name").text(),
         dtype=plain.field("dtype").text(),
         shape=_wholes(plain.field("shape")),
-        absolute=_number(plain.field("absolute")),
-        relative=_number(plain.field("relative")),
-        cosine=_number(plain.field("cosine")),
+        absolute=plain.field("absolute").any_number(),
+        relative=plain.field("relative").any_number(),
+        cosine=plain.field("cosine").any_number(),
         where=_optional(plain.field("where"), _wholes),
-        found=_optional(plain.field("found"), _number),
-        wanted=_optional(plain.field("wanted"), _number),
+        found=_optional(plain.field("found"), JsonValue.any_number),
+        wanted=_optional(plain.field("wanted"), JsonValue.any_number),
         wrong=plain.field("wrong").whole(),
         nan=plain.field("nan").whole(),
         inf=plain.field("inf").whole(),
-        allowed=_number(plain.field("allowed")),
+        allowed=plain.field("allowed").any_number(),
         reason=plain.field("reason").text(),
         failure=plain.field("failure").text(),
     )
@@ -139,13 +135,3 @@ def _wholes(plain: JsonValue) -> tuple[int, ...]:
 
 def _optional(plain: JsonValue, read: Callable[[JsonValue], Read]) -> Read | None:
     return None if plain.plain is None else read(plain)
-
-
-def _number(plain: JsonValue) -> float:
-    """A number; those that JSON has not are texts."""
-    if not isinstance(plain.plain, str) or len(plain.plain) > _LONGEST:
-        return plain.number()
-    try:
-        return float(plain.plain)
-    except ValueError:
-        raise plain.refused("a number") from None

@@ -16,7 +16,8 @@ from annotated_region.checking.reference import HOST
 from annotated_region.checking.region_check import Culprit, RegionCheck
 from annotated_region.checking.reproducer import write_reproducer
 from annotated_region.documents import read_document, written_document
-from annotated_region.errors import ReproducerError
+from annotated_region.errors import DrawingError, ReproducerError
+from annotated_region.reports.report import Report
 
 __all__ = ["CheckReport", "Culprit", "RegionCheck"]
 
@@ -43,6 +44,9 @@ class CheckReport:
         What was not checked, and why.
     reference
         What computed the right answers: the host, or a target.
+    placement
+        The report on the placement, as `explain` gives it, with the verdict on each region; None in checks
+        that were saved before there was one.
     """
 
     regions: tuple[RegionCheck, ...]
@@ -53,6 +57,7 @@ class CheckReport:
     notes: tuple[str, ...] = ()
     failures: Mapping[str, Failure] = field(default_factory=dict, repr=False, compare=False)
     reference: str = HOST
+    placement: Report | None = field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -112,6 +117,30 @@ class CheckReport:
         """
         return difference(self.regions, other.regions)
 
+    def draw(self, path: str | Path) -> Path:
+        """Draw the placement into a file, with each region in the colour of its verdict, beside its error.
+
+        Parameters
+        ----------
+        path
+            Where to, and in which form, as for `Report.draw`.
+
+        Raises
+        ------
+        DrawingError
+            The check was saved without its placement, the ending is none that is known, or the layout engine
+            is not installed.
+
+        Examples
+        --------
+        >>> ar.CheckReport.from_json(text).draw("check.html")     # doctest: +SKIP
+        """
+        if self.placement is None:
+            raise DrawingError("this check was saved without its placement; check again, then draw")
+        from annotated_region.drawing import draw  # noqa: PLC0415 - it loads networkx, which takes long
+
+        return draw(self.placement.functions, f"{self}\n\n{self.placement}", Path(path))
+
     def to_dict(self) -> dict[str, object]:
         """The same as plain data; numbers that JSON has not (NaN, infinity) are texts."""
         plain: dict[str, object] = json.loads(self.to_json())
@@ -120,7 +149,14 @@ class CheckReport:
     def to_json(self, indent: int | None = None) -> str:
         """The same as JSON, without the arrays that a reproducer is made of."""
         checked = Checked(
-            self.regions, self.whole, self.culprits, self.inputs, self.extents, self.notes, self.reference
+            self.regions,
+            self.whole,
+            self.culprits,
+            self.inputs,
+            self.extents,
+            self.notes,
+            self.reference,
+            self.placement,
         )
         return written_document(KIND, plain_check(checked, self.ok), indent)
 
@@ -149,4 +185,5 @@ class CheckReport:
             checked.extents,
             checked.notes,
             reference=checked.reference,
+            placement=checked.placement,
         )

@@ -8,8 +8,9 @@ piece gets the values of the host:
     q0 -> dequantize, conv2d, relu, quantize -> q1 -> dequantize, conv2d, add, quantize -> q2
          |               piece 0            |        |              piece 1            |
 
-One quantization is one rounding, so a right piece is off by a step or two, however long the region is. All
-pieces are built together, once. The region as a whole is checked, too, for what only shows there.
+One quantization is one rounding, so a right piece is near the numbers that the host rounds, however long the
+region is (see `annotated_region.checking.rounding`). All pieces are built together, once. The region as a
+whole is checked, too, for what only shows there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass, replace
 import tvm
 from tvm import relax
 
-from annotated_region.checking.comparison import ResultCheck, compared
+from annotated_region.checking.comparison import ResultCheck
 from annotated_region.checking.failure import Failure
 from annotated_region.checking.parts import (
     Nodes,
@@ -32,6 +33,7 @@ from annotated_region.checking.parts import (
 )
 from annotated_region.checking.program import ENTRY, PlacedFunction
 from annotated_region.checking.region_values import RegionValues
+from annotated_region.checking.rounding import compared_leaf
 from annotated_region.checking.running import FAILURES, arrays_of, first_line
 from annotated_region.checking.tolerance import quantizations, tolerance_for
 from annotated_region.compilation.executable import compile_module
@@ -198,8 +200,8 @@ def _run(entry: Callable[..., object], external: External, right: Failure) -> Wr
     except FAILURES as error:
         return WrongPiece((), replace(right, error=first_line(error)))
     results = tuple(
-        compared(name, array, wanted, right.tolerance)
-        for array, (name, wanted) in zip(found, right.wanted.items(), strict=True)
+        compared_leaf(right.values, leaf, array, right.tolerance)
+        for leaf, array in zip(external.results, found, strict=True)
     )
     if all(result.ok for result in results):
         return None

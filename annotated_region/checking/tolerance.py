@@ -32,6 +32,15 @@ _UNITS: Mapping[str, tuple[float, str]] = {
 }
 _OF_PRECISION = {"bf16": "bfloat16", "fp16": "float16", "f16": "float16", "tf32": "tf32", "int8": "int8"}
 _QUANTIZE, _DEQUANTIZE = "relax.quantize", "relax.dequantize"
+_IN_WHOLE_NUMBERS = (
+    *(_QUANTIZE, _DEQUANTIZE, "relax.matmul", "relax.add", "relax.subtract", "relax.multiply"),
+    *("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d", "relax.nn.relu", "relax.clip"),
+    *("relax.maximum", "relax.minimum", "relax.nn.max_pool2d", "relax.concat", "relax.split"),
+    *("relax.reshape", "relax.permute_dims", "relax.expand_dims", "relax.squeeze", "relax.strided_slice"),
+)
+"""Ops that are exact between values of 8 bits, but for the one float that their sum is scaled by."""
+_STEPS_OF_SUMS, _STEPS_OF_TABLES = 0.25, 1.0
+"""Of a step: what that float may be off; and other functions, of which engines have tables of 8 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +57,15 @@ class Tolerance:
         Of the largest magnitude of the reference.
     reason
         Where that comes from.
+    steps
+        Of a step, how far a result of 8 bits may be off before it is rounded; None if that is not looked at.
     """
 
     rtol: float
     atol: float
     of_largest: float
     reason: str
+    steps: float | None = None
 
     def allowed(self, largest: float) -> float:
         """The absolute part, for a reference whose largest magnitude is given."""
@@ -90,7 +102,14 @@ def tolerance_for(
     if quantized:
         count, what = quantizations(func), "of them"
     share = unit * (1.0 + math.sqrt(count))
-    return Tolerance(share, 0.0, share, f"{arithmetic}: {why}, grown by the root of {count} {what}")
+    reason = f"{arithmetic}: {why}, grown by the root of {count} {what}"
+    return Tolerance(share, 0.0, share, reason, _steps(func) if quantized else None)
+
+
+def _steps(func: relax.Function) -> float:
+    """How far a result of 8 bits may be off before it is rounded."""
+    is_whole = _calls(func, *_IN_WHOLE_NUMBERS) == _calls(func)
+    return _STEPS_OF_SUMS if is_whole else _STEPS_OF_TABLES
 
 
 def quantizations(func: relax.Function) -> int:
@@ -99,8 +118,10 @@ def quantizations(func: relax.Function) -> int:
 
 
 def _calls(func: relax.Function, *names: str) -> int:
+    """How many ops of some names a function calls; of all names if there are none."""
     values = (binding.value for block in func.body.blocks for binding in block.bindings)
-    return sum(isinstance(value, relax.Call) and _op_name(value) in names for value in values)
+    called = [_op_name(value) for value in values if isinstance(value, relax.Call)]
+    return sum(name in names or not names for name in called)
 
 
 def _coarsest(found: Sequence[str]) -> str:

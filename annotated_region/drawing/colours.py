@@ -6,7 +6,9 @@ import colorsys
 import zlib
 from collections.abc import Iterable, Mapping
 
-__all__ = ["fills_of", "heat"]
+from annotated_region.findings.verdicts import Verdict
+
+__all__ = ["fill_of_verdict", "fills_of", "heat"]
 
 # Fill colours that black text can be read on, after Paul Tol's "light" scheme.
 _KNOWN = {
@@ -20,6 +22,20 @@ _KNOWN = {
 _LIGHTNESS, _SATURATION = 0.76, 0.62
 # From fast to slow; black text can be read on all of them.
 _HEAT = ((255, 255, 212), (254, 196, 79), (240, 105, 80))
+
+# Paul Tol's "bright" red and "light" mint, which also differ in lightness, and grey.
+_WRONG = "#ee6677"
+_VERDICTS = {
+    Verdict.RIGHT: "#b7e4c7",
+    Verdict.WRONG: _WRONG,
+    Verdict.FAILS: _WRONG,
+    Verdict.NOT_RUN: "#dddddd",
+}
+
+
+def fill_of_verdict(verdict: Verdict) -> str:
+    """The colour of what a check found."""
+    return _VERDICTS[verdict]
 
 
 def fills_of(targets: Iterable[str]) -> Mapping[str, str]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from annotated_region.drawing.colours import fills_of
+from annotated_region.drawing.colours import fill_of_verdict, fills_of
 from annotated_region.drawing.svg import targets_of
 from annotated_region.drawing.viewer_data import module_path
 from annotated_region.findings.function_report import FunctionReport, OpReport
+from annotated_region.findings.verdicts import RegionVerdict, words_for_verdict
 from annotated_region.printable import printable
 
 __all__ = ["model_explorer_graphs"]
@@ -40,14 +41,20 @@ def _graph(function: FunctionReport, fills: Mapping[str, str]) -> dict[str, obje
             edges = incoming.setdefault(reader, [])
             port = str(len(edges))
             edges.append({"sourceNodeId": source, "sourceNodeOutputId": "0", "targetNodeInputId": port})
-    nodes += [_node(f"op{number}", op, fills) for number, op in enumerate(function.ops)]
+    checked = {region.id: region.checked for region in function.regions}
+    nodes += [
+        _node(f"op{number}", op, fills, None if op.region is None else checked.get(op.region))
+        for number, op in enumerate(function.ops)
+    ]
     nodes.append({"id": "result", "label": "result", "namespace": "", "attrs": []})
     for node in nodes:
         node["incomingEdges"] = incoming.get(str(node["id"]), [])
     return {"id": printable(function.name), "nodes": nodes}
 
 
-def _node(name: str, op: OpReport, fills: Mapping[str, str]) -> dict[str, object]:
+def _node(
+    name: str, op: OpReport, fills: Mapping[str, str], checked: RegionVerdict | None
+) -> dict[str, object]:
     told = {
         "name": op.key or op.name,
         "target": op.placed,
@@ -55,12 +62,15 @@ def _node(name: str, op: OpReport, fills: Mapping[str, str]) -> dict[str, object
         "types": op.types,
         "work": op.work,
         "reason": op.why,
+        "check of the region": "" if checked is None else words_for_verdict(checked),
+        "is to blame": "yes" if checked is not None and op.name in checked.culprits else "",
     }
+    fill = fills[op.placed] if checked is None else fill_of_verdict(checked.verdict)
     return {
         "id": name,
         "label": printable(op.op.removeprefix("relax.")),
         "namespace": "/".join(map(printable, module_path(op))),
         "attrs": [{"key": key, "value": printable(text)} for key, text in told.items() if text],
         "outputsMetadata": [{"id": "0", "attrs": [{"key": "type", "value": printable(op.output)}]}],
-        "style": {"backgroundColor": fills[op.placed]},
+        "style": {"backgroundColor": fill},
     }

@@ -16,10 +16,15 @@ from annotated_region.drawing.quotient import Picture, quotient
 from annotated_region.drawing.svg import STYLE, drawing_of, fill_of
 from annotated_region.drawing.viewer_data import viewer_data
 from annotated_region.findings.function_report import FunctionReport, OpReport, RegionReport
+from annotated_region.findings.verdicts import words_for_verdict
 
 __all__ = ["page_of"]
 
 _TIMES_TOLD = " Regions have the colour of their time: the slowest is red."
+_CHECK_TOLD = (
+    " Regions have the colour of their verdict: red is wrong on its target, green is right; a check runs "
+    "each on the values of the reference."
+)
 _SCRIPT = Path(__file__).with_name("viewer.js").read_text(encoding="utf-8")
 _DIGEST = base64.b64encode(sha256(_SCRIPT.encode()).digest()).decode()
 _POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_DIGEST}'; base-uri 'none'"
@@ -58,7 +63,7 @@ def page_of(functions: Sequence[FunctionReport], summary: str) -> str:
         f"<pre>{escape(summary)}</pre>",
         f"<p>{_legend(fills)}</p>",
         "<p>Lines say how many bytes go over them. A dashed red border: others claim some of it, too."
-        f"{_TIMES_TOLD if _is_timed(functions) else ''}</p>",
+        f"{_colours_told(functions)}</p>",
     ]
     for number, (function, picture) in enumerate(zip(functions, pictures, strict=True)):
         parts += _function(number, function, picture, fills)
@@ -68,8 +73,12 @@ def page_of(functions: Sequence[FunctionReport], summary: str) -> str:
     return "\n".join([*parts, "</body>", "</html>", ""])
 
 
-def _is_timed(functions: Sequence[FunctionReport]) -> bool:
-    return any(region.seconds is not None for function in functions for region in function.regions)
+def _colours_told(functions: Sequence[FunctionReport]) -> str:
+    """What colours of regions mean, where they are not those of targets."""
+    regions = [region for function in functions for region in function.regions]
+    if any(region.checked is not None for region in regions):
+        return _CHECK_TOLD
+    return _TIMES_TOLD if any(region.seconds is not None for region in regions) else ""
 
 
 def _legend(fills: Mapping[str, str]) -> str:
@@ -137,10 +146,18 @@ def _region(number: int, region: RegionReport, function: FunctionReport) -> Iter
     yield f'<details class="region" id="f{number}-r{region.id}" data-target="{escape(region.target)}">'
     yield (
         f"<summary>Region {region.id}: {escape(region.target)}, {ops}; reads "
-        f"{_names(region.inputs)}; gives {_names(region.outputs)}</summary>"
+        f"{_names(region.inputs)}; gives {_names(region.outputs)}{_verdict(region)}</summary>"
     )
     yield from _table([op for op in function.ops if op.region == region.id])
     yield "</details>"
+
+
+def _verdict(region: RegionReport) -> str:
+    if region.checked is None:
+        return ""
+    blamed = region.checked.culprits
+    beside = f"; smallest failing set: {', '.join(blamed)}" if blamed else ""
+    return f"; {escape(words_for_verdict(region.checked) + beside)}"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import networkx
 
 from annotated_region.findings.function_report import FunctionReport, OpReport, ValueReport
+from annotated_region.findings.verdicts import Verdict, words_for_verdict, worst_verdict
 from annotated_region.findings.wording import words_for_seconds
 
 __all__ = ["Box", "Line", "Picture", "every_op", "quotient"]
@@ -50,6 +51,8 @@ class Box:
         The positions of its ops in the report.
     seconds
         What its regions took in a run; None without a profile.
+    verdict
+        Whether its regions are right: of several, the worst; None without a check.
     """
 
     title: str
@@ -58,11 +61,17 @@ class Box:
     region: int | None = None
     ops: tuple[int, ...] = ()
     seconds: float | None = None
+    verdict: Verdict | None = None
 
     @property
     def contested(self) -> bool:
         """Whether another target claims some of its ops, too."""
         return any(line.endswith(", too") for line in self.lines)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether one of its regions is wrong, or fails."""
+        return self.verdict in (Verdict.WRONG, Verdict.FAILS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,15 +232,17 @@ def _box(function: FunctionReport, positions: tuple[int, ...]) -> Box:
     if len(regions) > 1:
         title = f"{target}, {len(regions)} regions"
     seconds, told = _timed(function, regions)
+    verdict, found = _checked(function, regions)
+    told = (*found, *told)
     if len(ops) == 1:
         names = [_short(ops[0].op), _fitting(ops[0].called)]
-        return Box(title, (*names, *told, *_contested(ops)), target, region, positions, seconds)
+        return Box(title, (*names, *told, *_contested(ops)), target, region, positions, seconds, verdict)
     kinds = Counter(_short(op.op) for op in ops)
     shown = [f"{name} x{count}" if count > 1 else name for name, count in kinds.most_common(_KINDS_SHOWN)]
     rest = len(kinds) - _KINDS_SHOWN
     more = [f"and {rest} more kinds"] if rest > 0 else []
     lines = (*told, *shown, *more, *_contested(ops))
-    return Box(f"{title}: {len(ops)} ops", lines, target, region, positions, seconds)
+    return Box(f"{title}: {len(ops)} ops", lines, target, region, positions, seconds, verdict)
 
 
 def _timed(function: FunctionReport, ids: Sequence[int | None]) -> tuple[float | None, tuple[str, ...]]:
@@ -242,6 +253,13 @@ def _timed(function: FunctionReport, ids: Sequence[int | None]) -> tuple[float |
     seconds = math.fsum(region.seconds or 0.0 for region in known)
     expected = [region.expected for region in known if region.expected is not None]
     return seconds, (words_for_seconds(seconds, math.fsum(expected) if expected else None),)
+
+
+def _checked(function: FunctionReport, ids: Sequence[int | None]) -> tuple[Verdict | None, tuple[str, ...]]:
+    """The worst verdict on some regions, and in words."""
+    known = [region.checked for region in function.regions if region.id in ids and region.checked]
+    worst = worst_verdict(known)
+    return (None, ()) if worst is None else (worst.verdict, (words_for_verdict(worst),))
 
 
 def _contested(ops: Sequence[OpReport]) -> Iterator[str]:

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 
-from annotated_region.drawing.colours import fills_of, heat
+from annotated_region.drawing.colours import fill_of_verdict, fills_of, heat
 from annotated_region.drawing.escaping import escape
 from annotated_region.drawing.layout import PADDING, TEXT, WIDTH, Placed, PlacedPicture, layout_of
 from annotated_region.drawing.quotient import Box, Line, Picture, quotient
 from annotated_region.findings.function_report import FunctionReport
 
-__all__ = ["STYLE", "amount", "fill_of", "drawing_of", "size_of", "svg_of", "targets_of"]
+__all__ = ["STYLE", "amount", "fill_of", "drawing_of", "measured_fills", "size_of", "svg_of", "targets_of"]
 
 _LETTERS = 31  # of a line that fit into a box
 _TITLE_SPACE = 34.0
@@ -28,6 +28,7 @@ STYLE = """\
 .ar .bytes { font-size: 11px; text-anchor: middle; paint-order: stroke; stroke: #fff; stroke-width: 4px; }
 .ar rect { stroke: #555; stroke-width: 1; }
 .ar .contested { stroke: #c00; stroke-width: 2; stroke-dasharray: 6 3; }
+.ar .wrong { stroke: #900; stroke-width: 3; }
 .ar path { fill: none; stroke: #777; stroke-width: 1.2; }
 .ar .head { fill: #777; stroke: none; }
 """
@@ -133,19 +134,32 @@ def amount(size: int | None) -> str:
 def _boxes(
     picture: Picture, layout: PlacedPicture, fills: Mapping[str, str], link: str | None
 ) -> Iterator[str]:
-    slowest = max((box.seconds or 0.0 for box in picture.boxes), default=0.0)
-    for box, placed in zip(picture.boxes, layout.boxes, strict=True):
-        fill = fills[box.target] if box.seconds is None else heat(box.seconds, slowest)
+    measured = measured_fills(picture)
+    for number, (box, placed) in enumerate(zip(picture.boxes, layout.boxes, strict=True)):
+        fill = measured[number] or fills[box.target]
         drawn = "".join(_box(box, placed, fill))
         leads = link is not None and box.region is not None
         yield f'<a href="{link}{box.region}">{drawn}</a>' if leads else f"<g>{drawn}</g>"
 
 
+def measured_fills(picture: Picture) -> list[str | None]:
+    """For each box the colour of its verdict, or else of its time; None where neither is known."""
+    slowest = max((box.seconds or 0.0 for box in picture.boxes), default=0.0)
+    return [_measured_fill(box, slowest) for box in picture.boxes]
+
+
+def _measured_fill(box: Box, slowest: float) -> str | None:
+    if box.verdict is not None:
+        return fill_of_verdict(box.verdict)
+    return None if box.seconds is None else heat(box.seconds, slowest)
+
+
 def _box(box: Box, placed: Placed, fill: str) -> Iterator[str]:
-    contested = ' class="contested"' if box.contested else ""
+    kinds = [*(["contested"] if box.contested else []), *(["wrong"] if box.is_wrong else [])]
+    marked = f' class="{" ".join(kinds)}"' if kinds else ""
     yield f"<title>{escape(chr(10).join((box.title, *box.lines)))}</title>"
     yield (
-        f'<rect{contested} x="{placed.x:g}" y="{placed.y:g}" width="{WIDTH:g}" height="{placed.height:g}" '
+        f'<rect{marked} x="{placed.x:g}" y="{placed.y:g}" width="{WIDTH:g}" height="{placed.height:g}" '
         f'rx="5" style="fill: {fill}"/>'
     )
     for number, line in enumerate((box.title, *box.lines)):

@@ -86,7 +86,7 @@ class View {
   box(id, ops) {
     const op = this.fn.ops[ops[0]], told = this.fn.boxes[op.box];
     if (ops.length === 1) {
-      const place = told.seconds === null ? op.place : `${op.place}, ${told.time}`;
+      const place = [op.place, told.verdict, told.time].filter((part) => part !== null).join(", ");
       return { id, ops, contested: told.contested, lines: [op.op, op.name, op.made, place], fill: this.fillOf(ops) };
     }
     if (id[0] === "r") return { id, ops, contested: told.contested, lines: [told.title, ...told.lines], fill: this.fillOf(ops) };
@@ -105,7 +105,7 @@ class View {
     const boxes = new Set(ops.map((number) => this.fn.ops[number].box));
     if (boxes.size === 1) {
       const told = this.fn.boxes[[...boxes][0]];
-      return told.heat ?? this.fills[told.target];
+      return told.fill ?? this.fills[told.target];
     }
     const counts = new Map();
     for (const number of ops) {

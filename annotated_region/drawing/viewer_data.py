@@ -6,9 +6,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from annotated_region.drawing.colours import heat
 from annotated_region.drawing.quotient import Picture
-from annotated_region.drawing.svg import amount
+from annotated_region.drawing.svg import amount, measured_fills
 from annotated_region.findings.function_report import FunctionReport, OpReport, ValueReport
 from annotated_region.findings.wording import words_for_seconds
 from annotated_region.printable import printable
@@ -44,18 +43,17 @@ def viewer_data(
 
 def _function(function: FunctionReport, picture: Picture) -> dict[str, object]:
     box_of = {op: number for number, box in enumerate(picture.boxes) for op in box.ops}
-    slowest = max((box.seconds or 0.0 for box in picture.boxes), default=0.0)
     boxes = [
         {
             "title": printable(box.title),
             "lines": [printable(line) for line in box.lines],
             "target": printable(box.target),
             "contested": box.contested,
-            "seconds": box.seconds,
             "time": None if box.seconds is None else words_for_seconds(box.seconds, None),
-            "heat": None if box.seconds is None else heat(box.seconds, slowest),
+            "verdict": None if box.verdict is None else box.verdict.value,
+            "fill": fill,
         }
-        for box in picture.boxes
+        for box, fill in zip(picture.boxes, measured_fills(picture), strict=True)
         if box.ops
     ]
     ops = [_op(op, box_of[number]) for number, op in enumerate(function.ops)]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from annotated_region.findings.host_ops import host_groups, words_for_host
 from annotated_region.findings.op_report import OpReport
+from annotated_region.findings.verdicts import RegionVerdict, words_for_verdict
 from annotated_region.findings.wording import (
     words_for_counts,
     words_for_neighbours,
@@ -40,6 +41,8 @@ class RegionReport:
         What it took in a run, as measured; None where there is no profile.
     expected
         What the policy expects of its ops together, if it goes by costs, without launches and transfers.
+    checked
+        What a check found of it; None where there is no check.
     """
 
     id: int
@@ -51,6 +54,7 @@ class RegionReport:
     symbol: str = ""
     seconds: float | None = None
     expected: float | None = None
+    checked: RegionVerdict | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ class FunctionReport:
             yield words_for_no_region(without)
 
     def further_lines(self) -> Iterator[str]:
-        """The regions that are kept apart, and what regions took where there is a profile."""
+        """The regions that are kept apart; where it is known, what they took, and whether they are right."""
         called = {op.name: op.called for op in self.ops}
         for each in self.apart[:_APART_SHOWN]:
             left, right = called.get(each.left, each.left), called.get(each.right, each.right)
@@ -154,6 +158,9 @@ class FunctionReport:
         for region in self.regions:
             if region.seconds is not None:
                 yield words_for_time(region.id, region.target, region.symbol, region.seconds, region.expected)
+            if region.checked is not None:
+                told = words_for_verdict(region.checked)
+                yield f"{region.target}: region {region.id} ({region.checked.symbol}) is {told}"
         if len(self.apart) > _APART_SHOWN:
             yield f"and {len(self.apart) - _APART_SHOWN} more pairs of regions are kept apart"
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from annotated_region.costs.model import HOST
-from annotated_region.documents import JsonValue
+from annotated_region.documents import JsonValue, plain_value
 from annotated_region.errors import DocumentError
 from annotated_region.findings.function_report import (
     ApartReport,
@@ -15,8 +16,9 @@ from annotated_region.findings.function_report import (
     RegionReport,
     ValueReport,
 )
+from annotated_region.findings.verdicts import RegionVerdict, Verdict
 
-__all__ = ["plain_function", "read_function"]
+__all__ = ["plain_placement", "read_function", "read_placement"]
 
 _FIELDS = frozenset({"name", "ops", "regions", "values", "unavailable", "apart", "dissolved"})
 """The fields of a function; all others are what the policy says of its answer."""
@@ -25,7 +27,24 @@ _COMPOSITE = re.compile(r"(.+#[0-9a-f]{6})?", re.ASCII)
 _PRINTS = re.compile(r"[0-9a-f]{8}\.[0-9a-f]{8}", re.ASCII)
 
 
-def plain_function(function: FunctionReport) -> dict[str, object]:
+def plain_placement(functions: Sequence[FunctionReport], targets: Mapping[str, str]) -> dict[str, object]:
+    """The fields of a report: its targets with their versions, and its functions."""
+    return {"targets": targets, "functions": [_plain_function(function) for function in functions]}
+
+
+def read_placement(document: JsonValue) -> tuple[tuple[FunctionReport, ...], dict[str, str]]:
+    """The functions and the targets that `plain_placement` made plain.
+
+    Raises
+    ------
+    DocumentError
+        A field is missing, is of another kind than it should be, or contradicts another one.
+    """
+    functions = tuple(read_function(function) for function in document.field("functions").items())
+    return functions, {target: version.text() for target, version in document.field("targets").named()}
+
+
+def _plain_function(function: FunctionReport) -> dict[str, object]:
     """The report of a function as dicts, sequences, texts and numbers."""
     return {
         "name": function.name,
@@ -39,6 +58,7 @@ def plain_function(function: FunctionReport) -> dict[str, object]:
                 "outputs": region.outputs,
                 "composites": region.composites,
                 **_plain_time(region),
+                **_plain_verdict(region.checked),
             }
             for region in function.regions
         ],
@@ -70,6 +90,20 @@ def _plain_time(region: RegionReport) -> dict[str, object]:
     return {"symbol": region.symbol, "seconds": region.seconds, "expected": region.expected}
 
 
+def _plain_verdict(checked: RegionVerdict | None) -> dict[str, object]:
+    """What a check found of a region; nothing if there is none."""
+    if checked is None:
+        return {}
+    plain = {
+        "verdict": checked.verdict.value,
+        "symbol": checked.symbol,
+        "absolute": checked.absolute,
+        "relative": checked.relative,
+        "culprits": checked.culprits,
+    }
+    return {"check": plain_value(plain)}
+
+
 def _plain_op(op: OpReport) -> dict[str, object]:
     return {
         "name": op.name,
@@ -92,7 +126,7 @@ def _plain_op(op: OpReport) -> dict[str, object]:
 
 
 def read_function(plain: JsonValue) -> FunctionReport:
-    """The report of a function that `plain_function` made plain.
+    """The report of a function that `plain_placement` made plain.
 
     Raises
     ------
@@ -151,6 +185,21 @@ def _read_region(plain: JsonValue) -> RegionReport:
         plain.field("outputs").texts(),
         plain.field("composites").texts(),
         *_read_time(plain),
+        _read_verdict(plain.field("check")) if plain.has("check") else None,
+    )
+
+
+def _read_verdict(plain: JsonValue) -> RegionVerdict:
+    said = plain.field("verdict").text()
+    verdict = next((verdict for verdict in Verdict if verdict.value == said), None)
+    if verdict is None:
+        raise plain.field("verdict").refused(f"one of {', '.join(verdict.value for verdict in Verdict)}")
+    return RegionVerdict(
+        verdict,
+        plain.field("symbol").text(),
+        plain.field("absolute").any_number(),
+        plain.field("relative").any_number(),
+        plain.field("culprits").texts(),
     )
 
 

@@ -17,7 +17,7 @@ from annotated_region.findings.function_report import FunctionReport
 from annotated_region.findings.host_ops import host_groups, words_for_group
 from annotated_region.findings.wording import words_for_headline
 from annotated_region.locking.lock import Lock
-from annotated_region.reports.json_form import plain_function, read_function
+from annotated_region.reports.json_form import plain_placement, read_placement
 from annotated_region.reports.locked_ids import locked_function
 from annotated_region.reports.report_diff import ReportDiff, difference
 from annotated_region.reports.report_tables import tables_of
@@ -96,10 +96,8 @@ class Report:
 
     def to_json(self, indent: int | None = None) -> str:
         """The same as JSON."""
-        functions = [plain_function(function) for function in self.functions]
-        return written_document(
-            _KIND, {**self._totals(), "targets": self.targets, "functions": functions}, indent
-        )
+        placement = plain_placement(self.functions, self.targets)
+        return written_document(_KIND, {**self._totals(), **placement}, indent)
 
     @staticmethod
     def from_json(text: str) -> Report:
@@ -115,10 +113,7 @@ class Report:
             It is no text.
         """
         require_kind(text, str, "the argument of Report.from_json", "the text that Report.to_json gave")
-        document = read_document(text, _KIND)
-        functions = tuple(read_function(function) for function in document.field("functions").items())
-        targets = {target: version.text() for target, version in document.field("targets").named()}
-        return Report(functions, targets)
+        return Report(*read_placement(read_document(text, _KIND)))
 
     def to_lock(self) -> Lock:
         """Who runs what, as a lock that ``ar.partition(..., lock=...)`` replays; see ``docs/locks.md``."""

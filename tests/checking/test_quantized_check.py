@@ -90,6 +90,16 @@ def test_a_dequantization_is_wrong_by_a_twentieth():
     assert [each.name for each in report.culprit.ops] == ["d2"]
 
 
+def test_less_than_a_step_of_a_sum_is_found():
+    """A term that is a twentieth off moves the sum behind it by less than one of its steps."""
+    report, _built = checked(Fault("step", "d1"))
+    assert [each.name for each in report.culprit.ops] == ["d1"]
+    (found,) = [result for result in report.regions[0].results if result.name == "q2"]
+    assert found.failure
+    assert found.reason == "int8: half a step of rounding, and 0.25 of arithmetic before it"
+    assert 0.75 < found.absolute < 1.25
+
+
 @pytest.mark.parametrize("fill", [-3.4028235e38, -1e9])
 def test_what_masks_are_filled_with_is_not_the_largest_value(fill):
     wanted = np.array([1.0, 2.0, fill, fill], "float32")

@@ -1,4 +1,4 @@
-"""``diff`` of saved checks and profiles, ``draw --profile``, and files of kinds that do not go together."""
+"""``diff`` and ``draw`` of saved checks and profiles, and files of kinds that do not go together."""
 
 from __future__ import annotations
 
@@ -93,3 +93,34 @@ def test_what_bench_prints_colours_a_picture(tmp_path, saved):
     assert "right.json holds a check, not a profile" in refused.stderr
     other = called(*words, "--profile", saved("other.json", PROFILE))
     assert "the region 't_main_0' of the profile is none of the report" in other.stderr
+
+
+@needs_onednn
+def test_what_check_prints_is_drawn(tmp_path, saved):
+    found = called("check", small_model(tmp_path), "--targets", "dnnl", "--json")
+    check = saved("check.json", found.stdout)
+    drawn = called("draw", check, "-o", tmp_path / "check.html")
+    assert (drawn.returncode, drawn.stderr) == (0, "")
+    assert "right: error" in (tmp_path / "check.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("document", "words", "message"),
+    [
+        (RIGHT, (), "this check was saved without its placement; check again, then draw"),
+        (RIGHT, ("--targets", "dnnl", "--pin", "a=host"), "as it was placed; leave out --targets, --pin"),
+        (RIGHT, ("--profile", "times.json"), "drawn by verdicts, not by times; leave out --profile"),
+        (PROFILE, (), "holds a profile, which has no placement; draw the model, with --profile"),
+    ],
+)
+def test_what_cannot_be_drawn_is_a_line(tmp_path, saved, document, words, message):
+    found = called("draw", saved("saved.json", document), "-o", tmp_path / "x.html", *words)
+    assert (found.returncode, found.stdout) == (1, "")
+    assert message in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+
+
+def test_a_model_is_not_drawn_without_targets(tmp_path):
+    found = called("draw", tmp_path / "model.onnx", "-o", tmp_path / "x.html")
+    assert found.returncode == 1
+    assert "name its targets with --targets" in found.stderr

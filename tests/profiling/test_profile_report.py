@@ -111,6 +111,31 @@ def test_a_timed_report_is_kept_and_drawn(report, tmp_path):
     assert heat(0.004, 0.004) not in report.draw(tmp_path / "plain.html").read_text()
 
 
+@I.ir_module
+class Unequal:
+    """Two regions of the same ops, on other types."""
+
+    @R.function
+    def main(x: R.Tensor((4, 8), "float32")) -> R.Tensor((8,), "float32"):
+        with R.dataflow():
+            a = R.nn.relu(x)
+            b = R.sum(a, axis=[0])
+            c = R.nn.relu(b)
+            R.output(c)
+        return c
+
+
+def test_regions_of_the_same_ops_on_other_types_keep_their_times():
+    large = RegionTime("t_main_0", "t", 1, 0.008, 128, 128, (), ("a",))
+    small = RegionTime("t_main_1", "t", 1, 0.001, 32, 32, (), ("c",))
+    with temporary_registrations():
+        claim_ops("t", "relax.nn.relu")
+        report = ar.explain(Unequal, ["t"], prepare=False)
+    (function,) = replace(PROFILE, regions=(large, small)).beside(report).functions
+    told = [(region.symbol, region.seconds) for region in function.regions]
+    assert told == [("t_main_0", 0.008), ("t_main_1", 0.001)]
+
+
 def test_a_report_on_another_module_is_refused(report):
     other = replace(PROFILE, regions=(replace(FAST, ops=("z",)),))
     with pytest.raises(ar.UsageError, match=r"the region 't_main_1' of the profile is none of the report"):

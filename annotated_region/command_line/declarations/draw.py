@@ -12,7 +12,7 @@ __all__ = ["COMMAND"]
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_placement_arguments(parser)
+    add_placement_arguments(parser, also="; or what check --json or explain --json printed (.json)")
     output = parser.add_argument(
         "-o",
         "--output",
@@ -37,6 +37,7 @@ COMMAND = Command(
         "draw resnet50.onnx --targets dnnl -o resnet50.html",
         "draw resnet50.onnx --targets tensorrt,dnnl --cross-compile -o resnet50.svg",
         "draw resnet50.onnx --targets dnnl --profile times.json -o time.html",
+        "draw check.json -o check.html",
     ),
     add_arguments=_add_arguments,
     work="annotated_region.command_line.draw",

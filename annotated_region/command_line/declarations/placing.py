@@ -23,16 +23,24 @@ COST_MODELS = ("roofline", "measured", "unit")
 """The names of the cost models; the first is the default."""
 
 
-def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
-    """The model, the targets, and how conflicts between targets are settled."""
+def add_placement_arguments(parser: argparse.ArgumentParser, also: str = "") -> None:
+    """The model, the targets, and how conflicts between targets are settled.
+
+    Parameters
+    ----------
+    parser
+        What gets them.
+    also
+        What else the model may be, in words; targets may be left out then.
+    """
     model = parser.add_argument(
         "model",
         type=file_name,
-        help="a file of ONNX (.onnx) or torch.export (.pt2), or Relax as TVMScript (.py)",
+        help=f"a file of ONNX (.onnx) or torch.export (.pt2), or Relax as TVMScript (.py){also}",
     )
     complete_files(model)
     add_limits_argument(parser)
-    add_policy_arguments(parser)
+    add_policy_arguments(parser, needs_targets=not also)
     _add_constraint_arguments(parser)
     parser.add_argument(
         "--no-prepare",
@@ -45,11 +53,11 @@ def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
+def add_policy_arguments(parser: argparse.ArgumentParser, needs_targets: bool = True) -> None:
     """The targets, and how conflicts between them are settled."""
     parser.add_argument(
         "--targets",
-        required=True,
+        required=needs_targets,
         type=_names,
         metavar="NAME[,NAME...]",
         help="the targets, the most preferred first",

@@ -1,14 +1,21 @@
-"""Plants faults in what the generator of dnnl makes: in the nodes of an op, before they are fused."""
+"""Plants faults in what the generator of dnnl makes: in the nodes of an op, before they are fused.
+
+    options={"dnnl": planted(Fault("scale", "lv12"))}
+
+The option is one of the tests: a generator that stands in front of the real one takes it off.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from typing import Any
 from unittest.mock import patch
 
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from annotated_region.backends.dnnl import codegen
@@ -27,27 +34,41 @@ from annotated_region.backends.dnnl.parameters import (
 )
 from annotated_region.targets.op_view import OpView
 from annotated_region.tvm_adapter.nodes import Constant
-from kits.checking import faulty_functions
 from kits.checking.faults import OVERFLOWING, SATURATED, Fault
-from kits.checking.faulty_functions import Generate
 from kits.checking.op_kernels import call_names
 
-__all__ = ["NODE_FAULTS", "planting"]
+__all__ = ["NODE_FAULTS", "planted", "planting"]
+
+OPTION = "planted"
+_GENERATOR = "relax.ext.dnnl"
 
 
-def planting() -> AbstractContextManager[None]:
-    """Inside the ``with`` block dnnl knows the option of `faulty_functions.planted`."""
-    return faulty_functions.planting("dnnl", _wrong)
+def planted(fault: Fault) -> dict[str, object]:
+    """The options that plant one of `NODE_FAULTS`."""
+    return {OPTION: json.dumps(asdict(fault))}
 
 
-def _wrong(_real: Generate, fault: Fault) -> Generate:
+@contextmanager
+def planting() -> Iterator[None]:
+    """Inside the ``with`` block dnnl knows the option of `planted`."""
+    real = tvm.get_global_func(_GENERATOR)
+
     def generate(
         functions: Sequence[relax.Function], options: Mapping[str, Any], names: Mapping[Constant, str]
-    ) -> list[tvm.runtime.Module]:
+    ) -> Any:
+        given = {str(key): value for key, value in options.items()}
+        said = given.pop(OPTION, None)
+        if said is None:
+            return real(functions, given, names)
+        fault = Fault(**json.loads(str(said)))
         with patch.object(codegen, "CONVERTERS", _spoiled(fault, functions)):
-            return codegen.generate(functions, options, names)
+            return codegen.generate(functions, given, names)
 
-    return generate
+    tvm_ffi.register_global_func(_GENERATOR, generate, override=True)
+    try:
+        yield
+    finally:
+        tvm_ffi.register_global_func(_GENERATOR, real, override=True)
 
 
 def _spoiled(fault: Fault, functions: Sequence[relax.Function]) -> dict[str, Convert]:

@@ -29,8 +29,8 @@ from annotated_region.testing.registry import temporary_registrations
 from kits.checking import faulty_backend
 from kits.checking.fault_models import FaultModel, fault_model, prepared_model
 from kits.checking.faults import FLOAT_FAULTS, INT8_FAULTS, Fault
-from kits.checking.faulty_dnnl import planting
-from kits.checking.faulty_functions import planted, spoiled
+from kits.checking.faulty_dnnl import NODE_FAULTS, planted, planting
+from kits.checking.faulty_functions import spoiled
 
 __all__ = ["FOUND", "PRECISIONS", "RIGHT", "Tally", "campaign", "checked_without_fault", "counted"]
 
@@ -74,7 +74,7 @@ def _checked(model: FaultModel, fault: Fault | None) -> CheckReport:
     wrong: AbstractContextManager[None] = nullcontext()
     if model.target == faulty_backend.NAME:
         faulty_backend.register(model.claimed, fault)
-    elif fault is not None and model.target == "dnnl":
+    elif fault is not None and model.target == "dnnl" and fault.kind in NODE_FAULTS:
         options = {model.target: planted(fault)}
     elif fault is not None:
         wrong = spoiled(model.target, fault)
