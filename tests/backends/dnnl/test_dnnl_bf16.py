@@ -200,6 +200,58 @@ def test_what_stands_between_products_works_in_the_type_that_is_stated(each: Bet
     assert any(all(word in line for word in each.step.split()) for line in primitives), primitives
 
 
+# --- sums that go on in float32
+
+
+def layer_norm_of(x: relax.Expr) -> relax.Expr:
+    return op.nn.layer_norm(
+        x, relax.const(np.ones(64, "float32")), relax.const(np.zeros(64, "float32")), [-1]
+    )
+
+
+def rms_norm_of(x: relax.Expr) -> relax.Expr:
+    return op.nn.rms_norm(x, relax.const(np.ones(64, "float32")), [-1])
+
+
+def flattened_layer_norm_of(x: relax.Expr) -> relax.Expr:
+    """The sum and the product read a view."""
+    return op.reshape(layer_norm_of(x), (24, 64))
+
+
+NORMS = {
+    "layer_norm": layer_norm_of,
+    "rms_norm": rms_norm_of,
+    "flattened_layer_norm": flattened_layer_norm_of,
+}
+
+
+@cache
+def sums_on(precision: str) -> Offloaded:
+    """As in BERT: what a norm makes is a factor of a product, and added to its small result."""
+
+    def summed(x: relax.Expr, make: Make) -> relax.Expr:
+        normal = relax.BlockBuilder.current().emit(make(x))
+        return op.add(op.matmul(normal, relax.const(numbers(64, 64, seed=1) / 512)), normal)
+
+    modules = [
+        function(name, [(2, 12, 64)], lambda x, make=make: summed(x, make)) for name, make in NORMS.items()
+    ]
+    return offload(merged(modules), precision=precision)
+
+
+@needs_onednn
+@pytest.mark.usefixtures("bfloat16")
+@pytest.mark.parametrize("name", NORMS)
+def test_a_sum_that_goes_on_in_float32_adds_what_no_norm_has_rounded(name: str) -> None:
+    """The product's factors are rounded; its result is at most a 32nd of the sum, so its error is, too."""
+    data = numbers(2, 12, 64)
+    (expected,) = sums_on("fp32").call(name, data)
+    (result,) = sums_on("bf16").call(name, data)
+    assert steps(sums_on("bf16"), name)[0] == "bfloat16: 1 of 1 products"
+    error = np.abs(result - expected).max() / np.abs(expected).max()
+    assert 0 < error < UNIT / 16
+
+
 # --- whole graphs
 
 

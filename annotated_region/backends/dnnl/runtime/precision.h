@@ -44,7 +44,7 @@ class Rounding {
  public:
   Rounding(const GraphTable& graph, const std::vector<Dims>& dims)
       : graph_(graph), dims_(dims), constant_(graph.tensors.size), wanted_(graph.tensors.size),
-        rounds_(graph.nodes.size) {
+        added_(graph.tensors.size), rounds_(graph.nodes.size) {
     if (!is_asked() || !multiplies_bfloat16()) return;
     for (int tensor = 0; tensor < graph.tensors.size; ++tensor) {
       constant_[tensor] = graph.tensors[tensor].source == Source::constant;
@@ -132,8 +132,10 @@ class Rounding {
     return !only_if_faster() && weights[weights.size() - parameters_of<ConvolutionRow>(node).strides.size - 1] >= kLeastChannels;
   }
 
+  // All readers of the node's result have been visited.
   void want(int index) {
     const NodeRow& node = graph_.nodes[index];
+    keep(node);
     const bool passes_on = follows(node.kind) && wanted_[node.output];
     for (int position = 0; position < node.inputs.size; ++position) {
       const bool is_factor = rounds_[index] && position < 2;
@@ -142,10 +144,24 @@ class Rounding {
     }
   }
 
+  // A norm whose result is added to a sum of float32 (the residual sum of BERT, which runs through all layers) leaves
+  // float32: else the sum would be rounded at each norm, which is most of the error of such a model.
+  void keep(const NodeRow& node) {
+    const bool is_view = node.kind == Kind::reshape || node.kind == Kind::permute;
+    if (added_[node.output] && (is_view || rounds_result(node.kind))) wanted_[node.output] = false;
+    if (wanted_[node.output]) return;
+    const bool computes = node.kind == Kind::binary || (follows(node.kind) && added_[node.output]);
+    if (computes) std::for_each(node.inputs.begin(), node.inputs.end(), [&](int tensor) { added_[tensor] = true; });
+    for (const PostOpRow& post : node.post_ops) {
+      if (post.operand >= 0) added_[post.operand] = true;
+    }
+  }
+
   const GraphTable& graph_;
   const std::vector<Dims>& dims_;
   std::vector<bool> constant_;
   std::vector<bool> wanted_;
+  std::vector<bool> added_;  // to what is float32
   std::vector<bool> rounds_;
 };
 
