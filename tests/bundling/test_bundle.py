@@ -20,14 +20,18 @@ from kits.family_models import family_model, inputs_of
 import annotated_region as ar
 from annotated_region.backends.dnnl import installation
 from annotated_region.backends.onnxruntime.native import library as shared_library
+from annotated_region.backends.openvino.native import libraries
+from annotated_region.backends.openvino.native import needs_python as openvino_needs_python
 from annotated_region.command_line.run import main
-from annotated_region.targets.backend import backend_of
 
 CXX = os.environ.get("CXX", "g++")
 needs_dnnl = pytest.mark.skipif(
     installation.unavailable() is not None, reason=str(installation.unavailable())
 )
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root folder")
+needs_openvino = pytest.mark.skipif(
+    openvino_needs_python({}) is not None, reason=str(openvino_needs_python({}))
+)
 OF_LIBC = ("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1")
 MODEL = family_model("convnext", "small")
 
@@ -67,8 +71,8 @@ def expected(model: onnx.ModelProto = MODEL) -> np.ndarray:
     return answer
 
 
-def run_alone(root: Path, model: onnx.ModelProto) -> np.ndarray:
-    """What the bundle in ``model`` answers in a root with nothing but that and the C library."""
+def call_alone(root: Path, model: onnx.ModelProto) -> subprocess.CompletedProcess[str]:
+    """Run the bundle in ``model`` in a root with nothing but that and the C library."""
     loader = Path(call(CXX, "-print-file-name=ld-linux-x86-64.so.2").stdout.strip())
     (root / "lib64").mkdir()
     (root / "lib").mkdir()
@@ -79,11 +83,16 @@ def run_alone(root: Path, model: onnx.ModelProto) -> np.ndarray:
     for name, array in inputs_of(model).items():
         np.save(root / f"{name}.npy", array)
         files.append(f"/{name}.npy")
-    ran = call(
+    return call(
         shutil.which("chroot"), root,
         "/model/build/run_model", "/model/lib/model.so", "/output.npy", *files,
         env={"LD_ORIGIN_PATH": "/model/build"},  # what $ORIGIN means where /proc is not mounted
     )  # fmt: skip
+
+
+def run_alone(root: Path, model: onnx.ModelProto) -> np.ndarray:
+    """What it answers there."""
+    ran = call_alone(root, model)
     assert ran.returncode == 0, ran.stderr
     found: np.ndarray = np.load(root / "output.npy")
     return found
@@ -183,7 +192,6 @@ def test_regions_that_run_in_python_are_refused_and_nothing_is_left(tmp_path: Pa
     executable = ar.build(ar.partition(ar.from_onnx(MODEL), ["tensorrt"], cross_compile=True))
     with pytest.raises(ar.BackendUnavailableError, match="'tensorrt' run in processes of Python"):
         ar.export(executable, tmp_path / "model")
-    assert backend_of("openvino").needs_python({}) == "OpenVINO runs them through its Python package"
     assert not list(tmp_path.iterdir())
 
 
@@ -203,6 +211,35 @@ def test_regions_of_onnx_runtime_run_there_too(tmp_path: Path, targets: list[str
     assert (about["package"], about["version"]) == ("onnxruntime", onnxruntime.__version__)
     assert any((bundle / "licenses" / "onnxruntime").iterdir())
     np.testing.assert_allclose(run_alone(root, model), expected(model), rtol=1e-4, atol=1e-5)
+
+
+@needs_root
+@needs_openvino
+@pytest.mark.parametrize("targets", [["openvino"], ["dnnl", "openvino"]])
+def test_regions_of_openvino_run_there_too(tmp_path: Path, targets: list[str]) -> None:
+    model, root = family_model("bert", "small"), tmp_path / "root"
+    root.mkdir()
+    bans = {"relax.nn.softmax": ["dnnl"]} if len(targets) > 1 else {}
+    bundle = exported(model, targets, tmp_path / "made", root / "model", bans=bans)
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    assert {region["target"] for region in manifest["regions"].values()} == set(targets)
+    for engine in libraries():
+        assert manifest["files"][engine.name]["package"] == "openvino"
+    assert any((bundle / "licenses" / "openvino").iterdir())
+    (root / "proc").mkdir()  # OpenVINO counts processors by this file of a mounted /proc
+    shutil.copyfile("/proc/cpuinfo", root / "proc" / "cpuinfo")
+    np.testing.assert_allclose(run_alone(root, model), expected(model), rtol=1e-4, atol=1e-5)
+
+
+@needs_root
+@needs_openvino
+def test_openvino_without_proc_is_an_error_and_no_endless_loop(tmp_path: Path) -> None:
+    model, root = family_model("mobilenet_v2", "small"), tmp_path / "root"
+    root.mkdir()
+    exported(model, ["openvino"], tmp_path / "made", root / "model")
+    ran = call_alone(root, model)
+    assert ran.returncode == 1
+    assert "OpenVINO counts processors by /proc/cpuinfo, which cannot be read" in ran.stderr
 
 
 @needs_dnnl

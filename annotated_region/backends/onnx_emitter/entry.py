@@ -25,7 +25,7 @@ import tvm
 import tvm_ffi
 
 from annotated_region.backends.onnx_emitter.model import EmittedModel
-from annotated_region.backends.onnx_emitter.native_runtime import NativeRuntime, unit_text
+from annotated_region.backends.onnx_emitter.native_runtime import NativeModel, NativeRuntime, unit_text
 from annotated_region.errors import CodegenError
 from annotated_region.tvm_adapter.modules import cpp_module
 
@@ -81,11 +81,20 @@ static const char* const weights_of_{symbol}[] = {{{weights}}};
 static const unsigned char model_of_{symbol}[] = {{
 {model}
 }};
-static Region region_of_{symbol} = {{
+{parts}static Region region_of_{symbol} = {{
     {{"{symbol}", model_of_{symbol}, sizeof(model_of_{symbol}), inputs_of_{symbol}, outputs_of_{symbol},
-     weights_of_{symbol}, settings}},
+     weights_of_{symbol}, settings, {native}}},
     description_of_{symbol}, sizeof(description_of_{symbol}) - 1, nullptr, nullptr}};
 ANNOTATED_REGION_EXPORT({symbol})
+"""
+
+
+_NATIVE = """static const unsigned char native_of_{symbol}[] = {{
+{text}
+}};
+{literals}static const annotated_region_native::ModelPart parts_of_{symbol}[] = {{
+{parts}
+}};
 """
 
 
@@ -95,6 +104,7 @@ def entry_text(
     options: Mapping[str, object],
     native: NativeRuntime | None = None,
     settings: Mapping[str, str] = MappingProxyType({}),
+    forms: Mapping[str, NativeModel] = MappingProxyType({}),
 ) -> str:
     """The translation unit of all regions of a module; parameters are those of `entry_modules`."""
     pairs = [text for pair in settings.items() for text in pair]
@@ -109,9 +119,12 @@ def entry_text(
                 f"target {target!r}: the function name {model.symbol!r} is no C identifier; rename it"
             )
         description = Description.of(model, options)
+        form = forms.get(model.symbol)
         parts.append(
             _REGION.format(
                 symbol=model.symbol,
+                parts="" if form is None else _native_text(model.symbol, form),
+                native="{}" if form is None else _native_entry(model.symbol, form),
                 description=_literal(description.to_json()),
                 inputs=_names(description.inputs),
                 outputs=_names(description.outputs),
@@ -120,6 +133,26 @@ def entry_text(
             )
         )
     return "".join(parts)
+
+
+def _native_text(symbol: str, form: NativeModel) -> str:
+    """The constants that tell of a native model."""
+    literals, rows = [], []
+    for number, part in enumerate(form.parts):
+        name, weight = "nullptr", part.weight
+        if weight is None:
+            name, weight = f"literal_{number}_of_{symbol}", -1
+            literals.append(f"static const unsigned char {name}[] = {{{_bytes(bytes(part.data))}}};\n")
+        rows.append(f"    {{{part.offset}, {part.size}, {weight}, {name}}},")
+    rows = rows or ["    {0, 0, -1, nullptr},"]  # an array has elements
+    return _NATIVE.format(
+        symbol=symbol, text=_bytes(form.text), literals="".join(literals), parts="\n".join(rows)
+    )
+
+
+def _native_entry(symbol: str, form: NativeModel) -> str:
+    text, parts = f"native_of_{symbol}", f"parts_of_{symbol}"
+    return f"{{{text}, sizeof({text}), {parts}, {len(form.parts)}, {form.size}}}"
 
 
 def _names(texts: Iterable[str]) -> str:
@@ -149,6 +182,7 @@ def entry_modules(
     options: Mapping[str, object],
     native: NativeRuntime | None = None,
     settings: Mapping[str, str] = MappingProxyType({}),
+    forms: Mapping[str, NativeModel] = MappingProxyType({}),
 ) -> list[tvm.runtime.Module]:
     """What a code generator returns: one module a function, all of whose code stands in the first.
 
@@ -166,8 +200,10 @@ def entry_modules(
         What runs the regions in processes without Python, if something can.
     settings
         The same options for that.
+    forms
+        Models in the form that it reads instead of ONNX, by the name of the region.
     """
-    texts = [entry_text(target, models, options, native, settings)]
+    texts = [entry_text(target, models, options, native, settings, forms)]
     texts += ["// The code of this function stands in the first unit of the module.\n"] * (len(models) - 1)
     return [
         cpp_module(text, [model.symbol], list(model.weights))

@@ -9,16 +9,17 @@ library is found, and how tensors are handed over. The runtime is compiled once 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
 import tvm_ffi
 
 from annotated_region.targets.backend import BuildOptions, LinkedSource, NeededLibrary
 
-__all__ = ["NativeRuntime", "build_options", "unit_text"]
+__all__ = ["NativeModel", "NativeRuntime", "ConstantPlace", "build_options", "unit_text"]
 
 _OPENER = """
 namespace annotated_region_native {{
@@ -27,6 +28,45 @@ extern "C" __attribute__((visibility("hidden"))) int annotated_region_open_{targ
 }}
 #define ANNOTATED_REGION_OPEN annotated_region_open_{target}
 """
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantPlace:
+    """A stretch of the memory that the constants of a `NativeModel` lie in.
+
+    Attributes
+    ----------
+    offset, size
+        Where it lies, in bytes.
+    weight
+        The number of the region's weight that goes there; None if none of them does.
+    data
+        What it holds.
+    """
+
+    offset: int
+    size: int
+    weight: int | None
+    data: memoryview = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeModel:
+    """The model of a region in a form that the runtime in C++ reads in the place of ONNX.
+
+    Attributes
+    ----------
+    text
+        The model, whose constants are places in a stretch of memory.
+    parts
+        What lies in that memory, by place.
+    size
+        How large it is, in bytes.
+    """
+
+    text: bytes = field(repr=False)
+    parts: tuple[ConstantPlace, ...]
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +94,25 @@ class NativeRuntime:
         """The runtime, which has to stand behind ``region.h``."""
         return "".join([_shared("engines.h"), _shared("operands.h"), self.file.read_text(encoding="utf-8")])
 
-    def build_options(self, libraries: Sequence[NeededLibrary]) -> BuildOptions:
-        """What the compiler needs for entries, the runtime, and the libraries of the engine."""
-        compiled = build_options().compile_options
-        versions = (f"apache-tvm-ffi {version('apache-tvm-ffi')}",)
+    def build_options(
+        self,
+        libraries: Sequence[NeededLibrary],
+        headers: Sequence[Path] = (),
+        versions: Sequence[str] = (),
+    ) -> BuildOptions:
+        """What the compiler needs for entries, the runtime, and the libraries of the engine.
+
+        Parameters
+        ----------
+        libraries
+            What has to be there where the module runs.
+        headers
+            The folders of the engine's headers.
+        versions
+            Of which version they are.
+        """
+        compiled = (*build_options().compile_options, *(f"-I{folder}" for folder in headers))
+        versions = (f"apache-tvm-ffi {version('apache-tvm-ffi')}", *versions)
         source = LinkedSource(_shared("region.h") + self.text, compiled, versions, self.macro)
         return BuildOptions(compiled, ("-ldl",), (source,), tuple(libraries))
 

@@ -1,16 +1,15 @@
 """OpenVINO: claims by what the emitter can say and its CPU plugin computes, and runs compiled models."""
 
-from annotated_region.backends.onnx_emitter import native_runtime
-from annotated_region.backends.openvino import codegen, installation, patterns, rules
+from annotated_region.backends.openvino import codegen, installation, native, patterns, rules
 from annotated_region.targets.backend import register_backend
 
-__all__ = ["codegen", "installation", "patterns", "rules"]
+__all__ = ["codegen", "installation", "native", "patterns", "rules"]
 
 register_backend(
     rules.TARGET,
     unavailable=installation.unavailable,
-    build_options=native_runtime.build_options,
-    needs_python=installation.needs_python,
+    build_options=native.build_options,
+    needs_python=native.needs_python,
     package=installation.PACKAGE,
 )
 rules.register_rules()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import tvm
 from tvm import relax
 
@@ -12,6 +13,12 @@ from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnx_emitter.entry import entry_modules, register_runtime
 from annotated_region.backends.openvino.compiled import compiled_model
 from annotated_region.backends.openvino.installation import unavailable
+from annotated_region.backends.openvino.native import (
+    RUNTIME,
+    native_model,
+    native_settings,
+    needs_python,
+)
 from annotated_region.backends.openvino.repairs import repair
 from annotated_region.backends.openvino.rules import DIALECT, TARGET
 from annotated_region.backends.openvino.runtime import open_region
@@ -53,15 +60,25 @@ def generate(
     if unavailable() is None:
         for model in models:
             _try(model, settings)
-    return entry_modules(TARGET, models, settings.to_dict())
+    if needs_python(settings.to_dict()) is not None:
+        return entry_modules(TARGET, models, settings.to_dict())
+    forms = {model.symbol: native_model(_content(model), _weights(model)) for model in models}
+    return entry_modules(TARGET, models, settings.to_dict(), RUNTIME, native_settings(settings), forms)
+
+
+def _weights(model: EmittedModel) -> dict[str, np.ndarray]:
+    return {name: array_of(model.graph.weights[name]) for name in model.weights}
+
+
+def _content(model: EmittedModel) -> bytes:
+    content: bytes = model.skeleton().SerializeToString(deterministic=True)
+    return content
 
 
 def _try(model: EmittedModel, settings: CompileSettings) -> None:
     """Compile a model, which is kept for its first call: OpenVINO may refuse what it takes op by op."""
-    weights = {name: array_of(model.graph.weights[name]) for name in model.weights}
-    content = model.skeleton().SerializeToString(deterministic=True)
     try:
-        compiled_model(model.symbol, content, weights, settings)
+        compiled_model(model.symbol, _content(model), _weights(model), settings)
     except BuildError as error:
         raise RegionRejectedError(str(error).removeprefix(f"{model.symbol}: "), model.symbol) from error
     except BackendUnavailableError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,11 +20,11 @@ from annotated_region.errors import BackendUnavailableError, BuildError
 if TYPE_CHECKING:
     import openvino
 
-__all__ = ["compiled_model"]
+__all__ = ["compile_properties", "compiled_model", "kept_quotients", "read_model"]
 
 # A device that does not have this property computes as its maker likes.
 _DECISIVE = "INFERENCE_PRECISION_HINT"
-# The mark by which OpenVINO's transformations leave a division alone, as its IR spells it.
+# The mark by which OpenVINO's transformations leave a division alone.
 _KEPT = "nonconvertable_divide_0"
 Properties = Mapping[str, str | bool]
 
@@ -52,7 +52,7 @@ def compiled_model(
     BuildError
         OpenVINO refuses the model; the message holds its reason.
     """
-    properties = _properties(settings)
+    properties = compile_properties(settings)
     if not settings.cache:
         return _made(symbol, model, weights, settings.device, properties)
     key = _key(digest_of(model, weights), settings.device, properties)
@@ -66,8 +66,14 @@ def compiled_model(
     return made
 
 
-def _properties(settings: CompileSettings) -> Properties:
-    """What is asked of the device, as far as it is known there."""
+def compile_properties(settings: CompileSettings) -> Properties:
+    """What is asked of the device, as far as it is known there.
+
+    Raises
+    ------
+    BackendUnavailableError
+        OpenVINO, or the device, is not on this machine, or the device does not promise a precision.
+    """
     try:
         known = core().get_property(settings.device, "SUPPORTED_PROPERTIES")
     except RuntimeError as error:
@@ -98,8 +104,9 @@ def _made(
 ) -> openvino.CompiledModel:
     with tempfile.TemporaryDirectory() as folder:
         try:
-            read = core().read_model(assembled(model, weights, Path(folder)))
-            _keep_quotients(read)
+            read = read_model(model, weights, Path(folder))
+            for division in kept_quotients(read):
+                division.get_rt_info()[_KEPT] = True
             made = core().compile_model(read, device, properties)
         except RuntimeError as error:
             reason = str(error).strip().splitlines()[-1]
@@ -113,8 +120,29 @@ def _made(
     return made
 
 
-def _keep_quotients(model: openvino.Model) -> None:
-    """Mark divisions, which become products with rounded reciprocals else, so that 41 * k / 41 is not k.
+def read_model(model: bytes, weights: Mapping[str, np.ndarray], folder: Path) -> openvino.Model:
+    """The model as OpenVINO reads it.
+
+    Parameters
+    ----------
+    model
+        The model without its weights.
+    weights
+        The weights by name.
+    folder
+        Where a model is put that is too large for one message; it has to stay while the model is used.
+
+    Raises
+    ------
+    RuntimeError
+        OpenVINO refuses the model.
+    """
+    read: openvino.Model = core().read_model(assembled(model, weights, folder))
+    return read
+
+
+def kept_quotients(model: openvino.Model) -> Iterator[openvino.Node]:
+    """The divisions that would become products with rounded reciprocals, so that 41 * k / 41 is not k.
 
     Constants that are divided are left out: OpenVINO 2026.4 takes the quotient the other way round where it
     fuses one with the convolution or the product that makes the divisor.
@@ -125,4 +153,4 @@ def _keep_quotients(model: openvino.Model) -> None:
         if each.get_type_name() == "Parameter" or not varying.isdisjoint(operands):
             varying.add(each.get_name())
         if each.get_type_name() == "Divide" and operands[0] in varying:
-            each.get_rt_info()[_KEPT] = True
+            yield each

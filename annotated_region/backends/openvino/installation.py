@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,7 +13,7 @@ from annotated_region.errors import BackendUnavailableError
 if TYPE_CHECKING:
     import openvino
 
-__all__ = ["PACKAGE", "core", "needs_python", "require_library", "unavailable"]
+__all__ = ["PACKAGE", "core", "require_library", "unavailable"]
 
 PACKAGE = "openvino"
 _NEEDED = (PACKAGE, "onnx")
@@ -26,11 +25,6 @@ def unavailable() -> str | None:
     if not missing:
         return None
     return f"{' and '.join(missing)} not installed; pip install {' '.join(missing)}"
-
-
-def needs_python(_options: Mapping[str, object]) -> str | None:
-    """Why its regions run in Python processes alone."""
-    return "OpenVINO runs them through its Python package"
 
 
 def _is_installed(name: str) -> bool:

@@ -1,0 +1,277 @@
+// Runs a region in requests of a compiled model of OpenVINO, by its C interface.
+//
+// The headers are those of the wheel that the module is built with; the library that is loaded has to be of the same
+// year and number, because claims and repairs are those for what its plugin computes.
+#include <openvino/c/openvino.h>
+#include <unistd.h>
+
+#define ANNOTATED_REGION_OPENVINO_FUNCTIONS(use)                                                          \
+  use(ov_free) use(ov_get_last_err_msg) use(ov_get_openvino_version) use(ov_version_free)                 \
+  use(ov_core_create) use(ov_core_read_model_from_memory_buffer) use(ov_core_compile_model_props)         \
+  use(ov_model_free) use(ov_tensor_create_from_host_ptr) use(ov_tensor_free)                              \
+  use(ov_compiled_model_inputs_size) use(ov_compiled_model_input_by_name)                                 \
+  use(ov_compiled_model_create_infer_request) use(ov_infer_request_set_tensor_by_const_port)              \
+  use(ov_infer_request_set_output_tensor_by_index) use(ov_infer_request_infer) use(ov_infer_request_free)
+
+namespace annotated_region_native {
+namespace {
+
+constexpr char kOpenVino[] = "OpenVINO";
+constexpr char kDevice[] = "CPU";
+
+// The functions that are used, under their own names.
+struct OpenVinoFunctions {
+#define ANNOTATED_REGION_MEMBER(name) decltype(&::name) name;
+  ANNOTATED_REGION_OPENVINO_FUNCTIONS(ANNOTATED_REGION_MEMBER)
+#undef ANNOTATED_REGION_MEMBER
+
+  explicit OpenVinoFunctions(void* library) {
+#define ANNOTATED_REGION_FOUND(name) name = symbol_of<decltype(name)>(library, kOpenVino, #name);
+    ANNOTATED_REGION_OPENVINO_FUNCTIONS(ANNOTATED_REGION_FOUND)
+#undef ANNOTATED_REGION_FOUND
+  }
+};
+
+// Marks divisions, which become products with rounded reciprocals else. The C interface has no words for it, so
+// these are functions of the C++ library under their mangled names, and the shared pointer that `ov_model_t` begins
+// with. The release is checked before; a test divides by 41.
+class Divisions {
+ public:
+  explicit Divisions(void* library)
+      : ordered_(symbol_of<decltype(ordered_)>(library, kOpenVino, "_ZNK2ov5Model15get_ordered_opsEv")),
+        name_(symbol_of<decltype(name_)>(library, kOpenVino, "_ZNK2ov4Node17get_friendly_nameB5cxx11Ev")),
+        keep_(symbol_of<decltype(keep_)>(library, kOpenVino,
+                                         "_ZN2ov25disable_divide_conversionERKSt10shared_ptrINS_4NodeEE")) {}
+
+  void keep(const ov_model_t* model) const {
+    const std::string beginning = "kept_quotient_";
+    for (const std::shared_ptr<Node>& each : ordered_(*reinterpret_cast<const Model* const*>(model))) {
+      if (name_(each.get()).compare(0, beginning.size(), beginning) == 0) keep_(each);
+    }
+  }
+
+ private:
+  struct Model;
+  struct Node;
+  std::vector<std::shared_ptr<Node>> (*ordered_)(const Model*);
+  const std::string& (*name_)(const Node*);
+  void (*keep_)(const std::shared_ptr<Node>&);
+};
+
+// OpenVINO's number of a data type.
+inline ov_element_type_e openvino_type(const char* symbol, DLDataType type) {
+  struct Row {
+    int code, bits;
+    ov_element_type_e number;
+  };
+  constexpr Row rows[] = {
+      {kDLFloat, 32, F32}, {kDLFloat, 16, F16}, {kDLInt, 8, I8},       {kDLUInt, 8, U8},
+      {kDLInt, 32, I32},   {kDLInt, 64, I64},   {kDLBool, 8, BOOLEAN}, {kDLUInt, 1, BOOLEAN},
+  };
+  for (const Row& row : rows) {
+    if (row.code == type.code && row.bits == type.bits && type.lanes == 1) return row.number;
+  }
+  TVM_FFI_THROW(TypeError) << symbol << ": regions of " << kOpenVino << " have no tensors of type "
+                           << ffi::DLDataTypeToString(type);
+}
+
+// OpenVINO in this process, loaded when the first region runs.
+class OpenVino {
+ public:
+  static const OpenVino& instance() {
+    static const OpenVino loaded;
+    return loaded;
+  }
+
+  const OpenVinoFunctions& functions() const { return functions_; }
+  const Divisions& divisions() const { return divisions_; }
+  const ov_core_t* core() const { return core_; }
+
+  // Raises what OpenVINO says that is wrong.
+  void require(const char* symbol, ov_status_e status) const {
+    if (status == OK) return;
+    const char* said = functions_.ov_get_last_err_msg();
+    const std::string message = said == nullptr ? "" : said;
+    functions_.ov_free(said);
+    TVM_FFI_THROW(RuntimeError) << symbol << ": " << kOpenVino << ": "
+                                << (message.empty() ? "status " + std::to_string(status) : message);
+  }
+
+  // Raises an error where the library is of another release than the one that the region was made for.
+  void require_release(const std::string& wanted) const {
+    if (version_.compare(0, wanted.size() + 1, wanted + ".") == 0) return;
+    TVM_FFI_THROW(BackendUnavailableError) << kOpenVino << " " << version_ << " is installed; the region was built for "
+                                           << wanted << "; build it again, or install that";
+  }
+
+ private:
+  // The interface has the library itself loaded, whose names are found through it.
+  OpenVino() : OpenVino(open_engine(kOpenVino, "libopenvino_c.so")) {
+    if (access("/proc/cpuinfo", R_OK) == 0) return;
+    TVM_FFI_THROW(BackendUnavailableError) << kOpenVino << " counts processors by /proc/cpuinfo, which cannot be read, "
+                                           << "and does not come to an end without it; mount /proc";
+  }
+  explicit OpenVino(void* library) : functions_(library), divisions_(library) {
+    ov_version_t version = {};
+    require("openvino", functions_.ov_get_openvino_version(&version));
+    version_ = version.buildNumber;
+    functions_.ov_version_free(&version);
+    require("openvino", functions_.ov_core_create(&core_));
+  }
+
+  OpenVinoFunctions functions_;
+  Divisions divisions_;
+  std::string version_;
+  ov_core_t* core_ = nullptr;
+};
+
+// A tensor of OpenVINO in memory that belongs to others.
+class OpenVinoTensor {
+ public:
+  OpenVinoTensor(const char* symbol, void* data, std::vector<int64_t> shape, ov_element_type_e type) {
+    const OpenVino& runtime = OpenVino::instance();
+    const ov_shape_t extents = {static_cast<int64_t>(shape.size()), shape.data()};
+    runtime.require(symbol, runtime.functions().ov_tensor_create_from_host_ptr(type, extents, data, &tensor_));
+  }
+  OpenVinoTensor(const OpenVinoTensor&) = delete;
+  OpenVinoTensor& operator=(const OpenVinoTensor&) = delete;
+  ~OpenVinoTensor() { OpenVino::instance().functions().ov_tensor_free(tensor_); }
+
+  const ov_tensor_t* get() const { return tensor_; }
+
+ private:
+  ov_tensor_t* tensor_ = nullptr;
+};
+
+// The compiled model of a region; each call at once has a request of its own.
+class CompiledRegion {
+ public:
+  CompiledRegion(const RegionTable& region, const ffi::Array<ffi::Tensor>& weights)
+      : region_(region), runtime_(OpenVino::instance()) {
+    runtime_.require_release(setting_of(region, "version"));
+    if (weights.size() != count_of(region.weights)) {
+      TVM_FFI_THROW(RuntimeError) << region.symbol << ": called before its constants were loaded";
+    }
+    lay_constants(weights);
+    compile();
+    find_inputs();
+  }
+
+  void run(ffi::PackedArgs arguments) {
+    std::vector<Operand> operands = operands_of(region_, arguments);
+    const size_t input_count = count_of(region_.inputs);
+    // A request that fails is not used again.
+    const auto release = [this](ov_infer_request_t* failed) { functions().ov_infer_request_free(failed); };
+    std::unique_ptr<ov_infer_request_t, decltype(release)> request(take(), release);
+    for (const Input& input : inputs_) {
+      Operand& each = operands[input.number];
+      const OpenVinoTensor tensor(region_.symbol, each.read(), each.shape(), type_of(each));
+      require(functions().ov_infer_request_set_tensor_by_const_port(request.get(), input.port, tensor.get()));
+    }
+    for (size_t number = input_count; number < operands.size(); ++number) {
+      Operand& each = operands[number];
+      const OpenVinoTensor tensor(region_.symbol, each.written(), each.shape(), type_of(each));
+      require(functions().ov_infer_request_set_output_tensor_by_index(request.get(), number - input_count, tensor.get()));
+    }
+    require(functions().ov_infer_request_infer(request.get()));
+    give_back(request.release());
+    for (size_t number = input_count; number < operands.size(); ++number) operands[number].bring_back();
+  }
+
+ private:
+  // An input of the compiled model, and the number of its argument.
+  struct Input {
+    size_t number;
+    const ov_output_const_port_t* port;
+  };
+
+  const OpenVinoFunctions& functions() const { return runtime_.functions(); }
+  void require(ov_status_e status) const { runtime_.require(region_.symbol, status); }
+  ov_element_type_e type_of(const Operand& each) const { return openvino_type(region_.symbol, each.type()); }
+
+  // Puts weights and small constants where the text of the model says that they are.
+  void lay_constants(const ffi::Array<ffi::Tensor>& weights) {
+    const NativeModel& model = region_.native;
+    constants_ = std::make_unique<char[]>(model.data_size + 1);  // without constants it has an address, too
+    for (const ModelPart* part = model.parts; part != model.parts + model.part_count; ++part) {
+      const void* from = part->weight < 0 ? part->bytes : weights[part->weight].data_ptr();
+      std::memcpy(constants_.get() + part->offset, from, part->size);
+    }
+  }
+
+  void compile() {
+    const NativeModel& text = region_.native;
+    const std::vector<int64_t> extent = {static_cast<int64_t>(text.data_size)};
+    const OpenVinoTensor constants(region_.symbol, constants_.get(), extent, U8);
+    ov_model_t* model = nullptr;
+    require(functions().ov_core_read_model_from_memory_buffer(
+        runtime_.core(), reinterpret_cast<const char*>(text.text), text.text_size, constants.get(), &model));
+    const auto release = [this](ov_model_t* read) { functions().ov_model_free(read); };
+    const std::unique_ptr<ov_model_t, decltype(release)> owned(model, release);
+    runtime_.divisions().keep(model);
+    const std::vector<ov_property_t> properties = properties_of(region_);
+    require(functions().ov_core_compile_model_props(runtime_.core(), model, kDevice, properties.size(),
+                                                    properties.data(), &compiled_));
+  }
+
+  // All settings but the release, which OpenVINO does not know.
+  static std::vector<ov_property_t> properties_of(const RegionTable& region) {
+    std::vector<ov_property_t> found;
+    for (const char* const* pair = region.settings; *pair != nullptr; pair += 2) {
+      if (std::strcmp(pair[0], "version") != 0) found.push_back({pair[0], pair[1]});
+    }
+    return found;
+  }
+
+  // Finds the inputs of the compiled model among the arguments: it has none that are not used.
+  void find_inputs() {
+    size_t count = 0;
+    require(functions().ov_compiled_model_inputs_size(compiled_, &count));
+    for (size_t number = 0; region_.inputs[number] != nullptr; ++number) {
+      ov_output_const_port_t* port = nullptr;
+      const char* name = region_.inputs[number];
+      if (functions().ov_compiled_model_input_by_name(compiled_, name, &port) == OK) inputs_.push_back({number, port});
+    }
+    if (inputs_.size() != count) {
+      TVM_FFI_THROW(InternalError) << region_.symbol << ": " << count << " inputs were compiled, " << inputs_.size()
+                                   << " are known by name";
+    }
+  }
+
+  // A request that no other call uses; there are as many as there were calls at once.
+  ov_infer_request_t* take() {
+    {
+      const std::lock_guard<std::mutex> guard(lock_);
+      if (!idle_.empty()) {
+        ov_infer_request_t* last = idle_.back();
+        idle_.pop_back();
+        return last;
+      }
+    }
+    ov_infer_request_t* made = nullptr;
+    require(functions().ov_compiled_model_create_infer_request(compiled_, &made));
+    return made;
+  }
+
+  void give_back(ov_infer_request_t* request) {
+    const std::lock_guard<std::mutex> guard(lock_);
+    idle_.push_back(request);
+  }
+
+  const RegionTable& region_;
+  const OpenVino& runtime_;
+  std::unique_ptr<char[]> constants_;  // the compiled model may read them where they lie
+  std::vector<Input> inputs_;
+  std::mutex lock_;
+  std::vector<ov_infer_request_t*> idle_;
+  ov_compiled_model_t* compiled_ = nullptr;  // never released: its threads cannot end while a library is unloaded
+};
+
+}  // namespace
+
+extern "C" __attribute__((used, visibility("hidden"))) inline int annotated_region_open_openvino(
+    const RegionTable& region, TVMFFIObjectHandle weights, TVMFFIObjectHandle* made) {
+  return make_runner<CompiledRegion>(region, weights, made);
+}
+
+}  // namespace annotated_region_native
