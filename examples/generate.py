@@ -218,7 +218,7 @@ class Llama:
     ) -> None:
         if capacity < 1:
             raise ValueError(f"a memory for {capacity} tokens holds none; ask for one at least")
-        self.machine = relax.VirtualMachine(library, tvm.cpu())
+        self.function = relax.VirtualMachine(library, tvm.cpu())["step"]
         self.config = config
         self.capacity = -(-capacity // piece) * piece
         self.piece = piece
@@ -227,6 +227,7 @@ class Llama:
         self.past = [np.from_dlpack(tvm.runtime.empty(shape, "float32")) for _ in range(2 * config.layers)]
         for rows in self.past:
             rows[...] = 0  # what is hidden has to be finite
+        self.shown = [tvm_ffi.from_dlpack(rows[: self.piece]) for rows in self.past]
         angles = np.arange(self.capacity)[:, None] * config.theta ** (
             -np.arange(0, config.part, 2) / config.part
         )
@@ -257,8 +258,9 @@ class Llama:
             past_mask,
             new_mask,
         ]
-        past = [tvm_ffi.from_dlpack(rows[:shown]) for rows in self.past]
-        logits, *made = self.machine["step"](*map(tvm.runtime.tensor, given), *past)
+        if self.shown[0].shape[0] != shown:
+            self.shown = [tvm_ffi.from_dlpack(rows[:shown]) for rows in self.past]
+        logits, *made = self.function(*map(tvm.runtime.tensor, given), *self.shown)
         for rows, new in zip(self.past, made, strict=True):
             rows[begin:end] = new.numpy()
         self.length = end

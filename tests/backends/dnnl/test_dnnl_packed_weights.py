@@ -285,6 +285,62 @@ def test_infinite_rows_are_what_the_host_makes_of_them():
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
+def products(weights: list[np.ndarray]) -> tvm.IRModule:
+    """``x @ weight + bias`` for each weight, the second without a bias; then ``x`` itself, negated."""
+    x = relax.Var("x", relax.TensorType((tvm.tirx.Var("rows", "int64"), len(weights[0])), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            results = []
+            for index, weight in enumerate(weights):
+                result = builder.emit(op.matmul(x, relax.const(weight)))
+                bias = relax.const(np.full(weight.shape[1], index, "float32"))
+                results.append(builder.emit(op.add(result, bias) if index != 1 else op.nn.relu(result)))
+            outputs = [builder.emit_output(each) for each in (*results, op.negative(x))]
+        builder.emit_func_output(relax.Tuple(outputs))
+    return builder.finalize()
+
+
+@needs_onednn
+@pytest.mark.parametrize("bits", [4, 8])
+def test_products_of_the_same_few_rows_are_one_step(bits):
+    weights = [random_weight(96, columns, columns) for columns in (200, 64, 1)]
+    given = products(weights)
+    module = ar.passes.QuantizeWeights(bits, 32)(given)
+    alone, offloaded = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu()), offload(module)
+    (symbol,) = offloaded.symbols_of("main")
+    for rows in (1, 3, 17, 1):
+        x = np.random.default_rng(rows).standard_normal((rows, 96), "float32")
+        found, expected = offloaded.call("main", x), run(alone, "main", [x])
+        for each, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(each, other, rtol=1e-4, atol=1e-4)
+        steps = [line for line in offloaded.plan(symbol) if line.startswith("few rows")]
+        assert steps == ([] if rows > 16 else [f"few rows of int{bits} in groups of 32 times 3"])
+
+
+@needs_onednn
+def test_products_with_groups_of_other_sizes_are_steps_of_their_own():
+    rng = np.random.default_rng(0)
+    constants = {}
+    for name, size in (("a", 16), ("b", 32)):
+        constants[f"w{name}"] = rng.integers(0, 256, (24, 64 // size, size // 2), "uint8")
+        constants[f"s{name}"] = rng.random(24 * 64 // size, "float32")
+    sizes = {"K": 64, "N": 24, "bits": 4}
+    nodes = [
+        Node("MatMulNBits", f"x w{name} s{name}", f"y{name}", CONTRIBUTED, **sizes, block_size=size)
+        for name, size in (("a", 16), ("b", 32))
+    ]
+    pytest.importorskip("onnxruntime")
+    x = rng.standard_normal((1, 64)).astype("float32")
+    model = model_of_nodes(nodes, {"x": x}, constants, "ya yb")
+    offloaded = offload(ar.passes.PrepareForInference()(ar.from_onnx(model)))
+    (symbol,) = offloaded.symbols_of("main")
+    for found, expected in zip(offloaded.call("main", x), by_onnx_runtime(model, {"x": x}), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-3)
+    steps = [line for line in offloaded.plan(symbol) if line.startswith("few rows")]
+    assert steps == [f"few rows of int4 in groups of {size}" for size in (16, 32)]
+
+
 @needs_onednn
 def test_halves_are_multiplied_as_float32():
     weight = random_weight(64, 48)

@@ -23,6 +23,11 @@ constexpr float kLargestWhole = 8355584.0f;  // three digits of 127, less what r
 constexpr float kSmallestLargest = 1e-30f;   // of a group: less has no unit that is a normal number
 constexpr float kFinite = 3.4028235e38f;
 
+// How far ahead of the multiplications weights are asked for. The processor looks ahead by the instructions that it
+// holds, which are those of a kilobyte of weights; that is less than memory needs to answer in time. Read once in a
+// step, weights are not kept in the outer caches.
+constexpr int64_t kAhead = 8192;
+
 // A row as digits, in memory of the caller.
 struct DigitRow {
   int32_t* words;    // [group][word][half][digit]: four digits each
@@ -130,6 +135,11 @@ ANNOTATED_REGION_VNNI inline bool make_digits(const PackedWeight& weight, const 
   return true;
 }
 
+ANNOTATED_REGION_VNNI inline void ask_for_tile_row(const char* stored) {
+#pragma GCC unroll 4
+  for (int64_t line = 0; line < 256; line += 64) _mm_prefetch(stored + kAhead + line, _MM_HINT_NTA);
+}
+
 // Adds the products with one group of a tile to 64 sums. All columns at a time: twelve sums of digits stay in registers.
 template <int kBits, bool kZeros>
 ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, const char* group, const DigitRow& row,
@@ -140,6 +150,7 @@ ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, co
   const int32_t* from = row.words + index * digit_words(weight);
   const __m512i low_bits = _mm512_set1_epi8(kBits == 4 ? 0x0f : -1);
   const __m512i middle = _mm512_set1_epi8(kBits == 4 ? 0x08 : -128);
+  for (const char* row_of_scales = group; row_of_scales < stored; row_of_scales += 256) ask_for_tile_row(row_of_scales);
   __m512i added[4][kDigits];
 #pragma GCC unroll 4
   for (int vector = 0; vector < 4; ++vector) {
@@ -149,6 +160,7 @@ ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, co
     }
   }
   for (int64_t word = 0; word < weight.words(); ++word, stored += 256, from += kHalves * kDigits) {
+    ask_for_tile_row(stored);
 #pragma GCC unroll 4
     for (int vector = 0; vector < 4; ++vector) {
       const __m512i given = _mm512_load_si512(stored + vector * 64);
