@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from annotated_region.dataflow.graph import DataflowGraph
     from annotated_region.regions.node_region import NodeRegion
 
-__all__ = ["HOST", "ConfirmingCostModel", "CostModel", "MeasuringCostModel"]
+__all__ = ["HOST", "ConfirmingCostModel", "CostModel", "MeasuringCostModel", "PlacementTimes"]
 
 HOST: Final = "host"
 """The name under which cost models know TVM itself."""
@@ -36,12 +37,34 @@ class MeasuringCostModel(CostModel, Protocol):
         """Get ready for ``compute(target, unit)`` of each pair."""
 
 
+@dataclass(frozen=True, slots=True)
+class PlacementTimes:
+    """What came of running some placements.
+
+    Attributes
+    ----------
+    taken
+        The number of the placement to take.
+    seconds
+        What each takes; infinity stands for one that is refused, or that did not have to run.
+    """
+
+    taken: int
+    seconds: tuple[float, ...]
+
+
 @runtime_checkable
 class ConfirmingCostModel(CostModel, Protocol):
-    """A cost model that can also tell what a whole region takes, entering and leaving included."""
+    """A cost model that knows how sure it is, and can run placements as wholes."""
 
-    def time_regions(self, graph: DataflowGraph, members: Sequence[NodeRegion]) -> list[float]:
-        """Seconds of each of some regions of a function without annotations, to be compared with one another.
+    def doubt(self, target: str, unit: CostUnit) -> float:
+        """By how many seconds the answer of `compute` may be off."""
 
-        Infinity stands for a region that its target refuses.
+    def first_of_fastest(
+        self, graph: DataflowGraph, placements: Sequence[Sequence[NodeRegion]]
+    ) -> PlacementTimes:
+        """The first of some placements of a function, or a later one that is surely faster.
+
+        The function has no annotations. What no region holds runs on the host. A placement with a region that
+        its target refuses is not taken if there is another.
         """

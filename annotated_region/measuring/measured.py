@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
-import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-import tvm
-import tvm_ffi
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tvm import relax
 
 from annotated_region.arguments import require_kind
 from annotated_region.cost_units import CostUnit
-from annotated_region.costs.model import HOST
+from annotated_region.costs.model import HOST, PlacementTimes
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import (
     AnnotatedRegionError,
@@ -30,22 +24,21 @@ from annotated_region.errors import (
     RegionRejectedError,
     UsageError,
 )
-from annotated_region.functions.external import computing_nodes, external_function
 from annotated_region.measuring import timing
+from annotated_region.measuring.comparing import Comparison
+from annotated_region.measuring.identity import key_of, surroundings
 from annotated_region.measuring.store import CostStore, default_path
 from annotated_region.measuring.timing import Time, Timed, time_copy, time_together
-from annotated_region.regions.node_region import NodeRegion, largest_composites
-from annotated_region.targets.backend import backend_of
-from annotated_region.targets.engine_version import library_version
+from annotated_region.measuring.wholes import Whole, Wholes, timed_unit
+from annotated_region.regions.node_region import NodeRegion
 from annotated_region.targets.extents import size_of
-from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["MeasuredCost"]
 
 _BATCH = 48
-# Whole regions decide between placements, so they are timed in more rounds than single units.
-_CARE = 3
+# A unit's time is never known better than this share: the least of a few samples may be luck.
+_LEAST_DOUBT = 0.02
 _COPY_SIZES = (1 << 14, 1 << 22)
 # What stays of a unit's time at least, however much of it entering and leaving its region seems to cost.
 _LEAST_SHARE = 0.05
@@ -62,6 +55,10 @@ class MeasuredCost:
     library, the processor and the number of threads. An interrupted measurement resumes where it was;
     several processes may share the file. To drop the times, remove it.
 
+    Placements are compared as wholes, each with the one to beat, in interleaved rounds; a gain has to be
+    1 % at least and beyond noise, and one below 10 % has to show in two further builds. The answers are kept
+    under the regions and ops of both.
+
     What is not kept: times that stay unsteady in repeated rounds, as on a busy machine, and failures. A unit
     that its target refuses costs infinity for as long as this object lives, and so does one that the
     compiler refuses.
@@ -71,7 +68,8 @@ class MeasuredCost:
     path
         The file; by default one in the user's own cache folder.
     rounds
-        How many interleaved rounds of runs the least is taken of.
+        How many interleaved rounds of runs the least is taken of. Placements are compared in 5 to 80 times
+        as many.
     progress
         Whether to show a progress bar with the remaining time while measuring, on a terminal's stderr.
 
@@ -99,7 +97,7 @@ class MeasuredCost:
         self.store = CostStore(Path(path) if path is not None else default_path())
         self.rounds = rounds
         self.progress = progress
-        self._known: dict[str, float] = {}
+        self._known: dict[str, Time] = {}
         # The least time of a unit, by target: entering a region of it takes no more.
         self._least: dict[str, float] = {}
 
@@ -114,23 +112,23 @@ class MeasuredCost:
         if target == HOST:
             return 0.0
         smallest = Timed(target, _smallest())
-        key = f"launch {_surroundings(target)}"
+        key = f"launch {surroundings(target)}"
         try:
             return self._remembered(key, target, lambda: time_together([smallest], self.rounds)[0])
         except AnnotatedRegionError as error:
             # Where every unit is refused nothing will be launched.
             if target not in self._least and not isinstance(error, RegionRejectedError):
                 raise
-            self._known[key] = self._least.get(target, 0.0)
-            return self._known[key]
+            self._known[key] = Time(self._least.get(target, 0.0), 0.0)
+            return self._known[key].seconds
 
     def compute(self, target: str, unit: CostUnit) -> float:
         """See `CostModel`; infinite if the target refuses to build the unit."""
-        timed = _timed(target, unit)
+        timed = timed_unit(target, unit)
         if timed is None:
             return 0.0
         self._measure([timed], self.rounds)
-        seconds = self._known[_key(timed)]
+        seconds = self._known[key_of(timed)].seconds
         if target == HOST or math.isinf(seconds):
             return seconds
         entering = sum(self.transfer(size_of(param.ty), HOST, target) for param in timed.func.params)
@@ -142,28 +140,59 @@ class MeasuredCost:
         if source == destination == HOST:
             return 0.0
         small, large = (
-            self._remembered(f"copy {count} {_surroundings(HOST)}", HOST, partial(time_copy, count))
+            self._remembered(f"copy {count} {surroundings(HOST)}", HOST, partial(time_copy, count))
             for count in _COPY_SIZES
         )
         per_byte = max(large - small, 0.0) / (_COPY_SIZES[1] - _COPY_SIZES[0])
         return max(small - per_byte * _COPY_SIZES[0], 0.0) + per_byte * size
 
-    def time_regions(self, graph: DataflowGraph, members: Sequence[NodeRegion]) -> list[float]:
-        """See `ConfirmingCostModel`: the regions are built and timed as wholes, all in the same rounds."""
-        regions = [_region(graph, member) for member in members]
-        self._measure([region for region in regions if region is not None], _CARE * self.rounds)
-        return [0.0 if region is None else self._known[_key(region)] for region in regions]
+    def doubt(self, target: str, unit: CostUnit) -> float:
+        """See `ConfirmingCostModel`: by the spread of its samples, and not less than 2 %."""
+        timed = timed_unit(target, unit)
+        if timed is None:
+            return 0.0
+        self._measure([timed], self.rounds)
+        time = self._known[key_of(timed)]
+        return 0.0 if math.isinf(time.seconds) else max(time.spread, _LEAST_DOUBT) * time.seconds
+
+    def first_of_fastest(
+        self, graph: DataflowGraph, placements: Sequence[Sequence[NodeRegion]]
+    ) -> PlacementTimes:
+        """See `ConfirmingCostModel`: each placement runs as a whole, in turn with the one to beat."""
+        wholes = Wholes([Whole.of(graph, members) for members in placements], self._tell_refusal)
+        taken, seconds = 0, dict.fromkeys(range(len(placements)), math.inf)
+        for number in range(1, len(placements)):
+            found = self._compared(wholes, taken, number)
+            if found is not None:
+                seconds[taken], seconds[number] = found.current, found.candidate.seconds
+                taken = number if found.is_faster else taken
+            elif wholes.can_run(number):  # so the other is refused
+                taken = number
+        return PlacementTimes(taken, tuple(seconds.values()))
+
+    def _compared(self, wholes: Wholes, current: int, candidate: int) -> Comparison | None:
+        """Two placements side by side, measured once; None if one of them is refused."""
+        key = wholes.key_of_pair(current, candidate)
+        first, second = self._look_up(f"{key} current"), self._look_up(f"{key} candidate")
+        if first is not None and second is not None:
+            return Comparison(first.seconds, second)
+        if not wholes.can_run(current) or not wholes.can_run(candidate):
+            return None
+        found = wholes.compared(current, candidate, self.rounds)
+        times = {"current": Time(found.current, found.candidate.spread), "candidate": found.candidate}
+        self._keep({f"{key} {name}": (time, "placement") for name, time in times.items()}, "placements")
+        return found
 
     # -- measuring --------------------------------------------------------------------------------
 
     def prepare(self, questions: Sequence[tuple[str, CostUnit]]) -> None:
         """Measure all units that are not known yet, in batches, with a progress bar."""
-        units = [_timed(target, unit) for target, unit in questions]
+        units = [timed_unit(target, unit) for target, unit in questions]
         self._measure([unit for unit in units if unit is not None], self.rounds)
 
     def _measure(self, units: Sequence[Timed], rounds: int) -> None:
         """Measure those of some units that are not known yet."""
-        distinct = {_key(unit): unit for unit in units}
+        distinct = {key_of(unit): unit for unit in units}
         missing = [(key, unit) for key, unit in distinct.items() if self._look_up(key) is None]
         with self._progress(len(missing)) as advance:
             for batch in (missing[first : first + _BATCH] for first in range(0, len(missing), _BATCH)):
@@ -171,8 +200,9 @@ class MeasuredCost:
                 self._keep({key: (time, unit.target) for (key, unit), time in zip(batch, times, strict=True)})
                 advance(len(batch))
         for key, unit in distinct.items():
-            if math.isfinite(self._known[key]):
-                self._least[unit.target] = min(self._least.get(unit.target, math.inf), self._known[key])
+            seconds = self._known[key].seconds
+            if math.isfinite(seconds):
+                self._least[unit.target] = min(self._least.get(unit.target, math.inf), seconds)
 
     def _times(self, units: Sequence[Timed], rounds: int) -> list[Time]:
         """The time of each unit; infinite where its target or the compiler refuses it."""
@@ -205,31 +235,31 @@ class MeasuredCost:
         if known is None:
             self._keep({key: (measure(), target)})
             known = self._known[key]
-        return known
+        return known.seconds
 
-    def _look_up(self, key: str) -> float | None:
+    def _look_up(self, key: str) -> Time | None:
         if key not in self._known:
             stored = self.store.get(key)
             if stored is None:
                 return None
-            self._known[key] = stored.seconds
+            self._known[key] = stored
         return self._known[key]
 
-    def _keep(self, measured: Mapping[str, tuple[Time, str]]) -> None:
-        """Know some times, and keep those that are worth it."""
-        self._known |= {key: time.seconds for key, (time, _target) in measured.items()}
+    def _keep(self, measured: Mapping[str, tuple[Time, str]], what: str = "units") -> None:
+        """Know some times, of `what`, and keep those that are worth it."""
+        self._known |= {key: time for key, (time, _target) in measured.items()}
         finite = {key: each for key, each in measured.items() if each[0] is not _REFUSED}
         steady = {key: each for key, each in finite.items() if each[0].is_steady}
         if len(steady) < len(finite):
             _tell(
-                f"times of {len(finite) - len(steady)} of {len(finite)} units differ by more than "
+                f"times of {len(finite) - len(steady)} of {len(finite)} {what} differ by more than "
                 f"{timing.WIDEST_SPREAD:.0%} from run to run; they are used now and not kept. Measure "
                 "again when the machine has less to do"
             )
         try:
             self.store.put(steady)
         except ModelError as error:
-            _tell(f"times of {len(steady)} units are used now and not kept: {error}")
+            _tell(f"times of {len(steady)} {what} are used now and not kept: {error}")
 
     @contextmanager
     def _progress(self, total: int) -> Iterator[Callable[[int], None]]:
@@ -246,55 +276,6 @@ class MeasuredCost:
 
 def _tell(message: str) -> None:
     warnings.warn(message, MeasurementWarning, stacklevel=2)
-
-
-def _timed(target: str, unit: CostUnit) -> Timed | None:
-    """The function that computes just this unit; None if it computes nothing."""
-    attributes = {} if target == HOST else {"Codegen": target}
-    func = unit.function(attributes, target == HOST or backend_of(target).bind_constants)
-    return None if func is None else Timed(target, func)
-
-
-def _region(graph: DataflowGraph, member: NodeRegion) -> Timed | None:
-    """The external function of a region; None if it computes nothing."""
-    composites = [(unit.name, unit.nodes) for unit in largest_composites(member)]
-    nodes = computing_nodes(graph, member.nodes)
-    bound = backend_of(member.target).bind_constants
-    external = external_function(graph, nodes, composites, {"Codegen": member.target}, bound)
-    return None if external is None else Timed(member.target, external.func)
-
-
-def _key(timed: Timed) -> str:
-    """What identifies a measurement; nothing in it depends on addresses or names."""
-    digest = hashlib.sha256()
-    structure = int(tvm_ffi.structural_hash(timed.func, skip_tensor_content=True))
-    digest.update(structure.to_bytes(8, "little", signed=structure < 0))
-
-    def visit(expr: relax.Expr) -> None:
-        if isinstance(expr, Constant) and isinstance(expr.value, tvm.runtime.Tensor):
-            digest.update(np.ascontiguousarray(expr.value.numpy()).view(np.uint8).data)
-
-    relax.analysis.post_order_visit(timed.func, visit)
-    return f"unit {digest.hexdigest()} {_surroundings(timed.target)}"
-
-
-def _surroundings(target: str) -> str:
-    """Target, versions, processor and threads: what a time depends on besides the unit."""
-    threads = os.environ.get("TVM_NUM_THREADS", str(os.cpu_count()))
-    return f"{target} {_library_version(target)} tvm-{tvm.__version__} {_processor()} {threads}"
-
-
-def _library_version(target: str) -> str:
-    return "-" if target == HOST else library_version(target)
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip().replace(" ", "_")
-    return platform.processor() or platform.machine()
 
 
 def _smallest() -> relax.Function:

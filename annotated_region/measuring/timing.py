@@ -16,7 +16,7 @@ from annotated_region.functions.entry import entry_function
 from annotated_region.targets.extents import extents
 from annotated_region.tvm_adapter.types import expect, set_type
 
-__all__ = ["Time", "Timed", "time_copy", "time_together"]
+__all__ = ["Time", "Timed", "runs_of", "sample", "time_copy", "time_together"]
 
 # One sample runs a unit until this much time has passed, so that short units are above the clock's noise.
 _SAMPLE_SECONDS = 2e-3
@@ -74,10 +74,7 @@ def time_together(units: Sequence[Timed], rounds: int) -> list[Time]:
     AnnotatedRegionError
         A target refuses one of its units.
     """
-    runs = _runs(units)
-    for run in runs:
-        run()
-    return _times(runs, rounds)
+    return _times(runs_of(units), rounds)
 
 
 def _times(runs: Sequence[Callable[[], object]], rounds: int) -> list[Time]:
@@ -86,12 +83,19 @@ def _times(runs: Sequence[Callable[[], object]], rounds: int) -> list[Time]:
     for _repeat in range(1 + REPEATS):
         for _round in range(rounds):
             for number in unsteady:
-                samples[number].append(_sample(runs[number]))
+                samples[number].append(sample(runs[number]))
         unsteady = [number for number in unsteady if not Time.of(samples[number]).is_steady]
     return [Time.of(times) for times in samples]
 
 
-def _runs(units: Sequence[Timed]) -> list[Callable[[], object]]:
+def runs_of(units: Sequence[Timed]) -> list[Callable[[], object]]:
+    """What runs each unit once, built, one module a target, and run once already.
+
+    Raises
+    ------
+    AnnotatedRegionError
+        A target refuses one of its units.
+    """
     by_target: dict[str, dict[int, relax.Function]] = {}
     for number, unit in enumerate(units):
         by_target.setdefault(unit.target, {})[number] = unit.func
@@ -99,6 +103,8 @@ def _runs(units: Sequence[Timed]) -> list[Callable[[], object]]:
     for target, functions in by_target.items():
         machine = relax.VirtualMachine(compile_module(_module(target, functions)), tvm.cpu())
         runs.update((number, _runner(machine, number, func)) for number, func in functions.items())
+    for run in runs.values():
+        run()
     return [runs[number] for number in range(len(units))]
 
 
@@ -109,7 +115,8 @@ def time_copy(size: int, rounds: int = 9) -> Time:
     return _times([lambda: np.copyto(target, source)], rounds)[0]
 
 
-def _sample(run: Callable[[], object]) -> float:
+def sample(run: Callable[[], object]) -> float:
+    """Seconds of one run, as the mean of as many as it takes to be above the clock's noise."""
     count = 0
     start = time.perf_counter()
     while True:

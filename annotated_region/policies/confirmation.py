@@ -1,38 +1,34 @@
-"""Holds the placement of least cost against the obvious ones, by what whole regions take when they run.
+"""Holds placements of least cost against the obvious ones, by running each as a whole.
 
 Costs of units add up only roughly: inside a large region a library keeps its own layouts and memory from
-unit to unit, and none of that shows when units are timed one by one. A model that can time whole regions
-is therefore asked about a few complete placements before one is taken.
+unit to unit, and none of that shows when units are timed one by one. And they are noisy: where two engines
+are about as fast, the least sum is a matter of luck. A model that can run whole placements is therefore asked
+which of the obvious placements is the fastest, and another one has to be surely faster than that.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from annotated_region.cost_units import CostUnit
-from annotated_region.costs.model import HOST, ConfirmingCostModel
-from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.costs.model import ConfirmingCostModel
 from annotated_region.ids import NodeId
 from annotated_region.policies.policy import Priority, Resolution
-from annotated_region.regions.node_region import NodeRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
 
-__all__ = ["confirmed"]
+__all__ = ["confirmed", "obvious_placements"]
 
-# Differences below this share of a time are noise, and no reason for more regions.
-_NOISE = 0.03
+FOUND, SURE = "least cost", "least cost beyond doubt"
 
 
 def confirmed(
     regions: AnnotatedRegionSet,
     found: Resolution,
+    near: Callable[[Resolution], Resolution],
     model: ConfirmingCostModel,
-    pinned: Collection[NodeId],
-    keeps: Callable[[Resolution], bool],
+    obvious: Mapping[str, Resolution],
 ) -> Resolution:
-    """The best of the placement that was found, `Priority` with each target first, and each target alone.
+    """The fastest of the obvious placements, unless one of least cost is surely faster.
 
     Parameters
     ----------
@@ -40,31 +36,39 @@ def confirmed(
         What the targets offer.
     found
         The placement that the costs of single units lead to.
+    near
+        That which they lead to if what a placement holds counts as fast as it may be, and all else as slow.
     model
-        Times whole regions.
-    pinned
-        Nodes that may not go to the host; a target alone is no candidate then.
-    keeps
-        Whether a placement keeps the limits of its targets; others are no candidates.
+        Runs placements.
+    obvious
+        As `obvious_placements` gives them, without those that break a limit.
 
     Returns
     -------
-    Of the placements that are as fast as the fastest one, up to what timing can tell apart, the one with
-    the fewest regions, and of those the first in the order above. Its details say under ``"measured"``
-    what each candidate takes in seconds, and which was taken.
+    Its details say under ``"measured"`` which placement was taken, and the seconds of each that was run.
     """
-    obvious = {name: each for name, each in _obvious(regions, pinned) if keeps(each)}
-    candidates = {"least cost": found, **obvious}
-    seconds = _seconds(regions, {name: each.regions for name, each in candidates.items()}, model)
-    near = (1 + _NOISE) * min(seconds.values())
-    taken = min(
-        (name for name in candidates if seconds[name] <= near), key=lambda name: len(candidates[name].regions)
-    )
+    ranked = dict(sorted(obvious.items(), key=lambda item: len(item[1].regions)))
+    race = _Race(regions, model)
+    base = race.winner(ranked) if ranked else None
+    if base is None:
+        taken, candidates = FOUND, {FOUND: found}
+    else:
+        candidates = {base: ranked[base], SURE: near(ranked[base]), FOUND: found}
+        taken = race.winner(candidates)
+    if _held(candidates[taken]) == _held(found):
+        taken = FOUND
+    seconds = race.seconds_of({FOUND: found, **obvious, **candidates})
     details = {**found.details, "measured": {"taken": taken, "seconds": seconds}}
     return replace(candidates[taken], details=details)
 
 
-def _obvious(regions: AnnotatedRegionSet, pinned: Collection[NodeId]) -> Iterator[tuple[str, Resolution]]:
+def obvious_placements(
+    regions: AnnotatedRegionSet, pinned: Collection[NodeId]
+) -> Iterator[tuple[str, Resolution]]:
+    """`Priority` with each target first, and each target alone.
+
+    Where nodes may not go to the host, a target alone is no placement.
+    """
     for target in regions.targets:
         yield f"{target} first", Priority([target]).resolve(regions, pinned)
         if not pinned and len(regions.targets) > 1:
@@ -72,25 +76,32 @@ def _obvious(regions: AnnotatedRegionSet, pinned: Collection[NodeId]) -> Iterato
             yield f"{target} alone", Priority([target]).resolve(regions.replaced_by(own), pinned)
 
 
-def _seconds(
-    regions: AnnotatedRegionSet, placements: Mapping[str, Collection[NodeRegion]], model: ConfirmingCostModel
-) -> dict[str, float]:
-    """What each placement takes: its regions as wholes, and the ops that stay on the host one by one."""
-    graph = regions.dataflow
-    distinct = {member.sort_key: member for placed in placements.values() for member in placed}
-    times = dict(zip(distinct, model.time_regions(graph, list(distinct.values())), strict=True))
-    return {
-        name: math.fsum(
-            (*_host_seconds(graph, placed, model), *(times[member.sort_key] for member in placed))
-        )
-        for name, placed in placements.items()
-    }
+def _held(resolution: Resolution) -> tuple[object, ...]:
+    """What tells placements apart."""
+    return tuple(sorted(member.sort_key for member in resolution.regions))
 
 
-def _host_seconds(
-    graph: DataflowGraph, placed: Collection[NodeRegion], model: ConfirmingCostModel
-) -> Iterator[float]:
-    held = {node for member in placed for node in member.nodes}
-    for number, node in graph.numbered():
-        if node.kind is NodeKind.OPERATION and number not in held:
-            yield model.compute(HOST, CostUnit.of(graph, (number,)))
+class _Race:
+    """Runs placements, each distinct one once, and keeps what they take."""
+
+    def __init__(self, regions: AnnotatedRegionSet, model: ConfirmingCostModel) -> None:
+        self._graph = regions.dataflow
+        self._model = model
+        self._seconds: dict[tuple[object, ...], float] = {}
+
+    def winner(self, candidates: Mapping[str, Resolution]) -> str:
+        """The first candidate, or a later one that is surely faster."""
+        distinct: dict[tuple[object, ...], str] = {}
+        for name, each in candidates.items():
+            distinct.setdefault(_held(each), name)
+        names = list(distinct.values())
+        if len(names) == 1:
+            return names[0]
+        times = self._model.first_of_fastest(self._graph, [candidates[name].regions for name in names])
+        self._seconds |= dict(zip(distinct, times.seconds, strict=True))
+        return names[times.taken]
+
+    def seconds_of(self, candidates: Mapping[str, Resolution]) -> dict[str, float]:
+        """What the candidates take that were run."""
+        held = {name: _held(each) for name, each in candidates.items()}
+        return {name: self._seconds[key] for name, key in held.items() if key in self._seconds}

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from annotated_region.arguments import require_kind, require_mapping, require_methods
 from annotated_region.costs.model import ConfirmingCostModel, CostModel
 from annotated_region.errors import UsageError
 from annotated_region.ids import NodeId, ScopeId
 from annotated_region.placement import DEFAULT_BUDGET, Solution, TargetLimits, Uses, solve
-from annotated_region.policies.confirmation import confirmed
+from annotated_region.policies.confirmation import confirmed, obvious_placements
 from annotated_region.policies.constants import constants_of_nodes
-from annotated_region.policies.offers import FunctionFacts, Offers, problem_of
+from annotated_region.policies.offers import Doubts, FunctionFacts, Offers, problem_of
 from annotated_region.policies.policy import Resolution
 from annotated_region.policies.region_limits import RegionLimits, readers_of_values
 from annotated_region.regions.node_region import NodeRegion
@@ -27,8 +28,8 @@ __all__ = ["LeastCost"]
 class LeastCost:
     """The placement of least cost under a model; never worse than `Priority` under the same model.
 
-    A model that can time whole regions (a `ConfirmingCostModel`, as `MeasuredCost` is one) has the last word:
-    the placement that was found is held against the obvious ones.
+    A model that can run whole placements (a `ConfirmingCostModel`, as `MeasuredCost` is one) has the last
+    word: the best of the obvious placements is left only for one that is surely faster.
 
     The objective is in ``docs/resolving-conflicts.md``. Each block of a function is one problem. What
     moves no data (tuples, their fields, other names) is no part of it: values are followed through it.
@@ -84,16 +85,12 @@ class LeastCost:
         scopes = _Scopes.of(regions, pinned, self)
         if hasattr(self.model, "prepare"):
             self.model.prepare([question for offers in scopes.offers for question in offers.questions()])
-        solutions = scopes.solutions()
-        chosen = [
-            member
-            for offers, solution in zip(scopes.offers, solutions, strict=True)
-            for member in offers.regions(solution)
-        ]
-        found = Resolution(chosen, _details(solutions))
+        found = scopes.resolution()
         if not isinstance(self.model, ConfirmingCostModel):
             return found
-        return confirmed(regions, found, self.model, pinned, scopes.keeps)
+        doubting = partial(scopes.doubting, self.model)
+        obvious = {name: each for name, each in obvious_placements(regions, pinned) if scopes.keeps(each)}
+        return confirmed(regions, found, doubting, self.model, obvious)
 
 
 def _details(solutions: Sequence[Solution]) -> dict[str, object]:
@@ -137,6 +134,21 @@ class _Scopes:
         budgets = policy.budget_bytes or {}
         limits = {target: _limits(target, budgets.get(target)) for target in regions.targets}
         return _Scopes(offers, limits, facts, policy, pinned)
+
+    def resolution(self) -> Resolution:
+        """The regions of least cost."""
+        solutions = self.solutions()
+        chosen = (
+            member
+            for offers, solution in zip(self.offers, solutions, strict=True)
+            for member in offers.regions(solution)
+        )
+        return Resolution(list(chosen), _details(solutions))
+
+    def doubting(self, model: ConfirmingCostModel, current: Resolution) -> Resolution:
+        """The regions of least cost where the nodes of a placement leave it for a sure gain alone."""
+        home = {node: member.target for member in current.regions for node in member.nodes}
+        return replace(self, facts=replace(self.facts, doubts=Doubts(model, home))).resolution()
 
     def solutions(self) -> list[Solution]:
         """A solution for each scope.

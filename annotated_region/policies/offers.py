@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from annotated_region.cost_units import CostUnit
-from annotated_region.costs.model import HOST, CostModel
+from annotated_region.costs.model import HOST, ConfirmingCostModel, CostModel
 from annotated_region.dataflow.graph import RESULT, DataflowGraph, NodeKind, Scope
 from annotated_region.dataflow.leaves import Leaf
 from annotated_region.ids import MemberIndex, NodeId, Place, UnitId, Vertex, numbered
@@ -27,7 +27,28 @@ from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.targets.backend import backend_of
 from annotated_region.targets.extents import size_of
 
-__all__ = ["FunctionFacts", "Offers", "problem_of"]
+__all__ = ["Doubts", "FunctionFacts", "Offers", "problem_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """What stays where it is counts as fast as it may be, what leaves as slow as it may be.
+
+    Attributes
+    ----------
+    model
+        Knows how sure its costs are.
+    home
+        By node, its target in the placement that is to be left for a sure gain alone; the host's have none.
+    """
+
+    model: ConfirmingCostModel
+    home: Mapping[NodeId, str]
+
+    def change(self, target: str, nodes: Sequence[NodeId], unit: CostUnit) -> float:
+        """Seconds to add to what a unit costs."""
+        stays = all(self.home.get(node, HOST) == target for node in nodes)
+        return (-1 if stays else 1) * self.model.doubt(target, unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +63,14 @@ class FunctionFacts:
         The constants that nodes read.
     asked
         Asks backends about regions.
+    doubts
+        What costs are changed by for a placement that is to be left for a sure gain alone, if there is one.
     """
 
     readers: Mapping[Leaf, Sequence[NodeId]]
     constants: Sequence[ReadConstant]
     asked: RegionLimits
+    doubts: Doubts | None = None
 
 
 class Offers:
@@ -155,6 +179,8 @@ def problem_of(
         if target != HOST or unit.nodes[0] not in pinned:
             is_boundary = offers.graph.nodes[unit.nodes[0]].kind is NodeKind.BOUNDARY
             cost = 0.0 if is_boundary else model.compute(target, cost_unit)
+            if facts.doubts is not None and 0 < cost < math.inf:
+                cost = max(0.0, cost + facts.doubts.change(target, offers.ops(unit), cost_unit))
         nodes = tuple(offers.local[node] for node in offers.ops(unit))
         units.append(PlacementUnit(place, nodes, cost + by_unit[place]))
     tables = _Tables(model, places)

@@ -237,19 +237,6 @@ def test_processes_that_measure_at_once_agree_afterwards(tmp_path):
     assert all(seconds > 0 for seconds in map(float, later[0].stdout.strip("[]\n").split(",")))
 
 
-def test_regions_are_timed_as_wholes_and_together(timed, tmp_path):
-    for target in ("near", "far"):
-        claim_ops(target, "relax.nn.relu", "relax.tanh")
-    graph = graph_of(relax.op.nn.relu, relax.op.tanh)
-    both, first = vars_of(graph)[:2], vars_of(graph)[:1]
-    claims = {"near": [both], "far": [first, both]}
-    regions = ar.AnnotatedRegionSet.from_claims(graph.func, claims)
-    model = ar.MeasuredCost(tmp_path / "costs", progress=False)
-    seconds = model.time_regions(graph, list(regions.node_regions.values()))
-    assert sorted(seconds) == sorted(float(len(member.nodes)) for member in regions.node_regions.values())
-    assert [len(batch) for batch in timed] == [3]
-
-
 # -- what is not kept --------------------------------------------------------------------------------
 
 
@@ -323,7 +310,7 @@ def test_the_least_counts_and_its_spread_is_that_of_the_lower_quartile():
 def samples(monkeypatch):
     """What the clock will say, run by run."""
     told = {"calm": [], "busy": []}
-    monkeypatch.setattr(timing, "_sample", lambda run: told[run].pop(0))
+    monkeypatch.setattr(timing, "sample", lambda run: told[run].pop(0))
     return told
 
 

@@ -1,0 +1,59 @@
+"""What identifies a measurement: what ran, and all that its time depends on besides."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from annotated_region.costs.model import HOST
+from annotated_region.measuring.timing import Timed
+from annotated_region.targets.engine_version import library_version
+from annotated_region.tvm_adapter.nodes import Constant
+
+__all__ = ["key_of", "key_of_pair", "surroundings"]
+
+
+def key_of(timed: Timed) -> str:
+    """What identifies a measurement; nothing in it depends on addresses or names."""
+    digest = hashlib.sha256()
+    structure = int(tvm_ffi.structural_hash(timed.func, skip_tensor_content=True))
+    digest.update(structure.to_bytes(8, "little", signed=structure < 0))
+
+    def visit(expr: relax.Expr) -> None:
+        if isinstance(expr, Constant) and isinstance(expr.value, tvm.runtime.Tensor):
+            digest.update(np.ascontiguousarray(expr.value.numpy()).view(np.uint8).data)
+
+    relax.analysis.post_order_visit(timed.func, visit)
+    return f"unit {digest.hexdigest()} {surroundings(timed.target)}"
+
+
+def key_of_pair(current: Sequence[str], candidate: Sequence[str]) -> str:
+    """What identifies the comparison of two sequences of what is timed, given by their keys."""
+    return "pair " + hashlib.sha256(repr((list(current), list(candidate))).encode()).hexdigest()
+
+
+def surroundings(target: str) -> str:
+    """Target, versions, processor and threads: what a time depends on besides the unit."""
+    threads = os.environ.get("TVM_NUM_THREADS", str(os.cpu_count()))
+    return f"{target} {_library_version(target)} tvm-{tvm.__version__} {_processor()} {threads}"
+
+
+def _library_version(target: str) -> str:
+    return "-" if target == HOST else library_version(target)
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip().replace(" ", "_")
+    return platform.processor() or platform.machine()

@@ -1,0 +1,157 @@
+"""A placement as what is run one after the other: its regions, and the ops that stay on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from annotated_region.cost_units import CostUnit
+from annotated_region.costs.model import HOST
+from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.errors import AnnotatedRegionError
+from annotated_region.functions.external import computing_nodes, external_function
+from annotated_region.measuring.comparing import WORTH, Comparison, compare
+from annotated_region.measuring.identity import key_of, key_of_pair
+from annotated_region.measuring.timing import Timed, runs_of
+from annotated_region.regions.node_region import NodeRegion, largest_composites
+from annotated_region.targets.backend import backend_of
+
+__all__ = ["Whole", "Wholes", "timed_unit"]
+
+_PLAIN, _FURTHER_BUILDS = 0.1, 2
+"""A gain of less than this share has to show in as many further builds."""
+
+Run = Callable[[], object]
+Tell = Callable[[Timed, AnnotatedRegionError], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What a placement runs.
+
+    Attributes
+    ----------
+    parts
+        The distinct ones, by key.
+    order
+        The keys in the order in which the parts run.
+    """
+
+    parts: Mapping[str, Timed]
+    order: tuple[str, ...]
+
+    @staticmethod
+    def of(graph: DataflowGraph, members: Sequence[NodeRegion]) -> Whole:
+        """What runs where some regions are placed, and the host has the rest."""
+        timed = [each for each in _parts(graph, members) if each is not None]
+        order = tuple(key_of(each) for each in timed)
+        return Whole(dict(zip(order, timed, strict=True)), order)
+
+
+def timed_unit(target: str, unit: CostUnit) -> Timed | None:
+    """The function that computes just this unit; None if it computes nothing."""
+    attributes = {} if target == HOST else {"Codegen": target}
+    func = unit.function(attributes, target == HOST or backend_of(target).bind_constants)
+    return None if func is None else Timed(target, func)
+
+
+def _parts(graph: DataflowGraph, members: Sequence[NodeRegion]) -> Iterator[Timed | None]:
+    for member in members:
+        yield _region(graph, member)
+    held = {node for member in members for node in member.nodes}
+    for number, node in graph.numbered():
+        if node.kind is NodeKind.OPERATION and number not in held:
+            yield timed_unit(HOST, CostUnit.of(graph, (number,)))
+
+
+def _region(graph: DataflowGraph, member: NodeRegion) -> Timed | None:
+    """The external function of a region; None if it computes nothing."""
+    composites = [(unit.name, unit.nodes) for unit in largest_composites(member)]
+    nodes = computing_nodes(graph, member.nodes)
+    bound = backend_of(member.target).bind_constants
+    external = external_function(graph, nodes, composites, {"Codegen": member.target}, bound)
+    return None if external is None else Timed(member.target, external.func)
+
+
+class Wholes:
+    """Some placements of one function, which are built together when they are first run.
+
+    Parameters
+    ----------
+    wholes
+        The placements.
+    tell
+        Is told of each part that its target refuses.
+    """
+
+    def __init__(self, wholes: Sequence[Whole], tell: Tell) -> None:
+        self._wholes = wholes
+        self._tell = tell
+        self._built: list[Run | None] | None = None
+
+    def key_of_pair(self, current: int, candidate: int) -> str:
+        """What identifies the comparison of two of them."""
+        return key_of_pair(self._wholes[current].order, self._wholes[candidate].order)
+
+    def can_run(self, number: int) -> bool:
+        """Whether no target refuses a part of a placement."""
+        return self._runs()[number] is not None
+
+    def compared(self, current: int, candidate: int, rounds: int) -> Comparison:
+        """Two placements that can run, side by side.
+
+        Two builds of the same differ by where their tensors lie, so a small gain has to show in each of some
+        further builds; the answer is the first one that does not show it.
+        """
+        found = _compared(self._runs(), current, candidate, rounds)
+        if not found.is_faster or found.share_at_most < 1 - _PLAIN:
+            return found
+        pair = [self._wholes[current], self._wholes[candidate]]
+        for _build in range(_FURTHER_BUILDS):
+            again = _compared(_runs_of(pair, self._tell), 0, 1, rounds)
+            if again.gain < WORTH:
+                return again
+        return found
+
+    def _runs(self) -> list[Run | None]:
+        if self._built is None:
+            self._built = _runs_of(self._wholes, self._tell)
+        return self._built
+
+
+def _compared(runs: Sequence[Run | None], current: int, candidate: int, rounds: int) -> Comparison:
+    one, other = runs[current], runs[candidate]
+    assert one is not None, "what is refused is not compared"
+    assert other is not None, "what is refused is not compared"
+    return compare(one, other, rounds)
+
+
+def _runs_of(wholes: Sequence[Whole], tell: Tell) -> list[Run | None]:
+    """What runs each placement once; None where a part of it is refused, which is told."""
+    parts = {key: timed for whole in wholes for key, timed in whole.parts.items()}
+    runs = _runs(parts, tell)
+    return [_in_turn([runs[key] for key in whole.order]) for whole in wholes]
+
+
+def _runs(parts: Mapping[str, Timed], tell: Tell) -> dict[str, Run | None]:
+    try:
+        return dict(zip(parts, runs_of(list(parts.values())), strict=True))
+    except AnnotatedRegionError as error:
+        if len(parts) == 1:
+            (timed,) = parts.values()
+            tell(timed, error)
+            return dict.fromkeys(parts)
+    # One that its target refuses spoils them all: find out which.
+    return {key: run for part in parts.items() for key, run in _runs(dict([part]), tell).items()}
+
+
+def _in_turn(runs: Sequence[Run | None]) -> Run | None:
+    taken = [run for run in runs if run is not None]
+    if len(taken) < len(runs):
+        return None
+
+    def run() -> None:
+        for each in taken:
+            each()
+
+    return run
