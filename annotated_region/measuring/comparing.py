@@ -16,7 +16,7 @@ from functools import cache
 
 from annotated_region.measuring.timing import Time, sample
 
-__all__ = ["WORTH", "Comparison", "compare"]
+__all__ = ["WORTH", "SpeedComparison", "compare"]
 
 WORTH = 0.01
 """A gain of this share at least is worth another placement."""
@@ -40,7 +40,7 @@ Run = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class SpeedComparison:
     """What two ways take, in seconds.
 
     Attributes
@@ -70,7 +70,7 @@ class Comparison:
         return self.share_at_most < 1 - WORTH
 
 
-def compare(current: Run, candidate: Run, rounds: int) -> Comparison:
+def compare(current: Run, candidate: Run, rounds: int) -> SpeedComparison:
     """Compare two ways, in `rounds` times as many interleaved rounds as `_LOOKS` says.
 
     It ends early where the candidate is surely faster, or does not seem to be, or the two are far apart.
@@ -96,9 +96,9 @@ def _round(ways: tuple[Run, Run], samples: tuple[list[float], list[float]]) -> N
         samples[number].append(sample(ways[number]))
 
 
-def _comparison(samples: tuple[Sequence[float], Sequence[float]], share: float) -> Comparison:
+def _comparison(samples: tuple[Sequence[float], Sequence[float]], share: float) -> SpeedComparison:
     current, candidate = (sorted(each)[len(each) // 4] for each in samples)
-    return Comparison(current, Time(candidate, max(0.0, share * current / candidate - 1)))
+    return SpeedComparison(current, Time(candidate, max(0.0, share * current / candidate - 1)))
 
 
 def _share_at_most(current: Sequence[float], candidate: Sequence[float]) -> float:

@@ -25,11 +25,11 @@ from annotated_region.errors import (
     UsageError,
 )
 from annotated_region.measuring import timing
-from annotated_region.measuring.comparing import Comparison
+from annotated_region.measuring.comparing import SpeedComparison
 from annotated_region.measuring.identity import key_of, surroundings
 from annotated_region.measuring.store import CostStore, default_path
 from annotated_region.measuring.timing import Time, Timed, time_copy, time_together
-from annotated_region.measuring.wholes import Whole, Wholes, timed_unit
+from annotated_region.measuring.wholes import WholePlacement, WholePlacements, timed_unit
 from annotated_region.regions.node_region import NodeRegion
 from annotated_region.targets.extents import size_of
 from annotated_region.tvm_adapter.types import expect
@@ -159,7 +159,9 @@ class MeasuredCost:
         self, graph: DataflowGraph, placements: Sequence[Sequence[NodeRegion]]
     ) -> PlacementTimes:
         """See `ConfirmingCostModel`: each placement runs as a whole, in turn with the one to beat."""
-        wholes = Wholes([Whole.of(graph, members) for members in placements], self._tell_refusal)
+        wholes = WholePlacements(
+            [WholePlacement.of(graph, members) for members in placements], self._tell_refusal
+        )
         taken, seconds = 0, dict.fromkeys(range(len(placements)), math.inf)
         for number in range(1, len(placements)):
             found = self._compared(wholes, taken, number)
@@ -170,12 +172,12 @@ class MeasuredCost:
                 taken = number
         return PlacementTimes(taken, tuple(seconds.values()))
 
-    def _compared(self, wholes: Wholes, current: int, candidate: int) -> Comparison | None:
+    def _compared(self, wholes: WholePlacements, current: int, candidate: int) -> SpeedComparison | None:
         """Two placements side by side, measured once; None if one of them is refused."""
         key = wholes.key_of_pair(current, candidate)
         first, second = self._look_up(f"{key} current"), self._look_up(f"{key} candidate")
         if first is not None and second is not None:
-            return Comparison(first.seconds, second)
+            return SpeedComparison(first.seconds, second)
         if not wholes.can_run(current) or not wholes.can_run(candidate):
             return None
         found = wholes.compared(current, candidate, self.rounds)

@@ -10,13 +10,13 @@ from annotated_region.costs.model import HOST
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.errors import AnnotatedRegionError
 from annotated_region.functions.external import computing_nodes, external_function
-from annotated_region.measuring.comparing import WORTH, Comparison, compare
+from annotated_region.measuring.comparing import WORTH, SpeedComparison, compare
 from annotated_region.measuring.identity import key_of, key_of_pair
 from annotated_region.measuring.timing import Timed, runs_of
 from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.targets.backend import backend_of
 
-__all__ = ["Whole", "Wholes", "timed_unit"]
+__all__ = ["WholePlacement", "WholePlacements", "timed_unit"]
 
 _PLAIN, _FURTHER_BUILDS = 0.1, 2
 """A gain of less than this share has to show in as many further builds."""
@@ -26,7 +26,7 @@ Tell = Callable[[Timed, AnnotatedRegionError], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholePlacement:
     """What a placement runs.
 
     Attributes
@@ -41,11 +41,11 @@ class Whole:
     order: tuple[str, ...]
 
     @staticmethod
-    def of(graph: DataflowGraph, members: Sequence[NodeRegion]) -> Whole:
+    def of(graph: DataflowGraph, members: Sequence[NodeRegion]) -> WholePlacement:
         """What runs where some regions are placed, and the host has the rest."""
         timed = [each for each in _parts(graph, members) if each is not None]
         order = tuple(key_of(each) for each in timed)
-        return Whole(dict(zip(order, timed, strict=True)), order)
+        return WholePlacement(dict(zip(order, timed, strict=True)), order)
 
 
 def timed_unit(target: str, unit: CostUnit) -> Timed | None:
@@ -73,7 +73,7 @@ def _region(graph: DataflowGraph, member: NodeRegion) -> Timed | None:
     return None if external is None else Timed(member.target, external.func)
 
 
-class Wholes:
+class WholePlacements:
     """Some placements of one function, which are built together when they are first run.
 
     Parameters
@@ -84,7 +84,7 @@ class Wholes:
         Is told of each part that its target refuses.
     """
 
-    def __init__(self, wholes: Sequence[Whole], tell: Tell) -> None:
+    def __init__(self, wholes: Sequence[WholePlacement], tell: Tell) -> None:
         self._wholes = wholes
         self._tell = tell
         self._built: list[Run | None] | None = None
@@ -97,7 +97,7 @@ class Wholes:
         """Whether no target refuses a part of a placement."""
         return self._runs()[number] is not None
 
-    def compared(self, current: int, candidate: int, rounds: int) -> Comparison:
+    def compared(self, current: int, candidate: int, rounds: int) -> SpeedComparison:
         """Two placements that can run, side by side.
 
         Two builds of the same differ by where their tensors lie, so a small gain has to show in each of some
@@ -119,14 +119,14 @@ class Wholes:
         return self._built
 
 
-def _compared(runs: Sequence[Run | None], current: int, candidate: int, rounds: int) -> Comparison:
+def _compared(runs: Sequence[Run | None], current: int, candidate: int, rounds: int) -> SpeedComparison:
     one, other = runs[current], runs[candidate]
     assert one is not None, "what is refused is not compared"
     assert other is not None, "what is refused is not compared"
     return compare(one, other, rounds)
 
 
-def _runs_of(wholes: Sequence[Whole], tell: Tell) -> list[Run | None]:
+def _runs_of(wholes: Sequence[WholePlacement], tell: Tell) -> list[Run | None]:
     """What runs each placement once; None where a part of it is refused, which is told."""
     parts = {key: timed for whole in wholes for key, timed in whole.parts.items()}
     runs = _runs(parts, tell)
