@@ -9,6 +9,7 @@ from tvm import relax
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.functions.external import external_function
 from annotated_region.ids import NodeId
+from annotated_region.targets.composite_attributes import composite_attributes
 from annotated_region.targets.op_view import OpView
 
 __all__ = ["CostUnit"]
@@ -42,7 +43,10 @@ class CostUnit:
         if self._graph is None:
             return None
         composites = [(self.composite, self._nodes)] if self.composite else []
-        external = external_function(self._graph, self._nodes, composites, attributes, bind_constants)
+        further = composite_attributes(self._graph, attributes.get("Codegen", ""))
+        external = external_function(
+            self._graph, self._nodes, composites, attributes, bind_constants, further=further
+        )
         return None if external is None else external.func
 
 

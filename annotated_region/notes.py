@@ -55,6 +55,9 @@ class DeclineReason(Enum):
     USED_OUTSIDE = auto()
     """A match whose intermediate value `Refusal.detail` has a consumer outside of the match."""
 
+    UNKNOWN_ATTRIBUTES = auto()
+    """A composite of the module with attributes that no registered pattern computes: `Refusal.detail`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:

@@ -16,6 +16,7 @@ from annotated_region.functions.entry import entry_function
 from annotated_region.functions.external import External, external_function
 from annotated_region.ids import NodeId
 from annotated_region.targets.backend import backend_of
+from annotated_region.targets.composite_attributes import composite_attributes
 from annotated_region.tvm_adapter.types import set_type
 
 __all__ = ["Nodes", "host_values", "is_op", "part_function", "parts_module", "units_of", "with_structure"]
@@ -51,7 +52,10 @@ def part_function(function: PlacedFunction, nodes: Nodes, symbol: str) -> Extern
     backend = backend_of(function.target)
     composites = [(name, inner) for name, inner in function.composites if set(inner) <= set(nodes)]
     attributes = {"Codegen": function.target, "global_symbol": symbol}
-    return external_function(function.source, nodes, composites, attributes, backend.bind_constants)
+    further = composite_attributes(function.source.graph, function.target)
+    return external_function(
+        function.source, nodes, composites, attributes, backend.bind_constants, further=further
+    )
 
 
 def parts_module(functions: Mapping[str, relax.Function]) -> tvm.IRModule:

@@ -30,6 +30,7 @@ from annotated_region.passes.region_session import RegionSession, RegionSets
 from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.regions.op_names import op_name_of
 from annotated_region.targets.backend import backend_of
+from annotated_region.targets.composite_attributes import composite_attributes
 from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["ENTRY", "MAIN", "CheckedOp", "CheckedProgram", "PlacedFunction"]
@@ -175,7 +176,12 @@ def _placed_function(
     composites = [(unit.name, unit.nodes) for unit in sorted(largest_composites(member))]
     nodes = computing_nodes(source.graph, member.nodes)
     external = external_function(
-        source, nodes, composites, {"Codegen": member.target}, backend.bind_constants
+        source,
+        nodes,
+        composites,
+        {"Codegen": member.target},
+        backend.bind_constants,
+        further=composite_attributes(source.graph, member.target),
     )
     if external is None:
         return None

@@ -41,6 +41,9 @@ _REFUSALS = {
     DeclineReason.ANSWERED: "{detail}",
     DeclineReason.SEVERAL_BLOCKS: "its op {detail!r} is in another block",
     DeclineReason.USED_OUTSIDE: "its intermediate value {detail!r} is used outside of it too",
+    DeclineReason.UNKNOWN_ATTRIBUTES: (
+        "the module has it as a composite with attributes that no registered pattern computes: {detail}"
+    ),
 }
 
 

@@ -154,7 +154,7 @@ class FunctionBody(ABC):
         self.bindings.append(relax.VarBinding(var, value))
         return var
 
-    def finish(self, result: relax.Expr, attributes: Mapping[str, str]) -> relax.Function:
+    def finish(self, result: relax.Expr, attributes: Mapping[str, object]) -> relax.Function:
         """The function that returns `result`; it shares no variable with the other one."""
         func = self._function(result, attributes)
         if not self.source.is_symbolic:
@@ -166,7 +166,7 @@ class FunctionBody(ABC):
             func = self._function(result, attributes)
         return copy_with_new_vars(func)
 
-    def _function(self, result: relax.Expr, attributes: Mapping[str, str]) -> relax.Function:
+    def _function(self, result: relax.Expr, attributes: Mapping[str, object]) -> relax.Function:
         blocks: list[relax.BindingBlock] = [relax.DataflowBlock(self.bindings)]
         if self.entering:
             blocks.insert(0, relax.BindingBlock(self.entering))
@@ -215,16 +215,16 @@ class CompositeFunction:
 
 
 def composite_function(
-    source: Surroundings, nodes: Nodes, name: str, bind_constants: bool
+    source: Surroundings, nodes: Nodes, name: str, bind_constants: bool, further: Mapping[str, object]
 ) -> CompositeFunction:
-    """Make a composite of nodes, given in program order."""
+    """Make a composite of nodes, given in program order; `further` are attributes besides its name."""
     body = _CompositeBody(source, nodes, bind_constants)
     results = body.used_outside() or [nodes[-1]]
     body.name_nodes(results)
     for node in nodes:
         body.bind_node(node)
     values = [body.here(node) for node in results]
-    func = body.finish(values[0] if len(values) == 1 else relax.Tuple(values), {"Composite": name})
+    func = body.finish(values[0] if len(values) == 1 else relax.Tuple(values), {"Composite": name, **further})
     shape = [] if body.hidden is None else [body.hidden]
     return CompositeFunction(func, (*body.taken, *shape), tuple(results), tuple(body.constants))
 

@@ -6,8 +6,9 @@ one dataflow block, and returns a tensor or a flat tuple of distinct tensors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tvm import relax
 
@@ -22,6 +23,11 @@ from annotated_region.tvm_adapter.types import expect
 __all__ = ["External", "computing_nodes", "external_function"]
 
 Nodes = tuple[NodeId, ...]
+AttributesOf: TypeAlias = Callable[[str, Nodes], Mapping[str, object]]
+
+
+def _none(_name: str, _nodes: Nodes) -> Mapping[str, object]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,7 @@ def external_function(
     attributes: Mapping[str, str],
     bind_constants: bool = True,
     *,
+    further: AttributesOf = _none,
     everything: bool = False,
 ) -> External | None:
     """The external function of a region; None if nothing that it computes is used outside.
@@ -96,13 +103,15 @@ def external_function(
         The attributes of the external function.
     bind_constants
         Whether tensor constants stay inside or become parameters.
+    further
+        From the name and the nodes of a composite to its attributes besides the name.
     everything
         Whether to return every tensor that the region computes, used outside or not.
     """
     if not nodes:
         return None
     source = source if isinstance(source, Surroundings) else Surroundings.of(source)
-    body = _RegionBody(source, nodes, bind_constants)
+    body = _RegionBody(source, nodes, bind_constants, further)
     used = [body.var_of(node) for node in (nodes if everything else body.used_outside())]
     outputs = {var: source.leaves.of(var, body.scope) for var in used}
     leaves = dict.fromkeys(leaf for each in outputs.values() for leaf in flatten(each))
@@ -116,8 +125,11 @@ def external_function(
 class _RegionBody(FunctionBody):
     """An external function under construction."""
 
-    def __init__(self, source: Surroundings, nodes: Nodes, bind_constants: bool) -> None:
+    def __init__(
+        self, source: Surroundings, nodes: Nodes, bind_constants: bool, further: AttributesOf
+    ) -> None:
         super().__init__(source, nodes, bind_constants)
+        self.further = further
         self.scope = source.graph.nodes[nodes[0]].scope
         self.param_of: dict[Leaf, relax.Var] = {}
         # Under which name a leaf is used here, where it is not that of its root.
@@ -218,7 +230,8 @@ class _RegionBody(FunctionBody):
 
     def composite(self, name: str, nodes: Nodes) -> CompositeFunction:
         """Make a composite of some of the nodes."""
-        composite = composite_function(self.source, nodes, name, self.bind_constants)
+        further = self.further(name, nodes)
+        composite = composite_function(self.source, nodes, name, self.bind_constants, further)
         self.constants += composite.constants
         return composite
 

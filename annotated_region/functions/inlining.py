@@ -25,7 +25,7 @@ from annotated_region.origins import origin_of, span_of, with_span
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect, set_type
 
-__all__ = ["Inliner", "callees_among", "inline_functions", "is_inlinable", "opened"]
+__all__ = ["Inliner", "callees_among", "inline_functions", "is_inlinable", "opened", "with_shapes_of"]
 
 FunctionOf = Callable[[relax.Expr], "relax.Function | None"]
 """The function that a callee stands for, if calls to it are to be inlined; else None."""
@@ -312,7 +312,7 @@ class _Block:
 
     def expanded(self, func: relax.Function, args: Sequence[relax.Expr]) -> relax.Expr:
         """Copy the body of a function behind what is made; its result, in terms of the caller."""
-        func = _with_shapes_of(func, args)
+        func = with_shapes_of(func, args)
         here = ExprMap(zip(func.params, map(self.literal, args), strict=True))
         composites: ExprMap[relax.Function] = ExprMap()
 
@@ -401,7 +401,7 @@ def _replaced(expr: relax.Expr, substitute: Substitute) -> relax.Expr:
     return new
 
 
-def _with_shapes_of(func: relax.Function, args: Sequence[relax.Expr]) -> relax.Function:
+def with_shapes_of(func: relax.Function, args: Sequence[relax.Expr]) -> relax.Function:
     """The function with the shapes of its arguments in the place of its shape variables."""
     known: dict[relax.Var, relax.Expr] = {}
     for param, arg in zip(func.params, args, strict=True):

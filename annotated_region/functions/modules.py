@@ -56,11 +56,12 @@ def updated(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Functi
 
 
 def without_uncalled(before: tvm.IRModule, after: tvm.IRModule) -> tvm.IRModule:
-    """`after` without the private PrimFuncs that only the calls in `before` needed."""
+    """`after` without the private PrimFuncs and composites that only the calls in `before` needed."""
     lowered = [
         global_var
         for global_var, func in after.functions_items()
-        if isinstance(func, tvm.tirx.PrimFunc) and not (func.attrs and "global_symbol" in func.attrs)
+        if (isinstance(func, tvm.tirx.PrimFunc) or _is_composite(func))
+        and not (func.attrs and "global_symbol" in func.attrs)
     ]
     gone = _called(before) - _called(after) if lowered else set()
     leftovers = [global_var for global_var in lowered if global_var.name_hint in gone]
@@ -68,6 +69,10 @@ def without_uncalled(before: tvm.IRModule, after: tvm.IRModule) -> tvm.IRModule:
     for global_var in leftovers:
         del result[global_var]
     return result
+
+
+def _is_composite(func: tvm.ir.BaseFunc) -> bool:
+    return isinstance(func, relax.Function) and bool(func.attrs) and "Composite" in func.attrs
 
 
 def _called(mod: tvm.IRModule) -> set[str]:

@@ -15,6 +15,7 @@ from annotated_region.measuring.identity import key_of, key_of_pair
 from annotated_region.measuring.timing import Timed, runs_of
 from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.targets.backend import backend_of
+from annotated_region.targets.composite_attributes import composite_attributes
 
 __all__ = ["WholePlacement", "WholePlacements", "timed_unit"]
 
@@ -69,7 +70,8 @@ def _region(graph: DataflowGraph, member: NodeRegion) -> Timed | None:
     composites = [(unit.name, unit.nodes) for unit in largest_composites(member)]
     nodes = computing_nodes(graph, member.nodes)
     bound = backend_of(member.target).bind_constants
-    external = external_function(graph, nodes, composites, {"Codegen": member.target}, bound)
+    further = composite_attributes(graph, member.target)
+    external = external_function(graph, nodes, composites, {"Codegen": member.target}, bound, further=further)
     return None if external is None else Timed(member.target, external.func)
 
 

@@ -24,7 +24,7 @@ from annotated_region.op_info.info import Composition, Result
 from annotated_region.origins import origin_of, span_of
 from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["LoweredCalls", "called_composition", "is_call_tir", "single_call"]
+__all__ = ["LoweredCalls", "bindings_in_blocks", "called_composition", "is_call_tir", "single_call"]
 
 Understand = Callable[[tvm.tirx.PrimFunc], Composition | None]
 """What a PrimFunc computes; None if that is not known, or not to be used."""
@@ -86,7 +86,7 @@ class LoweredCalls:
         Linear in the bindings. Each distinct PrimFunc is inferred once in a process.
         """
         bindings = {}
-        for block, binding in _bindings_in(func.body):
+        for block, binding in bindings_in_blocks(func.body):
             composition = called_composition(binding.value, mod, understand)
             if composition is not None and isinstance(binding, relax.VarBinding):
                 kind = relax.DataflowVar if isinstance(block, relax.DataflowBlock) else relax.Var
@@ -111,17 +111,18 @@ class LoweredCalls:
         return FunctionRewriter(rewritten, lambda expr: expr).function(self.func)
 
 
-def _bindings_in(body: relax.Expr) -> Iterator[tuple[relax.BindingBlock, relax.Binding]]:
+def bindings_in_blocks(body: relax.Expr) -> Iterator[tuple[relax.BindingBlock, relax.Binding]]:
+    """All bindings of a body, each with its block; those inside of a value behind the value."""
     if not isinstance(body, relax.SeqExpr):
         return
     for block in body.blocks:
         for binding in block.bindings:
             yield block, binding
             if isinstance(binding.value, relax.If):
-                yield from _bindings_in(binding.value.true_branch)
-                yield from _bindings_in(binding.value.false_branch)
+                yield from bindings_in_blocks(binding.value.true_branch)
+                yield from bindings_in_blocks(binding.value.false_branch)
             elif isinstance(binding.value, relax.Function):
-                yield from _bindings_in(binding.value.body)
+                yield from bindings_in_blocks(binding.value.body)
 
 
 def _bindings(

@@ -17,6 +17,12 @@ a target claims are raised, so that regions hold ops; the others stay as they ar
     lv = R.call_tir(cls.conv2d, (x, w))      ->     lv = R.nn.conv2d(x, w, ...)             claimed
     lv1 = R.call_tir(cls.my_kernel, (lv,))          lv1 = R.call_tir(cls.my_kernel, (lv,))
 
+A call of a composite that TVM's `FuseOpsByPattern` has made is opened, and the target in its name claims
+its ops, all or none, as that composite:
+
+    lv = cls.fused_relax_matmul_relax_add(x, w, b)    ->    lv_lv = R.matmul(x, w)
+         # "Composite": "cublas.matmul_bias"                lv    = R.add(lv_lv, b)     claimed as one
+
 What moves no data belongs to the claims around it: the fields of a tuple-valued op to the op, another
 name for a value to what makes the value, a tuple that only one op uses to that op.
 """
@@ -25,7 +31,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -43,12 +49,14 @@ from annotated_region.origins import described
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
 from annotated_region.passes.region_session import RegionSession
+from annotated_region.regions.given_composites import GivenComposite, GivenComposites
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.regions.op_names import op_name_of
 from annotated_region.regions.raised_regions import with_calls_lowered, with_calls_raised
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.asking import refusal_by_rule
 from annotated_region.targets.backend import backend_of
+from annotated_region.targets.composite_attributes import composite_attributes
 from annotated_region.targets.matching import Matcher, without_outranked
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import patterns_of
@@ -118,9 +126,11 @@ class AnnotateTarget(RegionPass):
 
     def transform_regions(self, regions: AnnotatedRegionSet, mod: tvm.IRModule) -> RegionsAndNotes:
         """Add what the targets claim of one function."""
-        lowered = LoweredCalls.of(regions.func, mod)
-        offered = with_calls_raised(regions, lowered) if lowered.bindings else regions
-        claimant = _Claimant(offered, self.granted)
+        given = GivenComposites.in_function(regions.func, mod)
+        opened = with_calls_raised(regions, given.calls) if given.of else regions
+        lowered = LoweredCalls.of(opened.func, mod)
+        offered = with_calls_raised(opened, lowered) if lowered.bindings else opened
+        claimant = _Claimant(offered, self.granted, given)
         claims = [claim for target in self.targets for claim in claimant.all_claims(target)]
         notes: list[Note] = [*claimant.claimed, *claimant.declined]
         claimed = offered.replaced_by([*offered.node_regions.values(), *claims]) if claims else offered
@@ -130,7 +140,7 @@ class AnnotateTarget(RegionPass):
         if len(chosen) == len(lowered.bindings):
             return RegionsAndNotes(claimed, notes)
         touched = chosen or claims
-        return RegionsAndNotes(with_calls_lowered(claimed, lowered, chosen) if touched else regions, notes)
+        return RegionsAndNotes(with_calls_lowered(claimed, lowered, chosen) if touched else opened, notes)
 
 
 def _held(regions: AnnotatedRegionSet, calls: LoweredCalls) -> dict[relax.Var, None]:
@@ -144,9 +154,15 @@ def _held(regions: AnnotatedRegionSet, calls: LoweredCalls) -> dict[relax.Var, N
 class _Claimant:
     """Collects the claims of targets on one function without annotations, and notes them."""
 
-    def __init__(self, regions: AnnotatedRegionSet, granted: frozenset[Granted] = frozenset()) -> None:
+    def __init__(
+        self, regions: AnnotatedRegionSet, granted: frozenset[Granted], given: GivenComposites
+    ) -> None:
         self.graph = regions.dataflow
         self.granted = granted
+        self.given = {
+            tuple(node for each in given.calls.bindings[var] for node in self.numbers_of(each.var)): composite
+            for var, composite in given.of.items()
+        }
         self.taken = {node for member in regions.node_regions.values() for node in member.nodes}
         self.claimed: list[ClaimNote] = []
         self.declined: list[DeclineNote] = []
@@ -168,11 +184,13 @@ class _Claimant:
         return claims
 
     def claims(self, target: str) -> Iterator[NodeRegion]:
-        """The claims of one target: single ops in program order, then composites."""
+        """The claims of one target: single ops in program order, composites, those that were made before."""
         covered: set[NodeId] = set()
         declined: dict[NodeId, Refusal] = {}
+        given = {nodes: each for nodes, each in self.given.items() if each.target == target}
+        held = self.taken.union(*given)
         for number, node in self.graph.numbered():
-            if number in self.taken or node.kind not in (NodeKind.OPERATION, NodeKind.BOUNDARY):
+            if number in held or node.kind not in (NodeKind.OPERATION, NodeKind.BOUNDARY):
                 continue
             refusal = self.ask_rule(target, number)
             if refusal and Granted(target, self.graph.name, node.var.name) not in self.granted:
@@ -181,7 +199,8 @@ class _Claimant:
             covered.add(number)
             self.claimed.append(ClaimNote(node.var, target, op_name_of(node.value)))
             yield NodeRegion(target, self.with_structure((number,)))
-        yield from self.composites(target, covered, declined)
+        yield from self.composites(target, held, covered, declined)
+        yield from self.composites_given(target, given, covered, declined)
         self.declined += [
             DeclineNote(self.graph.nodes[number].var, target, refusal)
             for number, refusal in declined.items()
@@ -189,20 +208,48 @@ class _Claimant:
         ]
 
     def composites(
-        self, target: str, covered: set[NodeId], declined: dict[NodeId, Refusal]
+        self, target: str, held: set[NodeId], covered: set[NodeId], declined: dict[NodeId, Refusal]
     ) -> Iterator[NodeRegion]:
         """The matches of the patterns of `target`; adds their nodes to `covered`, and why to `declined`."""
         matches = self.matcher.matches(patterns_of(target))
-        for match in without_outranked(each for each in matches if self.taken.isdisjoint(each.nodes)):
+        for match in without_outranked(each for each in matches if held.isdisjoint(each.nodes)):
             if match.refusal:
                 declined[match.root] = match.refusal
                 continue
             covered.update(match.nodes)
-            variables = (self.graph.nodes[number].var for number in match.nodes)
-            self.claimed += [ClaimNote(var, target, match.pattern.name) for var in variables]
-            yield NodeRegion(
-                target, self.with_structure(match.nodes), (ClaimedUnit(match.nodes, match.pattern.name),)
-            )
+            yield self.composite(target, match.pattern.name, match.nodes)
+
+    def composites_given(
+        self,
+        target: str,
+        given: Mapping[tuple[NodeId, ...], GivenComposite],
+        covered: set[NodeId],
+        declined: dict[NodeId, Refusal],
+    ) -> Iterator[NodeRegion]:
+        """The composites of `target` that the module came with; adds as `composites` does."""
+        known = composite_attributes(self.graph, target)
+        for nodes, composite in given.items():
+            if not self.taken.isdisjoint(nodes):
+                continue
+            if dict(known(composite.name, nodes)) != dict(composite.attributes):
+                names = ", ".join(composite.attributes)
+                refusal = Refusal(DeclineReason.UNKNOWN_ATTRIBUTES, names, composite.name)
+                declined.update(dict.fromkeys(nodes, refusal))
+                continue
+            covered.update(nodes)
+            yield self.composite(target, composite.name, nodes)
+
+    def composite(self, target: str, name: str, nodes: tuple[NodeId, ...]) -> NodeRegion:
+        """The claim of a composite, noted."""
+        variables = (self.graph.nodes[number].var for number in nodes)
+        self.claimed += [ClaimNote(var, target, name) for var in variables]
+        return NodeRegion(target, self.with_structure(nodes), (ClaimedUnit(nodes, name),))
+
+    def numbers_of(self, var: relax.Var) -> tuple[NodeId, ...]:
+        """The number of the node that a variable is bound to, unless it is a literal."""
+        number = self.graph.number_of(var)
+        is_node = number is not None and self.graph.nodes[number].kind is not NodeKind.LITERAL
+        return (number,) if is_node and number is not None else ()
 
     def ask_rule(self, target: str, number: NodeId) -> Refusal | None:
         """Why `target` declines a node; None if it claims it."""

@@ -45,6 +45,7 @@ from annotated_region.policies.region_forms import in_accepted_form
 from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.backend import backend_of
+from annotated_region.targets.composite_attributes import AttributesOf, composite_attributes
 
 __all__ = ["NamesOfRegions", "PartitionGraph", "final_regions"]
 
@@ -138,6 +139,7 @@ class _Partitioner:
         self.region_at: dict[NodeId, Nodes] = {}
         self.callee_of: dict[Nodes, tvm.ir.GlobalVar] = {}
         self.external_of: dict[Nodes, External] = {}
+        self.attributes: dict[str, AttributesOf] = {}
         # In the order of their first nodes, so that names do not depend on how calls are ordered.
         for member in sorted(regions.node_regions.values(), key=lambda member: member.sort_key):
             self.make(member)
@@ -148,7 +150,14 @@ class _Partitioner:
         composites = [(unit.name, unit.nodes) for unit in sorted(largest_composites(member))]
         nodes = computing_nodes(self.graph, member.nodes)
         attributes = {"Codegen": member.target}
-        external = external_function(self.source, nodes, composites, attributes, backend.bind_constants)
+        external = external_function(
+            self.source,
+            nodes,
+            composites,
+            attributes,
+            backend.bind_constants,
+            further=self.attributes_of(member.target),
+        )
         if external is None:
             return
         self.region_at[nodes[0]] = nodes
@@ -157,6 +166,12 @@ class _Partitioner:
         self.callee_of[nodes] = self.functions.add(
             external, member.target, self.graph.name, backend.share_equal_regions, place
         )
+
+    def attributes_of(self, target: str) -> AttributesOf:
+        """What tells the further attributes of the composites of a target."""
+        if target not in self.attributes:
+            self.attributes[target] = composite_attributes(self.graph, target)
+        return self.attributes[target]
 
     def function(self) -> relax.Function:
         """The function with calls in the places of its regions."""

@@ -106,6 +106,14 @@ class Matcher:
         )
         return values
 
+    def found(self, pattern: dpl.DFPattern, root: NodeId) -> Mapping[dpl.DFPattern, relax.Expr] | None:
+        """What the parts of a pattern match at a node; None if it does not match there."""
+        near = self.values_near(root, [_depth(pattern)])
+        found: Mapping[dpl.DFPattern, relax.Expr] | None = pattern.extract_matched_expr(
+            self.graph.nodes[root].value, near
+        )
+        return found
+
     def operands(self, node: NodeId) -> Iterator[NodeId]:
         """The nodes whose values a node reads, and through those that are other names, what they name."""
         for edge in self.graph.into[node]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from inspect import currentframe
 from types import FrameType
 
+from tvm import relax
 from tvm.relax.dpl import DFPattern
 from tvm.relax.transform import FusionPattern, PatternCheckContext
 
@@ -34,6 +35,9 @@ Rule = Callable[[OpView], bool | str]
 PatternCheck = Callable[[PatternCheckContext], bool | str]
 """Sees a match the way TVM's ``FusionPattern.check`` does; answers like a rule."""
 
+AttributesGetter = Callable[[Mapping[str, relax.Expr]], Mapping[str, object]]
+"""From what the annotated parts of a pattern matched to further attributes of the composite."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
@@ -54,6 +58,9 @@ class Pattern:
         claimed, as TVM's ``FuseOpsByPattern`` has it. None for a pattern whose matches all are.
     registered_at
         The file and line that registered it, as ``path:line``, for messages about it.
+    attributes
+        Computes further attributes of the composite function, as ``attrs_getter`` of TVM's ``FusionPattern``
+        does; None for a pattern whose composites have none.
     """
 
     name: str
@@ -62,6 +69,7 @@ class Pattern:
     annotations: Mapping[str, DFPattern] = field(default_factory=dict)
     rank: int | None = None
     registered_at: str = field(default="", compare=False)
+    attributes: AttributesGetter | None = None
 
 
 _RULES: dict[str, dict[str, Rule]] = {}
@@ -139,7 +147,7 @@ def register_patterns(target: str, table: Iterable[object]) -> tuple[Pattern, ..
     Raises
     ------
     RuleError
-        An entry is no pattern, or wants attributes on the composite (``attrs_getter``), which are not kept.
+        An entry is no pattern.
 
     Examples
     --------
@@ -162,7 +170,13 @@ def register_patterns(target: str, table: Iterable[object]) -> tuple[Pattern, ..
         _registered(
             target,
             Pattern(
-                entry.name, entry.pattern, entry.check, dict(entry.annotation_patterns), first + place, line
+                entry.name,
+                entry.pattern,
+                entry.check,
+                dict(entry.annotation_patterns),
+                first + place,
+                line,
+                entry.attrs_getter,
             ),
         )
         for place, entry in enumerate(entries)
@@ -181,17 +195,13 @@ def _fusion_pattern(item: object) -> FusionPattern:
     Raises
     ------
     RuleError
-        It is none, or asks for attributes of the composite.
+        It is none.
     """
     if isinstance(item, tuple):
         item = FusionPattern(*item)
     if not isinstance(item, FusionPattern):
         raise RuleError(
             f"{item!r} is no entry of a pattern table: hand in FusionPatterns, or their arguments"
-        )
-    if item.attrs_getter is not None:
-        raise RuleError(
-            f"pattern {item.name!r} has an attrs_getter, but attributes of composites are not kept"
         )
     return item
 

@@ -1,44 +1,26 @@
 """TVM's pattern tables as they are: the composites that TVM's passes make with them, in no more regions."""
 
-import importlib
 from collections import Counter
 
 import pytest
-import tvm
-from kits.family_models import family_model
-from kits.relax_models import relax_model
+from kits.targets.pattern_tables import (
+    FEW_MODELS,
+    TABLES,
+    calls_of_generated,
+    fused_by_tvm,
+    merged_by_tvm,
+    prepared,
+    table_of,
+)
 from tvm import relax
-from tvm.relax.backend import get_patterns_with_prefix
 from tvm.relax.dpl import is_op, wildcard
-from tvm.relax.frontend.onnx import from_onnx
-from tvm.relax.transform import FuseOpsByPattern, FusionPattern, MergeCompositeFunctions
 
 import annotated_region as ar
 from annotated_region.costs import UnitCost
 from annotated_region.targets.backend import backend_of
 from annotated_region.targets.rules import patterns_of
 from annotated_region.testing.graphs import module_of
-from annotated_region.testing.light_models import light_module
 from annotated_region.testing.registry import temporary_registrations
-
-TABLES = {
-    "cublas": "cuda.cublas",
-    "cudnn": "cuda.cudnn",
-    "cutlass": "cuda.cutlass",
-    "hipblas": "rocm.hipblas",
-    "nnapi": "contrib.nnapi",
-    "coreml": "metal.coreml",
-    "openclml": "adreno.clml",
-    "example_npu": "contrib.example_npu",
-    "tensorrt": "contrib.tensorrt",
-}
-MODELS = {
-    "squeezenet": lambda: light_module("squeezenet"),
-    "shufflenet": lambda: light_module("shufflenet"),
-    "mobilenet_v2": lambda: from_onnx(family_model("mobilenet_v2", "small")),
-    "bert": lambda: from_onnx(family_model("bert", "small")),
-    "llama": lambda: relax_model("llama", "small"),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -49,50 +31,11 @@ def _registrations_end_with_the_test():
 
 @pytest.fixture(scope="module")
 def models():
-    return {name: with_main(ar.passes.PrepareForInference()(make())) for name, make in MODELS.items()}
-
-
-def with_main(mod):
-    """The module with its one function called main."""
-    [(_name, func)] = [each for each in mod.functions.items() if isinstance(each[1], relax.Function)]
-    return tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
-
-
-def table_of(target):
-    importlib.import_module(f"tvm.relax.backend.{TABLES[target]}")
-    return get_patterns_with_prefix(target)
-
-
-def fused_by_tvm(mod, table):
-    """The composites that TVM calls in the main function, by name, and the module."""
-    fused = FuseOpsByPattern(table, bind_constants=True, annotate_codegen=False)(mod)
-    called = Counter()
-
-    def count(expr):
-        if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.GlobalVar):
-            attributes = fused[expr.op].attrs
-            if attributes is not None and "Composite" in attributes:
-                called[str(attributes["Composite"])] += 1
-
-    relax.analysis.post_order_visit(fused["main"].body, count)
-    return called, fused
-
-
-def calls_of_generated(mod):
-    """How often the main function calls functions of code generators."""
-    found = []
-
-    def count(expr):
-        if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.GlobalVar):
-            attributes = mod[expr.op].attrs
-            found.extend([expr] if attributes is not None and "Codegen" in attributes else [])
-
-    relax.analysis.post_order_visit(mod["main"].body, count)
-    return len(found)
+    return {name: prepared(name) for name in FEW_MODELS}
 
 
 @pytest.mark.parametrize("target", TABLES)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", FEW_MODELS)
 def test_composites_are_those_of_tvm(target, model, models):
     table = table_of(target)
     expected, _fused = fused_by_tvm(models[model], table)
@@ -103,11 +46,11 @@ def test_composites_are_those_of_tvm(target, model, models):
 
 
 @pytest.mark.parametrize("target", ["nnapi", "coreml", "openclml"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", FEW_MODELS)
 def test_regions_are_no_more_than_those_of_tvm(target, model, models):
     table = table_of(target)
     _composites, fused = fused_by_tvm(models[model], table)
-    expected = calls_of_generated(MergeCompositeFunctions()(fused))
+    expected = merged_by_tvm(fused)
     ar.register_patterns(target, table)
     partitioned = ar.partition(models[model], [target], prepare=False, cross_compile=True)
     assert calls_of_generated(partitioned) <= expected
@@ -181,14 +124,7 @@ def test_a_second_table_comes_behind_the_first():
     assert {each.name: each.rank for each in patterns_of("t")} == {"t.first": 2, "t.second": 1}
 
 
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
-        ("conv2d", "'conv2d' is no entry of a pattern table"),
-        (FusionPattern("t.x", chain("tanh"), None, None, lambda _found: {}), "'t.x' has an attrs_getter"),
-    ],
-)
-def test_what_is_no_entry_is_an_error(entry, said):
-    with pytest.raises(ar.RuleError, match=said):
-        ar.register_patterns("t", [entry])
+def test_what_is_no_entry_is_an_error():
+    with pytest.raises(ar.RuleError, match="'conv2d' is no entry of a pattern table"):
+        ar.register_patterns("t", ["conv2d"])
     assert patterns_of("t") == ()

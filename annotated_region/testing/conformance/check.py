@@ -20,7 +20,7 @@ import annotated_region as ar
 from annotated_region.errors import BackendUnavailableError, ConformanceError
 from annotated_region.targets.backend import backend_of, unavailability
 from annotated_region.testing.conformance.coverage import Conformance, Covered
-from annotated_region.testing.conformance.graphs import graphs_of, made
+from annotated_region.testing.conformance.graphs import Maker, graphs_of, made
 from annotated_region.testing.conformance.registered import Entry, claimed_ops, entries_of, makers_for
 from annotated_region.testing.conformance.reproducer import write_reproducer
 from annotated_region.testing.conformance.sources import line_of_error
@@ -163,16 +163,32 @@ def _drawn_for(
     counts: Counts,
 ) -> Iterator[tuple[str, Graphs]]:
     """Graphs that hold what has not run often enough; what has is left out of the next round."""
+    makers = {dtype: makers_for(target, known, dtype) for dtype in dtypes}
     for step in range(_ROUNDS):
-        dtype = dtypes[step % len(dtypes)] if step >= _ROUNDS // 2 else dtypes[0]
-        graphs: list[tvm.IRModule] = []
-        makers = makers_for(target, known, dtype)
+        graphs: dict[str, list[tvm.IRModule]] = {dtype: [] for dtype in dtypes}
         for entry in (entry for entry in entries if counts.ran(entry.name) < _ENOUGH):
-            maker = entry.maker(known, dtype)
+            dtype, maker = _tried_next(entry, known, dtypes, step)
             if maker is not None:
-                strategy = graphs_of(makers, min(max_ops, 3), dtype, holding=maker)
-                graphs += made(strategy, _SHARE, start + step)
-        yield from ((dtype, batch) for batch in batches(graphs, BATCH))
+                strategy = graphs_of(makers[dtype], min(max_ops, 3), dtype, holding=maker)
+                graphs[dtype] += made(strategy, _SHARE, start + step)
+        for dtype, of_type in graphs.items():
+            yield from ((dtype, batch) for batch in batches(of_type, BATCH))
+
+
+def _tried_next(
+    entry: Entry, known: Mapping[str, Recipe], dtypes: Sequence[str], step: int
+) -> tuple[str, Maker | None]:
+    """The type of the graphs of one round, and what adds `entry` to them, if anything can.
+
+    Of the types that it can be tried in, half of the rounds take the first, the others take turns.
+    """
+    makers = {dtype: maker for dtype in dtypes if (maker := entry.maker(known, dtype)) is not None}
+    if not makers:
+        return dtypes[0], None
+    first, *others = makers
+    turn = step - _ROUNDS // 2
+    dtype = others[turn % len(others)] if others and turn >= 0 else first
+    return dtype, makers[dtype]
 
 
 def types_claimed(target: str, known: Mapping[str, Recipe], start: int) -> tuple[str, ...]:

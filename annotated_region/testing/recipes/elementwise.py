@@ -22,15 +22,16 @@ __all__ = ["OF_TRUTH", "recipes"]
 
 _UNARY = (
     "abs", "asinh", "atan", "ceil", "cos", "cosh", "erf", "exp", "floor", "isfinite", "isinf", "isnan",
-    "negative", "round", "sigmoid", "sign", "sin", "sinh", "square", "tan", "tanh", "trunc",
+    "negative", "round", "sigmoid", "sign", "sin", "sinh", "square", "tanh", "trunc",
     "zeros_like", "ones_like", "nn.gelu", "nn.gelu_tanh", "nn.relu", "nn.selu", "nn.silu",
 )  # fmt: skip
 _OF_POSITIVE = ("acosh", "log", "rsqrt", "sqrt")
-_OF_UNIT = ("acos", "asin", "atanh")
+_OF_UNIT = ("acos", "asin", "atanh", "tan")  # of tan, far from its poles
 _BINARY = (
     "add", "divide", "floor_divide", "floor_mod", "maximum", "minimum", "mod", "multiply", "subtract",
     "equal", "greater", "greater_equal", "less", "less_equal", "not_equal",
 )  # fmt: skip
+_DIVISIONS = frozenset({"divide", "floor_divide", "floor_mod", "mod"})
 _LOGICAL = ("logical_and", "logical_or", "logical_xor")
 OF_TRUTH = frozenset({"relax.logical_not", *(f"relax.{name}" for name in _LOGICAL)})
 """Ops that take truth values and nothing else."""
@@ -54,6 +55,7 @@ def recipes() -> dict[str, Recipe]:
     }
     return {
         **table,
+        "relax.log_add_exp": _log_add_exp,
         "relax.power": _power,
         "relax.clip": _clip,
         "relax.nn.leakyrelu": _leaky,
@@ -86,15 +88,18 @@ def _binary(name: str, bench: Workbench) -> relax.Expr | None:
     left = _operand(name, bench)
     if left is None:
         return None
+    # Whole numbers divided by zero end the process.
+    divides_whole = name[6:] in _DIVISIONS and not bench.dtype.startswith("float")
     other = bench.value(rank_of(left))
-    fits = other is not None and extents_of(other) == extents_of(left) and name[6:] not in _JUMPS
+    is_open = name[6:] not in _JUMPS and not divides_whole
+    fits = is_open and other is not None and extents_of(other) == extents_of(left)
     # The same value twice hides exchanged operands.
     if fits and bench.draw(st.integers(0, 7 if left.same_as(other) else 1)) == 0:
         return call_of(name)(left, other)
     right = bench.tensor(
         _broadcast(bench, extents_of(left)), positive=True, constant=bench.draw(st.booleans())
     )
-    swapped = bench.draw(st.integers(0, 3)) == 3
+    swapped = not divides_whole and bench.draw(st.integers(0, 3)) == 3
     return call_of(name)(right, left) if swapped else call_of(name)(left, right)
 
 
@@ -117,6 +122,11 @@ def _power(bench: Workbench) -> relax.Expr | None:
         _broadcast(bench, tuple(shape)), positive=True, constant=bench.draw(st.booleans())
     )
     return relax.op.power(bench.tensor(shape, positive=True), exponent)
+
+
+def _log_add_exp(bench: Workbench) -> relax.Expr | None:
+    value = bench.value() if bench.dtype.startswith("float") else None
+    return None if value is None else relax.op.log_add_exp(value, bench.tensor(extents_of(value)))
 
 
 def _clip(bench: Workbench) -> relax.Expr | None:

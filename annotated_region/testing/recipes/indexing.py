@@ -22,7 +22,10 @@ def recipes() -> dict[str, Recipe]:
         "relax.scatter_elements": _scatter_elements,
         "relax.scatter_nd": _scatter_nd,
         "relax.one_hot": _one_hot,
-        "relax.topk": _topk,
+        "relax.index_tensor": _index_tensor,
+        "relax.index_put": _index_put,
+        "relax.slice_scatter": _slice_scatter,
+        "relax.reverse_sequence": _reverse_sequence,
     }
 
 
@@ -91,13 +94,53 @@ def _one_hot(bench: Workbench) -> relax.Expr | None:
     return relax.op.one_hot(indices, on, off, depth, axis)
 
 
-def _topk(bench: Workbench) -> relax.Expr | None:
-    """Of a new tensor of numbers that differ, because equal ones may come in any order."""
-    if not bench.dtype.startswith("float"):
+def _index_tensor(bench: Workbench) -> relax.Expr | None:
+    """By one index an axis, for the first few axes; the indices are broadcast together."""
+    value = bench.value()
+    if value is None:
         return None
-    value = bench.tensor(bench.draw(st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=4)))
-    axis = bench.draw(st.integers(0, rank_of(value) - 1))
-    count = bench.draw(st.integers(1, extents_of(value)[axis]))
+    extents = extents_of(value)
+    axes = bench.draw(st.integers(1, min(3, len(extents))))
+    shapes = bench.draw(st.sampled_from((((3,), (3,), (3,)), ((2, 1), (1, 3), (1, 1)), ((4,), (1,), (4,)))))
     dtype = bench.draw(st.sampled_from(("int32", "int64")))
-    both = relax.op.topk(value, count, axis, "both", bench.draw(st.booleans()), dtype)
-    return relax.TupleGetItem(both, bench.draw(st.integers(0, 1)))
+    indices = [
+        bench.tensor(shape, below=extent, dtype=dtype, constant=bench.draw(st.booleans()))
+        for shape, extent in zip(shapes[:axes], extents[:axes], strict=True)
+    ]
+    return relax.op.index_tensor(value, indices)
+
+
+def _index_put(bench: Workbench) -> relax.Expr | None:
+    """One element a place, all places of different rows."""
+    value = bench.value(2)
+    if value is None or bench.dtype == "bool":
+        return None
+    rows, columns = extents_of(value)
+    chosen = bench.draw(st.lists(st.integers(0, rows - 1), min_size=1, max_size=rows, unique=True))
+    dtype = bench.draw(st.sampled_from(("int32", "int64")))
+    across = bench.tensor([len(chosen)], below=columns, dtype=dtype)
+    places = (relax.const(np.asarray(chosen, dtype)), across)
+    return relax.op.index_put(value, places, bench.tensor([len(chosen)]), bench.draw(st.booleans()))
+
+
+def _slice_scatter(bench: Workbench) -> relax.Expr | None:
+    value = bench.value()
+    if value is None:
+        return None
+    shape = list(extents_of(value))
+    axis = bench.draw(st.integers(0, len(shape) - 1))
+    begin = bench.draw(st.integers(0, shape[axis] - 1))
+    end = bench.draw(st.integers(begin + 1, shape[axis]))
+    step = bench.draw(st.integers(1, 2))
+    shape[axis] = len(range(begin, end, step))
+    return relax.op.slice_scatter(value, bench.tensor(shape), begin, end, step, axis)
+
+
+def _reverse_sequence(bench: Workbench) -> relax.Expr | None:
+    value = bench.value()
+    if value is None or rank_of(value) < 2:
+        return None
+    along = bench.draw(st.sampled_from((0, 1)))
+    extents = extents_of(value)
+    lengths = [bench.draw(st.integers(1, extents[along])) for _row in range(extents[1 - along])]
+    return relax.op.reverse_sequence(value, relax.const(np.asarray(lengths, "int64")), along, 1 - along)

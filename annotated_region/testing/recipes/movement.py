@@ -41,6 +41,11 @@ def recipes() -> dict[str, Recipe]:
         "relax.nn.pad": _pad,
         "relax.triu": partial(_triangle, "relax.triu"),
         "relax.tril": partial(_triangle, "relax.tril"),
+        "relax.meshgrid": _meshgrid,
+        "relax.nn.dropout": _dropout,
+        "relax.size": _size,
+        "relax.shape_of": _shape_of,
+        "relax.shape_to_tensor": _shape_to_tensor,
     }
 
 
@@ -189,3 +194,32 @@ def _triangle(name: str, bench: Workbench) -> relax.Expr | None:
     return (
         None if value is None or rank_of(value) < 2 else call_of(name)(value, bench.draw(st.integers(-1, 1)))
     )
+
+
+def _meshgrid(bench: Workbench) -> relax.Expr | None:
+    """One of two or three grids."""
+    vectors = [
+        bench.tensor([bench.draw(st.sampled_from(EXTENTS))]) for _axis in range(bench.draw(st.integers(2, 3)))
+    ]
+    return relax.TupleGetItem(relax.op.meshgrid(vectors, "ij"), bench.draw(st.integers(0, len(vectors) - 1)))
+
+
+def _dropout(bench: Workbench) -> relax.Expr | None:
+    """What it leaves in inference, which is all of it."""
+    value = bench.value()
+    return None if value is None else relax.TupleGetItem(relax.op.nn.dropout(value), 0)
+
+
+def _size(bench: Workbench) -> relax.Expr | None:
+    value = bench.value()
+    return None if value is None else relax.op.size(value)
+
+
+def _shape_of(bench: Workbench) -> relax.Expr | None:
+    value = bench.value()
+    return None if value is None else relax.op.shape_of(value)
+
+
+def _shape_to_tensor(bench: Workbench) -> relax.Expr:
+    extents = bench.draw(st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=4))
+    return relax.op.shape_to_tensor(relax.ShapeExpr(extents))

@@ -28,7 +28,7 @@ def recipes() -> dict[str, Recipe]:
         for axes in (1, 2, 3):
             name = f"relax.nn.{form.format(axes)}"
             made[name] = partial(recipe, name, axes)
-    return {**made, "relax.image.resize2d": _resize}
+    return made
 
 
 def _conv(name: str, axes: int, bench: Workbench) -> relax.Expr | None:
@@ -92,22 +92,3 @@ def _adaptive(name: str, axes: int, bench: Workbench) -> relax.Expr | None:
     value = bench.value(axes + 2)
     size = bench.draw(st.sampled_from((1, 1, 2)))
     return None if value is None else call_of(name)(value, [size, *([1] * (axes - 1))])
-
-
-def _resize(bench: Workbench) -> relax.Expr | None:
-    value = bench.value(4)
-    if value is None:
-        return None
-    height, width = (bench.draw(st.sampled_from((extent, 2 * extent))) for extent in extents_of(value)[2:])
-    method, transformation = bench.draw(
-        st.sampled_from(
-            (("nearest_neighbor", "asymmetric"), ("linear", "half_pixel"), ("linear", "align_corners"))
-        )
-    )
-    return relax.op.image.resize2d(
-        value,
-        relax.ShapeExpr([height, width]),
-        method=method,
-        coordinate_transformation_mode=transformation,
-        rounding_method="floor" if method == "nearest_neighbor" else "round",
-    )

@@ -24,14 +24,14 @@ class FusionPattern(tvm_ffi.Object):
     pattern: DFPattern
     annotation_patterns: Map[str, DFPattern]
     check: Callable[[PatternCheckContext], bool] | None
-    attrs_getter: Callable[[Map[str, Expr]], Map[str, str]] | None
+    attrs_getter: Callable[[Mapping[str, Expr]], Mapping[str, object]] | None
     def __init__(
         self,
         name: str,
         pattern: DFPattern,
         annotation_patterns: Mapping[str, DFPattern] | None = None,
         check: Callable[[PatternCheckContext], bool] | None = None,
-        attrs_getter: Callable[[Map[str, Expr]], Map[str, str]] | None = None,
+        attrs_getter: Callable[[Mapping[str, Expr]], Mapping[str, object]] | None = None,
     ) -> None: ...
 
 _Legalization = Callable[[BlockBuilder, Call], Expr]

@@ -31,6 +31,7 @@ _OPS: dict[str, Callable[..., Any]] = {
     "relax.sum": lambda call, x: x.sum(),
     "relax.less": lambda call, x, y: np.asarray(x < y),
     "relax.logical_not": lambda call, x: np.logical_not(x),
+    "relax.bitwise_not": lambda call, x: np.invert(x),
     "relax.assert_op": lambda call, condition, value, text: (),
     "relax.call_pure_packed": lambda call, callee, value: callee(value),
     "relax.annotation.compiler_begin": lambda call, x: x,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ...ir import Call
 from . import image as image
 from . import nn as nn
+from . import vision as vision
 
 _Op = Callable[..., Call]
 
@@ -19,7 +20,9 @@ argmax: _Op
 assert_op: _Op
 astype: _Op
 bitwise_and: _Op
+bitwise_not: _Op
 broadcast_to: _Op
+bucketize: _Op
 call_dps_packed: _Op
 call_pure_packed: _Op
 call_tir: _Op
@@ -36,6 +39,8 @@ equal: _Op
 erf: _Op
 exp: _Op
 expand_dims: _Op
+eye: _Op
+eye_like: _Op
 flatten: _Op
 flip: _Op
 floor_divide: _Op
@@ -46,10 +51,13 @@ gather_elements: _Op
 gather_nd: _Op
 greater: _Op
 greater_equal: _Op
+hamming_window: _Op
+index_put: _Op
 index_tensor: _Op
 less: _Op
 less_equal: _Op
 log: _Op
+log_add_exp: _Op
 logical_and: _Op
 logical_not: _Op
 logical_or: _Op
@@ -58,6 +66,8 @@ matmul: _Op
 max: _Op
 maximum: _Op
 mean: _Op
+median: _Op
+meshgrid: _Op
 min: _Op
 minimum: _Op
 multiply: _Op
@@ -80,9 +90,12 @@ round: _Op
 rsqrt: _Op
 scatter_elements: _Op
 scatter_nd: _Op
+shape_of: _Op
 shape_to_tensor: _Op
 sigmoid: _Op
 sin: _Op
+size: _Op
+slice_scatter: _Op
 sort: _Op
 split: _Op
 sqrt: _Op

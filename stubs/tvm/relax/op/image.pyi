@@ -9,5 +9,7 @@ from ...ir import Call
 
 _Op = Callable[..., Call]
 
+affine_grid: _Op
+grid_sample: _Op
 resize2d: _Op
 resize3d: _Op

@@ -34,9 +34,10 @@ max_pool1d: _Op
 max_pool2d: _Op
 max_pool3d: _Op
 pad: _Op
+pixel_shuffle: _Op
 prelu: _Op
-relu: _Op
 relu6: _Op
+relu: _Op
 rms_norm: _Op
 selu: _Op
 silu: _Op
