@@ -1,12 +1,12 @@
 """Object files kept between builds: what was compiled once from the same text is only linked again.
 
-An object is found by the hash of all that it depends on, as in ccache's preprocessor mode
-(https://ccache.dev): the text behind the preprocessor, so that a changed header counts, the compiler with
-its version, and the options. Objects are entries of the user's private cache folder, whose digests are
-checked (`annotated_region.cache`). What is linked is a copy of what was checked, in a folder of this build
-alone. The units of a module are compiled side by side. Of several processes, or units, that need the same
-object one compiles it, and the others wait; those objects that were used longest ago go when there are too
-many. Where nothing can be kept, every build compiles.
+An object is found by the hash of all that it depends on, as in ccache (https://ccache.dev): the text with
+what it includes (`meanings.py`), so that a changed header counts, the compiler with its version, and the
+options. Objects are entries of the user's private cache folder, whose digests are checked
+(`annotated_region.cache`). What is linked is a copy of what was checked, in a folder of this build alone.
+The units of a module are compiled side by side. Of several processes, or units, that need the same object
+one compiles it, and the others wait; those objects that were used longest ago go when there are too many.
+Where nothing can be kept, every build compiles.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 from tvm.support import cc as tvm_cc
 
 from annotated_region.cache import alone, load_entry, private_cache_folder, store_entry, sweep
+from annotated_region.compilation.meanings import Compiler, Meanings
 from annotated_region.errors import BuildError
 from annotated_region.files import whole_file
 from annotated_region.targets.backend import LinkedSource
@@ -87,15 +88,23 @@ class SharedLibraryLinker:
         assert compiler, "LinkedExecutable looks for a compiler before"
         words = list(options)
         with tempfile.TemporaryDirectory() as folder, whole_file(output) as unfinished:
-            linked = []
-            for index, source in enumerate(self.sources):
-                place = Path(folder, f"linked{index}.o")
-                if _compile_linked(source, compiler, place):
-                    words.insert(0, f"-D{source.macro}")
-                    linked.append(str(place))
-            linked += _objects_of(files, compiler, words, Path(folder))
+            linked = self._compiled(files, compiler, words, Path(folder))
             linking = [*words, *LINKING]
             tvm_cc.create_shared(str(unfinished), linked, options=linking, cc=compiler, **others)
+
+    def _compiled(self, files: Sequence[str], path: str, words: list[str], folder: Path) -> list[str]:
+        """What is linked, sources as objects where that can be done; `words` get what the units are told."""
+        try:
+            compiler = Compiler.at(path)
+        except (OSError, subprocess.CalledProcessError):  # the linker's run will tell what is wrong
+            return list(files)
+        linked = []
+        for index, source in enumerate(self.sources):
+            place = folder / f"linked{index}.o"
+            if _compile_linked(source, compiler, place):
+                words.insert(0, f"-D{source.macro}")
+                linked.append(str(place))
+        return linked + _objects_of(files, compiler, words, folder)
 
     def get_target_triple(self) -> str:
         """The machine that the compiler makes code for; TVM asks where it has no code of its own.
@@ -114,7 +123,7 @@ class SharedLibraryLinker:
         return triple
 
 
-def _compile_linked(source: LinkedSource, compiler: str, place: Path) -> bool:
+def _compile_linked(source: LinkedSource, compiler: Compiler, place: Path) -> bool:
     """Whether there is an object of a source now at `place`; otherwise the units have to do without."""
     file = place.with_suffix(".cc")
     file.write_text(source.text, encoding="utf-8")
@@ -124,15 +133,16 @@ def _compile_linked(source: LinkedSource, compiler: str, place: Path) -> bool:
         return False
 
 
-def _objects_of(files: Sequence[str], compiler: str, options: Sequence[str], folder: Path) -> list[str]:
+def _objects_of(files: Sequence[str], compiler: Compiler, options: Sequence[str], folder: Path) -> list[str]:
     """The objects of sources, in their order, whichever is made first; one compiler a core.
 
     Where an interrupt or an error ends this, compilers that have not begun do not begin.
     """
     cores = len(os.sched_getaffinity(0))
+    meanings = Meanings(compiler, options, folder)
     with ThreadPoolExecutor(max(1, min(cores, len(files)))) as workers:
         made = [
-            workers.submit(_object_of, file, compiler, options, folder / f"{index}.o")
+            workers.submit(_object_of, file, meanings, folder / f"{index}.o")
             for index, file in enumerate(files)
         ]
         try:
@@ -142,22 +152,20 @@ def _objects_of(files: Sequence[str], compiler: str, options: Sequence[str], fol
             raise
 
 
-def _object_of(file: str, compiler: str, options: Sequence[str], place: Path) -> str:
+def _object_of(file: str, meanings: Meanings, place: Path) -> str:
     """The object of a source, at `place`; the file itself if it is none, or cannot be compiled here."""
     source = Path(file)
     if source.suffix not in SOURCES:
         return file
     try:
-        command = [compiler, *options, "-E", "-P", file]
-        meaning = subprocess.run(command, capture_output=True, check=True).stdout
-        made = _compile(source, compiler, options, [meaning], place)
+        made = _compile(source, meanings.compiler, meanings.options, meanings.of(source), place)
     except (OSError, subprocess.CalledProcessError):  # the linker's run will tell what is wrong
         return file
     return str(place) if made else file
 
 
 def _compile(
-    source: Path, compiler: str, options: Sequence[str], meaning: Sequence[str | bytes], place: Path
+    source: Path, compiler: Compiler, options: Sequence[str], meaning: Sequence[str | bytes], place: Path
 ) -> bool:
     """Compile a source to `place`, or copy the object that is kept of it; False where nothing can be kept.
 
@@ -167,14 +175,13 @@ def _compile(
     folder = private_cache_folder()
     if folder is None:
         return False
-    version = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
-    entry = folder / f"object-{_hash(source.suffix, compiler, *options, version, *meaning)}"
+    entry = folder / f"object-{_hash(source.suffix, compiler.path, *options, compiler.version, *meaning)}"
     if _taken(entry, place):
         return True
     with alone(entry):
         if _taken(entry, place):  # another process has made it meanwhile
             return True
-        command = [compiler, *options, "-fPIC", "-c", str(source), "-o", str(place)]
+        command = [compiler.path, *options, "-fPIC", "-c", str(source), "-o", str(place)]
         subprocess.run(command, capture_output=True, check=True)
         with suppress(OSError):  # a full disk, or a folder that went: this build has what it needs
             store_entry(entry, place.read_bytes())

@@ -1,4 +1,4 @@
-"""The code generator: external Relax functions become one C++ translation unit over oneDNN."""
+"""The code generator: external Relax functions become C++ over oneDNN, one translation unit a function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.backends.dnnl.embedding import embed
-from annotated_region.backends.dnnl.emission import constants_of, emit_module
+from annotated_region.backends.dnnl.emission import constants_of, emit_unit, runtime_unit
 from annotated_region.backends.dnnl.graph import Graph, Kind
 from annotated_region.backends.dnnl.importer import import_function
 from annotated_region.backends.dnnl.ops import COMPOSITES, CONVERTERS, TARGET
@@ -74,10 +74,10 @@ def generate(
     options: Mapping[str, object] | None,
     constant_names: Mapping[Constant, str],
 ) -> list[tvm.runtime.Module]:
-    """What TVM's ``RunCodegen`` calls: one module a function, all of whose code stands in the first.
+    """What TVM's ``RunCodegen`` calls: one module a function; the first imports one of the runtime.
 
-    TVM hands constants over to the first function of a module only; therefore each function gets a module of
-    its own, and all but the first are empty texts that are linked with it.
+    The unit of a function depends on this function alone, so that an edit elsewhere compiles it as little as
+    other weights do. It cannot hold several: TVM hands constants over to the first function of a module only.
 
     Parameters
     ----------
@@ -102,14 +102,9 @@ def generate(
     precision = _precision(given)
     finite_math = _finite_math(given) or precision != "fp32"
     made = [_with_constants(function, names, values, finite_math) for function in functions]
-    graphs = [graph for graph, _ in made]
-    parts = {graph.symbol: part for graph, part in made}
-    embedded = {symbol: part[0] for symbol, part in parts.items() if part is not None}
-    text = emit_module(graphs, precision, embedded)
-    texts = [text] + ["// The code of this function stands in the first unit of the module.\n"] * (
-        len(graphs) - 1
-    )
-    return [_unit(text, graph, parts[graph.symbol]) for text, graph in zip(texts, graphs, strict=True)]
+    units = [_unit(graph, part, precision) for graph, part in made]
+    units[0].import_module(cpp_module(runtime_unit(), ["annotated_region_dnnl_runtime"]))
+    return units
 
 
 def _with_constants(
@@ -131,12 +126,15 @@ def _with_constants(
     return graph, part
 
 
-def _unit(text: str, graph: Graph, part: tuple[Embedded, tvm.runtime.Module] | None) -> tvm.runtime.Module:
+def _unit(
+    graph: Graph, part: tuple[Embedded, tvm.runtime.Module] | None, precision: str
+) -> tvm.runtime.Module:
     """A C++ module, with the object file of its constants if there is one."""
     if part is None:
-        return cpp_module(text, [graph.symbol], constants_of(graph))
-    module = cpp_module(text, [graph.symbol])
-    module.import_module(part[1])
+        return cpp_module(emit_unit(graph, precision), [graph.symbol], constants_of(graph))
+    embedded, constants = part
+    module = cpp_module(emit_unit(graph, precision, embedded), [graph.symbol])
+    module.import_module(constants)
     return module
 
 

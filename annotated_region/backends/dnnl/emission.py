@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import Field, fields, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from types import MappingProxyType
 
 from tvm import relax, tirx
 
@@ -16,7 +15,7 @@ from annotated_region.backends.dnnl.rows import declarations, literal
 from annotated_region.compilation.constant_objects import Embedded
 from annotated_region.errors import CodegenError
 
-__all__ = ["PREBUILT", "constants_of", "emit_module", "emit_region", "runtime_text"]
+__all__ = ["PREBUILT", "constants_of", "emit_region", "emit_unit", "runtime_text", "runtime_unit"]
 
 RUNTIME = files("annotated_region.backends.dnnl") / "runtime"
 RUNTIME_FILES = (
@@ -63,7 +62,7 @@ RUNTIME_FILES = (
 """What stands behind the interface, in an order in which everything is declared before use."""
 
 PREBUILT = "ANNOTATED_REGION_PREBUILT_RUNTIME"
-"""Defined when the runtime is linked as an object file; otherwise the unit holds all that it needs."""
+"""Defined when the runtime is linked as an object file; otherwise it is a unit of the module."""
 
 Arithmetic = tirx.Add | tirx.Sub | tirx.Mul | tirx.FloorDiv | tirx.FloorMod | tirx.Max | tirx.Min
 
@@ -73,29 +72,30 @@ FORMS: dict[type[Arithmetic], str] = {
     tirx.Mul: "({} * {})",
     tirx.FloorDiv: "({} / {})",
     tirx.FloorMod: "({} % {})",
-    tirx.Max: "std::max({}, {})",
-    tirx.Min: "std::min({}, {})",
+    tirx.Max: "larger({}, {})",
+    tirx.Min: "smaller({}, {})",
 }
 """Arithmetic of extents, which are not negative, in C++."""
 
 
-def emit_module(
-    graphs: Sequence[Graph], precision: str, embedded: Mapping[str, Embedded] = MappingProxyType({})
-) -> str:
-    """The translation unit of a module.
+def emit_unit(graph: Graph, precision: str, embedded: Embedded | None = None) -> str:
+    """The translation unit of one region, which is linked with `runtime_unit`.
 
     Parameters
     ----------
-    graphs
-        Its regions.
+    graph
+        The region.
     precision
         ``"fp32"``, ``"bf16"`` or ``"bf16_if_faster"``.
     embedded
-        For regions whose constants lie in an object file, by symbol, where.
+        Where its constants lie, if that is an object file.
     """
-    parts = [interface_text(), f"#ifndef {PREBUILT}", _implementation_text(RUNTIME), "#endif"]
-    parts += [emit_region(graph, precision, embedded.get(graph.symbol)) for graph in graphs]
-    return "\n".join(parts)
+    return "\n".join((interface_text(), emit_region(graph, precision, embedded)))
+
+
+def runtime_unit() -> str:
+    """The translation unit of the runtime, which is empty where its object is linked."""
+    return "\n".join((f"#ifndef {PREBUILT}", runtime_text(), "#endif\n"))
 
 
 def interface_text(folder: Traversable = RUNTIME) -> str:

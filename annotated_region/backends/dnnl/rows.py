@@ -96,5 +96,5 @@ def _float(value: float) -> str:
     """A float32 literal that denotes the value exactly; a bound may be infinite."""
     assert not math.isnan(value)
     if math.isinf(value):
-        return "INFINITY" if value > 0 else "-INFINITY"
+        return "infinity" if value > 0 else "-infinity"
     return f"{value.hex()}f" if value else "0.0f"

@@ -8,7 +8,7 @@ import pytest
 import tvm
 from tvm import tirx
 
-from annotated_region.backends.dnnl.emission import PREBUILT, emit_module, emit_region
+from annotated_region.backends.dnnl.emission import PREBUILT, emit_region, emit_unit, runtime_unit
 from annotated_region.backends.dnnl.graph import Dim, Graph, Kind
 from annotated_region.backends.dnnl.parameters import Arithmetic, Convolution, Curve
 from annotated_region.backends.dnnl.rewriting.pipeline import FUSION, rewrite
@@ -101,10 +101,14 @@ def test_extent_that_no_input_tells_is_refused() -> None:
         emit_region(graph, "fp32")
 
 
-def test_unit_holds_the_runtime_unless_it_is_linked() -> None:
-    text = emit_module([small_graph()], "bf16")
-    before, rest = text.split(f"#ifndef {PREBUILT}")
-    assert "struct GraphTable" in before
-    assert "class Region " in rest
-    assert "class Region " not in before
-    assert "Precision::bf16, {}, nullptr}" in rest
+def test_a_unit_holds_its_region_and_the_interface_of_the_runtime_alone() -> None:
+    text = emit_unit(small_graph(), "bf16")
+    assert "struct GraphTable" in text
+    assert "Precision::bf16, {}, nullptr}" in text
+    assert "class Region " not in text
+
+
+def test_the_unit_of_the_runtime_is_empty_where_its_object_is_linked() -> None:
+    begin, *body, end, _ = runtime_unit().split("\n")
+    assert (begin, end) == (f"#ifndef {PREBUILT}", "#endif")
+    assert any(line.startswith("class Region ") for line in body)

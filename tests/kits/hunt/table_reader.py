@@ -201,8 +201,8 @@ class _Reader:
             right = self.expression()
             self.take(")")
             return lambda v: operate(left(v), right(v))
-        if token in ("std::max", "std::min"):
-            choose = max if token == "std::max" else min
+        if token in ("larger", "smaller"):
+            choose = max if token == "larger" else min
             self.take("(")
             left = self.expression()
             self.take(",")

@@ -1,12 +1,16 @@
 // The form in which the code generator writes a region down: constant tables, nothing computed.
-#include <algorithm>
-#include <cmath>
+// A unit of each region is compiled with these few headers alone: larger ones would be most of its time.
 #include <cstdint>
 
 #include <oneapi/dnnl/dnnl_types.h>
 
 // Hidden: several libraries with a runtime of their own may live in one process.
 namespace annotated_region_dnnl __attribute__((visibility("hidden"))) {
+
+constexpr float infinity = __builtin_inff();
+
+constexpr int64_t larger(int64_t left, int64_t right) { return left < right ? right : left; }
+constexpr int64_t smaller(int64_t left, int64_t right) { return right < left ? right : left; }
 
 template <typename T>
 struct List {
