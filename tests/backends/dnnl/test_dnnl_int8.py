@@ -206,6 +206,27 @@ def _(x: relax.Expr) -> Any:
     return quantize(op.nn.conv2d(y, weights(8, 32, 1, 1)), 1.5, 128)
 
 
+def _parts(x: relax.Expr) -> list[relax.Expr]:
+    """As in SqueezeNet: what is joined has scales of its own, and none of those behind the join."""
+    made = [op.nn.conv2d(x, weights(16, 16, 1, 1, seed=seed)) for seed in (1, 2)]
+    return [
+        rounded(part, scale, zero) for part, scale, zero in zip(made, (0.4, 0.31), (90, 117), strict=True)
+    ]
+
+
+@case("concat_of_other_scales", ((1, 16, 6, 6), "float32"), products=3)
+def _(x: relax.Expr) -> Any:
+    y = rounded(op.concat(_parts(rounded(x, 0.03, 120)), 1), 0.37, 100)
+    return quantize(op.nn.conv2d(y, weights(8, 32, 1, 1)), 1.5, 128)
+
+
+@case("pooled_concat_of_other_scales", ((2, 16, 6, 6), "float32"), products=3)
+def _(x: relax.Expr) -> Any:
+    x = rounded(x, 0.03, 120)
+    y = op.nn.max_pool2d(op.concat([*_parts(x), x], 1), (3, 3), (2, 2), padding=(1, 1))
+    return quantize(op.nn.conv2d(rounded(y, 0.37, 100), weights(8, 48, 1, 1)), 1.5, 128)
+
+
 def _products() -> None:
     for dtype, zero in (("uint8", 0), ("uint8", 130), ("int8", -7)):
         for many, scales in (("tensor", 0.02), ("channels", steps(24))):
@@ -302,6 +323,18 @@ def check(each: Int8Case, offloaded: Offloaded, host: relax.VirtualMachine) -> N
 @pytest.mark.parametrize("each", CASES, ids=lambda each: each.name)
 def test_quantized_graph_becomes_products_of_int8(each: Int8Case) -> None:
     check(each, all_offloaded(), all_on_host())
+
+
+@needs_onednn
+@pytest.mark.parametrize("name", ["concat_of_other_scales", "pooled_concat_of_other_scales"])
+def test_bytes_are_joined_and_pooled(name: str) -> None:
+    """Nothing is dequantized for it; a part that no product makes is quantized by itself."""
+    (each,) = (each for each in CASES if each.name == name)
+    all_offloaded().call(name, *each.arrays())
+    (symbol,) = all_offloaded().symbols_of(name)
+    steps_between = [step for step in all_offloaded().plan(symbol) if step.startswith(("concat", "pooling"))]
+    assert len(steps_between) == 1 + ("pooled" in name)
+    assert all(" u8:" in step for step in steps_between), steps_between
 
 
 # --- quantization by itself is exact

@@ -3,10 +3,12 @@
 ::
 
     product_q --> add --> quantize --> dequantize --> add ...   =>   product_q --> add --> round --> add ...
+    concat(a, b) --> quantize                                   =>   concat(quantize(a), quantize(b))
     product_q + chain --> quantize                              =>   product_q + chain, stored as int8
     product_q + (dequantize(e))                                 =>   product_q + e, scaled around the sum
 
-`RoundInChains` runs before `fuse`, which then sees an unbroken chain; the other two run after it.
+`QuantizeParts` and `RoundInChains` run before `fuse`, which then sees an unbroken chain;
+the other two run after it.
 """
 
 from __future__ import annotations
@@ -15,13 +17,51 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from annotated_region.backends.dnnl.graph import DataType, Kind, Node, PostOp, TensorId, same_shape
-from annotated_region.backends.dnnl.parameters import Curve, linear
+from annotated_region.backends.dnnl.parameters import Curve, Pooling, Scale, linear
 from annotated_region.backends.dnnl.rewriting.int8_products import scale_of
 from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite
 
-__all__ = ["ReadInt8Residuals", "RoundInChains", "StoreInt8Results"]
+__all__ = ["QuantizeParts", "ReadInt8Residuals", "RoundInChains", "StoreInt8Results"]
 
 LIMITS = {DataType.INT8: (-128, 127), DataType.UINT8: (0, 255)}
+
+
+class QuantizeParts(Rewrite):
+    """What is quantized behind a join, or behind the largest values of windows, is quantized before it.
+
+    Both give the same bytes: a join moves elements, and rounding is monotone. Bytes are joined in a fourth of
+    the time, and products in front of the join store them at once.
+    """
+
+    def rewritten(self, node: Node) -> Node | None:
+        """The join, or the pooling, of int8."""
+        scale = scale_of(node, Kind.QUANTIZE)
+        source = None if scale is None else self.rewriter.producer(node.inputs[0])
+        if scale is None or source is None or not self.is_movable(source):
+            return None
+        if self.rewriter.reads(source.output) != 1:
+            return None
+        dtype = self.graph.dtype(node.output)
+        parts = tuple(self.quantized(tensor, scale, dtype) for tensor in source.inputs)
+        return replace(source, inputs=parts, output=node.output)
+
+    def measure(self) -> tuple[int, ...]:
+        """Joins and poolings of floats."""
+        floats = (node for node in self.rewriter.nodes() if self.is_movable(node))
+        return (sum(self.graph.dtype(node.output) is DataType.FLOAT32 for node in floats),)
+
+    def is_movable(self, node: Node) -> bool:
+        """Whether a node gives the same for elements that are rounded before."""
+        is_largest = isinstance(node.parameters, Pooling) and node.parameters.algorithm == "pooling_max"
+        return node.kind is Kind.CONCAT or is_largest
+
+    def quantized(self, tensor: TensorId, scale: Scale, dtype: DataType) -> TensorId:
+        """The elements of a part as int8; those that it was dequantized from, if they are the same."""
+        source = self.rewriter.producer(tensor)
+        is_undone = source is not None and scale_of(source, Kind.DEQUANTIZE) == scale
+        if source is not None and is_undone and self.graph.dtype(source.inputs[0]) is dtype:
+            return source.inputs[0]
+        return self.graph.add(Kind.QUANTIZE, (tensor,), self.graph.shape(tensor), scale, dtype=dtype)
 
 
 class RoundInChains(Rewrite):

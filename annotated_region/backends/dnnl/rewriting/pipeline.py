@@ -9,7 +9,8 @@
 | `JoinLinearFunctions` | of what the attention has left over |
 | `SinkViews` | arithmetic stands next to its product, whatever its axes were called |
 | `MakeDynamicProducts`, `SinkViews` | products of bytes stand next to what follows them |
-| `LowerDequantization`, `MakeInt8Products`, `RoundInChains` | products are of int8 before `Fuse` |
+| `LowerDequantization`, `MakeInt8Products` | products are of int8 before `Fuse` |
+| `QuantizeParts`, `RoundInChains` | chains of products of int8 are not cut by joins and roundings |
 | `Fuse` | |
 | `ReadInt8Residuals`, `StoreInt8Results` | the chains are known |
 | `JoinProducts` | which products have nothing but a bias behind them is known |
@@ -26,6 +27,7 @@ from annotated_region.backends.dnnl.rewriting.fusion import Fuse
 from annotated_region.backends.dnnl.rewriting.gates import RecognizeGates
 from annotated_region.backends.dnnl.rewriting.int8_products import LowerDequantization, MakeInt8Products
 from annotated_region.backends.dnnl.rewriting.int8_results import (
+    QuantizeParts,
     ReadInt8Residuals,
     RoundInChains,
     StoreInt8Results,
@@ -50,7 +52,12 @@ NORMALIZATION: tuple[type[Rewrite], ...] = (
     SinkViews,
 )
 DYNAMIC: tuple[type[Rewrite], ...] = (MakeDynamicProducts, SinkViews)
-INT8: tuple[type[Rewrite], ...] = (LowerDequantization, MakeInt8Products, RoundInChains)
+INT8: tuple[type[Rewrite], ...] = (
+    LowerDequantization,
+    MakeInt8Products,
+    QuantizeParts,
+    RoundInChains,
+)
 FUSION: tuple[type[Rewrite], ...] = (Fuse, ReadInt8Residuals, StoreInt8Results)
 JOINS: tuple[type[Rewrite], ...] = (JoinProducts,)
 
