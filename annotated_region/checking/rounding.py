@@ -46,7 +46,7 @@ def compared_leaf(values: RegionValues, leaf: Leaf, found: np.ndarray, tolerance
     exact = None if tolerance.steps is None or not result.ok else _unrounded(values, leaf)
     if exact is None or tolerance.steps is None:
         return result
-    why = f"int8: half a step of rounding, and {tolerance.steps:g} of arithmetic before it"
+    why = f"int8: half a step of rounding, and {tolerance.steps:.2g} of arithmetic before it"
     limit = Tolerance(0.0, _HALF + tolerance.steps, 0.0, why)
     beside = compared(leaf.name, found.astype("float64"), exact, limit)
     return result if beside.ok else replace(beside, dtype=result.dtype, relative=result.relative)

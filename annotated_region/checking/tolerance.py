@@ -39,8 +39,9 @@ _IN_WHOLE_NUMBERS = (
     *("relax.reshape", "relax.permute_dims", "relax.expand_dims", "relax.squeeze", "relax.strided_slice"),
 )
 """Ops that are exact between values of 8 bits, but for the one float that their sum is scaled by."""
-_STEPS_OF_SUMS, _STEPS_OF_TABLES = 0.25, 1.0
-"""Of a step: what that float may be off; and other functions, of which engines have tables of 8 bits."""
+_STEPS_OF_TABLES = 1.0
+"""What other functions may be off, of which engines have tables of 8 bits; half types are as rough."""
+_STEPS = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +104,16 @@ def tolerance_for(
         count, what = quantizations(func), "of them"
     share = unit * (1.0 + math.sqrt(count))
     reason = f"{arithmetic}: {why}, grown by the root of {count} {what}"
-    return Tolerance(share, 0.0, share, reason, _steps(func) if quantized else None)
+    return Tolerance(share, 0.0, share, reason, _steps(func, types) if quantized else None)
 
 
-def _steps(func: relax.Function) -> float:
-    """How far a result of 8 bits may be off before it is rounded."""
-    is_whole = _calls(func, *_IN_WHOLE_NUMBERS) == _calls(func)
-    return _STEPS_OF_SUMS if is_whole else _STEPS_OF_TABLES
+def _steps(func: relax.Function, types: Sequence[str]) -> float:
+    """How far a result of 8 bits may be off before it is rounded: by roundings of float32, or more."""
+    is_rough = any(each in types for each in ("float8", "bfloat16", "float16", "tf32"))
+    ops = _calls(func)
+    if is_rough or _calls(func, *_IN_WHOLE_NUMBERS) < ops:
+        return _STEPS_OF_TABLES
+    return _STEPS * _UNITS["float32"][0] * (1.0 + math.sqrt(ops))
 
 
 def quantizations(func: relax.Function) -> int:

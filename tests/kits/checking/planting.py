@@ -32,7 +32,7 @@ from kits.checking.faults import FLOAT_FAULTS, INT8_FAULTS, Fault
 from kits.checking.faulty_dnnl import NODE_FAULTS, planted, planting
 from kits.checking.faulty_functions import spoiled
 
-__all__ = ["FOUND", "PRECISIONS", "RIGHT", "Tally", "campaign", "checked_without_fault", "counted"]
+__all__ = ["FOUND", "PRECISIONS", "RIGHT", "Tally", "campaign", "checked", "checked_without_fault", "counted"]
 
 FOUND, RIGHT = "found", "right without a fault"
 PRECISIONS = ("fp32", "bf16", "int8")
@@ -69,7 +69,8 @@ def _built_once(mod: tvm.IRModule) -> LinkedExecutable:
     return known[-1][1]
 
 
-def _checked(model: FaultModel, fault: Fault | None) -> CheckReport:
+def checked(model: FaultModel, fault: Fault | None) -> CheckReport:
+    """What `check` makes of a model, with a fault or without one."""
     options: dict[str, dict[str, object]] = {}
     wrong: AbstractContextManager[None] = nullcontext()
     if model.target == faulty_backend.NAME:
@@ -93,7 +94,7 @@ def checked_without_fault(name: str, target: str, precision: str) -> CheckReport
 
 def outcome(model: FaultModel, fault: Fault) -> str:
     """What `check` makes of a fault."""
-    report, place = _checked(model, fault), model.place_of(fault)
+    report, place = checked(model, fault), model.place_of(fault)
     bad = [region for region in report.regions if not region.ok]
     if [tuple(op.name for op in region.ops if op.name in model.calls) for region in bad] != [place.ops]:
         return f"{len(bad)} regions, or another one" if bad else "missed"
@@ -121,7 +122,7 @@ def counted(
     if target == faulty_backend.NAME:
         faulty_backend.register(())
     model = fault_model(name, target, is_quantized=set(kinds) <= set(INT8_FAULTS))
-    report = _checked(model, None)
+    report = checked(model, None)
     tally = Tally(Counter([RIGHT if report.ok else "alarm without a fault"]), Counter())
     if not report.ok:
         tell(str(report))
