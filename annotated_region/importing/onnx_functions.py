@@ -19,6 +19,9 @@ __all__ = ["OnnxGraph", "expanded", "nodes_of"]
 # A body may call what has a body again; ONNX's own are three deep at most.
 _DEEPEST = 8
 
+# The domain of bodies that are made here.
+_BODIES = "annotated_region.bodies"
+
 
 @dataclass(frozen=True, slots=True)
 class OnnxGraph:
@@ -39,7 +42,7 @@ class OnnxGraph:
     output: Sequence[onnx.ValueInfoProto]
 
 
-def expanded(model: onnx.ModelProto, opset: int, is_known: Callable[[onnx.NodeProto], bool]) -> OnnxGraph:
+def expanded(model: onnx.ModelProto, opset: int, is_covered: Callable[[onnx.NodeProto], bool]) -> OnnxGraph:
     """The graph of a model without calls of functions, as far as these have bodies.
 
     Parameters
@@ -48,12 +51,12 @@ def expanded(model: onnx.ModelProto, opset: int, is_known: Callable[[onnx.NodePr
         A model; it stays as it is.
     opset
         Of its default domain.
-    is_known
-        Whether a node is converted as it is.
+    is_covered
+        Whether a node is converted as it is, with all inputs, attributes and outputs that it has.
     """
     nodes: Sequence[onnx.NodeProto] = model.graph.node
-    if model.functions or _with_bodies(model.graph.node, opset, is_known):
-        nodes = _inlined(_without_weights(model), opset, is_known).graph.node
+    if model.functions or _with_bodies(model.graph.node, opset, is_covered):
+        nodes = _inlined(_without_weights(model), opset, is_covered).graph.node
     graph = model.graph
     return OnnxGraph(nodes, graph.initializer, graph.sparse_initializer, graph.input, graph.output)
 
@@ -62,21 +65,19 @@ def nodes_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     """The nodes, and those in their branches and loops."""
     for node in nodes:
         yield node
-        for attribute in node.attribute:
-            inner = [attribute.g] if attribute.HasField("g") else attribute.graphs
-            for graph in inner:
-                yield from nodes_of(graph.node)
+        for graph in _bodies(node):
+            yield from nodes_of(graph.node)
 
 
 def _with_bodies(
-    nodes: Iterable[onnx.NodeProto], opset: int, is_known: Callable[[onnx.NodeProto], bool]
+    nodes: Iterable[onnx.NodeProto], opset: int, is_covered: Callable[[onnx.NodeProto], bool]
 ) -> dict[str, onnx.defs.OpSchema]:
-    """The operators of the default domain that are not known, and that ONNX defines by others."""
+    """The operators of the default domain that ONNX defines by others, and that are not converted whole."""
     from onnx import defs  # noqa: PLC0415 - an extra
 
     found = {}
     for node in nodes_of(nodes):
-        if is_known(node) or node.domain or not defs.has(node.op_type, opset, ""):
+        if is_covered(node) or node.domain or not defs.has(node.op_type, opset, ""):
             continue
         schema = defs.get_schema(node.op_type, opset, "")
         if schema.has_function or schema.has_context_dependent_function:
@@ -85,23 +86,68 @@ def _with_bodies(
 
 
 def _inlined(
-    model: onnx.ModelProto, opset: int, is_known: Callable[[onnx.NodeProto], bool]
+    model: onnx.ModelProto, opset: int, is_covered: Callable[[onnx.NodeProto], bool]
 ) -> onnx.ModelProto:
     from onnx import inliner, shape_inference  # noqa: PLC0415
 
     if model.functions:
         model = inliner.inline_local_functions(model, convert_version=True)
     for _ in range(_DEEPEST):
-        found = _with_bodies(model.graph.node, opset, is_known)
+        found = _with_bodies(model.graph.node, opset, is_covered)
         if not found:
             break
-        if any(schema.has_context_dependent_function for schema in found.values()):
-            # Such a body depends on the types of what it is given.
+        by_types = {name: schema for name, schema in found.items() if schema.has_context_dependent_function}
+        if by_types:
             model = shape_inference.infer_shapes(model)
         _fill_defaults(model.graph.node, found)
+        if _define(model, by_types, is_covered):
+            model = inliner.inline_local_functions(model, convert_version=True)
         names = [("", name) for name in found]
         model = inliner.inline_selected_functions(model, names, inline_schema_functions=True)
     return model
+
+
+def _define(
+    model: onnx.ModelProto,
+    schemas: Mapping[str, onnx.defs.OpSchema],
+    is_covered: Callable[[onnx.NodeProto], bool],
+) -> bool:
+    """Make nodes that leave out an input, and whose bodies depend on types, calls of functions of the model.
+
+    ONNX's inliner asks for the type of an input that is left out, and fails; here it has none. The answer is
+    whether there is such a node.
+    """
+    from onnx import FunctionProto, TypeProto  # noqa: PLC0415
+
+    types = _types(model.graph)
+    for node in nodes_of(model.graph.node):
+        if all(node.input) or node.domain or is_covered(node) or node.op_type not in schemas:
+            continue
+        given = [types.get(name, TypeProto()).SerializeToString() for name in node.input]
+        body = schemas[node.op_type].get_context_dependent_function(node.SerializeToString(), given)
+        function = FunctionProto.FromString(body)
+        function.domain, function.name = _BODIES, f"{node.op_type}_{len(model.functions)}"
+        model.functions.append(function)
+        node.domain, node.op_type = function.domain, function.name
+    if model.functions:
+        model.opset_import.add(domain=_BODIES, version=1)
+    return bool(model.functions)
+
+
+def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    """The types of values, as far as they are known, also in branches and loops."""
+    bodies = [graph, *(body for node in nodes_of(graph.node) for body in _bodies(node))]
+    return {
+        value.name: value.type
+        for body in bodies
+        for value in (*body.input, *body.value_info, *body.output)
+        if value.type.WhichOneof("value")
+    }
+
+
+def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        yield from [attribute.g] if attribute.HasField("g") else attribute.graphs
 
 
 def _fill_defaults(nodes: Iterable[onnx.NodeProto], schemas: Mapping[str, onnx.defs.OpSchema]) -> None:

@@ -21,6 +21,7 @@ from annotated_region.errors import AnnotatedRegionError, ModelError
 from annotated_region.importing.onnx_converters.conversion import (
     DEFAULT_DOMAINS,
     converted_by_us,
+    covered_by_us,
     domain_of,
     has_converter,
     shown,
@@ -109,19 +110,26 @@ def _imported(
         ops_of_tvm,
     )
 
+    def by_tvm(node: onnx.NodeProto) -> bool:
+        return not domain_of(node) and node.op_type in ops
+
     def is_known(node: onnx.NodeProto) -> bool:
-        return has_converter(node) or (not domain_of(node) and node.op_type in ops)
+        return has_converter(node) or by_tvm(node)
+
+    def is_covered(node: onnx.NodeProto) -> bool:
+        return covered_by_us(node) or (by_tvm(node) and not has_converter(node))
 
     ops, given = ops_of_tvm(), dict(options)
     opset = _opset(model)
     used: Any = given.pop("opset", None)
-    graph = expanded(model, opset, is_known)
+    graph = expanded(model, opset, is_covered)
     _require_sound(graph, name, opset, is_known)
     with warnings.catch_warnings():
         # What the importer says about names and shapes.
         warnings.simplefilter("ignore", UserWarning)
-        importer = OnnxGraphImporter(partial(converted_by_us, name), origins.note, **given)
-        mod = importer.from_onnx(graph, opset if used is None else used)
+        used = opset if used is None else used
+        importer = OnnxGraphImporter(partial(converted_by_us, name, used), origins.note, **given)
+        mod = importer.from_onnx(graph, used)
     return with_origins(mod, origins.results)
 
 

@@ -22,6 +22,7 @@ from annotated_region.importing.onnx_converters.registry import converts
 
 __all__: list[str] = []
 
+_FLOATS = (*FLOATS, "bfloat16")
 _MASK, _PAST_KEY, _PAST_VALUE = 3, 4, 5
 
 
@@ -29,7 +30,8 @@ _MASK, _PAST_KEY, _PAST_VALUE = 3, 4, 5
     "",
     "Attention",
     (3, 6),
-    "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision",
+    "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap",
+    outputs=3,
 )
 def _attention(node: OnnxNode) -> relax.Expr:
     """Operands are [batch, heads, length, size], or [batch, length, heads * size] with the number of heads.
@@ -37,8 +39,6 @@ def _attention(node: OnnxNode) -> relax.Expr:
     Keys and values may have fewer heads, each of which serves as many heads of the queries in a row, and may
     continue given ones; these are the second and third result.
     """
-    node.require(not node.makes(3), "makes its output 3, the scores, which is not supported")
-    node.require("softmax_precision" not in node.attributes, "has the attribute 'softmax_precision'")
     query, key, value = (_heads(node, at) for at in range(3))
     dtype = dtype_of(query)
     if node.has(_PAST_KEY) or node.has(_PAST_VALUE):
@@ -57,7 +57,7 @@ def _attention(node: OnnxNode) -> relax.Expr:
 
 def _heads(node: OnnxNode, position: int) -> relax.Expr:
     """An operand as [batch, heads, length, size]."""
-    expr = node.tensor(position, FLOATS, (3, 4))
+    expr = node.tensor(position, _FLOATS, (3, 4))
     node.require(rank_of(expr) == rank_of(node.tensor(0)), f"has an input {position} of another rank than 0")
     if rank_of(expr) == 4:
         return expr

@@ -22,6 +22,7 @@ from annotated_region.importing.onnx_converters import (  # noqa: F401 - each re
     rotary_positions,
     transformers,
 )
+from annotated_region.importing.onnx_converters.folding import folded
 from annotated_region.importing.onnx_converters.node import OnnxNode
 from annotated_region.importing.onnx_converters.registry import CONVERTERS
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from annotated_region.tvm_adapter.onnx_importer import StandardOp
 
-__all__ = ["DEFAULT_DOMAINS", "converted_by_us", "domain_of", "has_converter", "shown"]
+__all__ = ["DEFAULT_DOMAINS", "converted_by_us", "covered_by_us", "domain_of", "has_converter", "shown"]
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
@@ -45,6 +46,12 @@ def has_converter(node: onnx.NodeProto) -> bool:
     return (domain_of(node), node.op_type) in CONVERTERS
 
 
+def covered_by_us(node: onnx.NodeProto) -> bool:
+    """Whether a converter of ours takes the node with all that it has."""
+    converter = CONVERTERS.get((domain_of(node), node.op_type))
+    return converter is not None and converter.covers(node)
+
+
 def shown(node: onnx.NodeProto) -> str:
     """What messages call a node: by its name, or by its first output."""
     name = node.name or next((output for output in node.output if output), "")
@@ -54,6 +61,7 @@ def shown(node: onnx.NodeProto) -> str:
 
 def converted_by_us(
     model: str,
+    opset: int,
     node: onnx.NodeProto,
     inputs: Sequence[relax.Expr | None],
     builder: relax.BlockBuilder,
@@ -61,13 +69,16 @@ def converted_by_us(
 ) -> relax.Expr | None:
     """The expression of a node of the model that messages call `model`; None where TVM is to convert it.
 
+    What computes with known numbers alone is computed at once, whoever else could convert it.
+
     Raises
     ------
     ModelError
         The node has an input, an attribute, a type or a form that the converter does not know.
     """
+    known = None if domain_of(node) else folded(node, inputs, opset)
     converter = CONVERTERS.get((domain_of(node), node.op_type))
-    if converter is None:
-        return None
+    if known is not None or converter is None:
+        return known
     where = f"{model} cannot be imported: {shown(node)}"
     return converter(OnnxNode(node, where, tuple(inputs), builder, standard))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tvm import relax
 
 from annotated_region.importing.onnx_converters.node import OnnxNode
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["CONTRIBUTED", "CONVERTERS", "NodeConverter", "converts"]
 
@@ -27,11 +31,21 @@ class NodeConverter:
         How few and how many inputs there are.
     attributes
         The attributes that it knows; a node with another one is declined.
+    outputs
+        How many outputs it makes; None if it makes all, or declines by itself.
     """
 
     convert: Callable[[OnnxNode], relax.Expr]
     inputs: tuple[int, int]
     attributes: frozenset[str]
+    outputs: int | None = None
+
+    def covers(self, node: onnx.NodeProto) -> bool:
+        """Whether the node has no input, attribute or output that the converter does not know."""
+        least, most = self.inputs
+        made = sum(1 for place, name in enumerate(node.output, 1) if name and place > (self.outputs or place))
+        is_known = all(attribute.name in self.attributes for attribute in node.attribute)
+        return least <= len(node.input) <= most and is_known and not made
 
     def __call__(self, node: OnnxNode) -> relax.Expr:
         """Check what can be checked without the types of inputs, and convert."""
@@ -48,7 +62,7 @@ CONVERTERS: dict[tuple[str, str], NodeConverter] = {}
 
 
 def converts(
-    domain: str, op: str, inputs: tuple[int, int], attributes: str = ""
+    domain: str, op: str, inputs: tuple[int, int], attributes: str = "", outputs: int | None = None
 ) -> Callable[[Callable[[OnnxNode], relax.Expr]], Callable[[OnnxNode], relax.Expr]]:
     """Decorator: register the converter of a type of node.
 
@@ -60,10 +74,13 @@ def converts(
         How few and how many inputs it takes.
     attributes
         The names of the attributes that the converter knows, with spaces between them.
+    outputs
+        How many outputs it makes, if the operator has more. What ONNX defines by other operators is taken
+        apart where a node has more than the converter knows.
     """
 
     def register(convert: Callable[[OnnxNode], relax.Expr]) -> Callable[[OnnxNode], relax.Expr]:
-        CONVERTERS[domain, op] = NodeConverter(convert, inputs, frozenset(attributes.split()))
+        CONVERTERS[domain, op] = NodeConverter(convert, inputs, frozenset(attributes.split()), outputs)
         return convert
 
     return register

@@ -1,0 +1,145 @@
+"""Nodes that compute with known numbers alone: ONNX's own reference says what they make, here and now.
+
+Exporters write the arithmetic of shapes as nodes. If one of them stays an op, as `Not`, `And` and `Mod` of
+constants do in TVM's importer, only a run knows the shape, and what reads it (`Reshape`, `Expand`) becomes a
+call that no dataflow block may hold::
+
+    Shape(q) = (2, 3, 4)  ->  Gather 1 = 3  ->  Mul 2 = 6  ->  Concat = (2, 6, 4)  ->  Reshape
+
+Each op here is exact or rounded once, so the result is that of a run. What would divide a whole number by
+zero, overflow or convert a number that does not fit stays an op, and so does what is large: it is no shape.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tvm import relax, tirx
+
+from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import expect
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["folded", "known_numbers"]
+
+_MOST_READ = 2**10
+_MOST_MADE = 2**16
+
+_FOLDED = frozenset(
+    {
+        *("Abs", "Add", "And", "Cast", "Ceil", "Concat", "ConstantOfShape", "Div", "Equal", "Expand"),
+        *(
+            "Floor",
+            "Gather",
+            "Greater",
+            "GreaterOrEqual",
+            "Less",
+            "LessOrEqual",
+            "Max",
+            "Min",
+            "Mod",
+            "Mul",
+            "Neg",
+        ),
+        *("Not", "Or", "Range", "Reciprocal", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape"),
+        *("Sign", "Size", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Trilu"),
+        *("Unsqueeze", "Where", "Xor"),
+    }
+)
+
+# What ONNX's reference raises for operands that do not fit each other; TVM's importer says what is wrong.
+_UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+
+
+def folded(node: onnx.NodeProto, inputs: Sequence[relax.Expr | None], opset: int) -> relax.Expr | None:
+    """The result of a node as a constant, several as a tuple; None if it is not known.
+
+    Parameters
+    ----------
+    node
+        A node of the default domain.
+    inputs
+        What its inputs became, None for one that is left out.
+    opset
+        Of the default domain.
+    """
+    if node.op_type not in _FOLDED:
+        return None
+    if node.op_type == "Size":
+        return _size(inputs)
+    numbers = [None if each is None else known_numbers(each) for each in inputs]
+    given = [each for each in numbers if each is not None]
+    missing = sum(1 for each in inputs if each is None)
+    if len(given) + missing < len(inputs) or not given or not _is_small(node, given):
+        return None
+    results = _evaluated(node, numbers, opset)
+    if results is None or any(each.size > _MOST_MADE or each.dtype.kind not in "biuf" for each in results):
+        return None
+    constants = [relax.const(each, str(each.dtype)) for each in results]
+    return constants[0] if len(constants) == 1 else relax.Tuple(constants)
+
+
+def known_numbers(expr: relax.Expr) -> np.ndarray | None:
+    """The numbers of a constant, or of a shape that is known; None if there are none, or too many."""
+    if isinstance(expr, Constant):
+        return expr.value.numpy() if math.prod(expr.value.shape) <= _MOST_READ else None
+    if isinstance(expr, relax.ShapeExpr) and all(isinstance(each, tirx.IntImm) for each in expr.values):
+        return np.array([int(expect(tirx.IntImm, each)) for each in expr.values], "int64")
+    if isinstance(expr, tirx.IntImm):
+        return np.array(int(expr), str(expr.ty))
+    return None
+
+
+def _size(inputs: Sequence[relax.Expr | None]) -> relax.Expr | None:
+    """How many numbers a tensor of known extents holds; what these are does not matter."""
+    ty = inputs[0].ty if inputs and inputs[0] is not None else None
+    shape = ty.shape if isinstance(ty, relax.TensorType) else None
+    numbers = known_numbers(shape) if isinstance(shape, relax.ShapeExpr) else None
+    return None if numbers is None else relax.const(math.prod(numbers.tolist()), "int64")
+
+
+def _is_small(node: onnx.NodeProto, given: Sequence[np.ndarray]) -> bool:
+    """Whether the result has few numbers; operands with few of them may say how many a result has."""
+    if any(each.dtype.kind not in "biuf" or each.size > _MOST_READ for each in given):
+        return False
+    match node.op_type, [[float(number) for number in each.ravel()] for each in given]:
+        case "ConstantOfShape", [extents]:
+            return math.prod(extents) <= _MOST_MADE
+        case (("Expand" | "Tile"), [_, factors]):
+            return given[0].size * math.prod(factors) <= _MOST_MADE
+        case "Range", [[start], [limit], [delta]]:
+            return delta != 0 and (limit - start) / delta <= _MOST_MADE
+        case (("ConstantOfShape" | "Expand" | "Tile" | "Range"), _):
+            return False
+    return True
+
+
+def _evaluated(
+    node: onnx.NodeProto, numbers: Sequence[np.ndarray | None], opset: int
+) -> list[np.ndarray] | None:
+    from onnx import helper  # noqa: PLC0415 - an extra
+    from onnx.reference import ReferenceEvaluator  # noqa: PLC0415
+
+    operands = {name: each for name, each in zip(node.input, numbers, strict=True) if each is not None}
+    outputs = [name for name in node.output if name]
+    graph = helper.make_graph(
+        [node],
+        "folded",
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
+            for name, each in operands.items()
+        ],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    try:
+        with np.errstate(all="raise", under="ignore"):
+            results = ReferenceEvaluator(model).run(None, operands)
+    except _UNFIT:
+        return None
+    return [np.asarray(each) for each in results]

@@ -1,0 +1,54 @@
+"""Extremes of rows that hold nothing but an infinity, or nothing at all, are those of numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+import annotated_region as ar
+from annotated_region.passes.host_repairs.repairing import repaired
+
+INF = np.inf
+ROWS = np.array([[-INF, -INF], [INF, INF], [1, -INF], [INF, -2], [-INF, INF], [3, 4]], "float32")
+
+
+def answer(op: str, x: np.ndarray, axis: int) -> np.ndarray:
+    builder = relax.BlockBuilder()
+    parameter = relax.Var("x", relax.TensorType(x.shape, str(x.dtype)))
+    with builder.function("main", [parameter]):
+        with builder.dataflow():
+            result = builder.emit_output(getattr(relax.op, op)(parameter, axis=axis))
+        builder.emit_func_output(result)
+    machine = relax.VirtualMachine(ar.build(builder.get()).jit(), tvm.cpu())
+    found: np.ndarray = machine["main"](tvm.runtime.tensor(x)).numpy()
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("op", ["max", "min"])
+def test_extremes_of_infinite_rows(op: str, dtype: str) -> None:
+    rows = ROWS.astype(dtype)
+    np.testing.assert_array_equal(answer(op, rows, 1), getattr(rows, op)(axis=1))
+
+
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+def test_places_of_extremes_of_infinite_rows(op: str) -> None:
+    np.testing.assert_array_equal(answer(op, ROWS, 1), getattr(ROWS, op)(axis=1))
+
+
+@pytest.mark.parametrize(("op", "nothing"), [("max", -INF), ("min", INF)])
+def test_extremes_of_empty_rows(op: str, nothing: float) -> None:
+    np.testing.assert_array_equal(answer(op, np.zeros((2, 0), "float32"), 1), [nothing, nothing])
+
+
+def test_whole_numbers_stay() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((2, 3), "int32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.max(x, axis=1))
+        builder.emit_func_output(result)
+    module = builder.get()
+    assert repaired(module).same_as(module)
