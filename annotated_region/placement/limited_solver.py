@@ -47,6 +47,9 @@ PRICE_LEVELS = (0.9, 1.0, 1.1, 1.3)
 """At which shares of the prices for memory units are chosen without launches: what the best prices leave of a
 budget, or take too much, is cut and lost, so others may be better."""
 
+LEVEL_PASS = 25
+"""Choosing units at one level takes about as long as so much work for each node, prices included."""
+
 PASS = 100
 """One narrow run takes less work than this for each node, about; where limits are to be kept and the budget
 does not allow that, the problem without limits is not solved first."""
@@ -137,7 +140,8 @@ def _search(best: Incumbent, uses: Uses, budget: int) -> None:
 
 def _free_of_launches(best: Incumbent, uses: Uses, penalties: Penalties, ration: int) -> None:
     """Offer the units that are best without launches, at several prices for memory."""
-    for level in PRICE_LEVELS if any(penalties.of) else (1.0,):
+    affordable = LEVEL_PASS * len(PRICE_LEVELS) * best.problem.nodes <= ration
+    for level in PRICE_LEVELS if any(penalties.of) and affordable else (1.0,):
         prices = [level * penalty for penalty in penalties.of]
         offer_free_of_launches(best, ration // len(PRICE_LEVELS), partial(_offer, best, uses), prices)
 

@@ -57,19 +57,20 @@ def look_ahead(search: FrontierSearch, slack: float, width: int, ration: int) ->
     width
         The most labels to keep after a step.
     ration
-        The work after which cuts further ahead are left as they are known.
+        How much to work, about: each segment gets an equal part of what those before it have left.
 
     Notes
     -----
     As one run of the search with `width`, times the places of a cut value.
     """
     segments = _segments(search)
-    solver = _Solver(search, slack, width)
+    solver = _Solver(search, slack, width, ration)
     ahead = search.spine.ahead
     least = 0.0
-    for before, segment in reversed(list(pairwise(segments))):
+    for left, (before, segment) in reversed(list(enumerate(pairwise(segments), 2))):
         cut = segment.start - 1
         if solver.work < ration:
+            solver.take_part(left)
             ahead[cut] = solver.ahead_of(segment)
             least = ahead[cut].least
         else:
@@ -79,6 +80,7 @@ def look_ahead(search: FrontierSearch, slack: float, width: int, ration: int) ->
         ahead[before.start : cut] = [Ahead(least)] * (cut - before.start)
     if solver.work >= ration:
         return LookedAhead(least, solver.work)
+    solver.take_part(1)
     rise = solver.rise({search.transitions.shapes.empty: {0: Label(0.0, None, None)}}, segments[0])
     return LookedAhead(max(rise, least), solver.work)
 
@@ -110,16 +112,25 @@ def _cuts(search: FrontierSearch) -> list[int]:
 class _Solver:
     """Solves segments, and counts the work."""
 
-    def __init__(self, search: FrontierSearch, slack: float, width: int) -> None:
+    def __init__(self, search: FrontierSearch, slack: float, width: int, ration: int) -> None:
         self.search = search
         self.slack = slack
         self.width = width
         self.work = 0
+        self._ration = ration
+        self._until = ration
+
+    def take_part(self, segments: int) -> None:
+        """Begin the first of some segments, which share the work that is left."""
+        self._until = self.work + (self._ration - self.work) // segments
 
     def ahead_of(self, segment: range) -> Ahead:
         """What bounds lack at the cut before a segment."""
         cut = _Cut(self.search, segment.start - 1)
-        rises = {place: self.rise(cut.entry(place), segment) for place in cut.places()}
+        places, until, rises = cut.places(), self._until, {}
+        for number, place in enumerate(places):
+            self._until = self.work + max(0, until - self.work) // (len(places) - number)
+            rises[place] = self.rise(cut.entry(place), segment)
         lost = cut.lost_by_paid_parameters()
         by_place = {place: max(0.0, rise - lost) for place, rise in rises.items()}
         return Ahead(min(by_place.values()), by_place)
@@ -127,16 +138,18 @@ class _Solver:
     def rise(self, layer: Layer, segment: range) -> float:
         """The least rise over a segment and all that follows it, at most the slack.
 
-        A narrow run finds a rise that can be reached, which is the limit that makes the next run small.
+        A narrow run finds a rise that can be reached, which is the limit that makes the next run small. What
+        is dropped for lack of work counts in the answer as well.
         """
         least, room = self.slack, FIRST_WIDTH
         while True:
-            explored = self.search.explore(layer, segment, SearchLimits(least, room))
+            ration = max(0, self._until - self.work)
+            explored = self.search.explore(layer, segment, SearchLimits(least, room, ration))
             self.work += explored.work
             for shape, variants in explored.layer.items():
                 allowance = self.search.spine.allowance(segment.stop - 1, shape)
                 least = min([least, *(label.bound - allowance for label in variants.values())])
-            if explored.dropped >= least or room >= self.width:
+            if explored.dropped >= least or room >= self.width or self.work >= self._until:
                 return min(least, explored.dropped)
             room = min(WIDER * room, self.width)
 
