@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import tvm
 
@@ -62,7 +63,7 @@ def main() -> int:
     return 1 if slow else 0
 
 
-def placed(mod: tvm.IRModule, limits: str, size: int) -> tuple[float, int, dict[str, object]]:
+def placed(mod: tvm.IRModule, limits: str, size: int) -> tuple[float, int, dict[str, Any]]:
     """Seconds of the policy, the number of ops, and the details of its answer."""
     with temporary_registrations():
         for target, ops in CLAIMS.items():
