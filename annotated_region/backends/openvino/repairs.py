@@ -17,6 +17,14 @@ the constant of one alone:
     m = MatMul(x, w), y = Add(m, c)        wrong, if m is (1, 3, 2, 3) and c is (3, 1, 1)
     m = MatMul(a, b), y = Div(m, c)        wrong, if m is (1, 2) and c is (2,)
     m = MatMul(a, b), n = Max(m, m), y = Div(n, c)        right
+
+In quantized models scales are moved behind what reads the bytes. One that is moved behind a convolution or
+product with several readers is lost, or applied twice, for some of them; one in front of a norm is moved
+behind it as if its epsilon were nothing:
+
+    c = Conv(DequantizeLinear(x), w), r = Relu(c), results c and r        r is wrong
+    c = Conv(DequantizeLinear(x), w), d = Max(c, c), r = Relu(d), results d and r        right
+    y = InstanceNormalization(DequantizeLinear(x))        wrong, if the variance is near epsilon
 """
 
 from __future__ import annotations
@@ -35,6 +43,9 @@ _BETWEEN = frozenset(
 _PRODUCTS = frozenset(("Einsum", "Gemm", "MatMul"))
 # What the plugin may compute together with a product, where the other operands are constants.
 _BEHIND = _LINEAR | {"Max", "Min", "PRelu", "Pow"}
+_QUANTIZED = frozenset(("DequantizeLinear", "QuantizeLinear"))
+_OF_BYTES = _PRODUCTS | {"Conv", "ConvTranspose"}
+_NORMS = frozenset(("InstanceNormalization", "LayerNormalization"))
 
 
 def repair(graph: Graph) -> None:
@@ -46,7 +57,9 @@ def repair(graph: Graph) -> None:
             graph.rename(port.name, view)
             graph.dtypes[port.name] = graph.dtypes[view]
             graph.operators.append(_copy(graph, view, port.name))
-    for part in (_apart_from_factors, _apart_from_products):
+    is_quantized = any(each.kind in _QUANTIZED for each in graph.operators)
+    scales = (_apart_from_readers, _apart_from_norms) if is_quantized else ()
+    for part in (_apart_from_factors, _apart_from_products, *scales):
         graph.operators = [each for operator in graph.operators for each in part(graph, makers, operator)]
 
 
@@ -84,6 +97,28 @@ def _apart_from_products(
     if len(data) != 1 or not any(_is_misplaced(graph, each) for each in constants):
         return (operator,)
     return _reading_a_copy(graph, operator, *data) if _is_product(graph, makers, *data) else (operator,)
+
+
+def _apart_from_readers(
+    graph: Graph, _makers: dict[str, Operator], operator: Operator
+) -> tuple[Operator, ...]:
+    """The operator, and behind a convolution or product with several readers the copy that they read."""
+    if operator.kind not in _OF_BYTES:
+        return (operator,)
+    (name,) = operator.outputs
+    readers = sum(name in each.inputs for each in graph.operators)
+    readers += sum(port.name == name for port in graph.outputs)
+    if readers < 2:
+        return (operator,)
+    made = graph.declare(graph.fresh("made"), graph.dtypes[name])
+    return Operator(operator.kind, operator.inputs, (made,), operator.attrs), _copy(graph, made, name)
+
+
+def _apart_from_norms(graph: Graph, _makers: dict[str, Operator], operator: Operator) -> tuple[Operator, ...]:
+    """The operator, and in front of a norm the copy of its data."""
+    if operator.kind not in _NORMS:
+        return (operator,)
+    return _reading_a_copy(graph, operator, operator.inputs[0])
 
 
 def _reading_a_copy(graph: Graph, operator: Operator, data: str) -> tuple[Operator, ...]:
