@@ -25,6 +25,7 @@ TARGET = "tensorrt"
 _FLOATS = frozenset(("float32", "float16", "bfloat16"))
 _NUMBERS = _FLOATS | {"int32", "int64"}
 _BOOL = frozenset(("bool",))
+_BYTES = frozenset(("int8",))
 
 # The support matrix of the ONNX parser of TensorRT 10 and later; what it only moves, it moves in all types.
 _KERNELS = {
@@ -48,6 +49,8 @@ _KERNELS = {
         _NUMBERS,
     ),
     **dict.fromkeys(("And", "Not", "Or", "Xor"), _BOOL),
+    "DequantizeLinear": _BYTES,
+    "QuantizeLinear": _FLOATS,
 }  # fmt: skip
 
 
@@ -65,7 +68,7 @@ def _no_reduction(attrs: Mapping[str, object], _dtypes: Sequence[str]) -> str | 
 DIALECT = Dialect(
     target=TARGET,
     opset=20,
-    dtypes=_NUMBERS | _BOOL,
+    dtypes=_NUMBERS | _BOOL | _BYTES,
     kernels=_KERNELS,
     restrictions={"MaxPool": _window, "AveragePool": _window, "ScatterND": _no_reduction},
     max_rank=8,
@@ -74,8 +77,34 @@ DIALECT = Dialect(
 """ONNX as TensorRT 10 and 11 parse it. Their networks have an explicit batch, so no axis is special."""
 
 
+_QUANTIZATION = ("relax.quantize", "relax.dequantize")
+_MOVING = (
+    *("relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dims", "relax.permute_dims"),
+    *("relax.concat", "relax.strided_slice"),
+)
+
+
 def _rule(op: OpView) -> bool | str:
-    return trial(op, DIALECT) or True
+    reason = _symmetry(op) if op.name in _QUANTIZATION else _bytes(op)
+    return reason or trial(op, DIALECT) or True
+
+
+def _symmetry(op: OpView) -> str | None:
+    """Why a quantization is none that TensorRT has: its scales are constants, its zero points are zeros."""
+    scale, zero = op.constant(1), op.constant(2)
+    if scale is None or not (scale > 0).all():
+        return "tensorrt quantizes by constant scales above zero"
+    if zero is None or zero.any():
+        return "tensorrt quantizes without zero points"
+    if op.name == "relax.quantize" and max(scale.size, zero.size) != 1:
+        return "tensorrt quantizes what is no weight by one scale"
+    return None
+
+
+def _bytes(op: OpView) -> str | None:
+    """Why an op of int8 is declined: between quantization and products TensorRT moves bytes, and no more."""
+    types = [str(each.dtype) for each in (*op.arg_types, op.out_type) if isinstance(each, relax.TensorType)]
+    return None if op.name in _MOVING or "int8" not in types else "tensorrt computes nothing with int8"
 
 
 def register_rules() -> None:
