@@ -1,0 +1,1 @@
+"""The engines of `benchmarks/generate.py`: each makes a Llama of random weights, and generates with it."""

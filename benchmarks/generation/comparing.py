@@ -1,0 +1,172 @@
+"""Runs each engine in a process of its own, in turns, and prints what they took."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from generation.shapes import CAPACITY, GROUP, SHAPES, Engine
+
+__all__ = ["main"]
+
+PROGRAM = Path(__file__).parents[1] / "generate.py"
+OURS = "annotated-region"
+MODULES = {OURS: "ours", "llama.cpp": "llama_cpp", "onnxruntime": "onnx_runtime", "openvino": "openvino"}
+WARM = 8  # tokens that are not timed, in each round
+SETTLING = 0.3  # seconds in which the idle threads of the engine before stop spinning
+
+
+@dataclass
+class Figures:
+    """What one engine took, in seconds."""
+
+    load: float
+    prefills: list[float] = field(default_factory=list)
+    steps: list[float] = field(default_factory=list)
+    memory: float = 0.0  # GB
+
+
+class Served:
+    """An engine in a process of its own, which does one thing at a time, when it is told."""
+
+    def __init__(self, name: str, python: str, options: argparse.Namespace) -> None:
+        command = [python, str(PROGRAM), "--serve", name, "--size", options.size, "--bits", str(options.bits)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        answer = self._answer()
+        self.figures = Figures(float(answer[0])) if answer else None
+
+    def run(self, prompt: int, tokens: int) -> None:
+        """One round."""
+        assert self.figures is not None
+        time.sleep(SETTLING)
+        prefill, *steps = self.ask("run", prompt, tokens)
+        self.figures.prefills.append(prefill)
+        self.figures.steps += steps
+
+    def end(self) -> None:
+        """Let the process go."""
+        if self.figures is not None:
+            (self.figures.memory,) = self.ask("end")
+        self.process.communicate()
+
+    def ask(self, *words: object) -> list[float]:
+        assert self.process.stdin is not None
+        print(*words, file=self.process.stdin, flush=True)
+        return self._answer()
+
+    def _answer(self) -> list[float]:
+        """The next line of figures; nothing if the process has ended."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("figures "):
+                found: list[float] = json.loads(line.removeprefix("figures "))
+                return found
+        return []
+
+
+def serve(name: str, size: str, bits: int) -> None:
+    """The other side of `Served`."""
+    begin = time.perf_counter()
+    engine: Engine = importlib.import_module(f"generation.{MODULES[name]}").load(size, bits)
+    _tell([time.perf_counter() - begin])
+    for line in sys.stdin:
+        word, *numbers = line.split()
+        _tell([_memory()] if word == "end" else _round(engine, *map(int, numbers)))
+
+
+def _round(engine: Engine, prompt: int, tokens: int) -> list[float]:
+    """The seconds of a prompt, and of each token behind those that are not timed."""
+    begin = time.perf_counter()
+    token = engine.prefill([1 + index % 1000 for index in range(prompt)])
+    seconds = [time.perf_counter() - begin]
+    for _ in range(WARM + tokens):
+        begin = time.perf_counter()
+        token = engine.decode(token)
+        seconds.append(time.perf_counter() - begin)
+    return [seconds[0], *seconds[1 + WARM :]]
+
+
+def _tell(figures: list[float]) -> None:
+    print("\nfigures", json.dumps(figures), flush=True)
+
+
+def _memory() -> float:
+    """GB of the process that are no pages of files."""
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("RssAnon"):
+            return int(line.split()[1]) / 1e6
+    return 0.0
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description="tokens a second of a Llama, ours beside others")
+    parser.add_argument("--size", choices=SHAPES, default="0.5B")
+    parser.add_argument("--bits", type=int, choices=(4, 8), default=4)
+    parser.add_argument("--engines", nargs="+", choices=MODULES, default=list(MODULES))
+    parser.add_argument("--prompt", type=int, default=512, help="tokens")
+    parser.add_argument("--tokens", type=int, default=32, help="that are timed in a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--peer-python", default=sys.executable, help="interpreter that has the peers")
+    parser.add_argument("--serve", choices=MODULES, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.prompt + WARM + options.tokens > CAPACITY:
+        parser.error(f"there is memory for {CAPACITY} tokens")
+    if options.serve:
+        serve(options.serve, options.size, options.bits)
+    else:
+        _compare(options)
+
+
+def _compare(options: argparse.Namespace) -> None:
+    from generation.reading import PlainLoop  # noqa: PLC0415 - needs TVM, which the peers' interpreter may lack
+
+    python = {name: sys.executable if name == OURS else options.peer_python for name in options.engines}
+    served = {name: Served(name, python[name], options) for name in options.engines}
+    ready = {name: engine for name, engine in served.items() if engine.figures is not None}
+    size = SHAPES[options.size].weights * (options.bits + 32 / GROUP) / 8
+    loop = PlainLoop(int(size), int(os.environ.get("OMP_NUM_THREADS", "2")))
+    rates = []
+    for _ in range(options.rounds):
+        for engine in ready.values():
+            engine.run(options.prompt, options.tokens)
+        time.sleep(SETTLING)
+        rates += [loop.rate() for _ in range(5)]
+    for engine in served.values():
+        engine.end()
+    _print(options, {name: engine.figures for name, engine in served.items()}, size, rates)
+
+
+def _print(
+    options: argparse.Namespace, found: dict[str, Figures | None], size: float, rates: list[float]
+) -> None:
+    print(f"{options.size}, {options.bits} bits, {options.rounds} rounds of {options.tokens} tokens")
+    print("| engine | ms a token | tokens a second | ms for the prompt | loaded in s | GB |")
+    print("|---|---|---|---|---|---|")
+    for name, figures in found.items():
+        if figures is None:
+            print(f"| {name} | absent | | | | |")
+            continue
+        rate = 1 / statistics.median(figures.steps)
+        print(
+            f"| {name} | {_spread(figures.steps, 1e3)} | {rate:.1f} | {_spread(figures.prefills, 1e3)} "
+            f"| {figures.load:.1f} | {figures.memory:.2f} |"
+        )
+    print(f"a plain loop: {_spread(rates, 1e-9)} GB/s over {size / 1e6:.0f} MB")
+    ours = found.get(OURS)
+    if ours is not None:
+        share = size / statistics.median(ours.steps) / statistics.median(rates)
+        print(f"{OURS} reads its weights at {share:.0%} of that")
+
+
+def _spread(numbers: list[float], factor: float) -> str:
+    low, middle, high = (factor * each for each in statistics.quantiles(numbers, n=4))
+    return f"{middle:.1f} ({low:.1f}-{high:.1f})"

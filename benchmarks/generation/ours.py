@@ -1,0 +1,47 @@
+"""annotated-region by way of `examples/generate.py`."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from generation.shapes import CAPACITY, GROUP, SHAPES, Engine
+
+__all__ = ["load"]
+
+
+class _Ours:
+    def __init__(self, llama: Any) -> None:
+        self.llama = llama
+
+    def prefill(self, tokens: Sequence[int]) -> int:
+        self.llama.length = 0
+        return int(self.llama.step(list(tokens)).argmax())
+
+    def decode(self, token: int) -> int:
+        return int(self.llama.step([token]).argmax())
+
+
+def load(size: str, bits: int) -> Engine:
+    """The example with the weights of one seed."""
+    example = _example()
+    config = example.SIZES[size]
+    assert asdict(SHAPES[size]).items() <= asdict(config).items()
+    library = example.build(config, example.random_weights(), bits, GROUP)
+    return _Ours(example.Llama(library, config, CAPACITY))
+
+
+def _example() -> ModuleType:
+    path = Path(__file__).parents[2] / "examples" / "generate.py"
+    spec = importlib.util.spec_from_file_location("generate_example", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its dataclass looks for its types
+    spec.loader.exec_module(module)
+    return module
