@@ -9,12 +9,15 @@ compiler="dnnl")`` and ``R.annotation.compiler_end(...)``, with ``region="..."``
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Number
 from typing import Final
 
+import numpy as np
 import tvm
 from tvm import relax
 
-from annotated_region.errors import MalformedAnnotationError
+from annotated_region.arguments import shown
+from annotated_region.errors import MalformedAnnotationError, UsageError
 from annotated_region.tvm_adapter.ops import register_relax_op, show_in_tvmscript
 
 __all__ = [
@@ -25,6 +28,7 @@ __all__ = [
     "annotation_of",
     "compiler_begin",
     "compiler_end",
+    "require_op",
 ]
 
 BEGIN: Final = "relax.annotation.compiler_begin"
@@ -53,7 +57,7 @@ class Annotation:
         return f"{'compiler_begin' if self.begins else 'compiler_end'} for {self.key}"
 
 
-def compiler_begin(value: relax.Expr, compiler: str, region: str | None = None) -> relax.Call:
+def compiler_begin(value: relax.Expr | float, compiler: str, region: str | None = None) -> relax.Call:
     """Mark `value` as entering a region of the target `compiler`.
 
     Parameters
@@ -73,7 +77,7 @@ def compiler_begin(value: relax.Expr, compiler: str, region: str | None = None) 
     return _annotate(BEGIN, value, compiler, region)
 
 
-def compiler_end(value: relax.Expr, compiler: str, region: str | None = None) -> relax.Call:
+def compiler_end(value: relax.Expr | float, compiler: str, region: str | None = None) -> relax.Call:
     """Mark `value` as leaving a region of the target `compiler`; parameters as `compiler_begin`."""
     return _annotate(END, value, compiler, region)
 
@@ -115,16 +119,38 @@ def annotation_of(value: relax.Expr, begin: str = BEGIN, end: str = END) -> Anno
     return Annotation(name == begin, Key(str(compiler), "" if region is None else str(region)))
 
 
-def _annotate(op_name: str, value: relax.Expr, compiler: str, region: str | None) -> relax.Call:
+def require_op(name: str, parameter: str) -> None:
+    """Check that an op is registered under a name that users hand in as some parameter.
+
+    Raises
+    ------
+    UsageError
+        None is.
+    """
+    try:
+        tvm.ir.Op.get(name)
+    except AttributeError as error:
+        raise UsageError(
+            f"the argument {parameter} is {name!r}; hand in the name of a registered op of Relax"
+        ) from error
+
+
+def _annotate(op_name: str, value: relax.Expr | float, compiler: str, region: str | None) -> relax.Call:
     if not isinstance(compiler, str) or not compiler:
-        raise MalformedAnnotationError(f"the target of an annotation is a non-empty text, not {compiler!r}")
+        raise MalformedAnnotationError(
+            f'the target of an annotation is a non-empty text, not {compiler!r}; hand in compiler="dnnl"'
+        )
     if region is not None and (not isinstance(region, str) or not region):
-        raise MalformedAnnotationError(f"the label of a region is a non-empty text, not {region!r}")
+        raise MalformedAnnotationError(
+            f'the label of a region is a non-empty text, not {region!r}; hand in region="left", or nothing'
+        )
     attrs = {"compiler": compiler} if region is None else {"compiler": compiler, "region": region}
     if isinstance(value, tuple | list | relax.Tuple):
-        raise MalformedAnnotationError("a tuple is annotated field by field; annotate each of its values")
-    if isinstance(value, str):
-        raise MalformedAnnotationError(f"{value!r} is no value of a function; annotate an expression")
+        raise MalformedAnnotationError("a tuple is annotated field by field; hand in each of its values")
+    if not isinstance(value, relax.Expr | Number | np.generic):
+        raise MalformedAnnotationError(
+            f"{shown(value)} is no value of a function; hand in an expression of Relax"
+        )
     # Operands may be plain numbers in TVMScript, which makes constants of them elsewhere too.
     operand = value if isinstance(value, relax.Expr) else relax.const(value)
     return relax.Call(tvm.ir.Op.get(op_name), [operand], tvm.ir.make_node("ir.DictAttrs", **attrs))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from annotated_region.errors import UsageError
 
 __all__ = [
     "require_callable",
     "require_kind",
-    "require_mapping",
     "require_methods",
-    "require_one_of",
+    "shown",
     "target_names",
 ]
 
@@ -34,7 +33,7 @@ def require_kind(value: object, kind: type | tuple[type, ...], what: str, instea
         It has another class.
     """
     if not isinstance(value, kind):
-        raise UsageError(f"{what} is {_shown(value)}; hand in {instead}")
+        raise UsageError(f"{what} is {shown(value)}; hand in {instead}")
 
 
 def require_callable(value: object, what: str, instead: str) -> None:
@@ -46,7 +45,7 @@ def require_callable(value: object, what: str, instead: str) -> None:
         It cannot.
     """
     if not callable(value):
-        raise UsageError(f"{what} is {_shown(value)}; hand in {instead}")
+        raise UsageError(f"{what} is {shown(value)}; hand in {instead}")
 
 
 def require_methods(value: object, methods: Iterable[str], what: str, instead: str) -> None:
@@ -63,31 +62,7 @@ def require_methods(value: object, methods: Iterable[str], what: str, instead: s
         )
     missing = [name for name in methods if not callable(getattr(value, name, None))]
     if missing:
-        raise UsageError(f"{what} is {_shown(value)}, which has no method {missing[0]!r}; hand in {instead}")
-
-
-def require_mapping(value: object, what: str, example: str) -> None:
-    """Check that an argument is a mapping, or None.
-
-    Raises
-    ------
-    UsageError
-        It is not.
-    """
-    if value is not None:
-        require_kind(value, Mapping, what, f"a dict, such as {example}")
-
-
-def require_one_of(value: object, known: Sequence[str], what: str) -> None:
-    """Check that an argument is one of some texts.
-
-    Raises
-    ------
-    UsageError
-        It is none of them.
-    """
-    if not isinstance(value, str) or value not in known:
-        raise UsageError(f"{what} is {_shown(value)}; hand in one of {', '.join(map(repr, known))}")
+        raise UsageError(f"{what} is {shown(value)}, which has no method {missing[0]!r}; hand in {instead}")
 
 
 def target_names(targets: object) -> list[str]:
@@ -107,7 +82,7 @@ def target_names(targets: object) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """An argument in a message: short values as they are, of others the class."""
     text = repr(value)
     return text if len(text) <= 60 and "\n" not in text else f"of class {type(value).__name__}"

@@ -99,6 +99,10 @@ class UsageError(AnnotatedRegionError, TypeError):
     """A public function was handed something of the wrong kind; the message says what it takes."""
 
 
+class NoModuleError(UsageError, InvalidModuleError):
+    """A public function was handed something else where it takes a module."""
+
+
 class VersionError(AnnotatedRegionError, ImportError):
     """The installed versions of TVM and its FFI do not work together, or not with this package."""
 

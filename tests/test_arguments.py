@@ -17,7 +17,7 @@ FUNC = MOD["main"]
 SLIPS = {
     "several targets for the host": (
         lambda: ar.build(MOD, ["dnnl"]),
-        r"the argument target is \['dnnl'\]; hand in TVM's target for the host, such as \"llvm\"",
+        r"the argument target is \['dnnl'\]; hand in a text or a target of TVM for the host, such as",
     ),
     "a target that TVM does not know": (
         lambda: ar.build(MOD, "llvmm"),
@@ -26,31 +26,43 @@ SLIPS = {
     "options that are none": (lambda: ar.build(MOD, options=["bf16"]), "the argument options is"),
     "options of a backend that are none": (
         lambda: ar.build(MOD, options={"t": "bf16"}),
-        "what options hold for 't' is 'bf16'; hand in a dict",
+        "what the argument options holds for 't' is 'bf16'; hand in a dict",
     ),
     "targets that are none": (lambda: ar.partition(MOD, 42), "the argument targets is 42; hand in the names"),
-    "a target that is a backend": (lambda: ar.explain(MOD, [ar.Backend("t")]), "one of the targets is "),
+    "a target that is a backend": (
+        lambda: ar.explain(MOD, [ar.Backend("t")]),
+        "entry of the argument targets is ",
+    ),
     "targets of the pass": (lambda: ar.passes.AnnotateTarget(3), "the argument targets is 3"),
     "a policy by name": (
         lambda: ar.partition(MOD, ["t"], policy="least-cost"),
-        "the policy is 'least-cost', which has no method 'resolve'; hand in a policy",
+        "the argument policy is 'least-cost', which has no method 'resolve'; hand in a policy",
     ),
     "a class of policies": (
         lambda: ar.partition(MOD, ["t"], policy=ar.LeastCost),
-        "the policy is the class LeastCost; hand in an object of it",
+        "the argument policy is the class LeastCost; hand in an object of it",
     ),
-    "a policy of the pass": (lambda: ar.passes.ResolveConflicts(None), "the policy is None"),
-    "a cost model by name": (lambda: ar.LeastCost("roofline"), "the cost model is 'roofline', which has no"),
-    "a class of cost models": (lambda: ar.LeastCost(UnitCost), "the cost model is the class UnitCost"),
-    "a budget that is no number": (lambda: ar.LeastCost(UnitCost(), budget="x"), "the budget is 'x'"),
+    "a policy of the pass": (lambda: ar.passes.ResolveConflicts(None), "the argument policy is None"),
+    "a cost model by name": (
+        lambda: ar.LeastCost("roofline"),
+        "model is 'roofline', which has no",
+    ),
+    "a class of cost models": (lambda: ar.LeastCost(UnitCost), "the argument model is the class UnitCost"),
+    "a budget that is no number": (
+        lambda: ar.LeastCost(UnitCost(), budget="x"),
+        "budget is 'x'",
+    ),
     "pins in a list": (lambda: ar.partition(MOD, ["t"], pins=["x"]), "the argument pins is"),
     "bans in a list": (lambda: ar.partition(MOD, ["t"], bans=["x"]), "the argument bans is"),
     "least work in words": (
         lambda: ar.partition(MOD, ["t"], min_work={"t": "x"}),
-        "the least work of 't' is",
+        "what the argument min_work holds for 't' is 'x'",
     ),
     "devices by name": (lambda: RooflineCost("fast"), "the argument devices is 'fast'; hand in a dict"),
-    "a device that is none": (lambda: RooflineCost({"t": 3}), "the device behind 't' is 3; hand in a Device"),
+    "a device that is none": (
+        lambda: RooflineCost({"t": 3}),
+        "what the argument devices holds for 't' is 3; hand in a dict",
+    ),
     "no rounds": (lambda: ar.MeasuredCost(rounds=0), "the argument rounds is 0"),
     "rounds in words": (lambda: ar.MeasuredCost(rounds="5"), "the argument rounds is '5'"),
     "regions of a module": (
@@ -59,23 +71,26 @@ SLIPS = {
     ),
     "regions of a name": (
         lambda: ar.AnnotatedRegionSet(FUNC).regions_of("a1"),
-        "the argument of regions_of is 'a1'; hand in a variable",
+        "the argument var is 'a1'; hand in a variable",
     ),
     "claims in a list": (lambda: ar.AnnotatedRegionSet.from_claims(FUNC, ["t"]), "the argument claims is"),
     "op info of a Relax function": (lambda: ar.op_infos(FUNC), "of class Function; hand in a PrimFunc"),
-    "the op of a text": (lambda: ar.infer_op_info("conv2d"), "the function is 'conv2d'; hand in a PrimFunc"),
-    "a rule for a number": (lambda: ar.register_rule("t", 3), "the op of a rule is 3; hand in a name"),
+    "the op of a text": (
+        lambda: ar.infer_op_info("conv2d"),
+        "the argument prim_func is 'conv2d'; hand in a PrimFunc",
+    ),
+    "a rule for a number": (lambda: ar.register_rule("t", 3), "the argument op_name is 3; hand in a text"),
     "a rule that is an answer": (
         lambda: ar.register_rule("t", "relax.add")("no"),
         "the rule for relax.add is 'no'; hand in a function of an OpView",
     ),
     "a pattern by name": (
         lambda: ar.register_pattern("t", "t.x", "relu"),
-        r"the pattern 't.x' is 'relu'; hand in a pattern of tvm\.relax\.dpl",
+        r"the argument pattern is 'relu'; hand in a pattern of tvm\.relax\.dpl",
     ),
     "a check that is an answer": (
         lambda: ar.register_pattern("t", "t.x", relax.dpl.wildcard(), check=True),
-        "the check of pattern 't.x' is True; hand in a function",
+        "the argument check is True; hand in a function",
     ),
 }
 

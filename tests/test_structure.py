@@ -26,6 +26,7 @@ FLOORS = (
     (
         "_loading",
         "_version",
+        "arguments",
         "collector",
         "expr_map",
         "files",
@@ -36,7 +37,7 @@ FLOORS = (
         "supported_versions",
     ),
     (
-        "arguments",
+        "checked",
         "documents",
         "tvm_adapter",
         "error_classes",
@@ -47,7 +48,7 @@ FLOORS = (
         "grouping",
         "placement",
     ),
-    ("annotations", "cache_contents"),
+    ("annotations", "cache_contents", "host_targets"),
     ("registration",),
     # Functions of Relax, and what is known of them.
     ("dataflow",),

@@ -15,7 +15,8 @@ import tvm
 
 from annotated_region.advising.advice import Advice
 from annotated_region.advising.outcome import Outcome
-from annotated_region.arguments import require_kind, target_names
+from annotated_region.arguments import target_names
+from annotated_region.checked import checked
 from annotated_region.collector import paused_collector
 from annotated_region.costs import RooflineCost
 from annotated_region.costs.model import CostModel
@@ -48,9 +49,10 @@ class _Decline:
     reason: str
 
 
+@checked
 @paused_collector()
 def advise(
-    mods: tvm.IRModule | Sequence[tvm.IRModule], targets: Sequence[str], policy: Policy | None = None
+    mods: tvm.IRModule | Sequence[tvm.IRModule], targets: str | Sequence[str], policy: Policy | None = None
 ) -> list[Advice]:
     """What would change if a target claimed what it declines, best first.
 
@@ -87,9 +89,6 @@ def advise(
     >>> print(ar.advise(mod, ["dnnl"])[0])  # doctest: +SKIP
     """
     given = [mods] if isinstance(mods, tvm.IRModule) else mods
-    require_kind(given, Sequence, "the argument mods", "a module, or a list of modules")
-    for mod in given:
-        require_kind(mod, tvm.IRModule, "one of the modules", "an IRModule")
     names = target_names(targets)
     model = getattr(policy, "model", None) or RooflineCost()
     prepare = tvm.transform.Sequential([ReadOrigins(), PrepareForInference(targets=names)])

@@ -19,10 +19,10 @@ import tempfile
 from importlib.resources import files
 from pathlib import Path
 
-from annotated_region.arguments import require_kind
 from annotated_region.bundling.installed import header_folders
 from annotated_region.bundling.libraries import SharedLibrary, shared_libraries
 from annotated_region.bundling.manifest import manifest_of
+from annotated_region.checked import checked
 from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.errors import BackendUnavailableError, BundleError
 from annotated_region.files import write_whole
@@ -32,6 +32,7 @@ __all__ = ["export"]
 _EXAMPLES = ("CMakeLists.txt", "run_model.cc", "run_model.py")
 
 
+@checked
 def export(executable: LinkedExecutable, folder: str | os.PathLike[str]) -> Path:
     """Write a built model as a folder that runs on another machine of the same kind.
 
@@ -67,8 +68,6 @@ def export(executable: LinkedExecutable, folder: str | os.PathLike[str]) -> Path
     >>> executable = ar.build(ar.partition(mod, ["dnnl"]))          # doctest: +SKIP
     >>> ar.export(executable, "model")                              # doctest: +SKIP
     """
-    require_kind(executable, LinkedExecutable, "what export writes", "what annotated_region.build returns")
-    require_kind(folder, (str, os.PathLike), "the folder of a bundle", 'a path, such as "model"')
     place = Path(folder)
     if os.path.lexists(place):
         raise BundleError(f"{place} is there already, and is not overwritten; name a new folder")

@@ -17,6 +17,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from annotated_region.checked import checked
 from annotated_region.checking.bisection import culprit_of
 from annotated_region.checking.check_report import CheckReport
 from annotated_region.checking.comparison import ResultCheck, compared
@@ -42,9 +43,10 @@ __all__ = ["check"]
 Options = Mapping[str, Mapping[str, object]]
 
 
+@checked
 def check(
     mod: tvm.IRModule,
-    targets: Sequence[str],
+    targets: str | Sequence[str],
     policy: Policy | None = None,
     inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray] | None = None,
     rtol: float | None = None,
@@ -53,7 +55,7 @@ def check(
     *,
     prepare: bool = True,
     pins: Mapping[str, str] | None = None,
-    bans: Mapping[str, Sequence[str]] | None = None,
+    bans: Mapping[str, str | Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
     options: Options | None = None,
     extents: Mapping[str, int] | None = None,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from annotated_region.arguments import require_kind
+from annotated_region.checked import checked
 from annotated_region.checking.check_diff import CheckDiff, difference
 from annotated_region.checking.check_document import KIND, Checked, plain_check, read_check
 from annotated_region.checking.comparison import ResultCheck
@@ -69,6 +69,7 @@ class CheckReport:
         """The smallest failing set of the first region that fails; None if none does."""
         return self.culprits[0] if self.culprits else None
 
+    @checked
     def save_reproducer(self, folder: str | Path) -> Path:
         """Write what shows the first fault into a new folder: module, inputs, both answers, scripts.
 
@@ -108,6 +109,7 @@ class CheckReport:
         lines.append(f"{right} of {len(checked)} regions are within their tolerances")
         return "\n".join([*lines, *self.notes[:_SHOWN]])
 
+    @checked
     def diff(self, other: CheckReport) -> CheckDiff:
         """What is different in `other`: regions that are right or wrong now, and errors of another size.
 
@@ -117,6 +119,7 @@ class CheckReport:
         """
         return difference(self.regions, other.regions)
 
+    @checked
     def draw(self, path: str | Path) -> Path:
         """Draw the placement into a file, with each region in the colour of its verdict, beside its error.
 
@@ -146,6 +149,7 @@ class CheckReport:
         plain: dict[str, object] = json.loads(self.to_json())
         return plain
 
+    @checked
     def to_json(self, indent: int | None = None) -> str:
         """The same as JSON, without the arrays that a reproducer is made of."""
         checked = Checked(
@@ -161,6 +165,7 @@ class CheckReport:
         return written_document(KIND, plain_check(checked, self.ok), indent)
 
     @staticmethod
+    @checked
     def from_json(text: str) -> CheckReport:
         """The report that `to_json` wrote; the text may come from a stranger.
 
@@ -173,9 +178,6 @@ class CheckReport:
         UsageError
             It is no text.
         """
-        require_kind(
-            text, str, "the argument of CheckReport.from_json", "the text that CheckReport.to_json gave"
-        )
         checked = read_check(read_document(text, KIND))
         return CheckReport(
             checked.regions,

@@ -12,11 +12,12 @@ from tvm import relax
 from tvm.relax.vm_build import VMExecutable
 from tvm.support import cc
 
-from annotated_region.arguments import require_kind, require_mapping
+from annotated_region.checked import checked
 from annotated_region.compilation.code_generation import external_functions, generate_code
 from annotated_region.compilation.objects import SharedLibraryLinker
-from annotated_region.errors import BackendUnavailableError, BuildError, UsageError
+from annotated_region.errors import BackendUnavailableError, BuildError
 from annotated_region.functions.modules import require_well_formed
+from annotated_region.host_targets import host_target
 from annotated_region.targets.backend import Backend, BuildOptions, backend_of, unavailability
 
 __all__ = ["LinkedExecutable", "LinkedRegion", "compile_module", "targets_of"]
@@ -83,6 +84,7 @@ class LinkedExecutable(VMExecutable):
         self.libraries = tuple(dict.fromkeys(library for each in needs for library in each.libraries))
         self.sources = tuple(source for each in needs for source in each.sources)
 
+    @checked
     def export_library(self, file_name: str, **kwargs: Any) -> object:
         """Compile and link everything into one shared library; code that was compiled before is only linked.
 
@@ -134,24 +136,6 @@ class LinkedExecutable(VMExecutable):
             ) from error
 
 
-def _host(target: str | tvm.target.Target) -> tvm.target.Target:
-    """TVM's target for what stays on the host.
-
-    Raises
-    ------
-    UsageError
-        It is neither a text nor a target, or TVM does not know it.
-    """
-    instead = 'TVM\'s target for the host, such as "llvm"; the targets of regions are handed to partition'
-    require_kind(target, (str, tvm.target.Target), "the argument target", instead)
-    if isinstance(target, tvm.target.Target):
-        return target
-    try:
-        return tvm.target.Target(target)
-    except ValueError as error:
-        raise UsageError(f"TVM does not know the target {target!r}; hand in {instead}") from error
-
-
 def compile_module(
     mod: tvm.IRModule,
     target: str | tvm.target.Target = "llvm",
@@ -170,15 +154,13 @@ def compile_module(
     """
     if not mod.same_as(checked):
         require_well_formed(mod)
-    host = _host(target)
-    require_mapping(options, "the argument options", '{"dnnl": {"precision": "bf16"}}')
+    host = host_target(target)
     backends = [backend_of(name) for name in targets_of(mod)]
     for backend in backends:
         _require_buildable(backend)
     needs = [backend.build_options() for backend in backends]
     chosen = options or {}
     for name in chosen:
-        require_mapping(chosen[name], f"what options hold for {name!r}", '{"precision": "bf16"}')
         backend_of(name)  # a name that is not registered is a slip, and its options would count for nothing
     codegen_options = {
         backend.name: {**backend.codegen_options, **chosen.get(backend.name, {})} for backend in backends

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from annotated_region.arguments import require_kind
+from annotated_region.checked import checked_class
 from annotated_region.costs.model import HOST
 from annotated_region.costs.work import Work, work_of
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["CPU", "PCIE_GPU", "UNTUNED_HOST", "Device", "RooflineCost"]
 
 
+@checked_class
 @dataclass(frozen=True, slots=True)
 class Device:
     """What a target can do.
@@ -52,6 +53,7 @@ PCIE_GPU = Device(flops=1e13, bandwidth=6e11, launch=2e-5, link=1.2e10, latency=
 """A GPU behind PCI Express 3."""
 
 
+@checked_class
 @dataclass(frozen=True, slots=True)
 class RooflineCost:
     """The longer of computing and moving, for each op; composites keep their intermediate values inside.
@@ -64,18 +66,6 @@ class RooflineCost:
     """
 
     devices: Mapping[str, Device] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Refuse what is no dict of devices.
-
-        Raises
-        ------
-        UsageError
-            It is none.
-        """
-        require_kind(self.devices, Mapping, "the argument devices", 'a dict, such as {"dnnl": CPU}')
-        for target, device in self.devices.items():
-            require_kind(device, Device, f"the device behind {target!r}", "a Device")
 
     def device(self, target: str) -> Device:
         """The device behind a target."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from annotated_region.checked import checked_class
 from annotated_region.costs.model import HOST
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["UnitCost"]
 
 
+@checked_class
 @dataclass(frozen=True, slots=True)
 class UnitCost:
     """Every op, launch and crossing value counts the same, in made-up seconds.

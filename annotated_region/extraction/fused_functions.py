@@ -11,15 +11,18 @@ from contextlib import nullcontext
 import tvm
 from tvm import relax
 
+from annotated_region.checked import checked
 from annotated_region.extraction.call_sites import PrimitiveCall, primitive_calls
 from annotated_region.functions.modules import require_well_formed
+from annotated_region.host_targets import HostTarget, host_target
 from annotated_region.tvm_adapter.types import expect, set_type
 
 __all__ = ["extract_fused_functions", "fused"]
 
 
+@checked
 def extract_fused_functions(
-    mod: tvm.IRModule, target: str | tvm.target.Target | None = None, *, lowered: bool = True
+    mod: tvm.IRModule, target: HostTarget | None = None, *, lowered: bool = True
 ) -> tvm.IRModule:
     """The fused primitive functions of a module.
 
@@ -43,6 +46,8 @@ def extract_fused_functions(
     ------
     InvalidModuleError
         The module is not well formed.
+    UsageError
+        An argument is of the wrong kind, or TVM does not know the target.
 
     Notes
     -----
@@ -55,9 +60,7 @@ def extract_fused_functions(
     return _lowered_module(module, calls) if lowered else _relax_module(module, calls)
 
 
-def fused(
-    mod: tvm.IRModule, target: str | tvm.target.Target | None = None, *, lowered: bool = True
-) -> tvm.IRModule:
+def fused(mod: tvm.IRModule, target: HostTarget | None = None, *, lowered: bool = True) -> tvm.IRModule:
     """The module after TVM's lowering and fusion; parameters are those of `extract_fused_functions`."""
     require_well_formed(mod)
     public = any(
@@ -75,7 +78,7 @@ def fused(
         relax.transform.FuseOps(),
         *([relax.transform.FuseTIR()] if lowered else []),
     ]
-    with tvm.target.Target(target) if target is not None else nullcontext():
+    with host_target(target) if target is not None else nullcontext():
         return tvm.transform.Sequential(passes, name="fuse")(mod)
 
 

@@ -15,9 +15,11 @@ import tvm_ffi
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from annotated_region.checked import checked
 from annotated_region.errors import InvalidModuleError
 from annotated_region.extraction.call_sites import CallSite, primitive_calls
 from annotated_region.extraction.fused_functions import fused
+from annotated_region.host_targets import HostTarget
 from annotated_region.op_info import OpInfo, op_infos
 from annotated_region.tvm_adapter.types import expect
 
@@ -65,9 +67,10 @@ class FusedFunction:
         return op_infos(self.func)
 
 
+@checked
 def extract_hashed_functions(
     mods: tvm.IRModule | Iterable[tuple[str, Source]],
-    target: str | tvm.target.Target | None = None,
+    target: HostTarget | None = None,
     *,
     executor: Executor | None = None,
     progress: bool = False,
@@ -184,7 +187,7 @@ class _Work:
 
 
 def _extracted(
-    models: Iterable[tuple[str, Source]], target: str | tvm.target.Target | None, executor: Executor | None
+    models: Iterable[tuple[str, Source]], target: HostTarget | None, executor: Executor | None
 ) -> Iterator[tuple[str, list[_Extract]]]:
     """What each model calls, in the order of the models."""
     if executor is None:
@@ -205,7 +208,7 @@ def _extracted(
         yield first, future.result()
 
 
-def _extract(work: _Work, target: str | tvm.target.Target | None) -> list[_Extract]:
+def _extract(work: _Work, target: HostTarget | None) -> list[_Extract]:
     module = fused(work.taken(), target)
     # TVM's legalization leaves Python objects that hold each other, and with them the weights of the model.
     gc.collect()

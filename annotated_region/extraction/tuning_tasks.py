@@ -9,8 +9,10 @@ import tvm
 from tvm import relax
 from tvm.s_tir.meta_schedule import ExtractedTask
 
+from annotated_region.checked import checked
 from annotated_region.errors import InvalidModuleError
 from annotated_region.extraction.hashed_functions import FusedFunction, Source, extract_hashed_functions
+from annotated_region.host_targets import HostTarget, host_target
 
 __all__ = ["to_tuning_tasks"]
 
@@ -24,7 +26,8 @@ Tunable: TypeAlias = (
 )
 
 
-def to_tuning_tasks(what: Tunable, target: str | tvm.target.Target) -> list[ExtractedTask]:
+@checked
+def to_tuning_tasks(what: Tunable, target: HostTarget) -> list[ExtractedTask]:
     """The tasks that TVM's meta-schedule has to tune for one function, one module, or a model zoo.
 
     Parameters
@@ -46,9 +49,10 @@ def to_tuning_tasks(what: Tunable, target: str | tvm.target.Target) -> list[Extr
     ------
     InvalidModuleError
         What was handed in is none of these, or a module is not well formed.
-
+    UsageError
+        The target is none that TVM knows.
     """
-    machine = tvm.target.Target(target)
+    machine = host_target(target)
     return [_task(name, func, machine, weight) for name, func, weight in _functions(what, machine)]
 
 

@@ -11,6 +11,7 @@ import signal
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from annotated_region.checked import checked, checked_class
 from annotated_region.errors import ModelError
 
 __all__ = ["Limits", "die_with_parent"]
@@ -25,6 +26,7 @@ _MOST_FILES = 64
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
 
+@checked_class
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one import may use.
@@ -50,6 +52,7 @@ class Limits:
                 raise ModelError(f"a limit of {field.name} is a number above 0, not {value!r}")
 
     @staticmethod
+    @checked
     def parse(text: str) -> Limits:
         """The limits that a text such as ``memory=8G,time=300s,file=2G`` asks for.
 

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import tvm
 
+from annotated_region.arguments import shown
+from annotated_region.checked import checked
+from annotated_region.errors import UsageError
 from annotated_region.importing.files import opened
 from annotated_region.importing.isolation import Job, import_isolated
 from annotated_region.importing.limits import Limits
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["from_onnx"]
 
 
+@checked
 def from_onnx(
     model: onnx.ModelProto | str | Path,
     *,
@@ -51,12 +55,18 @@ def from_onnx(
     ------
     ModelError
         There is no such file, it holds no ONNX model, or TVM cannot import it.
+    UsageError
+        The model is neither a path nor a model.
 
     Examples
     --------
     >>> import annotated_region as ar
     >>> mod = ar.from_onnx("model.onnx", isolated=True)  # doctest: +SKIP
     """
+    if not isinstance(model, str | Path) and not hasattr(model, "SerializeToString"):
+        raise UsageError(
+            f"the argument model is {shown(model)}; hand in an onnx.ModelProto or the path of an ONNX file"
+        )
     name = str(model) if isinstance(model, str | Path) else f"the model {model.graph.name!r}"
     if not isolated and not isinstance(model, str | Path):
         return module_from_model(model, name, options)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import tvm
 from tvm import relax
 
-from annotated_region.errors import ModelError
+from annotated_region.arguments import shown
+from annotated_region.checked import checked
+from annotated_region.errors import ModelError, UsageError
 from annotated_region.importing.origins import NodeResults, with_origins
 from annotated_region.importing.torch_norms import group_norm
 from annotated_region.importing.torch_types import keep_half_types
@@ -22,12 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["from_exported_program"]
 
-Converter: TypeAlias = "Callable[[fx.Node, ExportedProgramImporter], object]"
+Converter: TypeAlias = Callable[[Any, Any], object]
+"""Of a `torch.fx.Node` and TVM's importer, what the node becomes."""
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in ', re.MULTILINE)
 _LONGEST_TRACE = 1 << 16  # characters of a stack trace that are looked at
 
 
+@checked
 def from_exported_program(
     program: torch.export.ExportedProgram,
     *,
@@ -54,18 +58,24 @@ def from_exported_program(
     ------
     ModelError
         PyTorch is not installed.
+    UsageError
+        The program is none, such as a module that is not exported yet.
 
     Examples
     --------
     >>> program = torch.export.export(model.eval(), (example,))  # doctest: +SKIP
     >>> mod = ar.from_exported_program(program)  # doctest: +SKIP
     """
+    if not hasattr(program, "graph_signature"):
+        raise UsageError(
+            f"the argument program is {shown(program)}; hand in what torch.export.export(model, inputs) gives"
+        )
     try:
         from tvm.relax.frontend.torch import from_exported_program as imported  # noqa: PLC0415 - needs torch
         from tvm.relax.frontend.torch.exported_program_translator import (  # noqa: PLC0415
             ExportedProgramImporter,
         )
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         raise ModelError("an exported program needs the package torch") from error
     noted = _NotedConversions(dict(custom_convert_map or {}))
     names = dict.fromkeys((*ExportedProgramImporter().create_convert_map(), *noted.custom))

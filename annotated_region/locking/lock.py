@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from annotated_region.arguments import require_kind
+from annotated_region.checked import checked
 from annotated_region.errors import DocumentError
 from annotated_region.files import write_whole
 from annotated_region.importing.files import opened
@@ -38,6 +39,7 @@ class Lock:
         return text_of(self.targets, self.functions)
 
     @staticmethod
+    @checked
     def from_text(text: str) -> Lock:
         """The lock that `str` wrote; the text may come from a stranger.
 
@@ -48,10 +50,10 @@ class Lock:
         UsageError
             It is no text.
         """
-        require_kind(text, str, "the argument of Lock.from_text", "the text of a lock")
         return Lock(*read_text(text))
 
     @staticmethod
+    @checked
     def read(path: str | Path) -> Lock:
         """The lock in a file.
 
@@ -72,10 +74,12 @@ class Lock:
         except DocumentError as error:
             raise DocumentError(f"{file}: {error}") from None
 
+    @checked
     def write(self, path: str | Path) -> None:
         """Write the text into a file, which is replaced as a whole; errors are `OSError`."""
         write_whole(path, str(self))
 
+    @checked
     def diff(self, other: Lock) -> LockDiff:
         """What is otherwise in `other`: who moved, who was lost, who is new, and why as far as it says."""
         missing = tuple(target for target in self.targets if target not in other.targets)

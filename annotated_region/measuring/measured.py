@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tvm import relax
 
-from annotated_region.arguments import require_kind
+from annotated_region.checked import checked_class
 from annotated_region.cost_units import CostUnit
 from annotated_region.costs.model import HOST, PlacementTimes
 from annotated_region.dataflow.graph import DataflowGraph
@@ -45,6 +45,7 @@ _LEAST_SHARE = 0.05
 _REFUSED = Time(math.inf, 0.0)
 
 
+@checked_class
 class MeasuredCost:
     """Costs as measured on this machine.
 
@@ -91,9 +92,8 @@ class MeasuredCost:
     """
 
     def __init__(self, path: str | Path | None = None, rounds: int = 5, progress: bool = True) -> None:
-        require_kind(rounds, int, "the argument rounds", "how many rounds to time, 1 or more")
         if rounds < 1:
-            raise UsageError(f"the argument rounds is {rounds}; times need 1 round or more")
+            raise UsageError(f"the argument rounds is {rounds}; hand in a whole number from 1 on")
         self.store = CostStore(Path(path) if path is not None else default_path())
         self.rounds = rounds
         self.progress = progress

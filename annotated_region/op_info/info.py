@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from annotated_region.checked import checked
 from annotated_region.errors import OpInfoError
 from annotated_region.op_info.kinds import OpKind, kind_of
 
@@ -126,6 +127,7 @@ class OpInfo:
         }
 
     @staticmethod
+    @checked
     def from_dict(data: Mapping[str, Any]) -> OpInfo:
         """The inverse of `to_dict`.
 

@@ -39,6 +39,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.arguments import target_names
+from annotated_region.checked import checked_class
 from annotated_region.dataflow.graph import DEAD, NodeKind
 from annotated_region.errors import SlowBackendWarning
 from annotated_region.functions.modules import without_uncalled
@@ -77,6 +78,7 @@ class Granted(NamedTuple):
 
 
 @module_pass
+@checked_class
 @dataclass(frozen=True)
 class AnnotateTarget(RegionPass):
     """Annotate everything that the given targets claim.
@@ -110,7 +112,7 @@ class AnnotateTarget(RegionPass):
     PrimFunc is looked at once in a process.
     """
 
-    targets: Sequence[str]
+    targets: str | Sequence[str]
     granted: frozenset[Granted] = field(default=frozenset(), kw_only=True)
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import tvm
 from tvm import relax
 
+from annotated_region.checked import checked
 from annotated_region.compilation.code_generation import external_functions
 from annotated_region.compilation.executable import LinkedExecutable, targets_of
 from annotated_region.errors import RegionRejectedError, RegionRejectedWarning
@@ -26,6 +27,7 @@ __all__ = ["build"]
 External = tuple[tvm.ir.GlobalVar, relax.Function]
 
 
+@checked
 def build(
     mod: tvm.IRModule,
     target: str | tvm.target.Target = "llvm",
@@ -145,4 +147,4 @@ def _constants_given(mod: tvm.IRModule, name: tvm.ir.GlobalVar, count: int) -> d
 def _warn(error: RegionRejectedError, owner: str, takers: Sequence[str]) -> None:
     who = f"{', '.join(dict.fromkeys(takers))} and, what is left of it, the host" if takers else "the host"
     reason = f"target {owner!r} refuses {error.symbol}; {who} will run it instead ({error})"
-    warnings.warn(reason, RegionRejectedWarning, stacklevel=4)
+    warnings.warn(reason, RegionRejectedWarning, stacklevel=5)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
+from annotated_region.checked import checked_class
 from annotated_region.functions.inlining import inline_functions, is_inlinable
 from annotated_region.functions.modules import require_well_formed
 from annotated_region.passes.module_pass import ModulePass, module_pass
@@ -29,6 +30,7 @@ __all__ = ["InlinePartitions"]
 
 
 @module_pass
+@checked_class
 @dataclass(frozen=True)
 class InlinePartitions(ModulePass):
     """Inline the external functions of the given targets, from any partitioner.
@@ -53,7 +55,7 @@ class InlinePartitions(ModulePass):
     Linear in the size of the result.
     """
 
-    targets: Sequence[str] | None = None
+    targets: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.targets is not None:

@@ -21,6 +21,7 @@ from typing import TypeGuard
 import tvm
 from tvm import relax
 
+from annotated_region.checked import checked_class
 from annotated_region.op_info.attach import attach, attached, composition_of_lowering
 from annotated_region.passes.module_pass import ModulePass, module_pass
 from annotated_region.tvm_adapter.types import expect
@@ -31,6 +32,7 @@ Legalization = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 
 @module_pass
+@checked_class
 @dataclass(frozen=True)
 class LegalizeWithOpInfo(ModulePass):
     """Lower every op that has a legalization, and attach op info.

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 import tvm
 
+from annotated_region.checked import checked_class
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.graphs import Dag
 from annotated_region.grouping import Blockers, Grouping
@@ -36,6 +37,7 @@ __all__ = ["MergeCompilerRegions", "merged_regions"]
 
 
 @module_pass
+@checked_class
 @dataclass(frozen=True)
 class MergeCompilerRegions(RegionPass):
     """Join the regions of each target, keeping the quotient graph acyclic.

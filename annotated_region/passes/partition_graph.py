@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import tvm
 from tvm import relax
 
-from annotated_region.arguments import require_one_of
+from annotated_region.checked import checked_class
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.dataflow.unit_order import in_order
@@ -56,6 +56,7 @@ Nodes = tuple[NodeId, ...]
 
 
 @module_pass
+@checked_class
 @dataclass(frozen=True)
 class PartitionGraph(SessionPass):
     """Replace each region by a call to an external function.
@@ -89,10 +90,6 @@ class PartitionGraph(SessionPass):
     """
 
     names: NamesOfRegions = "places"
-
-    def __post_init__(self) -> None:
-        """Refuse names that are neither."""
-        require_one_of(self.names, get_args(NamesOfRegions), "the argument names")
 
     def run(
         self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext, session: RegionSession

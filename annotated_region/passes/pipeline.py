@@ -8,6 +8,7 @@ from pathlib import Path
 import tvm
 
 from annotated_region.arguments import target_names
+from annotated_region.checked import checked
 from annotated_region.collector import paused_collector
 from annotated_region.functions.modules import require_well_formed, without_uncalled
 from annotated_region.functions.nesting import require_shallow
@@ -37,7 +38,7 @@ def placement_passes(
     *,
     cross_compile: bool = False,
     pins: Mapping[str, str] | None = None,
-    bans: Mapping[str, Sequence[str]] | None = None,
+    bans: Mapping[str, str | Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
     lock: Lock | str | Path | None = None,
 ) -> list[RegionPass]:
@@ -70,16 +71,17 @@ def placement_passes(
     ]
 
 
+@checked
 @paused_collector()
 def partition(
     mod: tvm.IRModule,
-    targets: Sequence[str],
+    targets: str | Sequence[str],
     policy: Policy | None = None,
     *,
     prepare: bool = True,
     cross_compile: bool = False,
     pins: Mapping[str, str] | None = None,
-    bans: Mapping[str, Sequence[str]] | None = None,
+    bans: Mapping[str, str | Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
     lock: Lock | str | Path | None = None,
     names: NamesOfRegions = "places",
@@ -173,7 +175,7 @@ def partition_with_report(
     prepare: bool = True,
     cross_compile: bool = False,
     pins: Mapping[str, str] | None = None,
-    bans: Mapping[str, Sequence[str]] | None = None,
+    bans: Mapping[str, str | Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
     lock: Lock | str | Path | None = None,
     names: NamesOfRegions = "places",
@@ -206,7 +208,7 @@ def placed_module(
     prepare: bool = True,
     cross_compile: bool = False,
     pins: Mapping[str, str] | None = None,
-    bans: Mapping[str, Sequence[str]] | None = None,
+    bans: Mapping[str, str | Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
     lock: Lock | str | Path | None = None,
     keeps_notes: bool = False,
@@ -229,16 +231,17 @@ def placed_module(
     return session.run(passes, mod), session
 
 
+@checked
 @paused_collector()
 def explain(
     mod: tvm.IRModule,
-    targets: Sequence[str],
+    targets: str | Sequence[str],
     policy: Policy | None = None,
     *,
     prepare: bool = True,
     cross_compile: bool = False,
     pins: Mapping[str, str] | None = None,
-    bans: Mapping[str, Sequence[str]] | None = None,
+    bans: Mapping[str, str | Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
     lock: Lock | str | Path | None = None,
 ) -> Report:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import tvm
 
+from annotated_region.checked import checked_class
 from annotated_region.layout_plan import Demand, ModulePlan, best_plan, plan_module
 from annotated_region.op_info.info import OpInfo
 from annotated_region.passes.module_pass import ModulePass, module_pass
@@ -32,6 +33,7 @@ __all__ = ["PlanLayout", "demands_of"]
 
 
 @module_pass
+@checked_class
 @dataclass(frozen=True)
 class PlanLayout(ModulePass):
     """Choose the layout of every op.
@@ -55,7 +57,7 @@ class PlanLayout(ModulePass):
     order of bindings matters (in-place calls, effects) stay as they are.
     """
 
-    targets: Sequence[str]
+    targets: str | Sequence[str]
 
     def __post_init__(self) -> None:
         named = [self.targets] if isinstance(self.targets, str) else self.targets

@@ -50,6 +50,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
+from annotated_region.checked import checked_class
 from annotated_region.errors import BuildError
 from annotated_region.functions.modules import functions_to_partition, updated
 from annotated_region.op_info.infer import proved_composition_of
@@ -102,6 +103,7 @@ REWRITES = (
 
 
 @module_pass
+@checked_class
 @dataclass(frozen=True)
 class PrepareForInference(SessionPass):
     """Fold batch norms and constants, undo what importers add, and tidy up; see the module's text.
@@ -132,7 +134,7 @@ class PrepareForInference(SessionPass):
     """
 
     fold_with_tvm: bool = False
-    targets: Sequence[str] = ()
+    targets: str | Sequence[str] = ()
 
     def run(
         self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext, session: RegionSession

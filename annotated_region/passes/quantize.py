@@ -19,7 +19,7 @@ Which values are rounded and which share a scale: `annotated_region.quantizing.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -30,6 +30,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from tvm import relax
 
 from annotated_region.arguments import require_kind, target_names
+from annotated_region.checked import checked_class
 from annotated_region.errors import BackendUnavailableError, InvalidModuleError, UsageError
 from annotated_region.functions.modules import require_well_formed
 from annotated_region.inputs import Arguments
@@ -54,6 +55,7 @@ TYPES = ("uint8", "int8")
 
 
 @module_pass
+@checked_class
 @dataclass(frozen=True)
 class Quantize(ModulePass):
     """Round weights and values of ``main`` to 8 bits, by what calibration inputs show; see the module's text.
@@ -137,7 +139,7 @@ class Quantize(ModulePass):
     accuracy: float | None = None
     correct_bias: bool = True
     target: str = HOST
-    targets: Sequence[str] = ()
+    targets: str | Sequence[str] = ()
     tap_bytes: int = 1 << 30
     progress: bool = True
 
@@ -145,16 +147,12 @@ class Quantize(ModulePass):
         instead = "a list of inputs, each a dict of arrays by the names of the parameters"
         if isinstance(self.calibration_inputs, Mapping | np.ndarray):
             raise UsageError(f"the calibration inputs are a single input; hand in {instead}")
-        require_kind(self.calibration_inputs, Iterable, "the argument calibration_inputs", instead)
         _require_one_of("ranges", self.ranges, RANGES)
         _require_one_of("activations", self.activations, TYPES)
         _require_within("percentile", self.percentile, 50, 100)
         for name, share in (("max_error", self.max_error), ("accuracy", self.accuracy)):
             if share is not None:
                 _require_within(name, share, 0, float("inf"))
-        if isinstance(self.keep, str):
-            raise UsageError(f"the argument keep is {self.keep!r}; hand in a list of names, [{self.keep!r}]")
-        require_kind(self.tap_bytes, int, "the argument tap_bytes", "a number of bytes")
         if self.target != HOST:
             reason = unavailability(backend_of(self.target))
             if reason is not None:

@@ -25,7 +25,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from annotated_region.arguments import require_kind
+from annotated_region.checked import checked_class
 from annotated_region.errors import InvalidModuleError, UsageError
 from annotated_region.functions.modules import replace_functions
 from annotated_region.origins import described
@@ -44,6 +44,7 @@ FLOATS = ("float32", "float16")
 
 
 @module_pass
+@checked_class
 @dataclass(frozen=True)
 class QuantizeWeights(ModulePass):
     """Round the constant weights of matrix products to whole numbers, to the nearest; see the module's text.
@@ -77,10 +78,8 @@ class QuantizeWeights(ModulePass):
     zero_points: bool = False
 
     def __post_init__(self) -> None:
-        require_kind(self.bits, int, "the argument bits", "4 or 8")
         if self.bits not in BITS:
             raise UsageError(f"weights of {self.bits} bits are not known; hand in 4 or 8")
-        require_kind(self.group, int | None, "the argument group", "an even number, or None")  # type: ignore[arg-type]
         if self.group is not None and (self.group < 2 or self.group % 2):
             raise UsageError(f"a group of {self.group} weights is not known; hand in an even number, or None")
 

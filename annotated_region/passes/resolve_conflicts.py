@@ -20,7 +20,7 @@ from itertools import chain
 
 import tvm
 
-from annotated_region.arguments import require_kind, require_mapping, require_methods
+from annotated_region.checked import checked_class
 from annotated_region.cost_units import CostUnit
 from annotated_region.costs.model import HOST, CostModel
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
@@ -59,6 +59,7 @@ __all__ = ["ResolveConflicts"]
 
 
 @module_pass
+@checked_class
 @dataclass(frozen=True)
 class ResolveConflicts(RegionPass):
     """Settle the conflicts between the targets of an annotated module.
@@ -105,20 +106,9 @@ class ResolveConflicts(RegionPass):
     policy: Policy
     cross_compile: bool = False
     pins: Mapping[str, str] | None = field(default=None, kw_only=True)
-    bans: Mapping[str, Sequence[str]] | None = field(default=None, kw_only=True)
+    bans: Mapping[str, str | Sequence[str]] | None = field(default=None, kw_only=True)
     min_work: Mapping[str, float] | None = field(default=None, kw_only=True)
     lock: Lock | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        policy = 'a policy, such as Priority(["dnnl"]) or LeastCost(MeasuredCost())'
-        require_methods(self.policy, ["resolve"], "the policy", policy)
-        require_mapping(self.pins, "the argument pins", '{"lv3": "dnnl"}')
-        require_mapping(self.bans, "the argument bans", '{"relax.nn.softmax": ["tensorrt"]}')
-        require_mapping(self.min_work, "the argument min_work", '{"dnnl": 5}')
-        require_kind(self.lock, (Lock, type(None)), "the argument lock", "an ar.Lock")
-        for target, work in (self.min_work or {}).items():
-            require_kind(work, (int, float), f"the least work of {target!r}", "a number")
 
     def require_applicable(self, regions: Iterable[AnnotatedRegionSet]) -> None:
         """Check that pins and bans stand for something in the module, and that the lock is one of it."""

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import tvm
 from tvm import relax
 
+from annotated_region.checked import checked_class
 from annotated_region.layout_plan import Demand, ModulePlan, following_plan, plan_module
 from annotated_region.op_info.info import OpInfo
 from annotated_region.passes.legalize_with_op_info import LegalizeWithOpInfo
@@ -31,6 +32,7 @@ __all__ = ["TransformLayout", "lowered_again"]
 
 
 @module_pass
+@checked_class
 @dataclass(frozen=True)
 class TransformLayout(ModulePass):
     """Apply layouts to the chosen ops of a module, lowered or not.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from annotated_region.arguments import require_kind, require_mapping, require_methods
+from annotated_region.checked import checked_class
 from annotated_region.costs.model import ConfirmingCostModel, CostModel
 from annotated_region.errors import UsageError
 from annotated_region.ids import NodeId, ScopeId
@@ -24,6 +24,7 @@ from annotated_region.targets.backend import backend_of
 __all__ = ["LeastCost"]
 
 
+@checked_class
 @dataclass(frozen=True, slots=True)
 class LeastCost:
     """The placement of least cost under a model; never worse than `Priority` under the same model.
@@ -53,23 +54,15 @@ class LeastCost:
     budget_bytes: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no cost model.
+        """Refuse what is no budget.
 
         Raises
         ------
         UsageError
-            The model lacks a method of `CostModel`, the budget is no number, or a budget of memory is no
-            number of bytes.
+            A budget of memory is below 0.
         """
-        methods = ["launch", "compute", "transfer"]
-        model = "a cost model, such as MeasuredCost() or RooflineCost()"
-        require_methods(self.model, methods, "the cost model", model)
-        require_kind(self.budget, int, "the budget", "a number of search states")
-        require_mapping(self.budget_bytes, "the argument budget_bytes", '{"npu": 8 << 20}')
         for target, size in (self.budget_bytes or {}).items():
-            require_kind(target, str, "a target with a budget", 'a name, such as "npu"')
-            require_kind(size, int, f"the budget of {target!r}", "a number of bytes")
-            if isinstance(size, bool) or size < 0:
+            if size < 0:
                 raise UsageError(f"the budget of {target!r} is {size}; give a number of bytes, 0 or more")
 
     def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[NodeId] = ()) -> Resolution:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol
 
+from annotated_region.checked import checked_class
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.dataflow.pieces import pieces
 from annotated_region.graphs import is_acyclic
@@ -20,6 +21,7 @@ from annotated_region.regions.regrouping import Regrouped, regroup
 __all__ = ["Policy", "Priority", "Resolution"]
 
 
+@checked_class
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """What a policy answers: disjoint regions, and what it has to say of them.
@@ -52,6 +54,7 @@ class Policy(Protocol):
         """
 
 
+@checked_class
 @dataclass(frozen=True, slots=True, init=False)
 class Priority:
     """The first target that claims a node gets it, as in ONNX Runtime.
@@ -70,7 +73,7 @@ class Priority:
 
     order: tuple[str, ...]
 
-    def __init__(self, order: Sequence[str]) -> None:
+    def __init__(self, order: str | Sequence[str]) -> None:
         object.__setattr__(self, "order", (order,) if isinstance(order, str) else tuple(order))
 
     def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[NodeId] = ()) -> Resolution:  # noqa: ARG002

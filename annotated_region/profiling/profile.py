@@ -20,6 +20,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from annotated_region.checked import checked
 from annotated_region.compilation.executable import LinkedExecutable
 from annotated_region.errors import InputError, RunError
 from annotated_region.profiling.clock import CallClock, Span
@@ -36,6 +37,7 @@ _RECORDED = 5
 _FAILURES = (RuntimeError, ValueError, TypeError, MemoryError)
 
 
+@checked
 def profile(
     executable: LinkedExecutable,
     inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray],

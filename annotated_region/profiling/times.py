@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import dataclass
 
-from annotated_region.arguments import require_kind
+from annotated_region.checked import checked
 from annotated_region.documents import read_document, written_document
 from annotated_region.profiling.parts import ProfileParts
 from annotated_region.profiling.profile_diff import ProfileDiff, difference
@@ -69,11 +69,13 @@ class Profile(ProfileParts):
         plain: dict[str, object] = json.loads(self.to_json())
         return plain
 
+    @checked
     def to_json(self, indent: int | None = None) -> str:
         """The same as JSON."""
         return written_document(KIND, plain_profile(self, self.sum), indent)
 
     @staticmethod
+    @checked
     def from_json(text: str) -> Profile:
         """The profile that `to_json` wrote; the text may come from a stranger.
 
@@ -84,10 +86,10 @@ class Profile(ProfileParts):
         UsageError
             It is no text.
         """
-        require_kind(text, str, "the argument of Profile.from_json", "the text that Profile.to_json gave")
         parts = read_profile(read_document(text, KIND))
         return Profile(parts.total, parts.regions, parts.host, parts.machine, parts.rounds, parts.peak_bytes)
 
+    @checked
     def diff(self, other: Profile) -> ProfileDiff:
         """What takes another time in `other`: the whole, regions and kernels of the host.
 
@@ -97,6 +99,7 @@ class Profile(ProfileParts):
         """
         return difference(self, other)
 
+    @checked
     def beside(self, report: Report) -> Report:
         """A report on the placement with the times of its regions, to be read, saved or drawn.
 

@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterable, Iterator
 from tvm import relax
 
 from annotated_region.certificates import Certificate, Definition, check_orders
+from annotated_region.checked import checked
 from annotated_region.regions.region import AnnotatedRegion
 from annotated_region.tvm_adapter.types import shape_vars_of
 
 __all__ = ["check_certificate"]
 
 
+@checked
 def check_certificate(
     func: relax.Function,
     regions: Iterable[AnnotatedRegion],

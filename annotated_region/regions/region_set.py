@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from tvm import relax
 
-from annotated_region.annotations import BEGIN, END
-from annotated_region.arguments import require_kind
+from annotated_region.annotations import BEGIN, END, require_op
 from annotated_region.certificates import Certificate
+from annotated_region.checked import checked
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import DEAD, DataflowGraph
 from annotated_region.errors import InvalidClaimError, OverlappingRegionsError, RegionCycleError
@@ -55,11 +55,13 @@ class AnnotatedRegionSet:
     stays valid under every verb.
     """
 
+    @checked
     @paused_collector()
     def __init__(
         self, func: relax.Function, name: str | None = None, *, begin: str = BEGIN, end: str = END
     ) -> None:
-        require_kind(func, relax.Function, "the function of a region set", 'a relax.Function: mod["main"]')
+        require_op(begin, "begin")
+        require_op(end, "end")
         self._graph, node_regions = read_annotated(func, name, begin, end)
         self._hold(node_regions)
         self._written: relax.Function | None = func
@@ -156,9 +158,9 @@ class AnnotatedRegionSet:
         """The regions by node numbers, by id: what passes work on."""
         return self._node_regions
 
+    @checked
     def regions_of(self, var: relax.Var) -> tuple[AnnotatedRegion, ...]:
         """Every region that holds `var`: none, one or more, by id. O(1), and what `__getitem__` takes."""
-        require_kind(var, relax.Var, "the argument of regions_of", "a variable of the function")
         node = self._graph.number_of(var)
         return () if node is None else tuple(self[region] for region in self._holders.get(node, ()))
 
@@ -221,6 +223,7 @@ class AnnotatedRegionSet:
 
     # -- changing ---------------------------------------------------------------------------------
 
+    @checked
     def merge(self, a: AnnotatedRegion | int, b: AnnotatedRegion | int) -> AnnotatedRegion:
         """Join two regions of one target; the result keeps the smaller id. O(nodes + edges).
 

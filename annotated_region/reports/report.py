@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from annotated_region.arguments import require_kind
+from annotated_region.checked import checked
 from annotated_region.costs.model import HOST
 from annotated_region.documents import read_document, written_document
 from annotated_region.errors import UsageError
@@ -59,6 +59,7 @@ class Report:
             lines += list(function.details())
         return "\n".join(lines)
 
+    @checked
     def table(self, width: int = 100) -> str:
         """Tables as wide as a page: the sums by target, what stays on the host, and a line for each op.
 
@@ -94,12 +95,14 @@ class Report:
         plain: dict[str, Any] = json.loads(self.to_json())
         return plain
 
+    @checked
     def to_json(self, indent: int | None = None) -> str:
         """The same as JSON."""
         placement = plain_placement(self.functions, self.targets)
         return written_document(_KIND, {**self._totals(), **placement}, indent)
 
     @staticmethod
+    @checked
     def from_json(text: str) -> Report:
         """The report that `to_json` wrote; the text may come from a stranger.
 
@@ -112,13 +115,13 @@ class Report:
         UsageError
             It is no text.
         """
-        require_kind(text, str, "the argument of Report.from_json", "the text that Report.to_json gave")
         return Report(*read_placement(read_document(text, _KIND)))
 
     def to_lock(self) -> Lock:
         """Who runs what, as a lock that ``ar.partition(..., lock=...)`` replays; see ``docs/locks.md``."""
         return Lock(dict(self.targets), tuple(locked_function(function) for function in self.functions))
 
+    @checked
     def diff(self, other: Report) -> ReportDiff:
         """What is different in `other`: the ops that moved or are claimed by others, and counts of regions.
 
@@ -128,6 +131,7 @@ class Report:
         """
         return difference(self.functions, other.functions)
 
+    @checked
     def draw(self, path: str | Path) -> Path:
         """Draw the report into a file, which needs nothing but itself to be looked at.
 

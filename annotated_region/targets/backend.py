@@ -10,7 +10,13 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import tvm
 
-from annotated_region.errors import BackendUnavailableError, InvalidBackendError, UnknownTargetError
+from annotated_region.checked import checked_class, require_fields
+from annotated_region.errors import (
+    BackendUnavailableError,
+    InvalidBackendError,
+    UnknownTargetError,
+    UsageError,
+)
 from annotated_region.targets.built_in import load_built_in
 from annotated_region.targets.installed_backends import failure_of, installed_targets, load_installed
 from annotated_region.targets.op_view import OpView
@@ -77,6 +83,7 @@ class NeededLibrary:
     instructions: str = "those that every processor of the machine has"
 
 
+@checked_class
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
     """What the system compiler and the linker need for the code that a backend emits.
@@ -226,10 +233,13 @@ class Backend:
         Raises
         ------
         InvalidBackendError
-            The name is no text, `regions` is none of the three, or a limit is no number of 0 or more.
+            The name is no text, `regions` is none of the three, a limit is no number of 0 or more, or another
+            attribute is of the wrong kind.
         """
         if not isinstance(self.name, str) or not self.name:
-            raise InvalidBackendError(f"the name of a backend is a text that is not empty, not {self.name!r}")
+            raise InvalidBackendError(
+                f"the name of a backend is a text that is not empty, not {self.name!r}; hand in a name"
+            )
         if self.regions not in get_args(RegionForm):
             known = ", ".join(repr(form) for form in get_args(RegionForm))
             raise InvalidBackendError(
@@ -242,6 +252,10 @@ class Backend:
                     f"backend {self.name!r}: {limit}={given!r} is no limit; give a whole number of 0 "
                     "or more, or None for no limit"
                 )
+        try:
+            require_fields(self)
+        except UsageError as error:
+            raise InvalidBackendError(f"backend {self.name!r}: {error}") from error
 
 
 _BACKENDS: dict[str, Backend] = {}
@@ -268,7 +282,9 @@ def register_backend(backend: Backend | str, /, **options: Any) -> Backend:
         known = ", ".join(Backend.__dataclass_fields__)
         raise InvalidBackendError(f"a backend has no option {unknown[0]!r}; its options are {known}")
     if not isinstance(backend, Backend | str):
-        raise InvalidBackendError(f"{backend!r} is neither a Backend nor the name of a target")
+        raise InvalidBackendError(
+            f"{backend!r} is neither a Backend nor the name of a target; hand in one as backend"
+        )
     described = Backend(backend, **options) if isinstance(backend, str) else replace(backend, **options)
     _BACKENDS[described.name] = described
     return described

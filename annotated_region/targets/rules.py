@@ -11,7 +11,8 @@ from tvm import relax
 from tvm.relax.dpl import DFPattern
 from tvm.relax.transform import FusionPattern, PatternCheckContext
 
-from annotated_region.arguments import require_callable, require_kind
+from annotated_region.arguments import require_callable
+from annotated_region.checked import checked
 from annotated_region.errors import RuleError
 from annotated_region.targets.backend import describe, ensure_known
 from annotated_region.targets.built_in import load_built_in
@@ -76,6 +77,7 @@ _RULES: dict[str, dict[str, Rule]] = {}
 _PATTERNS: dict[str, dict[str, list[Pattern]]] = {}
 
 
+@checked
 def register_rule(target: str, op_name: str) -> Callable[[Rule], Rule]:
     """Decorator: register the rule that says whether `target` can run the op `op_name`.
 
@@ -86,8 +88,6 @@ def register_rule(target: str, op_name: str) -> Callable[[Rule], Rule]:
     UsageError
         The names are no texts, or the rule cannot be called.
     """
-    require_kind(target, str, "the target of a rule", 'a name, such as "dnnl"')
-    require_kind(op_name, str, "the op of a rule", 'a name, such as "relax.nn.conv2d"')
 
     def register(rule: Rule) -> Rule:
         require_callable(rule, f"the rule for {op_name}", "a function of an OpView")
@@ -98,6 +98,7 @@ def register_rule(target: str, op_name: str) -> Callable[[Rule], Rule]:
     return register
 
 
+@checked
 def register_pattern(
     target: str,
     name: str,
@@ -114,16 +115,12 @@ def register_pattern(
     UsageError
         The names are no texts, the pattern is none of TVM's, or the check cannot be called.
     """
-    require_kind(target, str, "the target of a pattern", 'a name, such as "dnnl"')
-    require_kind(name, str, "the name of a pattern", 'a text, such as "dnnl.conv2d_relu"')
-    require_kind(pattern, DFPattern, f"the pattern {name!r}", "a pattern of tvm.relax.dpl")
-    if check is not None:
-        require_callable(check, f"the check of pattern {name!r}", "a function of a PatternCheckContext")
     ensure_known(target)
     entry = Pattern(name, pattern, check, dict(annotations or {}), registered_at=_line_of(currentframe()))
     return _registered(target, entry)
 
 
+@checked
 def register_patterns(target: str, table: Iterable[object]) -> tuple[Pattern, ...]:
     """Register a pattern table of TVM: `target` claims what TVM's ``FuseOpsByPattern`` would fuse with it.
 
@@ -186,6 +183,8 @@ def register_patterns(target: str, table: Iterable[object]) -> tuple[Pattern, ..
 def _line_of(registering: FrameType | None) -> str:
     """Where a function of this file was called; Python need not know its frames."""
     caller = registering.f_back if registering else None
+    if caller and caller.f_globals.get("__name__") == checked.__module__:
+        caller = caller.f_back
     return f"{caller.f_code.co_filename}:{caller.f_lineno}" if caller else ""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from hypothesis import strategies as st
 from tvm import relax
 
+from annotated_region.checked import checked
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.dataflow.walk import read_dataflow
 from annotated_region.ids import NodeId
@@ -23,12 +24,14 @@ TARGETS = ("alpha", "beta", "gamma")
 _CLAIMABLE = (NodeKind.OPERATION, NodeKind.STRUCTURE)
 
 
+@checked
 def claimable(func: relax.Function) -> list[list[relax.Var]]:
     """For each block that has any, the variables that a claim may name, in program order."""
     graph = read_dataflow(func)
     return [[graph.nodes[node].var for node in nodes] for nodes in _claimable_nodes(graph)]
 
 
+@checked
 def claims(
     func: relax.Function, targets: Sequence[str] = TARGETS, overlapping: bool = True
 ) -> st.SearchStrategy[dict[str, list[Claim]]]:
@@ -69,6 +72,7 @@ def _claims(
     return made
 
 
+@checked
 def region_sets(
     ingredients: Ingredients | None = None, targets: Sequence[str] = TARGETS, overlapping: bool = True
 ) -> st.SearchStrategy[AnnotatedRegionSet]:
@@ -80,6 +84,7 @@ def region_sets(
     )
 
 
+@checked
 def annotated_functions(
     ingredients: Ingredients | None = None, targets: Sequence[str] = TARGETS
 ) -> st.SearchStrategy[relax.Function]:

@@ -20,6 +20,7 @@ import tvm_ffi
 from hypothesis import strategies as st
 from tvm import relax
 
+from annotated_region.checked import checked, checked_class
 from annotated_region.functions.rewriting import typed
 from annotated_region.tvm_adapter.types import expect, shape_of
 
@@ -31,6 +32,7 @@ IDENTITY = "annotated_region.testing.identity"
 tvm_ffi.register_global_func(IDENTITY, lambda value: value, override=True)
 
 
+@checked_class
 @dataclass(frozen=True, slots=True)
 class Ingredients:
     """What a generated function may be made of.
@@ -65,6 +67,7 @@ class Ingredients:
     arrays: bool = False
 
 
+@checked
 def functions(
     ingredients: Ingredients | None = None, name: str = "main"
 ) -> st.SearchStrategy[relax.Function]:
@@ -90,6 +93,7 @@ def _functions(draw: st.DrawFn, ingredients: Ingredients, name: str) -> relax.Fu
     return _Generator(draw, ingredients).function(name)
 
 
+@checked
 def modules(ingredients: Ingredients | None = None) -> st.SearchStrategy[tvm.IRModule]:
     """Well-formed modules of one or two such functions, ``main`` and ``other``."""
     both = st.fixed_dictionaries(

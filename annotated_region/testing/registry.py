@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from annotated_region.checked import checked
 from annotated_region.targets import backend, installed_backends, rules
 from annotated_region.targets.built_in import load_built_in
 
@@ -38,7 +39,8 @@ def _copy(registered: object) -> object:
     return list(registered) if isinstance(registered, list) else registered
 
 
-def claim_ops(target: str, *op_names: str, answer: bool | str = True) -> None:
+@checked
+def claim_ops(target: str, /, *op_names: str, answer: bool | str = True) -> None:
     """Register rules of `target` that all give the same answer, for ops such as ``"relax.add"``."""
 
     def rule(_op: object) -> bool | str:

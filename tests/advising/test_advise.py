@@ -99,7 +99,7 @@ def test_nothing_is_declined_and_there_is_no_advice():
 
 
 def test_what_is_no_module_is_refused():
-    with pytest.raises(ar.UsageError, match="one of the modules is 7"):
+    with pytest.raises(ar.UsageError, match="an entry of the argument mods is 7"):
         ar.advise([7], ["dnnl"])
     with pytest.raises(ar.UsageError, match="the argument mods is 7"):
         ar.advise(7, ["dnnl"])

@@ -324,7 +324,11 @@ BAD_INPUTS = {
     ),
     "another type": ([{"x": np.ones((3, 16))}], ar.InputError, "input 'x' is of type float64"),
     "not finite": ([{"x": np.full((3, 16), np.nan, "float32")}], ar.InputError, "'x' infinite or NaN"),
-    "names": (["x"], ar.UsageError, "the calibration inputs are one input, or names"),
+    "names": (
+        ["x"],
+        ar.UsageError,
+        "calibration_inputs is 'x'; hand in the inputs of some runs",
+    ),
     "numbers": ([3], ar.UsageError, "calibration input 0 is 3"),
 }
 
@@ -337,13 +341,16 @@ def test_inputs_that_do_not_fit_are_refused(what):
 
 
 BAD_OPTIONS = {
-    "one input": (lambda: ar.passes.Quantize({"x": np.ones(3)}), "are a single input; hand in a list"),
+    "one input": (
+        lambda: ar.passes.Quantize({"x": np.ones(3)}),
+        "the argument calibration_inputs is .*hand in the inputs of some runs",
+    ),
     "a number": (lambda: ar.passes.Quantize(3), "the argument calibration_inputs is 3"),
     "ranges": (lambda: ar.passes.Quantize([], ranges="kl"), "hand in one of 'minmax', 'percentile'"),
     "percentile": (lambda: ar.passes.Quantize([], percentile=3), "hand in a number from 50 to 100"),
     "activations": (lambda: ar.passes.Quantize([], activations="int4"), "hand in one of 'uint8', 'int8'"),
     "accuracy": (lambda: ar.passes.Quantize([], accuracy=-1), "hand in a number from 0 to inf"),
-    "keep": (lambda: ar.passes.Quantize([], keep="lv"), r"hand in a list of names, \['lv'\]"),
+    "keep": (lambda: ar.passes.Quantize([], keep="lv"), r"keep is 'lv'; hand in a list of names"),
 }
 
 

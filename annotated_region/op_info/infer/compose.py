@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from annotated_region.arguments import require_kind
+from annotated_region.checked import checked
 from annotated_region.op_info.attach import attached
 from annotated_region.op_info.calls import info_of_call
 from annotated_region.op_info.infer.elementwise import read_elementwise
@@ -66,6 +66,7 @@ _READERS: tuple[Reader, ...] = (
 )
 
 
+@checked
 def infer_op_info(prim_func: tvm.tirx.PrimFunc) -> OpInfo | None:
     """The op that a PrimFunc computes, from its loops, guards and index expressions alone.
 
@@ -85,11 +86,11 @@ def infer_op_info(prim_func: tvm.tirx.PrimFunc) -> OpInfo | None:
     -----
     Some milliseconds, mostly spent in legalizing the proposals.
     """
-    require_kind(prim_func, tvm.tirx.PrimFunc, "the function", "a PrimFunc, such as LegalizeOps makes")
     composition = _inferred(prim_func)
     return composition.ops[0] if composition is not None and len(composition.ops) == 1 else None
 
 
+@checked
 def op_infos(prim_func: tvm.tirx.PrimFunc) -> tuple[OpInfo, ...] | None:
     """The ops inside a PrimFunc in the order they run: as attached to it, or else inferred.
 
@@ -103,7 +104,6 @@ def op_infos(prim_func: tvm.tirx.PrimFunc) -> tuple[OpInfo, ...] | None:
     OpInfoError
         The attribute ``op_info`` is malformed.
     """
-    require_kind(prim_func, tvm.tirx.PrimFunc, "the function", "a PrimFunc, such as LegalizeOps makes")
     composition = composition_of(prim_func)
     return None if composition is None else composition.ops
 

@@ -17,6 +17,7 @@ import tvm
 from hypothesis import strategies as st
 
 import annotated_region as ar
+from annotated_region.checked import checked
 from annotated_region.errors import BackendUnavailableError, ConformanceError
 from annotated_region.targets.backend import backend_of, unavailability
 from annotated_region.testing.conformance.coverage import Conformance, Covered
@@ -44,6 +45,7 @@ _ENOUGH = 3  # runs of an op or composite, for one may have numbers that hide wh
 _SHARE = 4  # graphs in each of them
 
 
+@checked
 def check_backend(
     target: str,
     *,
@@ -119,6 +121,7 @@ def check_backend(
     return _coverage(target, trial.counts, known, drawn)
 
 
+@checked
 def conformance_test(target: str, **options: Any) -> Callable[[], None]:
     """A test for pytest, in one line.
 
@@ -134,6 +137,7 @@ def conformance_test(target: str, **options: Any) -> Callable[[], None]:
     return test
 
 
+@checked
 def backend_graphs(
     target: str, max_ops: int = 6, recipes: Mapping[str, Recipe] | None = None, dtype: str = "float32"
 ) -> st.SearchStrategy[tvm.IRModule]:

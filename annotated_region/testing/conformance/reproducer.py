@@ -10,6 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from annotated_region.checked import checked
 from annotated_region.inputs import read_arrays, write_arrays
 from annotated_region.testing.conformance.modules import bindings_of, main_of, module_of, results_of
 from annotated_region.testing.conformance.trial import Trial
@@ -56,6 +57,7 @@ def write_reproducer(folder: Path, target: str, mod: tvm.IRModule) -> Path:
     return path
 
 
+@checked
 def compare(target: str, text: str, constants: Path, *, rtol: float = 1e-4, atol: float = 1e-4) -> str:
     """What is wrong with a graph of `write_reproducer` on a target, in words.
 

@@ -1,0 +1,255 @@
+"""checked: holds what a public function or class is called with against its annotations, before it runs.
+
+The annotations say already what each parameter takes, so no function has to say it a second time. What a
+container holds is looked at, too, where that computes nothing: iterators and lazy sequences are taken as they
+are.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, KeysView, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, wraps
+from numbers import Integral, Real
+from pathlib import Path
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Any, Final, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from annotated_region.arguments import require_methods, shown
+from annotated_region.errors import NoModuleError, UsageError
+
+__all__ = ["checked", "checked_class", "require_fields"]
+
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+Kind = TypeVar("Kind", bound=type)
+
+_INSTEAD: Final[Mapping[str, str]] = {
+    "annotations": "a dict of patterns by their names",
+    "bans": 'a dict, such as {"relax.nn.softmax": ["tensorrt"]}',
+    "budget_bytes": 'a dict of numbers of bytes, such as {"npu": 8 << 20}',
+    "calibration_inputs": "the inputs of some runs, one list or dict of arrays for each",
+    "claims": 'a dict of lists, such as {"dnnl": [var]}',
+    "codegen_options": 'a dict, such as {"precision": "bf16"}',
+    "devices": 'a dict, such as {"dnnl": CPU}, where CPU is a Device',
+    "extents": 'a dict, such as {"n": 128}',
+    "inputs": "arrays, in a list or in a dict by the names of the parameters",
+    "keep": 'a list of names, such as ["lv3"]',
+    "lock": "an ar.Lock or the path of one",
+    "min_work": 'a dict, such as {"dnnl": 5}',
+    "model": "a cost model, such as MeasuredCost() or RooflineCost()",
+    "options": 'a dict, such as {"dnnl": {"precision": "bf16"}}',
+    "pins": 'a dict, such as {"lv3": "dnnl"}',
+    "policy": 'a policy, such as Priority(["dnnl"]) or LeastCost(MeasuredCost())',
+    "targets": 'the names of targets, such as ["tensorrt", "dnnl"]',
+}
+"""What to hand in, by the name of a parameter, where an example says more than a class."""
+
+_WORDS: Final[Mapping[object, str]] = {
+    NoneType: "None",
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    Path: "a path",
+    Callable: "a function",
+    Mapping: "a dict",
+    Sequence: "a list",
+    Collection: "a list",
+    Iterable: "a list",
+    tuple: "a tuple",
+}
+"""By a class, what to hand in."""
+
+_CLASSES: Final[Mapping[str, str]] = {
+    "DFPattern": "a pattern of tvm.relax.dpl",
+    "Function": 'a relax.Function, such as mod["main"]',
+    "LinkedExecutable": "what annotated_region.build returns",
+    "PrimFunc": "a PrimFunc, such as LegalizeOps makes",
+    "Target": 'a target of TVM for the host, such as "llvm"',
+    "Var": "a variable of the function",
+}
+"""The same by the name of a class, for classes that are loaded later."""
+
+
+def checked(function: Callable[Given, Answer]) -> Callable[Given, Answer]:
+    """Decorator: an argument that is not of the annotated kind is a `UsageError` that says what to hand in.
+
+    Parameters whose annotation names what only type checkers import are left to the function.
+    """
+
+    @wraps(function)
+    def call(*args: Given.args, **kwargs: Given.kwargs) -> Answer:
+        known = _parameters(function)
+        for name, value in (*known.named(args), *kwargs.items()):
+            if name in known.hints:
+                _require(value, known.hints[name], name)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def checked_class(kind: Kind) -> Kind:
+    """Class decorator: the same for what instances are made of."""
+    kind.__init__ = checked(kind.__init__)  # type: ignore[misc]
+    return kind
+
+
+def require_fields(made: object) -> None:
+    """Hold the fields of a dataclass against their annotations, where the class checks others first.
+
+    Raises
+    ------
+    UsageError
+        One is of the wrong kind.
+    """
+    for name, hint in _parameters(type(made).__init__).hints.items():
+        _require(getattr(made, name), hint, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameters:
+    """What the parameters of a function are.
+
+    Attributes
+    ----------
+    positional
+        The names of those that may be given by position.
+    rest
+        What takes all further positions, if anything does.
+    hints
+        By name, what a parameter takes.
+    """
+
+    positional: Sequence[str]
+    rest: str | None
+    hints: Mapping[str, Any]
+
+    def named(self, args: Sequence[object]) -> Iterator[tuple[str, object]]:
+        """Positional arguments, each with the name of its parameter."""
+        yield from zip(self.positional, args, strict=False)
+        if self.rest:
+            yield from ((self.rest, value) for value in args[len(self.positional) :])
+
+
+@cache
+def _parameters(function: Callable[..., object]) -> _Parameters:
+    known = vars(sys.modules[function.__module__])
+    parameters = inspect.signature(function).parameters.values()
+    hints = {}
+    for each in parameters:
+        if each.annotation is not each.empty and each.kind is not each.VAR_KEYWORD:
+            holder = SimpleNamespace(__annotations__={each.name: each.annotation})
+            try:
+                hints.update(get_type_hints(holder, known))
+            except (NameError, AttributeError):
+                continue  # the class is not loaded
+    positional = [each.name for each in parameters if each.kind < each.VAR_POSITIONAL]
+    rest = [each.name for each in parameters if each.kind is each.VAR_POSITIONAL]
+    return _Parameters(positional, rest[0] if rest else None, hints)
+
+
+def _require(value: object, hint: object, name: str) -> None:
+    found = _misfit(value, hint, f"the argument {name}")
+    if found is None:
+        return
+    subject, given, wanted = found
+    instead = _INSTEAD.get(name) or " or ".join(dict.fromkeys(_words(each) for each in _options(wanted)))
+    for protocol in filter(_is_protocol, _options(hint)):
+        require_methods(given, _methods(protocol), subject, instead)
+    kind = (
+        NoModuleError
+        if any(getattr(each, "__name__", "") == "IRModule" for each in _options(hint))
+        else UsageError
+    )
+    raise kind(f"{subject} is {shown(given)}; hand in {instead}")
+
+
+def _misfit(value: object, hint: object, subject: str) -> tuple[str, object, object] | None:
+    """What does not fit: its place in words, itself, and what is taken there. None if all fits."""
+    outside = [each for each in _options(hint) if _is_of(value, each)]
+    if not outside:
+        return subject, value, hint
+    inside = [_misfit_inside(value, each, subject) for each in outside]
+    return None if None in inside else inside[0]
+
+
+def _misfit_inside(value: object, hint: object, subject: str) -> tuple[str, object, object] | None:
+    parts = get_args(hint)
+    if isinstance(value, Mapping) and len(parts) == 2:
+        return _first(
+            found
+            for key, held in value.items()
+            for found in (
+                _misfit(key, parts[0], f"a key of {subject}"),
+                _misfit(held, parts[1], f"what {subject} holds for {shown(key)}"),
+            )
+        )
+    if isinstance(value, list | tuple | set | frozenset) and parts[1:] in ((), (...,)):
+        return _first(_misfit(held, part, f"an entry of {subject}") for part in parts[:1] for held in value)
+    return None
+
+
+def _first(
+    found: Iterable[tuple[str, object, object] | None],
+) -> tuple[str, object, object] | None:
+    return next((each for each in found if each is not None), None)
+
+
+def _options(hint: object) -> tuple[object, ...]:
+    """The kinds of a union, or the one kind."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _is_of(value: object, hint: object) -> bool:
+    kind = get_origin(hint) or getattr(hint, "__supertype__", hint)
+    if kind in (Any, object) or isinstance(kind, TypeVar):
+        return True
+    if _is_protocol(kind):
+        return not isinstance(value, type) and all(
+            callable(getattr(value, name, None)) for name in _methods(kind)
+        )
+    if kind is np.ndarray:
+        return isinstance(value, Real | list | tuple) or any(hasattr(value, name) for name in _OF_ARRAYS)
+    if kind is Literal or kind is Callable:
+        return (
+            callable(value) if kind is Callable else isinstance(value, Hashable) and value in get_args(hint)
+        )
+    if isinstance(value, str | bytes | Mapping) and kind in (Sequence, Collection, Iterable):
+        return False  # a text is a sequence of texts, and never meant as one
+    return isinstance(value, _ALIKE.get(kind, kind)) and not (
+        kind in (int, float) and isinstance(value, bool)
+    )
+
+
+def _is_protocol(kind: object) -> bool:
+    return isinstance(kind, type) and bool(getattr(kind, "_is_protocol", False))
+
+
+def _methods(protocol: object) -> list[str]:
+    return [name for name, held in vars(protocol).items() if callable(held) and not name.startswith("_")]
+
+
+_OF_ARRAYS = "__array__", "__dlpack__"
+
+_ALIKE: Final[Mapping[object, Any]] = {
+    bool: (bool, np.bool_),
+    int: Integral,
+    float: Real,
+    Path: os.PathLike,
+    Sequence: (Sequence, KeysView),
+}
+"""What counts as a kind besides its own instances."""
+
+
+def _words(hint: object) -> str:
+    kind = get_origin(hint) or hint
+    if kind is Literal:
+        return f"one of {', '.join(map(repr, get_args(hint)))}"
+    name = getattr(kind, "__name__", str(kind))
+    return _WORDS.get(kind) or _CLASSES.get(name) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
