@@ -12,6 +12,7 @@ from annotated_region.importing.onnx_converters import (  # noqa: F401 - each re
     block_weights,
     contributed_attention,
     einsum,
+    expand,
     further_ops,
     fused_ops,
     grouped_attention,

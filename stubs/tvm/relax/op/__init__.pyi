@@ -107,6 +107,7 @@ subtract: _Op
 sum: _Op
 take: _Op
 tanh: _Op
+tensor_to_shape: _Op
 tile: _Op
 topk: _Op
 tril: _Op

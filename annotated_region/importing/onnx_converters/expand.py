@@ -1,0 +1,83 @@
+"""Expand: to a shape that is known, known in part, or known to a run alone.
+
+TVM's converter fails for a tensor with symbolic extents and a constant shape, and for a shape that a run
+computes it emits an impure call, which no dataflow block may hold. Its `broadcast_to` of an extent `n` to
+another extent takes `n` to be that one: where a run has `n = 1`, it reads what lies behind the tensor. Here
+such axes are read at `i % n`, which is 0 for one element and `i` for all of them.
+"""
+
+from __future__ import annotations
+
+from tvm import relax, tirx
+
+from annotated_region.importing.onnx_converters.folding import known_numbers
+from annotated_region.importing.onnx_converters.node import OnnxNode
+from annotated_region.importing.onnx_converters.registry import converts
+from annotated_region.tvm_adapter.arithmetic import provably_equal
+
+__all__: list[str] = []
+
+Extent = int | relax.Expr
+
+
+@converts("", "Expand", (2, 2))
+def _expanded(node: OnnxNode) -> relax.Expr:
+    """As both shapes broadcast together: an extent of 1 of either one becomes the other's."""
+    data = node.tensor(0)
+    given, asked = node.shape(data), _asked(node)
+    behind = len(asked) - len(given)
+    result: list[Extent] = list(asked[: max(behind, 0)])
+    for axis, extent in enumerate(given):
+        wanted = asked[axis + behind] if axis + behind >= 0 else 1
+        result.append(_joined(node, extent, wanted))
+        if not _is_number(extent, 1) and not _is_same(extent, result[-1]):
+            data = node.emit(relax.op.take(data, _places(node, extent, result[-1]), axis))
+    if len(result) == len(given) and all(map(_is_same, result, node.shape(data))):
+        return data
+    return relax.op.broadcast_to(data, relax.ShapeExpr(result))
+
+
+def _places(node: OnnxNode, given: Extent, wanted: Extent) -> relax.Expr:
+    """Where each element of a longer axis is read: 0 if there is one, else its own place."""
+    count = node.emit(relax.op.shape_to_tensor(relax.ShapeExpr([given])))
+    return node.emit(relax.op.floor_mod(relax.op.arange(0, wanted, 1, "int64"), count))
+
+
+def _asked(node: OnnxNode) -> tuple[Extent, ...]:
+    """The extents that the node asks for; of a shape that a run computes, variables."""
+    shape = node.inputs[1]
+    if isinstance(shape, relax.ShapeExpr):
+        return tuple(int(each) if isinstance(each, tirx.IntImm) else each for each in shape.values)
+    shape = node.tensor(1, ("int64",), (1,))
+    numbers = known_numbers(shape)
+    if numbers is not None:
+        return tuple(numbers.tolist())
+    (count,) = node.shape(shape)
+    if not isinstance(count, int):
+        raise node.declined("has a shape of unknown length")
+    names = [tirx.Var(f"expanded_{axis}", "int64") for axis in range(count)]
+    computed = node.emit(relax.op.tensor_to_shape(shape))
+    node.builder.match_cast(computed, relax.ShapeType(names))
+    return tuple(names)
+
+
+def _joined(node: OnnxNode, given: Extent, asked: Extent) -> Extent:
+    """The extent of the result; of two that only a run knows, the larger one."""
+    if _is_number(given, 1):
+        return asked
+    if _is_number(asked, 1) or _is_same(given, asked):
+        return given
+    if isinstance(given, int):
+        node.require(not isinstance(asked, int), f"asks for an extent of {asked} in the place of {given}")
+        return given
+    return asked if isinstance(asked, int) else tirx.Max(given, asked)
+
+
+def _is_number(extent: Extent, number: int) -> bool:
+    return isinstance(extent, int) and extent == number
+
+
+def _is_same(left: Extent, right: Extent) -> bool:
+    if isinstance(left, int) and isinstance(right, int):
+        return left == right
+    return provably_equal(left, right)

@@ -1,0 +1,84 @@
+"""Expand of symbolic tensors, and to shapes that only a run knows, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import tvm
+from tvm import relax
+
+import annotated_region as ar
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
+KNOWN = {
+    "a constant": "(float[n, 1] x) => (float[a, b] y) <int64[2] k = {1, 4}> { y = Expand(x, k) }",
+    "a constant of fewer axes": """(float[n, 3, 1] x) => (float[a, b, c] y)
+        <int64[2] k = {1, 4}> { y = Expand(x, k) }""",
+    "a constant of more axes": """(float[n, 4] x) => (float[a, b, c] y)
+        <int64[3] k = {2, 1, 4}> { y = Expand(x, k) }""",
+    "nothing to do": """(float[n, 4] x) => (float[a, b] y)
+        <int64[2] k = {1, 4}> { z = Relu(x) y = Expand(z, k) }""",
+    "known parts": """(float[n, 1] x) => (float[a, b] y)
+        <int64[1] one = {1}, int64[1] four = {4}> { k = Concat<axis = 0>(one, four) y = Expand(x, k) }""",
+    "an extent of itself": """(float[n, 1] x) => (float[a, b] y) <int64[1] at = {0}, int64[1] four = {4}>
+        { s = Shape(x) n0 = Gather<axis = 0>(s, at) k = Concat<axis = 0>(n0, four) y = Expand(x, k) }""",
+    "an extent by a scalar": """(float[n, 1] x) => (float[a, b] y)
+        <int64 at = {0}, int64[1] axis = {0}, int64[1] four = {4}>
+        { s = Shape(x) e = Gather<axis = 0>(s, at) n0 = Unsqueeze(e, axis)
+          k = Concat<axis = 0>(n0, four) y = Expand(x, k) }""",
+}
+COMPUTED = "(float[n, 1] x, int64[2] k) => (float[a, b] y) { z = Relu(x) y = Expand(z, k) }"
+FIXED = "(float[5, 1] x, int64[2] k) => (float[a, b] y) { z = Relu(x) y = Expand(z, k) }"
+
+TO_A_NUMBER = "(float[n, 2] x) => (float[a, b] y) <int64[2] k = {4, 2}> { z = Relu(x) y = Expand(z, k) }"
+RUNS = ((3, (3, 4)), (1, (5, 2)), (1, (1, 1)), (4, (1, 2)), (1, (900, 3)))
+
+
+def run(text: str, targets: list[str], *calls: tuple[np.ndarray, ...]) -> None:
+    """Each call on one build, beside ONNX Runtime."""
+    model = onnx.parser.parse_model(HEAD + text)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+    machine = relax.VirtualMachine(ar.build(ar.partition(ar.from_onnx(model), targets)), tvm.cpu())
+    for call in calls:
+        found = machine["main"](*map(tvm.runtime.tensor, call)).numpy()
+        (expected,) = session.run(None, dict(zip(names, call, strict=True)))
+        np.testing.assert_array_equal(found, expected)
+
+
+each_target = pytest.mark.parametrize("targets", [[], ["dnnl"], ["onnxruntime"]], ids=str)
+
+
+def tensor(*shape: int) -> np.ndarray:
+    return np.random.default_rng(3).standard_normal(shape).astype("float32")
+
+
+@each_target
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_symbolic_tensor_to_a_shape_known_in_part(name: str, targets: list[str]) -> None:
+    rest = {"a constant of fewer axes": (3, 1), "a constant of more axes": (4,), "nothing to do": (4,)}
+    shape = rest.get(name, (1,))
+    run(KNOWN[name], targets, (tensor(3, *shape),), (tensor(1, *shape),))
+
+
+@each_target
+def test_a_shape_that_only_a_run_knows(targets: list[str]) -> None:
+    calls = [(tensor(rows, 1), np.array(k, "int64")) for rows, k in RUNS]
+    run(COMPUTED, targets, *calls)
+
+
+@each_target
+def test_an_extent_that_is_one_or_the_number_asked_for(targets: list[str]) -> None:
+    run(TO_A_NUMBER, targets, (tensor(1, 2),), (tensor(4, 2),))
+
+
+def test_a_number_of_the_tensor_is_the_results_whatever_a_run_asks_for() -> None:
+    run(FIXED, [], (tensor(5, 1), np.array([1, 4], "int64")), (tensor(5, 1), np.array([5, 2], "int64")))
+
+
+def test_extents_that_do_not_fit_are_a_line() -> None:
+    text = "(float[5, 1] x) => (float[a, b] y) <int64[2] k = {4, 1}> { z = Relu(x) y = Expand(z, k) }"
+    with pytest.raises(ar.ModelError, match=r"\(Expand\) asks for an extent of 4 in the place of 5"):
+        ar.from_onnx(onnx.parser.parse_model(HEAD + text))
