@@ -18,8 +18,6 @@ from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Final, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from annotated_region.arguments import require_methods, shown
 from annotated_region.errors import NoModuleError, UsageError
 
@@ -211,20 +209,28 @@ def _is_of(value: object, hint: object) -> bool:
     if kind in (Any, object) or isinstance(kind, TypeVar):
         return True
     if _is_protocol(kind):
-        return not isinstance(value, type) and all(
-            callable(getattr(value, name, None)) for name in _methods(kind)
-        )
-    if kind is np.ndarray:
+        methods = (getattr(value, name, None) for name in _methods(kind))
+        return not isinstance(value, type) and all(map(callable, methods))
+    if kind is Literal:
+        return isinstance(value, Hashable) and value in get_args(hint)
+    return callable(value) if kind is Callable else _is_instance(value, kind)
+
+
+def _is_instance(value: object, kind: Any) -> bool:
+    """Whether a value is of a class, or counts as such."""
+    if _is_of_numpy(kind, "ndarray"):
         return isinstance(value, Real | list | tuple) or any(hasattr(value, name) for name in _OF_ARRAYS)
-    if kind is Literal or kind is Callable:
-        return (
-            callable(value) if kind is Callable else isinstance(value, Hashable) and value in get_args(hint)
-        )
     if isinstance(value, str | bytes | Mapping) and kind in (Sequence, Collection, Iterable):
         return False  # a text is a sequence of texts, and never meant as one
-    return isinstance(value, _ALIKE.get(kind, kind)) and not (
-        kind in (int, float) and isinstance(value, bool)
-    )
+    if kind is bool:
+        return isinstance(value, bool) or _is_of_numpy(type(value), "bool", "bool_")
+    is_truth = isinstance(value, bool) and kind in (int, float)
+    return isinstance(value, _ALIKE.get(kind, kind)) and not is_truth
+
+
+def _is_of_numpy(kind: object, *names: str) -> bool:
+    """Whether a class is one of these of numpy, which the program's help does not load."""
+    return getattr(kind, "__module__", "") == "numpy" and getattr(kind, "__name__", "") in names
 
 
 def _is_protocol(kind: object) -> bool:
@@ -238,7 +244,6 @@ def _methods(protocol: object) -> list[str]:
 _OF_ARRAYS = "__array__", "__dlpack__"
 
 _ALIKE: Final[Mapping[object, Any]] = {
-    bool: (bool, np.bool_),
     int: Integral,
     float: Real,
     Path: os.PathLike,

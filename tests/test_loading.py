@@ -15,6 +15,7 @@ TOLD_TO_TVM = (
     "_loading",
     "_version",
     "annotations",
+    "arguments",
     "error_classes",
     "errors",
     "registration",

@@ -66,21 +66,27 @@ def from_exported_program(
     >>> program = torch.export.export(model.eval(), (example,))  # doctest: +SKIP
     >>> mod = ar.from_exported_program(program)  # doctest: +SKIP
     """
-    if not hasattr(program, "graph_signature"):
-        raise UsageError(
-            f"the argument program is {shown(program)}; hand in what torch.export.export(model, inputs) gives"
-        )
+    _require_program(hasattr(program, "graph_signature"), program)
     try:
+        from torch.export import ExportedProgram  # noqa: PLC0415
         from tvm.relax.frontend.torch import from_exported_program as imported  # noqa: PLC0415 - needs torch
         from tvm.relax.frontend.torch.exported_program_translator import (  # noqa: PLC0415
             ExportedProgramImporter,
         )
     except ImportError as error:
         raise ModelError("an exported program needs the package torch") from error
+    _require_program(isinstance(program, ExportedProgram), program)
     noted = _NotedConversions(dict(custom_convert_map or {}))
     names = dict.fromkeys((*ExportedProgramImporter().create_convert_map(), *noted.custom))
     mod = imported(program, custom_convert_map=dict.fromkeys(names, noted.convert), **options)
     return with_origins(mod, noted.results)
+
+
+def _require_program(condition: bool, program: object) -> None:
+    if not condition:
+        raise UsageError(
+            f"the argument program is {shown(program)}; hand in what torch.export.export(model, inputs) gives"
+        )
 
 
 class _NotedConversions:

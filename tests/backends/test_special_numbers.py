@@ -31,7 +31,7 @@ DECLINED = {
     "onnxruntime": set(ABSENT),
     "tensorrt": {
         *ABSENT,
-        *(f"relax.{name}" for name in ("nn.max_pool1d", "nn.avg_pool1d", "quantize", "dequantize")),
+        *(f"relax.{name}" for name in ("nn.max_pool1d", "nn.avg_pool1d", "quantize")),
     },
     "dnnl": {f"relax.{name}" for name in WHOLE},
 }

@@ -30,6 +30,9 @@ REFUSALS = {
     Refusal(DeclineReason.USED_OUTSIDE, "lv", "a.pair"): (
         "a.pair: its intermediate value 'lv' is used outside of it too"
     ),
+    Refusal(DeclineReason.UNKNOWN_ATTRIBUTES, "axis", "a.pair"): (
+        "a.pair: the module has it as a composite with attributes that no registered pattern computes: axis"
+    ),
 }
 
 
