@@ -205,7 +205,7 @@ def _options(hint: object) -> tuple[object, ...]:
 
 
 def _is_of(value: object, hint: object) -> bool:
-    kind = get_origin(hint) or getattr(hint, "__supertype__", hint)
+    kind: Any = get_origin(hint) or getattr(hint, "__supertype__", hint)
     if kind in (Any, object) or isinstance(kind, TypeVar):
         return True
     if _is_protocol(kind):
@@ -216,7 +216,7 @@ def _is_of(value: object, hint: object) -> bool:
     return callable(value) if kind is Callable else _is_instance(value, kind)
 
 
-def _is_instance(value: object, kind: Any) -> bool:
+def _is_instance(value: object, kind: type) -> bool:
     """Whether a value is of a class, or counts as such."""
     if _is_of_numpy(kind, "ndarray"):
         return isinstance(value, Real | list | tuple) or any(hasattr(value, name) for name in _OF_ARRAYS)

@@ -19,8 +19,8 @@ import annotated_region as ar
 
 
 def load(path: str) -> tvm.IRModule:
-    """The module in an ONNX file; this runs on a worker."""
-    return ar.from_onnx(path)
+    """The module in an ONNX file, prepared as `annotated-region extract` does; this runs on a worker."""
+    return ar.passes.PrepareForInference()(ar.from_onnx(path))
 
 
 def main() -> int:

@@ -52,7 +52,7 @@ MODELS: Mapping[str, Callable[[], tvm.IRModule]] = {
 """Nine light ONNX models, six families as PyTorch exports them, three of them as TVM's modules."""
 
 FEW_MODELS = ("squeezenet", "shufflenet", "mobilenet_v2", "bert", "relax_llama")
-"""What the suite runs; ``benchmarks/pattern_tables.py`` runs all."""
+"""What the suite runs; all eighteen take minutes."""
 
 Table = Sequence[FusionPattern]
 
