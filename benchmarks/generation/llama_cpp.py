@@ -20,49 +20,49 @@ BLOCK = 32  # weights of a block, which begins with a scale of float16
 
 
 class _LlamaCpp:
-    def __init__(self, library: Any, context: Any, words: int) -> None:
-        self.library = library
+    def __init__(self, bindings: Any, context: Any, words: int) -> None:
+        self.bindings = bindings
         self.context = context
         self.words = words
 
     def prefill(self, tokens: Sequence[int]) -> int:
-        self.library.llama_memory_clear(self.library.llama_get_memory(self.context), True)
+        self.bindings.llama_memory_clear(self.bindings.llama_get_memory(self.context), True)
         return self._read(tokens)
 
     def decode(self, token: int) -> int:
         return self._read([token])
 
     def _read(self, tokens: Sequence[int]) -> int:
-        numbers = (self.library.llama_token * len(tokens))(*tokens)
-        status = self.library.llama_decode(
-            self.context, self.library.llama_batch_get_one(numbers, len(tokens))
+        numbers = (self.bindings.llama_token * len(tokens))(*tokens)
+        status = self.bindings.llama_decode(
+            self.context, self.bindings.llama_batch_get_one(numbers, len(tokens))
         )
         if status != 0:
             raise RuntimeError(f"llama.cpp ended with status {status}")
-        logits = self.library.llama_get_logits_ith(self.context, -1)
+        logits = self.bindings.llama_get_logits_ith(self.context, -1)
         return int(np.ctypeslib.as_array(logits, (self.words,)).argmax())
 
 
 def load(size: str, bits: int) -> Engine:
     """A context with the threads that `OMP_NUM_THREADS` says."""
-    library = importlib.import_module("llama_cpp.llama_cpp")
+    bindings = importlib.import_module("llama_cpp.llama_cpp")
     shape = SHAPES[size]
-    silent = library.llama_log_callback(lambda _level, _text, _data: None)
-    library.llama_log_set(silent, ctypes.c_void_p(0))
-    library.llama_backend_init()
+    silent = bindings.llama_log_callback(lambda _level, _text, _data: None)
+    bindings.llama_log_set(silent, ctypes.c_void_p(0))
+    bindings.llama_backend_init()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.gguf"
         _write(path, shape, bits)
-        model = library.llama_model_load_from_file(str(path).encode(), library.llama_model_default_params())
-    settings = library.llama_context_default_params()
+        model = bindings.llama_model_load_from_file(str(path).encode(), bindings.llama_model_default_params())
+    settings = bindings.llama_context_default_params()
     settings.n_ctx = CAPACITY
     settings.n_batch = settings.n_ubatch = 512
     settings.n_threads = settings.n_threads_batch = int(os.environ.get("OMP_NUM_THREADS", "2"))
-    context = library.llama_init_from_model(model, settings)
+    context = bindings.llama_init_from_model(model, settings)
     if not context:
         raise RuntimeError("llama.cpp does not take the model")
-    engine = _LlamaCpp(library, context, shape.words)
-    engine.silent = silent  # type: ignore[attr-defined]  # called for as long as the library is loaded
+    engine = _LlamaCpp(bindings, context, shape.words)
+    engine.silent = silent  # type: ignore[attr-defined]  # called for as long as the bindings is loaded
     return engine
 
 

@@ -34,6 +34,7 @@ needs_openvino = pytest.mark.skipif(
 )
 OF_LIBC = ("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1")
 MODEL = family_model("convnext", "small")
+BERT = family_model("bert", "small")
 
 
 def call(*words: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -109,11 +110,11 @@ def test_it_runs_where_nothing_but_the_c_library_is(bundle: Path, tmp_path: Path
 @needs_root
 def test_a_model_of_several_inputs_and_regions_runs_there_too(tmp_path: Path) -> None:
     """BERT, whose inputs are whole numbers; the host runs its softmaxes, between regions."""
-    model, root = family_model("bert", "small"), tmp_path / "root"
+    root = tmp_path / "root"
     root.mkdir()
-    bundle = exported(model, ["dnnl"], tmp_path / "made", root / "model", bans={"relax.nn.softmax": ["dnnl"]})
+    bundle = exported(BERT, ["dnnl"], tmp_path / "made", root / "model", bans={"relax.nn.softmax": ["dnnl"]})
     assert len(json.loads((bundle / "manifest.json").read_text())["regions"]) > 1
-    np.testing.assert_allclose(run_alone(root, model), expected(model), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(run_alone(root, BERT), expected(BERT), rtol=1e-4, atol=1e-5)
 
 
 @needs_dnnl
@@ -195,40 +196,42 @@ def test_regions_that_run_in_python_are_refused_and_nothing_is_left(tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
+def bert_of(targets: list[str], folder: Path) -> Path:
+    """The bundle of a BERT, in a root folder of its own; several targets share its ops."""
+    (folder / "root").mkdir()
+    bans = {"relax.nn.softmax": ["dnnl"]} if len(targets) > 1 else {}
+    bundle = exported(BERT, targets, folder / "made", folder / "root" / "model", bans=bans)
+    regions = json.loads((bundle / "manifest.json").read_text())["regions"]
+    assert {region["target"] for region in regions.values()} == set(targets)
+    return bundle
+
+
 @needs_root
 @pytest.mark.skipif(shared_library() is None, reason="the wheel of ONNX Runtime holds no shared library")
 @pytest.mark.parametrize("targets", [["onnxruntime"], ["dnnl", "onnxruntime"]])
 def test_regions_of_onnx_runtime_run_there_too(tmp_path: Path, targets: list[str]) -> None:
-    model, root = family_model("bert", "small"), tmp_path / "root"
-    root.mkdir()
-    bans = {"relax.nn.softmax": ["dnnl"]} if len(targets) > 1 else {}
-    bundle = exported(model, targets, tmp_path / "made", root / "model", bans=bans)
+    bundle = bert_of(targets, tmp_path)
     manifest = json.loads((bundle / "manifest.json").read_text())
-    assert {region["target"] for region in manifest["regions"].values()} == set(targets)
     engine = shared_library()
     assert engine is not None
     about = manifest["files"][engine.name]
     assert (about["package"], about["version"]) == ("onnxruntime", onnxruntime.__version__)
     assert any((bundle / "licenses" / "onnxruntime").iterdir())
-    np.testing.assert_allclose(run_alone(root, model), expected(model), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(run_alone(bundle.parent, BERT), expected(BERT), rtol=1e-4, atol=1e-5)
 
 
 @needs_root
 @needs_openvino
 @pytest.mark.parametrize("targets", [["openvino"], ["dnnl", "openvino"]])
 def test_regions_of_openvino_run_there_too(tmp_path: Path, targets: list[str]) -> None:
-    model, root = family_model("bert", "small"), tmp_path / "root"
-    root.mkdir()
-    bans = {"relax.nn.softmax": ["dnnl"]} if len(targets) > 1 else {}
-    bundle = exported(model, targets, tmp_path / "made", root / "model", bans=bans)
+    bundle = bert_of(targets, tmp_path)
     manifest = json.loads((bundle / "manifest.json").read_text())
-    assert {region["target"] for region in manifest["regions"].values()} == set(targets)
     for engine in libraries():
         assert manifest["files"][engine.name]["package"] == "openvino"
     assert any((bundle / "licenses" / "openvino").iterdir())
-    (root / "proc").mkdir()  # OpenVINO counts processors by this file of a mounted /proc
-    shutil.copyfile("/proc/cpuinfo", root / "proc" / "cpuinfo")
-    np.testing.assert_allclose(run_alone(root, model), expected(model), rtol=1e-4, atol=1e-5)
+    (bundle.parent / "proc").mkdir()  # OpenVINO counts processors by this file of a mounted /proc
+    shutil.copyfile("/proc/cpuinfo", bundle.parent / "proc" / "cpuinfo")
+    np.testing.assert_allclose(run_alone(bundle.parent, BERT), expected(BERT), rtol=1e-4, atol=1e-5)
 
 
 @needs_root

@@ -8,8 +8,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 from kits.checking.faulty_backend import NAME, Fault, register
-from tvm.script import ir as I
-from tvm.script import relax as R
+from kits.reports.equal_regions import EqualRegions
 
 import annotated_region as ar
 from annotated_region.drawing.colours import fill_of_verdict
@@ -21,29 +20,11 @@ SVG = "{http://www.w3.org/2000/svg}"
 RED, GREEN = fill_of_verdict(Verdict.WRONG), fill_of_verdict(Verdict.RIGHT)
 
 
-@I.ir_module
-class Three:
-    """Two equal regions that share a function, and one of its own, around ops of the host."""
-
-    @R.function
-    def main(x: R.Tensor((4, 8), "float32")) -> R.Tensor((4, 8), "float32"):
-        with R.dataflow():
-            a = R.nn.relu(x)
-            b = R.add(a, x)
-            c = R.nn.softmax(b)
-            d = R.nn.relu(c)
-            e = R.add(d, c)
-            f = R.nn.softmax(e)
-            g = R.multiply(f, x)
-            R.output(g)
-        return g
-
-
 def checked(fault=None):
     with temporary_registrations():
         register(("relax.nn.relu", "relax.add", "relax.multiply"), fault)
         x = np.random.default_rng(0).normal(size=(4, 8)).astype("float32")
-        return ar.check(Three, [NAME], inputs=[x], prepare=False)
+        return ar.check(EqualRegions, [NAME], inputs=[x], prepare=False)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from kits.reports.equal_regions import EqualRegions
 from tvm.script import ir as I
 from tvm.script import relax as R
 
@@ -15,25 +16,6 @@ from annotated_region.profiling.parts import KernelTime, RegionTime
 from annotated_region.profiling.times import Profile
 from annotated_region.targets.backend import StepTime
 from annotated_region.testing.registry import claim_ops, temporary_registrations
-
-
-@I.ir_module
-class Twice:
-    """Two equal regions, and one of its own, around ops that stay on the host."""
-
-    @R.function
-    def main(x: R.Tensor((4, 8), "float32")) -> R.Tensor((4, 8), "float32"):
-        with R.dataflow():
-            a = R.nn.relu(x)
-            b = R.add(a, x)
-            c = R.nn.softmax(b)
-            d = R.nn.relu(c)
-            e = R.add(d, c)
-            f = R.nn.softmax(e)
-            g = R.multiply(f, x)
-            R.output(g)
-        return g
-
 
 SLOW = RegionTime("t_main_0", "t", 2, 0.008, 512, 512, (StepTime("relu", 0.001),), ("a", "b"))
 FAST = RegionTime("t_main_1", "t", 1, 0.001, 512, 512, (), ("g",))
@@ -55,7 +37,7 @@ class Costs:
 def report():
     with temporary_registrations():
         claim_ops("t", "relax.nn.relu", "relax.add", "relax.multiply")
-        yield ar.explain(Twice, ["t"], ar.LeastCost(Costs()), prepare=False)
+        yield ar.explain(EqualRegions, ["t"], ar.LeastCost(Costs()), prepare=False)
 
 
 def test_a_profile_that_is_read_is_the_same():

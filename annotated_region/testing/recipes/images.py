@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from hypothesis import strategies as st
 from tvm import relax
 
-from annotated_region.testing.recipes.workbench import Recipe, Workbench, extents_of
+from annotated_region.testing.recipes.workbench import Recipe, Workbench, call_of, extents_of
 
 __all__ = ["recipes"]
 
-_RESIZED = (("nearest_neighbor", "asymmetric"), ("linear", "half_pixel"), ("linear", "align_corners"))
+_WAYS = (("nearest_neighbor", "asymmetric"), ("linear", "half_pixel"), ("linear", "align_corners"))
 
 
 def recipes() -> dict[str, Recipe]:
     """The recipes of this room, by the name of the op."""
     return {
-        "relax.image.resize2d": _resize2d,
-        "relax.image.resize3d": _resize3d,
+        "relax.image.resize2d": partial(_resized, "relax.image.resize2d", 4),
+        "relax.image.resize3d": partial(_resized, "relax.image.resize3d", 5),
         "relax.image.grid_sample": _grid_sample,
         "relax.image.affine_grid": _affine_grid,
         "relax.vision.roi_align": _roi_align,
@@ -25,24 +27,13 @@ def recipes() -> dict[str, Recipe]:
     }
 
 
-def _resize2d(bench: Workbench) -> relax.Expr | None:
-    value = bench.value(4)
+def _resized(name: str, rank: int, bench: Workbench) -> relax.Expr | None:
+    value = bench.value(rank)
     if value is None:
         return None
     size = _sizes(bench, value)
-    method, places = bench.draw(st.sampled_from(_RESIZED))
-    return relax.op.image.resize2d(
-        value, size, method=method, coordinate_transformation_mode=places, rounding_method=_rounding(method)
-    )
-
-
-def _resize3d(bench: Workbench) -> relax.Expr | None:
-    value = bench.value(5)
-    if value is None:
-        return None
-    size = _sizes(bench, value)
-    method, places = bench.draw(st.sampled_from(_RESIZED))
-    return relax.op.image.resize3d(
+    method, places = bench.draw(st.sampled_from(_WAYS))
+    return call_of(name)(
         value, size, method=method, coordinate_transformation_mode=places, rounding_method=_rounding(method)
     )
 

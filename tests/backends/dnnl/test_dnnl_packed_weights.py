@@ -330,7 +330,6 @@ def test_products_with_groups_of_other_sizes_are_steps_of_their_own():
         Node("MatMulNBits", f"x w{name} s{name}", f"y{name}", CONTRIBUTED, **sizes, block_size=size)
         for name, size in (("a", 16), ("b", 32))
     ]
-    pytest.importorskip("onnxruntime")
     x = rng.standard_normal((1, 64)).astype("float32")
     model = model_of_nodes(nodes, {"x": x}, constants, "ya yb")
     offloaded = offload(ar.passes.PrepareForInference()(ar.from_onnx(model)))
@@ -365,7 +364,6 @@ ONNX_FORMS = [
 @pytest.mark.parametrize("form", ONNX_FORMS, ids=str)
 def test_an_imported_product_is_that_of_onnx_runtime(form):
     bits, depth, columns, size, zeros = form
-    pytest.importorskip("onnxruntime")
     rng = np.random.default_rng(0)
     blocks = -(-depth // size)
     x = rng.standard_normal((5, depth)).astype("float32")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import numpy as np
 import onnx
@@ -14,6 +15,8 @@ import onnxruntime
 import pytest
 import tvm
 import tvm_ffi
+from kits.backends import engine_kit
+from kits.backends.engine_kit import array, call, expected_two, two_results
 from kits.backends.relax_kit import module, var
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from tvm import relax, tirx
@@ -26,35 +29,7 @@ from annotated_region.backends.onnxruntime.session import SessionSettings
 from annotated_region.errors import BackendUnavailableError, CodegenError
 from annotated_region.testing.light_models import input_of, light_model, light_module
 
-
-def array(*shape, seed=5):
-    return np.random.default_rng(seed).standard_normal(shape).astype("float32")
-
-
-def two_results():
-    """Two results of different types, over a weight that does not stand in the model itself."""
-    x = var("x", (4, 32))
-
-    def make(builder):
-        product = builder.emit(op.matmul(x, relax.const(array(32, 16))))
-        return op.nn.relu(product), op.argmax(product, axis=1)
-
-    return module([x], make)
-
-
-def expected_two(data):
-    product = data @ array(32, 16)
-    return np.maximum(product, 0), product.argmax(1)
-
-
-def built(mod, **options):
-    partitioned = ar.partition(mod, ["onnxruntime"], prepare=False)
-    return relax.VirtualMachine(ar.build(partitioned, options={"onnxruntime": options}), tvm.cpu())
-
-
-def call(machine, *arrays):
-    result = machine["main"](*(tvm.runtime.tensor(array) for array in arrays))
-    return [result.numpy()] if hasattr(result, "numpy") else [part.numpy() for part in result]
+built = partial(engine_kit.built, "onnxruntime")
 
 
 def recorded(calls, make):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import numpy as np
 import onnx
@@ -15,7 +16,8 @@ import openvino
 import pytest
 import tvm
 import tvm_ffi
-from kits.backends.openvino_kit import array, built, call, expected_two, two_results
+from kits.backends import engine_kit
+from kits.backends.engine_kit import array, call, expected_two, two_results
 from kits.backends.relax_kit import module, var
 from tvm import relax, tirx
 from tvm.relax import op
@@ -30,6 +32,8 @@ from annotated_region.errors import (
     RegionRejectedWarning,
 )
 from annotated_region.testing.light_models import input_of, light_model, light_module
+
+built = partial(engine_kit.built, "openvino")
 
 
 @pytest.fixture(autouse=True, scope="module")

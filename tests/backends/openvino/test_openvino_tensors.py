@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from kits.backends.openvino_kit import array
+from kits.backends.engine_kit import array
 
 from annotated_region.backends.onnx_emitter.entry import Description
 from annotated_region.backends.openvino import runtime

@@ -12,7 +12,7 @@ from annotated_region.targets.op_view import OpView
 __all__ = ["module", "op_views", "var"]
 
 
-def var(name: str, shape: Sequence[object], dtype: str = "float32") -> relax.Var:
+def var(name: str, shape: Sequence[relax.Expr | int], dtype: str = "float32") -> relax.Var:
     """A parameter."""
     return relax.Var(name, relax.TensorType(shape, dtype))
 

@@ -1,4 +1,4 @@
-"""What the tests of the openvino backend build, and how they call it."""
+"""What the tests of targets by way of ONNX build, and how they call it."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from kits.backends.relax_kit import module, var
 __all__ = ["array", "built", "call", "expected_two", "two_results"]
 
 
-def array(*shape, seed=5):
+def array(*shape: int, seed: int = 5) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype("float32")
 
 
-def two_results():
+def two_results() -> tvm.IRModule:
     """Two results of different types, over a weight that does not stand in the model itself."""
     x = var("x", (4, 32))
 
-    def make(builder):
+    def make(builder: relax.BlockBuilder) -> tuple[relax.Expr, ...]:
         product = builder.emit(op.matmul(x, relax.const(array(32, 16))))
         return op.nn.relu(product), op.argmax(product, axis=1)
 
     return module([x], make)
 
 
-def expected_two(data):
+def expected_two(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     product = data @ array(32, 16)
     return np.maximum(product, 0), product.argmax(1)
 
 
-def built(mod, **options):
-    partitioned = ar.partition(mod, ["openvino"], prepare=False)
-    return relax.VirtualMachine(ar.build(partitioned, options={"openvino": options}), tvm.cpu())
+def built(target: str, mod: tvm.IRModule, **options: object) -> relax.VirtualMachine:
+    partitioned = ar.partition(mod, [target], prepare=False)
+    return relax.VirtualMachine(ar.build(partitioned, options={target: options}), tvm.cpu())
 
 
-def call(machine, *arrays):
+def call(machine: relax.VirtualMachine, *arrays: np.ndarray) -> list[np.ndarray]:
     result = machine["main"](*(tvm.runtime.tensor(array) for array in arrays))
     return [result.numpy()] if hasattr(result, "numpy") else [part.numpy() for part in result]
