@@ -1,4 +1,4 @@
-"""The passes, each an IRModule -> IRModule transformation in a file of its own."""
+"""The passes, each an IRModule -> IRModule transformation in a separate file."""
 
 from annotated_region.passes.annotate_target import AnnotateTarget
 from annotated_region.passes.fuse_tir_with_op_info import FuseTIRWithOpInfo

@@ -1,30 +1,30 @@
-"""AnnotateTarget: writes what every target claims into the module, as annotations.
+"""AnnotateTarget: annotates the module with the claims of every target.
 
-It runs first. Each op is shown to the rule of each target, and each pattern of each target is matched
-everywhere, so claims overlap freely:
+It runs right after preparation. Each target's rule is asked about each op, and each target's patterns are
+matched everywhere, so claims may overlap:
 
     x -> [conv2d] -> [add] -> [relu] -> softmax          claims of dnnl: conv2d; add; relu;
          '-------------------'                           the composite conv2d + add + relu
                                                          claims of tensorrt: all four
 
-Nothing is decided here: MergeCompilerRegions makes the claims of each target as large as validity
-allows, and ResolveConflicts gives every node to one target. What a target declines, and why, goes to
-the report.
+This pass makes no placement decisions: MergeCompilerRegions merges the claims of each target into the
+largest valid regions, and ResolveConflicts assigns every node to one target. Declined ops go to the
+report, with the reason.
 
-A call of a lowered function counts as the op, or the ops, that it is known to compute. Those calls that
-a target claims are raised, so that regions hold ops; the others stay as they are:
+A call to a lowered function is treated as the op, or ops, that it is known to compute. Calls that a
+target claims are raised, so that regions hold ops; other calls are unchanged:
 
     lv = R.call_tir(cls.conv2d, (x, w))      ->     lv = R.nn.conv2d(x, w, ...)             claimed
     lv1 = R.call_tir(cls.my_kernel, (lv,))          lv1 = R.call_tir(cls.my_kernel, (lv,))
 
-A call of a composite that TVM's `FuseOpsByPattern` has made is opened, and the target in its name claims
-its ops, all or none, as that composite:
+A call to a composite function made by TVM's `FuseOpsByPattern` is inlined, and the target named in its
+``Composite`` attribute claims either all of its ops, as that composite, or none:
 
     lv = cls.fused_relax_matmul_relax_add(x, w, b)    ->    lv_lv = R.matmul(x, w)
          # "Composite": "cublas.matmul_bias"                lv    = R.add(lv_lv, b)     claimed as one
 
-What moves no data belongs to the claims around it: the fields of a tuple-valued op to the op, another
-name for a value to what makes the value, a tuple that only one op uses to that op.
+Bindings that move no data join an adjacent claim: the fields of a tuple-valued op and aliases of a value
+join the claim of the producer, a tuple with a single user joins the claim of that user.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ from annotated_region.targets.rules import patterns_of
 
 __all__ = ["AnnotateTarget", "Granted"]
 
-# Seconds that a target may take to claim its part of a function before a warning names it: some, and some for
-# each node.
+# Seconds that the rules and patterns of a target may take per function before a warning names the target:
+# a constant, and an allowance per node.
 _PATIENCE, _PATIENCE_PER_NODE = 10.0, 0.02
 
 
 class Granted(NamedTuple):
-    """An op that a target is to claim whatever its rule answers: the target, the function and the binding."""
+    """An op that a target claims regardless of its rule: the target, the function and the binding."""
 
     target: str
     function: str
@@ -83,20 +83,20 @@ class Granted(NamedTuple):
 class AnnotateTarget(RegionPass):
     """Annotate everything that the given targets claim.
 
-    Takes any well-formed module. Nodes that are annotated already are the user's word: no target claims
-    them, and annotating twice changes nothing.
+    Takes any well-formed module. Existing annotations are kept, and no target claims the nodes inside
+    them; the pass is idempotent.
 
     Parameters
     ----------
     targets
         The names of the targets.
     granted
-        Ops that targets claim whatever their rules answer, to find out what would come of it.
+        Ops that targets claim regardless of their rules, for what-if analysis.
 
     Raises
     ------
     UsageError
-        The targets are no texts.
+        The targets are not strings.
     UnknownTargetError
         A target has no rule, pattern or backend.
     RuleError
@@ -108,8 +108,8 @@ class AnnotateTarget(RegionPass):
 
     Notes
     -----
-    Calls each rule once an op and tries each pattern at each op of its root's name. Each distinct
-    PrimFunc is looked at once in a process.
+    Calls each rule once per op, and tries each pattern at every op with the name of its root. Each distinct
+    PrimFunc is analyzed once per process.
     """
 
     targets: str | Sequence[str]
@@ -123,11 +123,11 @@ class AnnotateTarget(RegionPass):
     def run(
         self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext, session: RegionSession
     ) -> tvm.IRModule:
-        """Annotate all functions, and remove the functions whose calls were all raised."""
+        """Annotate all functions, and remove functions that lost their last call to raising."""
         return without_uncalled(mod, super().run(mod, context, session))
 
     def transform_regions(self, regions: AnnotatedRegionSet, mod: tvm.IRModule) -> RegionsAndNotes:
-        """Add what the targets claim of one function."""
+        """Add the claims of all targets on one function."""
         given = GivenComposites.in_function(regions.func, mod)
         opened = with_calls_raised(regions, given.calls) if given.of else regions
         lowered = LoweredCalls.of(opened.func, mod)
@@ -146,7 +146,7 @@ class AnnotateTarget(RegionPass):
 
 
 def _held(regions: AnnotatedRegionSet, calls: LoweredCalls) -> dict[relax.Var, None]:
-    """The calls of which some op lies in a region."""
+    """The raised calls with at least one op inside a region."""
     nodes = regions.dataflow.nodes
     inside = {nodes[node].var for member in regions.node_regions.values() for node in member.nodes}
     held = (var for var, ops in calls.bindings.items() if any(op.var in inside for op in ops))
@@ -154,7 +154,7 @@ def _held(regions: AnnotatedRegionSet, calls: LoweredCalls) -> dict[relax.Var, N
 
 
 class _Claimant:
-    """Collects the claims of targets on one function without annotations, and notes them."""
+    """Collects and notes the claims of targets on the nodes of one function outside existing regions."""
 
     def __init__(
         self, regions: AnnotatedRegionSet, granted: frozenset[Granted], given: GivenComposites
@@ -171,7 +171,7 @@ class _Claimant:
         self.matcher = Matcher(self.graph)
 
     def all_claims(self, target: str) -> list[NodeRegion]:
-        """The claims of one target, with a warning that names it if they take unreasonably long."""
+        """The claims of one target; warns if its rules and patterns are unreasonably slow."""
         start = time.monotonic()
         claims = list(self.claims(target))
         seconds = time.monotonic() - start
@@ -179,14 +179,14 @@ class _Claimant:
         if seconds > _PATIENCE + nodes * _PATIENCE_PER_NODE:
             warnings.warn(
                 f"the rules and patterns of {target!r} took {seconds:.0f} s for the {nodes} nodes of "
-                f"{self.graph.name}; leave this target out, or tell its author",
+                f"{self.graph.name}; remove this target, or report the problem to its author",
                 SlowBackendWarning,
                 stacklevel=2,
             )
         return claims
 
     def claims(self, target: str) -> Iterator[NodeRegion]:
-        """The claims of one target: single ops in program order, composites, those that were made before."""
+        """The claims of one target: single ops in program order, pattern matches, preexisting composites."""
         covered: set[NodeId] = set()
         declined: dict[NodeId, Refusal] = {}
         given = {nodes: each for nodes, each in self.given.items() if each.target == target}
@@ -212,7 +212,10 @@ class _Claimant:
     def composites(
         self, target: str, held: set[NodeId], covered: set[NodeId], declined: dict[NodeId, Refusal]
     ) -> Iterator[NodeRegion]:
-        """The matches of the patterns of `target`; adds their nodes to `covered`, and why to `declined`."""
+        """The matches of the patterns of `target`.
+
+        Adds the nodes of accepted matches to `covered`, and the roots of refused ones to `declined`.
+        """
         matches = self.matcher.matches(patterns_of(target))
         for match in without_outranked(each for each in matches if held.isdisjoint(each.nodes)):
             if match.refusal:
@@ -228,7 +231,7 @@ class _Claimant:
         covered: set[NodeId],
         declined: dict[NodeId, Refusal],
     ) -> Iterator[NodeRegion]:
-        """The composites of `target` that the module came with; adds as `composites` does."""
+        """The composites of `target` already in the module; updates `covered` and `declined` likewise."""
         known = composite_attributes(self.graph, target)
         for nodes, composite in given.items():
             if not self.taken.isdisjoint(nodes):
@@ -242,13 +245,13 @@ class _Claimant:
             yield self.composite(target, composite.name, nodes)
 
     def composite(self, target: str, name: str, nodes: tuple[NodeId, ...]) -> NodeRegion:
-        """The claim of a composite, noted."""
+        """The claim of a composite; records a `ClaimNote` for each of its nodes."""
         variables = (self.graph.nodes[number].var for number in nodes)
         self.claimed += [ClaimNote(var, target, name) for var in variables]
         return NodeRegion(target, self.with_structure(nodes), (ClaimedUnit(nodes, name),))
 
     def numbers_of(self, var: relax.Var) -> tuple[NodeId, ...]:
-        """The number of the node that a variable is bound to, unless it is a literal."""
+        """The node that defines a variable, as a tuple; empty for a literal."""
         number = self.graph.number_of(var)
         is_node = number is not None and self.graph.nodes[number].kind is not NodeKind.LITERAL
         return (number,) if is_node and number is not None else ()
@@ -264,7 +267,7 @@ class _Claimant:
         return refusal_by_rule(target, view, f"{described(node.var)} in {self.graph.name}")
 
     def with_structure(self, nodes: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
-        """`nodes` and what belongs to them: fields and other names behind, tuples before."""
+        """`nodes` with their structure nodes: tuples before them, tuple fields and aliases after them."""
         inside = dict.fromkeys(nodes)
         for number in nodes:
             for edge in self.graph.into[number]:
@@ -279,7 +282,7 @@ class _Claimant:
         return tuple(sorted(inside))
 
     def belongs_before(self, producer: NodeId, inside: dict[NodeId, None]) -> bool:
-        """Whether a node is a tuple of the same block that only nodes inside use."""
+        """Whether a node is a tuple of the same block whose users are all in `inside`."""
         if producer < 0 or producer in self.taken:
             return False
         node = self.graph.nodes[producer]
@@ -290,7 +293,7 @@ class _Claimant:
         )
 
     def belongs_behind(self, consumer: NodeId, first: NodeId) -> bool:
-        """Whether a node is a field of, or another name for, what a node of the same block makes."""
+        """Whether a node is a tuple field or an alias in the same block as `first`."""
         if consumer < 0 or consumer in self.taken:
             return False
         node = self.graph.nodes[consumer]

@@ -1,4 +1,4 @@
-"""build: compiles what `partition` leaves; what a code generator refuses is offered to other targets."""
+"""build: compiles a partitioned module; regions that a code generator refuses go to other targets."""
 
 from __future__ import annotations
 
@@ -41,17 +41,16 @@ def build(
     Parameters
     ----------
     mod
-        A module as `partition` leaves it; one without external functions is built as well.
+        The result of `partition`, or any other module; it need not have external functions.
     target
-        TVM's target for what stays on the host.
+        TVM's target for the host code.
     options
         For each backend, the options of its code generator, such as ``{"dnnl": {"precision": "bf16"}}``.
     alternatives
-        The targets that may have a region which its own target refuses, the most preferred first; by
-        default all targets of the module. What none of them takes the host runs.
+        The targets that a refused region is offered to, in order of preference; by default all targets of
+        the module. Ops that none of them claims run on the host.
     policy
-        How a region that its own target refuses is placed again; `Priority` in the order of `alternatives` if
-        not given.
+        How a refused region is placed again; by default `Priority` in the order of `alternatives`.
 
     Warns
     -----
@@ -61,7 +60,7 @@ def build(
     Raises
     ------
     UsageError
-        An argument is of the wrong kind, such as a list of targets for the one target of the host.
+        An argument has the wrong type, such as a list where the one host target is expected.
     BackendUnavailableError
         A target of the module cannot be built for on this machine, or the environment asks TVM for more
         threads than any machine has; the message says what to do.
@@ -72,8 +71,8 @@ def build(
     CodegenError
         A code generator cannot translate one of its functions.
     BuildError
-        The shape of an external function's result is not known from those of its arguments; or TVM cannot
-        compile what stays on the host, also as `host_repairs` writes it: the message names the op.
+        The result shape of an external function cannot be inferred from its arguments; or TVM cannot compile
+        the host code, even after `host_repairs`: the message names the op.
 
     Examples
     --------
@@ -97,10 +96,10 @@ def _offered_again(
     policy: Policy | None,
     refused: dict[str, set[str]],
 ) -> tvm.IRModule:
-    """The module with a refused region placed anew, on targets that have not refused its ops yet.
+    """The module with a refused region placed again, on targets that have not refused its ops yet.
 
-    `refused` holds who refused what, by the symbol of the region; this notes what it learns there. As
-    every refusal takes one target from some ops, refusals come to an end.
+    `refused` maps the symbol of a region to the targets that refused its ops, and is updated. Each refusal
+    removes one target from the candidates of some ops, so this terminates.
     """
     name, func = _refused_region(mod, error)
     owner = str(func.attrs["Codegen"])
@@ -126,7 +125,7 @@ def _refused_region(mod: tvm.IRModule, error: RegionRejectedError) -> External:
 
 
 def _constants_given(mod: tvm.IRModule, name: tvm.ir.GlobalVar, count: int) -> dict[int, relax.Expr]:
-    """By the number of a parameter, the constant that every call of a function passes for it."""
+    """By parameter index, the constant that every call of a function passes for it."""
     calls: list[relax.Call] = []
 
     def visit(expr: relax.Expr) -> None:
@@ -145,6 +144,6 @@ def _constants_given(mod: tvm.IRModule, name: tvm.ir.GlobalVar, count: int) -> d
 
 
 def _warn(error: RegionRejectedError, owner: str, takers: Sequence[str]) -> None:
-    who = f"{', '.join(dict.fromkeys(takers))} and, what is left of it, the host" if takers else "the host"
+    who = f"{', '.join(dict.fromkeys(takers))} and, for other ops, the host" if takers else "the host"
     reason = f"target {owner!r} refuses {error.symbol}; {who} will run it instead ({error})"
     warnings.warn(reason, RegionRejectedWarning, stacklevel=5)

@@ -1,12 +1,12 @@
-"""FuseTIRWithOpInfo: fuses like TVM's FuseTIR, and keeps on each fused PrimFunc the list of ops inside.
+"""FuseTIRWithOpInfo: fuses like TVM's FuseTIR, and attaches to each fused PrimFunc the list of its ops.
 
-It runs after ``FuseOps``. TVM's pass drops the attributes of what it fuses; here the infos of the parts,
-attached by `LegalizeWithOpInfo` or inferred, are composed first and attached to the result:
+It runs after ``FuseOps``. TVM's pass drops the attributes of the PrimFuncs it fuses; this pass first composes
+their op infos, attached by `LegalizeWithOpInfo` or inferred, and attaches the composition to the result:
 
     fused_conv2d_add_relu:  call_tir(conv2d), call_tir(add), call_tir(relu)
         ->  one PrimFunc whose attribute op_info lists conv2d, add, relu
 
-A function with a part that is not understood is fused as well, and gets no attribute.
+A function with a PrimFunc whose ops are unknown is fused too, without the attribute.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["FuseTIRWithOpInfo"]
 @module_pass
 @dataclass(frozen=True)
 class FuseTIRWithOpInfo(ModulePass):
-    """Fuse the PrimFuncs that primitive functions call, and attach what they compute together."""
+    """Fuse the PrimFuncs that primitive functions call, and attach the composition of their ops."""
 
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
         """Called by TVM's pass manager."""
@@ -43,7 +43,7 @@ class FuseTIRWithOpInfo(ModulePass):
 
 
 def _compositions(mod: tvm.IRModule) -> dict[str, Composition]:
-    """What each primitive function of the module computes, where that is known."""
+    """By name, the ops that each primitive function of the module computes, where known."""
 
     def describe(callee: tvm.ir.GlobalVar) -> Composition | None:
         func = mod[callee]

@@ -1,6 +1,6 @@
-r"""InlinePartitions: puts external functions back in the place of their calls.
+r"""InlinePartitions: inlines external functions at their calls.
 
-It is the inverse of PartitionGraph, for one target or for all, in whichever order they were made:
+It is the inverse of PartitionGraph, for one target or all, in any order:
 
     y, b = dnnl_main_0(x)   \         a = conv2d(x, w)
     c = softmax(b)           |  ==>   b = relu(a)
@@ -8,8 +8,8 @@ It is the inverse of PartitionGraph, for one target or for all, in whichever ord
                                       c = softmax(b)
                                       d = add(c, y)
 
-Composites are inlined too. What results is the module as it was before it was annotated, up to the
-order of bindings and, where the program named one value twice, up to the names of values.
+Composites are inlined too. The result equals the module before annotation, up to the order of bindings and,
+where the program bound one value to two names, up to the names of values.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = ["InlinePartitions"]
 class InlinePartitions(ModulePass):
     """Inline the external functions of the given targets, from any partitioner.
 
-    External functions without callers are removed. One that is not straight code (it
-    holds an `If` or defines a function that is no composite) is left alone.
+    External functions without callers are removed. A function that is not straight-line code (it contains an
+    `If`, or a local function that is not a composite) is left unchanged.
 
     Parameters
     ----------
     targets
-        The names of the targets; all if None.
+        The names of the targets; None for all.
 
     Raises
     ------

@@ -1,15 +1,15 @@
-"""LegalizeWithOpInfo: lowers like TVM's LegalizeOps, and leaves on each PrimFunc what it was made from.
+"""LegalizeWithOpInfo: lowers like TVM's LegalizeOps, and attaches to each PrimFunc the op it was made from.
 
-It takes the place of ``LegalizeOps`` where lowered code is still to be planned or offloaded:
+It replaces ``LegalizeOps`` where lowered code will still be partitioned or its layouts planned:
 
     lv = R.nn.conv2d(x, w, ...)      ->      lv = R.call_tir(cls.conv2d, (x, w), ...)
                                              conv2d: T.func_attr({"op_info": '{"ops": [{"name":
                                                      "relax.nn.conv2d", "attrs": {"strides": ...'})
 
-1.  An op whose legalization gives one ``call_tir`` of its own operands: the PrimFunc gets the attribute.
-2.  Two ops that lower to the same code, such as ``relu`` and ``maximum`` with 0: two PrimFuncs that
-    differ in the attribute.
-3.  A legalization that gives several calls, or something else: no PrimFunc is the op; nothing is attached.
+1.  The legalization is one ``call_tir`` on the operands of the op: the PrimFunc gets the attribute.
+2.  Two ops lower to the same code, such as ``relu`` and ``maximum`` with 0: two PrimFuncs that differ only
+    in the attribute.
+3.  The legalization is any other expression: no single PrimFunc computes the op; nothing is attached.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class LegalizeWithOpInfo(ModulePass):
     Parameters
     ----------
     customize_legalize_map
-        Legalizations by op name, which go before the registered ones, as ``LegalizeOps`` takes them.
+        Legalizations by op name, which override the registered ones, as in ``LegalizeOps``.
 
     Notes
     -----
-    One lowering for each op, as without op info; the attribute costs some ten microseconds more.
+    Each op is lowered once, as without op info; the attribute costs about ten microseconds more.
     """
 
     customize_legalize_map: Mapping[str, Legalization] | None = None
@@ -55,7 +55,7 @@ class LegalizeWithOpInfo(ModulePass):
         return relax.transform.LegalizeOps(wrapped)(mod)
 
     def _legalizations(self, mod: tvm.IRModule) -> dict[str, Legalization]:
-        """How each op of the module is lowered, in order of first use."""
+        """The legalization of each op in the module, in order of first use."""
         customized = self.customize_legalize_map or {}
         found: dict[str, Legalization] = {}
         for op in _ops_of(mod):
@@ -79,7 +79,7 @@ def _ops_of(mod: tvm.IRModule) -> dict[tvm.ir.Op, None]:
 
 
 def _describing(legalize: Legalization) -> Legalization:
-    """`legalize`, followed by attaching what was lowered."""
+    """`legalize`, followed by attaching the info of the op that was lowered."""
 
     def describe(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         return _attached_to(builder, call, legalize(builder, call))

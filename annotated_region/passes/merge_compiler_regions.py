@@ -47,30 +47,30 @@ class MergeCompilerRegions(RegionPass):
     Parameters
     ----------
     siblings
-        Whether regions that no edge joins may become one region. By default each backend says
-        (``Backend.regions``); one that takes one composite a region gets no joined regions at all.
+        Whether regions without an edge between them may be joined. By default each backend decides
+        (``Backend.regions``); regions of a backend that takes one composite per region are never joined.
     max_nodes
-        How many nodes a joined region may have; regions that are larger already stay.
+        The maximum number of nodes of a joined region; regions that already exceed it are unchanged.
     max_regions
-        How many regions of one target a function may keep in one scope: the largest stay, the others
-        go back to the host.
+        The maximum number of regions of one target per scope: the largest are kept, the others go back to
+        the host.
     keeps_limits
-        Whether joined regions keep to what their backends limit and accept. `partition` first merges without,
-        because the policy keeps the limits and needs to know all claims.
+        Whether joined regions respect the limits and the acceptance check of their backends. `partition`
+        first merges without, because the policy enforces the limits and needs to see all claims.
 
     Raises
     ------
     MalformedAnnotationError
         The annotations do not describe regions.
     RegionCycleError
-        The regions need each other's results already before anything is joined.
+        The regions already depend on each other's results before anything is joined.
     UnknownTargetError
         A region is annotated for a target that is not registered.
 
     Notes
     -----
-    For one target without limits the number of regions is the least possible. Time and the cases
-    where the result is only close to the least are in ``docs/merging.md``.
+    For one target without limits the number of regions is minimal. Complexity, and the cases where the
+    result is only near-minimal, are in ``docs/merging.md``.
     """
 
     siblings: bool | None = None
@@ -105,7 +105,7 @@ class MergeCompilerRegions(RegionPass):
             regroup(regions.dataflow, family, [targets[member.target] for member in family], limits)
             for family in families
         ]
-        # What was left out stays a candidate of its own, for ResolveConflicts to choose or drop.
+        # Regions that were left out stay separate candidates, for ResolveConflicts to choose or drop.
         kept = [member for each in merged for member in (*each.regions, *each.left_out)]
         return RegionsAndNotes(regions.replaced_by(kept), _notes(regions.dataflow, merged, self.max_regions))
 
@@ -127,7 +127,7 @@ def _notes(graph: DataflowGraph, merged: Sequence[Regrouped], max_regions: int |
 
 
 def _apart(graph: DataflowGraph, result: Regrouped) -> Iterator[Neighbours]:
-    """What stands between neighbouring regions of one target."""
+    """For neighbouring regions of one target, the node that prevents their joining, if any."""
     target_of = {node: member.target for member in result.regions for node in member.nodes}
     for nodes, dag, grouping in result.groupings:
         variables = [graph.nodes[node].var for node in nodes]

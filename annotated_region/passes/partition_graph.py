@@ -8,11 +8,11 @@ It runs last, on disjoint regions whose quotient graph is acyclic:
     c = softmax(b)
     d = add(c, y)
 
-The form is TVM's own, so that any ``relax.ext.<target>`` takes it: attributes ``Codegen`` and
-``global_symbol``, composites as local functions with the attribute ``Composite``, single tensors in,
-a tensor or a flat tuple of distinct tensors out. Tuples are taken apart before the call and put
-together behind it; unused outputs are not made. Bindings keep their order where that is
-possible: a region's call stands as soon as all that it needs is there.
+External functions have TVM's standard form, so any ``relax.ext.<target>`` accepts them: attributes
+``Codegen`` and ``global_symbol``, composites as local functions with the attribute ``Composite``, single
+tensors as parameters, a tensor or a flat tuple of distinct tensors as the result. Tuples are unpacked
+before the call and rebuilt after it; unused outputs are dropped. Bindings keep their order where
+possible: the call of a region is placed as soon as all its inputs are defined.
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ Nodes = tuple[NodeId, ...]
 class PartitionGraph(SessionPass):
     """Replace each region by a call to an external function.
 
-    Takes an annotated module whose regions are disjoint; leaves no annotation.
+    Takes an annotated module whose regions are disjoint; the result has no annotations.
 
     Parameters
     ----------
     names
-        How external functions are named. ``"places"``: after the path in the imported model that their ops
-        have in common, such as ``dnnl_layer3_attention``, which stays when something else is edited; where
-        there is no such path, and for all with ``"numbers"``, after the function that calls them, with a
-        number: ``dnnl_main_0``.
+        How external functions are named. ``"places"``: after the common path of their ops in the imported
+        model, such as ``dnnl_layer3_attention``, which does not change when other parts of the model are
+        edited. ``"numbers"``, and ``"places"`` where the ops have no common path: after the calling
+        function, with a number, such as ``dnnl_main_0``.
 
     Raises
     ------
     UsageError
-        `names` is neither.
+        `names` is neither of the two.
     OverlappingRegionsError
-        Two regions share a node, or the composites of a region cannot all be taken.
+        Two regions share a node, or overlapping composites leave a node of a region uncovered.
     RegionCycleError
-        Two regions need each other's results.
+        Two regions depend on each other's results.
     MalformedAnnotationError
         The annotations do not describe regions.
     UnknownTargetError
@@ -86,7 +86,7 @@ class PartitionGraph(SessionPass):
 
     Notes
     -----
-    O(n log n) in the bindings. Types are derived only for what is new.
+    O(n log n) in the number of bindings. Types are inferred only for new expressions.
     """
 
     names: NamesOfRegions = "places"
@@ -94,7 +94,7 @@ class PartitionGraph(SessionPass):
     def run(
         self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext, session: RegionSession
     ) -> tvm.IRModule:
-        """Partition all functions; called by TVM's pass manager, in a session or out of one."""
+        """Partition all functions; called by TVM's pass manager, within a session or standalone."""
         regions = session.take(mod)
         session.consume()
         return _partitioned(mod, regions, self.names == "places")
@@ -115,7 +115,10 @@ def _partition(regions: AnnotatedRegionSet, library: FunctionLibrary, by_place: 
 
 
 def final_regions(regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
-    """The regions that become external functions, in the form that their targets accept; errors as above."""
+    """The regions that become external functions, cut to the form their targets accept.
+
+    Raises the errors listed for `PartitionGraph`.
+    """
     regions.require_disjoint()
     for member in regions.node_regions.values():
         require_no_orphans(regions.dataflow, member)
@@ -137,7 +140,7 @@ class _Partitioner:
         self.callee_of: dict[Nodes, tvm.ir.GlobalVar] = {}
         self.external_of: dict[Nodes, External] = {}
         self.attributes: dict[str, AttributesOf] = {}
-        # In the order of their first nodes, so that names do not depend on how calls are ordered.
+        # Ordered by first node, so that names do not depend on the order of the calls.
         for member in sorted(regions.node_regions.values(), key=lambda member: member.sort_key):
             self.make(member)
 
@@ -165,13 +168,13 @@ class _Partitioner:
         )
 
     def attributes_of(self, target: str) -> AttributesOf:
-        """What tells the further attributes of the composites of a target."""
+        """The function that computes the extra attributes of a target's composites."""
         if target not in self.attributes:
             self.attributes[target] = composite_attributes(self.graph, target)
         return self.attributes[target]
 
     def function(self) -> relax.Function:
-        """The function with calls in the places of its regions."""
+        """The function with each region replaced by a call."""
         return FunctionRewriter(self.bindings, lambda var: var).function(self.graph.func)
 
     def bindings(self, block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
@@ -186,7 +189,7 @@ class _Partitioner:
                 yield from call_sites.bindings(self.callee_of[unit], external)
 
     def units(self, nodes: Sequence[NodeId]) -> list[Nodes]:
-        """The regions among the nodes of a block, and its other nodes one by one, in a valid order."""
+        """The regions in a block and its remaining nodes as singletons, in topological order."""
         regions = [self.region_at[node] for node in nodes if node in self.region_at]
         if not regions:
             return [(node,) for node in nodes]
@@ -196,7 +199,7 @@ class _Partitioner:
     def host(
         self, nodes: Sequence[NodeId], call_sites: CallSites, rewriter: FunctionRewriter
     ) -> Iterator[relax.Binding]:
-        """Bindings that stay, with the bodies inside them rewritten."""
+        """Bindings that stay on the host, with their nested bodies rewritten."""
         for number in nodes:
             node = self.graph.nodes[number]
             is_structure = node.kind is NodeKind.STRUCTURE
@@ -206,12 +209,12 @@ class _Partitioner:
 
 
 def require_no_orphans(graph: DataflowGraph, member: NodeRegion) -> None:
-    """Check that a choice of disjoint composites leaves no node behind; the largest are chosen.
+    """Check that choosing the largest disjoint composites leaves no node of a region uncovered.
 
     Raises
     ------
     OverlappingRegionsError
-        A node would be left that its target claims only as part of a composite.
+        A node is claimed only as part of a composite that was not chosen.
     """
     taken = {node for unit in largest_composites(member) for node in unit.nodes}
     lost = {node for unit in member.composites for node in unit.nodes}
@@ -221,5 +224,5 @@ def require_no_orphans(graph: DataflowGraph, member: NodeRegion) -> None:
         orphan = described(graph.nodes[orphans[0]].var)
         raise OverlappingRegionsError(
             f"{graph.name}: composites of {member.target!r} overlap, and {orphan} is claimed only as part "
-            "of one that another excludes; run ResolveConflicts before this"
+            "of a composite that was not chosen; run ResolveConflicts first"
         )

@@ -42,14 +42,14 @@ def placement_passes(
     min_work: Mapping[str, float] | None = None,
     lock: Lock | str | Path | None = None,
 ) -> list[RegionPass]:
-    """The passes that decide which target gets what, in their order; `PartitionGraph` comes behind them.
+    """The passes that assign ops to targets, in pipeline order; `PartitionGraph` follows them.
 
-    Parameters are those of `partition`.
+    The parameters are those of `partition`.
     """
     names = target_names(targets)
     for target in names:
         backend_of(target)
-    # Made first, as it checks what it is given.
+    # Constructed first, because it validates its arguments.
     resolve = ResolveConflicts(
         Priority(names) if policy is None else policy,
         cross_compile,
@@ -62,10 +62,10 @@ def placement_passes(
     for target in min_work or {}:
         require_target("the least work is given for", target, names)
     return [
-        # Every target claims what it can run, as much at once as it can.
+        # Each target claims every op it can run; its claims are merged into the largest valid regions.
         AnnotateTarget(names),
         MergeCompilerRegions(keeps_limits=False),
-        # Each node gets one target, and what belongs to one target grows together again.
+        # Each node is assigned to one target; the remaining regions of a target are merged again.
         resolve,
         MergeCompilerRegions(),
     ]
@@ -90,58 +90,58 @@ def partition(
 
     It runs `PrepareForInference(targets=targets)`, `AnnotateTarget`, `MergeCompilerRegions`,
     `ResolveConflicts`, `MergeCompilerRegions` and `PartitionGraph` in a ``tvm.transform.Sequential``, so that
-    a ``PassContext`` may watch, skip or disable them. Annotations are not written between passes unless
-    an instrument is there to see them (see `annotated_region.passes.region_session`).
+    a ``PassContext`` can instrument, skip or disable them. Annotations are written between passes only if
+    an instrument is active (see `annotated_region.passes.region_session`).
 
     Parameters
     ----------
     mod
-        Any well-formed module; it is not changed.
+        Any well-formed module; it is not modified.
     targets
-        The names of the targets, the most preferred first.
+        The names of the targets in order of preference.
     policy
-        How conflicts are resolved; `Priority` in the order of `targets` if not given.
+        How conflicts are resolved; by default `Priority` in the order of `targets`.
     prepare
-        Whether to make the module fit for inference first (see `PrepareForInference`).
+        Whether to run `PrepareForInference` first.
     cross_compile
-        Whether targets that cannot run on this machine may win.
+        Whether regions may be assigned to targets that cannot run on this machine.
     pins
-        By the name of a binding (``"lv3"``), by what it comes from (an ONNX node, a PyTorch module and line)
-        or by the name of an op (``"relax.nn.softmax"``), the one target that may have it, or ``"host"``.
-        Names are those of the prepared module, as `explain` shows them; `OpReport.key` fits one op alone.
+        Maps a binding name (``"lv3"``), an origin (an ONNX node, a PyTorch module and line) or an op name
+        (``"relax.nn.softmax"``) to the only target allowed to run it, or to ``"host"``. Names are those of
+        the prepared module, as `explain` shows them; `OpReport.key` identifies a single op.
     bans
-        Likewise, the targets that may not have it.
+        Maps the same keys to the targets that must not run them.
     min_work
-        By target, the least work of a region (see `ResolveConflicts`).
+        By target, the minimum work of a region (see `ResolveConflicts`).
     lock
-        An `ar.Lock` (see `Report.to_lock`), or the path of one: what the module still has of it stays where
-        it was, and only what changed is placed anew. What came out otherwise, and why, is
-        ``lock.diff(ar.explain(..., lock=lock).to_lock())``.
+        An `ar.Lock` (see `Report.to_lock`), or the path of one: ops that the lock covers keep their
+        placement, and only changed parts of the module are placed again. The differences, with their
+        reasons, are ``lock.diff(ar.explain(..., lock=lock).to_lock())``.
     names
         How external functions are named: after their ``"places"`` in the imported model, or by
         ``"numbers"`` (see `PartitionGraph`).
 
     Returns
     -------
-    A module with one external function a region.
+    A module with one external function per region.
 
     Raises
     ------
     UnknownTargetError
         A target has no rule, pattern or backend.
     DocumentError
-        The lock is none, or one of another model.
+        The lock is not a valid lock, or was written for another model.
     UsageError
-        An argument is of the wrong kind, such as a policy that is a text.
+        An argument has the wrong type, such as a string as the policy.
     PinError
-        A pin, a ban or a least work names nothing, or several bindings; or a pin asks for a target that
+        A key of `pins`, `bans` or `min_work` matches nothing or is ambiguous; or a pin names a target that
         declines the op.
     InvalidModuleError
         The module is not well formed.
     RuleError
         A rule of a target failed.
     BackendUnavailableError
-        The environment asks TVM for more threads than any machine has, which crashes it.
+        The environment requests more threads than TVM can create without crashing.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def partition_with_report(
     lock: Lock | str | Path | None = None,
     names: NamesOfRegions = "places",
 ) -> tuple[tvm.IRModule, Report]:
-    """What `partition` and `explain` give, of one run of the passes."""
+    """The results of `partition` and `explain`, from a single run of the passes."""
     known = as_lock(lock)
     placed, session = placed_module(
         mod,
@@ -213,7 +213,7 @@ def placed_module(
     lock: Lock | str | Path | None = None,
     keeps_notes: bool = False,
 ) -> tuple[tvm.IRModule, RegionSession]:
-    """The module as `partition` has it before `PartitionGraph`, and the session of regions and notes."""
+    """The module just before `PartitionGraph`, and the session that holds its regions and notes."""
     passes = [
         *_preparation(targets, prepare=prepare),
         *placement_passes(
@@ -245,7 +245,7 @@ def explain(
     min_work: Mapping[str, float] | None = None,
     lock: Lock | str | Path | None = None,
 ) -> Report:
-    """What `partition` does with the same arguments, and why: who claimed what, who declined, who won."""
+    """Report what `partition` does with the same arguments, and why: claims, declines, final assignment."""
     known = as_lock(lock)
     placed, session = placed_module(
         mod,

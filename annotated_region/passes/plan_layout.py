@@ -1,18 +1,18 @@
-"""PlanLayout: stores tensors in the layouts that targets demand, with as few transposes as possible.
+"""PlanLayout: assigns the layouts that targets demand, with as few transposes as possible.
 
-It runs before annotation, on ops or on lowered code, and leaves ops with new attributes:
+It runs before annotation, on ops or on lowered code, and rewrites layout attributes:
 
     x -> T -> conv (NHWC) -> T -> relu -> T -> conv (NHWC) -> T -> flatten
     x -> conv (NCHW) -> relu -> conv (NCHW) -> flatten              for dnnl, which takes any layout
     x -> T -> conv (NHWC) -> relu -> conv (NHWC) -> T -> flatten    for a target that demands NHWC
 
-1.  An op of which some target demands a layout gets it. Targets that say nothing leave the choice open.
-2.  Any other op with a layout rule gets what makes the plan cheapest: the fewest bytes that are transposed,
-    then the fewest transposes, then the fewest changed ops.
-3.  An op without a rule, and what the function takes and gives, keeps its layout.
+1.  An op gets the layout that a target demands for it. Targets without a demand accept any layout.
+2.  Any other op with a layout rule gets the layout that minimizes, lexicographically, the bytes transposed,
+    the number of transposes and the number of changed ops.
+3.  Ops without a rule, parameters and results keep their layouts.
 
-Transposes that were there before belong to the plan as well: what can be read as it is stored is not moved.
-Constants are stored anew at once. The search is exact on networks of the usual width; see `layout_plan`.
+Existing transposes take part in the plan and are removed where the reader can use the stored layout.
+Constants are transposed at compile time. The search is exact for networks of usual width; see `layout_plan`.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class PlanLayout(ModulePass):
     Parameters
     ----------
     targets
-        The names of the targets, the most preferred first. Where their demands exclude each other, the
-        first one's count.
+        The names of the targets in order of preference. Where their demands conflict, the earlier target
+        wins.
 
     Raises
     ------
@@ -53,8 +53,8 @@ class PlanLayout(ModulePass):
 
     Notes
     -----
-    A demand that an op cannot meet, such as blocks of 16 for 3 channels, is passed over. Blocks in which the
-    order of bindings matters (in-place calls, effects) stay as they are.
+    A demand that an op cannot meet, such as blocks of 16 for 3 channels, is ignored. Binding blocks in which
+    the order of bindings matters (in-place calls, effects) are unchanged.
     """
 
     targets: str | Sequence[str]
@@ -68,7 +68,7 @@ class PlanLayout(ModulePass):
         return lowered_again(self.plan(mod))
 
     def plan(self, mod: tvm.IRModule) -> ModulePlan:
-        """The plan itself: what it costs, and what no plan can be cheaper than."""
+        """The plan itself, with its cost and a lower bound on the cost of any plan."""
         demanded = [backend_of(target).layouts for target in self.targets]
 
         def demands(info: OpInfo) -> tuple[Demand, ...]:
@@ -78,12 +78,12 @@ class PlanLayout(ModulePass):
 
 
 def demands_of(named: Sequence[Sequence[str]]) -> tuple[Demand, ...]:
-    """What satisfies as many targets as possible, in their order.
+    """The demands that satisfy as many targets as possible, earlier targets first.
 
     Parameters
     ----------
     named
-        For each target, the layouts that it takes; none if it takes any.
+        For each target, the layouts that it accepts; empty if it accepts any.
     """
     left: tuple[Demand, ...] = ()
     for names in named:

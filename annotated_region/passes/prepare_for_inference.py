@@ -1,45 +1,44 @@
-"""Makes an imported model fit for inference offload: folded, without leftovers, every weight at its user.
+"""PrepareForInference: canonicalizes an imported model for offload: constants folded, parts of ops raised.
 
-When it runs: first of all, on what an importer made. What it leaves is what targets' rules and patterns
-are written for, the *normal form*:
+It runs first, on an imported module. The rules and patterns of targets are written for its result, the
+*normal form*:
 
-*   No batch norm whose parameters are constant, and no dropout. A convolution or matrix product with its
-    batch norm, bias and other arithmetic with constants is the op and, if there is a bias, an ``add``
-    with the constant on the right, of shape (1, C, 1, 1) after a convolution (the channel axis as the
-    layout has it), of shape (N,) after a matrix product::
+*   No batch norm with constant parameters, and no dropout. A convolution or matrix product followed by
+    batch norm, bias and other arithmetic with constants becomes the op and, if there is a bias, an ``add``
+    with the constant on the right, of shape (1, C, 1, 1) after a convolution (the channel axis depends on
+    the layout), of shape (N,) after a matrix product::
 
         lv = R.nn.conv2d(x, weight, ...)
         lv1 = R.add(lv, bias)
         lv2 = R.add(lv1, shortcut)          # a residual connection
         lv3 = R.nn.relu(lv2)
 
-*   A batch norm without such an op before it is ``multiply`` and ``add`` with constants of shape
+*   A batch norm without such a producer becomes ``multiply`` and ``add`` with constants of shape
     (1, C, 1, 1). ``add`` and ``multiply`` have a constant operand on the right.
-*   No call has constants alone for arguments, if numpy can evaluate it exactly; every constant stands
-    right in the call that uses it. So ONNX Gemm is ``matmul(x, weight)`` with the weight transposed.
+*   No call has only constant arguments, if numpy can evaluate it exactly; constants are direct operands of
+    the calls that use them. ONNX Gemm, for example, becomes ``matmul(x, weight)`` with the transpose folded.
 *   ONNX ``Sum``, ``Mean``, ``Max`` and ``Min`` are chains of binary ops, not reductions of a ``stack``.
-*   What the importer lowered by itself (ONNX ``Clip``, some ``Pad`` and ``Tile``) is ops again, wherever it
-    is certain that TVM would lower these ops to the same code; ``Clip`` is ``relu`` or ``clip``.
-*   A static shape as a tensor is a constant, and so is one number that was quantized.
-*   Slices that the bounds of a function keep whole have the length that they have, and the function begins
-    with a check of it; running sums of truth values are whole numbers; constant indices of `take` count from
-    the front.
-*   Masks and positions of symbolic lengths are as few operations as compute them from their places, such as
-    ``less_equal(reshape(arange(n)), reshape(arange(n)))``, and positions are computed once.
-*   GELU, SiLU and the norms of layers, groups, instances and root mean squares are one op each, not their
-    parts, unless one of the given targets claims a part and not the op.
-*   Words are looked up in a quantized table, and dequantized then.
-*   No ``reshape``, ``broadcast_to``, ``astype``, ... that changes nothing, no tuple that is made and taken
-    apart again, no dead code.
+*   Ops that the importer has already lowered (ONNX ``Clip``, some ``Pad`` and ``Tile``) are raised, if it is
+    proved that TVM lowers them to the same code; ``Clip`` becomes ``relu`` or ``clip``.
+*   A static shape as a tensor is a constant, and so is a quantized scalar.
+*   A slice whose length is determined by the bounds of its function has that length, and the function begins
+    with a check of the bound; cumulative sums of booleans have an integer dtype; constant indices of `take`
+    are nonnegative.
+*   Masks and positions of symbolic length are computed from element indices in the fewest operations, such
+    as ``less_equal(reshape(arange(n)), reshape(arange(n)))``, and positions are computed once.
+*   GELU, SiLU, layer, group, instance and RMS norms are single ops, unless one of the given targets claims
+    some of the parts but not the op.
+*   Rows of a quantized table are taken before they are dequantized.
+*   No ``reshape``, ``broadcast_to``, ``astype``, ... without effect, no tuple that is only unpacked again, no
+    dead code.
 *   Zero padding is an attribute of the convolution.
 
-What it leaves alone: functions with a ``Codegen`` or ``Primitive`` attribute, which a code generator
-or a kernel owns; local functions; batch norms in training mode or with running statistics that are
-read; integers where only floats may be reordered; whatever else has a shape or dtype that a rewrite
-does not know.
+Unchanged are functions with a ``Codegen`` or ``Primitive`` attribute, which a code generator or a kernel
+owns; local functions; batch norms in training mode or with running statistics that are read; integers where
+a rewrite is valid only for floats; and any shape or dtype that a rewrite does not handle.
 
-The numbers change as they do with every inference compiler: weights are multiplied before and not after
-the sum of products. Nothing else is reordered.
+As in other inference compilers, results change by rounding: weights are scaled before the sum of products
+instead of after it. Nothing else is reordered.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ from annotated_region.targets.claimants import Claimants
 
 __all__ = ["PrepareForInference"]
 
-# In the order in which they are tried on an op.
+# In the order in which they are tried.
 REWRITES = (
     fold_constants.REWRITES
     + fold_shapes.REWRITES
@@ -106,17 +105,17 @@ REWRITES = (
 @checked_class
 @dataclass(frozen=True)
 class PrepareForInference(SessionPass):
-    """Fold batch norms and constants, undo what importers add, and tidy up; see the module's text.
+    """Fold batch norms and constants, raise and canonicalize ops, remove dead code; see the module docstring.
 
     Parameters
     ----------
     fold_with_tvm
         Also run TVM's ``FoldConstant``, for constant calls that numpy does not evaluate exactly. It
-        compiles each of them, which takes a second for every ten or so.
+        compiles each of them, at about ten per second.
     targets
-        The targets that the module is prepared for, as `partition` takes them: where one of them would claim
-        parts of an op, such as the error function in GELU, but not the op, the parts stay. With none, every
-        op that is found in its parts takes their place.
+        The targets that the module is prepared for, as in `partition`. If one of them claims some part of a
+        composed op, such as the error function in GELU, but not the op, the parts are kept. Without targets,
+        every recognized op replaces its parts.
 
     Raises
     ------
@@ -151,7 +150,7 @@ class PrepareForInference(SessionPass):
 
 
 def _retyped(mod: tvm.IRModule) -> tvm.IRModule:
-    """`mod` with the lengths that its bounds settle, counts of whole numbers, and indices from the front."""
+    """`mod` with slice lengths resolved by bounds, integer counts, and nonnegative constant indices."""
     functions = ((name, _counted(name, func)) for name, func in functions_to_partition(mod))
     return updated(mod, {name: take_from_the_front(settle_lengths(func)) for name, func in functions})
 
@@ -160,11 +159,11 @@ def _counted(name: tvm.ir.GlobalVar, function: relax.Function) -> relax.Function
     try:
         return count_in_whole_numbers(name.name_hint, function)
     except BuildError:
-        return function  # it is still right to ask what targets claim of it; `build` refuses it again
+        return function  # targets may still claim its ops; if the host keeps it, `build` raises the error
 
 
 def _raised(mod: tvm.IRModule) -> tvm.IRModule:
-    """`mod` with ops in the place of calls that lower to the same code again."""
+    """`mod` with lowered calls raised to ops that provably lower to the same code."""
     lowered = {
         name: LoweredCalls.of(func, mod, proved_composition_of) for name, func in functions_to_partition(mod)
     }
@@ -175,7 +174,7 @@ TABLE = table_of(REWRITES)
 
 
 def _settled(mod: tvm.IRModule, claimants: Claimants) -> tvm.IRModule:
-    """`mod` after as many sweeps as find something to rewrite; see `weight` for why these come to an end."""
+    """`mod` swept to a fixed point; see `weight` for the proof of termination."""
     while True:
         swept = {name: sweep(function, TABLE, claimants) for name, function in functions_to_partition(mod)}
         changed = {name: function for name, function in swept.items() if not function.same_as(mod[name])}
@@ -185,9 +184,9 @@ def _settled(mod: tvm.IRModule, claimants: Claimants) -> tvm.IRModule:
 
 
 def _tidied(mod: tvm.IRModule) -> tvm.IRModule:
-    """`mod` without aliases, tuples that are taken apart again, and dead code."""
+    """`mod` without aliases, tuples that are only unpacked, and dead code."""
     public = any(function.attrs.get("global_symbol") for _, function in mod.functions_items())
-    # In a module of private functions alone nothing says which of them is dead.
+    # With private functions only, every function counts as an entry: none can be shown to be dead.
     entries = None if public else [name.name_hint for name in mod.get_global_vars()]
     mod = _applied(mod, relax.transform.CanonicalizeBindings())
     alive = {name: without_dead_bindings(function) for name, function in functions_to_partition(mod)}
@@ -195,7 +194,7 @@ def _tidied(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _applied(mod: tvm.IRModule, *passes: tvm.transform.Pass) -> tvm.IRModule:
-    """`mod` after TVM's `passes`; functions that are not ours to change are put back as they were."""
+    """`mod` after TVM's `passes`, with functions that we do not partition restored."""
     result = tvm.transform.Sequential(passes)(mod)
     ours = {name for name, _ in functions_to_partition(mod)}
     left = {name.name_hint for name in result.get_global_vars()}

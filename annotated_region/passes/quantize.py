@@ -1,9 +1,9 @@
-"""Quantize: float convolutions and matrix products become products of int8, calibrated with inputs.
+"""Quantize: quantizes float convolutions and matrix products to int8, calibrated on sample inputs.
 
-When it runs: before `partition`, on what an importer made; it prepares the module itself, because batch norms
-are folded into weights before these are rounded. What it leaves is the form in which quantized models arrive
-from ONNX: ``quantize`` and ``dequantize`` in front of what reads int8 (QDQ), which TVM compiles for any host,
-and which the targets `dnnl`, `onnxruntime` and `openvino` compute on whole numbers::
+It runs before `partition`, on an imported module; it runs preparation itself, because batch norms must be
+folded into weights before these are rounded. The result has the form of quantized ONNX models:
+``quantize`` and ``dequantize`` pairs (QDQ) in front of the operands, which TVM compiles for any host, and
+which the targets `dnnl`, `onnxruntime` and `openvino` compute in integer arithmetic::
 
     lv  = R.nn.conv2d(x, w)              x8  = R.quantize(x, s, z)     xf = R.dequantize(x8, s, z)
     lv1 = R.add(lv, bias)          ->    wf  = R.dequantize(w8, scales, zeros, axis=0)
@@ -11,10 +11,10 @@ and which the targets `dnnl`, `onnxruntime` and `openvino` compute on whole numb
                                          lv1 = R.add(lv, bias)
                                          lv2 = R.nn.relu(lv1)      # rounded in front of its readers
 
-Weights are rounded by output channel, symmetrically, to -127 .. 127. Values in between have one scale, from
-what they are on the calibration inputs (`annotated_region.quantizing.ranges`). Biases stay floats: the
-engines add them to sums of 32 bits in the same pass, and a rounded one would be less exact for nothing.
-Which values are rounded and which share a scale: `annotated_region.quantizing.plan`.
+Weights are quantized symmetrically per output channel, to -127 .. 127. Activations have one scale per tensor,
+from their ranges on the calibration inputs (`annotated_region.quantizing.ranges`). Biases stay float: the
+engines add them to the 32-bit accumulators at no extra cost, so rounding them would only lose precision.
+`annotated_region.quantizing.plan` decides which values are quantized and which share a scale.
 """
 
 from __future__ import annotations
@@ -58,48 +58,49 @@ TYPES = ("uint8", "int8")
 @checked_class
 @dataclass(frozen=True)
 class Quantize(ModulePass):
-    """Round weights and values of ``main`` to 8 bits, by what calibration inputs show; see the module's text.
+    """Quantize weights and activations of ``main`` to 8 bits, calibrated on inputs; see the module docstring.
 
     Parameters
     ----------
     calibration_inputs
-        What ``main`` is run with: each input is a dict of arrays by the names of the parameters, or the
-        arrays in their order, or one array for a single parameter. A list, or any object that can be gone
-        through more than once. A hundred inputs as the model meets them are usual; one by one, so that
-        memory does not grow with their number. Symbolic extents are those of the arrays, and may differ
-        from input to input.
+        The inputs of ``main`` for calibration: each is a dict of arrays by parameter name, a sequence of
+        arrays in parameter order, or one array for a single parameter. A list, or any object that can be
+        iterated over more than once. About a hundred representative inputs are usual; they are processed one
+        at a time, so memory does not grow with their number. Symbolic extents are taken from the arrays, and
+        may differ between inputs.
     ranges
-        How the range of a value follows from what was seen: ``"minmax"``, ``"percentile"``, ``"entropy"`` or
-        ``"mse"`` (`annotated_region.quantizing.ranges` has the definitions and their sources).
+        How the range of a value is derived from its observed distribution: ``"minmax"``, ``"percentile"``,
+        ``"entropy"`` or ``"mse"`` (definitions and sources in `annotated_region.quantizing.ranges`).
     percentile
-        For ``"percentile"``: how many of a hundred values of a tensor are inside its range.
+        For ``"percentile"``: the percentage of a tensor's values inside its range.
     activations
-        The type of what is no weight: ``"uint8"`` or ``"int8"``. The right operand of a product of two
-        computed matrices is int8 in any case.
+        The dtype of activations: ``"uint8"`` or ``"int8"``. The right operand of a product of two computed
+        matrices is always int8.
     symmetric
-        Whether 0 is in the middle of the range of int8, so that its zero point is 0.
+        Whether the range of int8 activations is symmetric about 0, so that their zero point is 0.
     keep
-        Products that stay in float: names of bindings, what they come from (an ONNX node, a PyTorch module),
-        or ops, such as ``"relax.matmul"``.
+        Products that stay in float: binding names, origins (an ONNX node, a PyTorch module), or op names,
+        such as ``"relax.matmul"``.
     max_error
-        Products whose own result would be off by more than this share of it stay in float: the root of the
-        mean square of its error, rounded operands against floats, over the first 64 inputs.
+        Products stay in float if their relative error exceeds this bound: the root mean square of the error
+        of the product with rounded operands, relative to that of the float result, over the first 64 inputs.
     accuracy
-        The whole result is off by at most this share of it on the first eight inputs: as few products as do
-        stay in float, those first whose own result suffers most.
+        Upper bound on the relative error of the whole result on the first eight inputs: the fewest products
+        that achieve it stay in float, those with the largest error of their own first.
     correct_bias
-        Whether biases take back what rounding adds to a product's result on average
-        (`annotated_region.quantizing.bias_correction`); it takes two inputs, another build and another run of
-        the first 64 inputs.
+        Whether biases are corrected for the mean error that rounding adds to the result of a product
+        (`annotated_region.quantizing.bias_correction`); requires two inputs, another build and another run
+        over the first 64 inputs.
     target
-        What runs the float model while it is calibrated, and the quantized one where errors are measured:
-        ``"host"``, which is TVM, or a target that runs here, such as ``"dnnl"``, which is much faster.
+        What runs the float model during calibration, and the quantized model when errors are measured:
+        ``"host"``, which is TVM, or a target available here, such as ``"dnnl"``, which is much faster.
     targets
-        What the module is partitioned for later, as `PrepareForInference` takes it.
+        The targets that the module will be partitioned for, as in `PrepareForInference`.
     tap_bytes
-        How many bytes of tapped values are held at a time; a larger model is built and run more than once.
+        The maximum number of bytes of tapped values held at a time; a larger model is built and run more
+        than once.
     progress
-        Whether to show a progress bar on a terminal's standard error output.
+        Whether to show a progress bar on standard error if that is a terminal.
 
     Raises
     ------
@@ -108,19 +109,19 @@ class Quantize(ModulePass):
     BuildError, RunError
         The float model cannot be built, or fails when it runs.
     InputError
-        There are no inputs, or one does not fit the parameters; a value is not finite.
+        There are no inputs, an input does not match the parameters, or a value is not finite.
     InvalidModuleError
         The module is not well formed, or has no function called main.
     PinError
-        A name in `keep` fits no product.
+        A name in `keep` matches no product.
     UsageError
-        An option is none of those above.
+        An option has a value other than those above.
 
     Notes
     -----
-    Values are counted, not kept: memory is that of one run, and 32 KB for each tensor that is rounded. The
-    same inputs give the same module. `accuracy` builds the model about ``log2(products)`` times. What is
-    already quantized, of half precision, or in branches and local functions stays as it is.
+    Values are accumulated in histograms, not stored: memory is that of one run, plus 32 KB per quantized
+    tensor. The same inputs give the same module. `accuracy` builds the model about ``log2(products)`` times.
+    Ops that are already quantized, of half precision, or in branches and local functions are unchanged.
 
     Examples
     --------
@@ -164,7 +165,7 @@ class Quantize(ModulePass):
         return self.with_report(mod)[0]
 
     def with_report(self, mod: tvm.IRModule) -> tuple[tvm.IRModule, QuantizationReport]:
-        """The quantized module, and what was done to each product."""
+        """The quantized module, and a report of what was done to each product."""
         require_well_formed(mod)
         if MAIN not in {name.name_hint for name in mod.get_global_vars()}:
             raise InvalidModuleError("the module has no function called main that calibration could run")
@@ -190,7 +191,7 @@ class Quantize(ModulePass):
 
 
 def _run_of(mod: tvm.IRModule, func: relax.Function, target: str) -> Run:
-    """Builds a module with another main, and runs that."""
+    """A runner for the module with its main replaced by `func`."""
     changed = mod.clone()
     changed.update_func(mod.get_global_var(MAIN), without_dead_bindings(func))
     placed = changed if target == HOST else partition(changed, [target], prepare=False)
@@ -213,7 +214,7 @@ def _arrays(answer: object) -> Iterator[np.ndarray]:
 
 @contextmanager
 def _shown(wanted: bool) -> Iterator[Callable[[str], None]]:
-    """What to call with what is being done, so that a terminal shows it and how long it has taken."""
+    """A callback that shows the current step and the elapsed time on a terminal."""
     console = Console(stderr=True)
     if not wanted or not console.is_terminal:
         yield lambda _what: None

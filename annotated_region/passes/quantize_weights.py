@@ -1,20 +1,20 @@
 """QuantizeWeights: stores the constant weights of matrix products in 8 or 4 bits.
 
-When it runs: before `PrepareForInference`, or after it. What it leaves computes the floats again, in every
-run, by ops that TVM compiles for any host, so the module means the same on every target and on none::
+It runs before or after `PrepareForInference`. The result recomputes the float weights in every run, with ops
+that TVM compiles for any host, so the module has the same semantics with any target or none::
 
-    lv = R.matmul(x, w)                 lv_words  = ...                 # the packed numbers, taken apart
+    lv = R.matmul(x, w)                 lv_words  = ...                 # the packed integers, unpacked
                                         lv_floats = R.dequantize(lv_words, scales, zeros, axis=0)
                               ->        lv_weight = R.permute_dims(R.reshape(lv_floats, ...))
                                         lv        = R.matmul(x, lv_weight)
 
-A target that claims the whole, such as dnnl, multiplies with the packed numbers, and never makes the floats.
+A target that claims the whole composite, such as dnnl, multiplies with the packed integers directly and never
+materializes the float weights.
 
 1.  The right operand of a `matmul` is a constant matrix.
-2.  It is `permute_dims` of one.
-3.  Stacks of matrices, weights that are computed or parameters, and weights of other types than float32
-    and float16 stay as they are; so does a weight with an element that is not finite, which no whole number
-    stands for.
+2.  The right operand is `permute_dims` of a constant matrix.
+3.  Stacks of matrices, computed weights, weights that are parameters, and dtypes other than float32 and
+    float16 are unchanged; so is a weight with a non-finite element, which no integer can represent.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ FLOATS = ("float32", "float16")
 @checked_class
 @dataclass(frozen=True)
 class QuantizeWeights(ModulePass):
-    """Round the constant weights of matrix products to whole numbers, to the nearest; see the module's text.
+    """Round the constant weights of matrix products to the nearest integers; see the module docstring.
 
     Parameters
     ----------
     bits
-        Of a weight: 4 or 8.
+        The number of bits per weight: 4 or 8.
     group
-        How many weights of a column, neighbours along the axis that is summed, share a scale; an even
-        number. It has to divide that axis of every weight. None: each column is one group.
+        The number of consecutive weights along the reduction axis of a column that share a scale; even, and
+        a divisor of that axis in every weight. None: each column is one group.
     zero_points
-        Whether each group has a zero point, too, so that its range need not be symmetric about 0.
+        Whether each group also has a zero point, so that its range need not be symmetric about 0.
 
     Raises
     ------
@@ -65,12 +65,12 @@ class QuantizeWeights(ModulePass):
         The module is not well formed, or the group does not divide the rows of a weight, which the message
         names.
     UsageError
-        The bits or the group are none of those above.
+        `bits` or `group` has a value other than those above.
 
     Notes
     -----
-    Linear in the size of the weights. A scale has the type of the weight, so a weight of float32 takes
-    ``bits + 32 / group`` bits. The algorithm: `passes/weight_rounding/rounding.py`.
+    Linear in the size of the weights. A scale has the dtype of the weight, so a float32 weight takes
+    ``bits + 32 / group`` bits per element. The algorithm is in `passes/weight_rounding/rounding.py`.
     """
 
     bits: int = 4
@@ -79,29 +79,29 @@ class QuantizeWeights(ModulePass):
 
     def __post_init__(self) -> None:
         if self.bits not in BITS:
-            raise UsageError(f"weights of {self.bits} bits are not known; hand in 4 or 8")
+            raise UsageError(f"weights of {self.bits} bits are not supported; pass 4 or 8")
         if self.group is not None and (self.group < 2 or self.group % 2):
-            raise UsageError(f"a group of {self.group} weights is not known; hand in an even number, or None")
+            raise UsageError(f"groups of {self.group} weights are not supported; pass an even number or None")
 
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
         """Called by TVM's pass manager."""
         return replace_functions(mod, lambda _name, function: self._quantized(function))
 
     def _quantized(self, function: relax.Function) -> relax.Function:
-        # The rewrite takes a product with a constant, and leaves one without.
+        # Terminates: the rewrite matches only products with a constant, and its result has none.
         swept = sweep(function, {"relax.matmul": [self._product]}, lowers_weight=False)
         return function if swept.same_as(function) else without_dead_bindings(swept)
 
     def _product(self, view: OpView, editor: Editor) -> relax.Expr | None:
-        """The product with the weight that its whole numbers stand for; None if it has no such weight."""
+        """The product with its quantized weight; None if the weight is not one of cases 1 and 2."""
         columns = _columns(view.args[1], editor)
         if columns is None or columns.dtype.name not in FLOATS or not np.isfinite(columns).all():
             return None
         group = self.group or columns.shape[1]
         if columns.shape[1] % group:
             raise InvalidModuleError(
-                f"the weight of {described(editor.target)} has {columns.shape[1]} rows, which groups of "
-                f"{group} do not divide; choose another group"
+                f"the weight of {described(editor.target)} has {columns.shape[1]} rows, which is not a "
+                f"multiple of the group size {group}; choose another group size"
             )
         numbers = rounded(columns, self.bits, group, zero_points=self.zero_points)
         weight = weight_of(numbers, self.bits, len(columns), editor)
@@ -109,7 +109,7 @@ class QuantizeWeights(ModulePass):
 
 
 def _columns(weight: relax.Expr, editor: Editor) -> np.ndarray | None:
-    """A weight with its columns for rows; None if it is not constant, or no matrix."""
+    """The transposed weight; None if it is not a constant matrix."""
     array, view = editor.constant(weight), editor.view_of(weight)
     if array is not None:
         return array.T if array.ndim == 2 else None

@@ -1,16 +1,16 @@
-"""RaiseToOps: turns calls of lowered functions back into calls of Relax ops, where it is known what they are.
+"""RaiseToOps: replaces calls to lowered functions by calls to the Relax ops that they are known to compute.
 
-It runs on a module that was lowered too early, before annotation:
+It runs before annotation, on a module that was lowered too early:
 
     lv = R.call_tir(cls.fused_conv2d_relu, (x, w))    ->    lv_conv2d = R.nn.conv2d(x, w, strides=[2, 2], ...)
                                                             lv = R.nn.relu(lv_conv2d)
 
-1.  A PrimFunc with op info, attached or inferred: one op call for each op inside.
-2.  A PrimFunc that is not understood, or whose ops would have another type: stays ``call_tir``.
+1.  A PrimFunc with op info, attached or inferred: one call for each of its ops.
+2.  A PrimFunc without op info, or whose ops would have a different type: stays ``call_tir``.
 3.  A private PrimFunc without callers is removed.
 
-Attached op info is believed; what is inferred is proved (see `annotated_region.op_info.infer`).
-`AnnotateTarget` does the same to those calls alone that a target claims; this pass takes all of them.
+Attached op info is trusted; inferred op info is proved (see `annotated_region.op_info.infer`).
+`AnnotateTarget` raises only the calls that a target claims; this pass raises all of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["RaiseToOps"]
 @module_pass
 @dataclass(frozen=True)
 class RaiseToOps(ModulePass):
-    """Replace ``call_tir`` of understood PrimFuncs by calls to Relax ops.
+    """Replace ``call_tir`` of PrimFuncs with known ops by calls to Relax ops.
 
     Raises
     ------
@@ -40,7 +40,7 @@ class RaiseToOps(ModulePass):
 
     Notes
     -----
-    Each distinct PrimFunc is inferred once in a process, which takes some milliseconds.
+    Inference runs once per process for each distinct PrimFunc, and takes a few milliseconds.
     """
 
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:

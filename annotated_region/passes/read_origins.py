@@ -1,10 +1,10 @@
-"""ReadOrigins: gives bindings the origins that an attribute tells, and takes the attribute away.
+"""ReadOrigins: restores the origins of bindings from a function attribute, and removes the attribute.
 
     R.func_attr({"annotated_region.origins": {"lv": "/conv"}})
     lv = R.nn.conv2d(x, w)                       ->      lv = R.nn.conv2d(x, w)      # from /conv
 
-It runs on a module that was read from text, before anything renames or replaces its bindings: `partition`
-and `explain` run it first of all. A function without the attribute stays as it is.
+It runs on a module parsed from TVMScript, before any pass renames or replaces its bindings: `partition` and
+`explain` run it first. A function without the attribute is unchanged.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ __all__ = ["ReadOrigins"]
 @module_pass
 @dataclass(frozen=True)
 class ReadOrigins(ModulePass):
-    """Take origins out of the attribute that `WriteOrigins` makes.
+    """Restore origins from the attribute that `WriteOrigins` makes.
 
     Raises
     ------
     InvalidModuleError
-        The attribute is no map from names to texts.
+        The attribute is not a map from strings to strings.
 
     Notes
     -----
-    Linear in the bindings. Names that no binding has are passed over: a text may have been edited.
+    Linear in the number of bindings. Names without a binding are ignored: the text may have been edited.
     """
 
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:

@@ -1,4 +1,4 @@
-"""A pass over region sets: it sees one function at a time, and returns its regions and its notes."""
+"""A pass over region sets: it transforms one function at a time and returns its regions and notes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class RegionsAndNotes:
     regions
         The regions of the function.
     notes
-        What the pass found out. A generator runs only where notes are kept, so what takes time to find
-        out costs nothing elsewhere.
+        The findings of the pass. A generator is consumed only if notes are kept, so expensive notes are
+        free otherwise.
     """
 
     regions: AnnotatedRegionSet
@@ -33,22 +33,22 @@ class RegionsAndNotes:
 
 
 class RegionPass(SessionPass):
-    """A pass that changes the region set of each function, one function after the other.
+    """A pass that transforms the region set of each function independently.
 
     A subclass is a frozen dataclass whose fields are its options.
     """
 
     def transform_regions(self, regions: AnnotatedRegionSet, mod: tvm.IRModule) -> RegionsAndNotes:
-        """What the pass does to one function of a module; the set that is given stays as it is."""
+        """Transform the regions of one function of `mod`; the given set must not be modified."""
         raise NotImplementedError
 
     def require_applicable(self, regions: Iterable[AnnotatedRegionSet]) -> None:
-        """Check the options of the pass against all functions of a module, before it changes the first."""
+        """Validate the options of the pass against all functions, before any is transformed."""
 
     def run(
         self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext, session: RegionSession
     ) -> tvm.IRModule:
-        """Change the regions of all functions; called by TVM's pass manager, in a session or out of one."""
+        """Transform all functions; called by TVM's pass manager, within a session or standalone."""
         left = {}
         sets = session.take(mod)
         self.require_applicable(sets.values())

@@ -1,22 +1,22 @@
 """A session: region sets handed from pass to pass, and the notes of the passes, in one run over one module.
 
-Run by itself, a region pass reads the annotations of each function, changes the set and writes annotations.
-At 10 000 ops most of that time is writing and reading. In a session, the set that a pass leaves is what the
-next pass gets, as long as the module holds the very function that belongs to the set:
+Run standalone, a region pass parses the annotations of each function, changes the region set and writes
+annotations again; at 10 000 ops, parsing and writing dominate. In a session, the next pass receives the set
+that the previous pass left, as long as the module still holds the same function object:
 
     mod -> AnnotateTarget -> mod -> MergeCompilerRegions -> mod -> ... -> PartitionGraph -> partitioned
                  |                      ^       |                               ^
                  '-- {main: set} -------'       '---- {main: set} --------------'     (the session)
 
-Both are TVM passes in a `Sequential`, so that instruments see them and may skip them, and both run the same
-method. Annotations are written into the module only where something could look for them:
+In both modes the passes are TVM passes in a `Sequential`, so instruments can observe and skip them, and both
+modes run the same method. Annotations are written into the module only where they can be observed:
 
-1.  A pass by itself: its caller.
-2.  A pass while instruments are active: they print and compare what a pass leaves.
-3.  Regions that no pass has turned into functions when the session ends, because `PartitionGraph` was
-    disabled or skipped.
+1.  A pass runs standalone: its caller sees the module.
+2.  Instruments are active: they print and compare the module after each pass.
+3.  The session ends with regions that were not turned into functions, because `PartitionGraph` was disabled
+    or skipped.
 
-As a set that was read equals the set that was written, all of these give the same result.
+Parsing is the inverse of writing, so all modes give the same result.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ RegionSets = Mapping[tvm.ir.GlobalVar, AnnotatedRegionSet]
 
 
 class SessionStep(Protocol):
-    """A pass as a session runs it."""
+    """The interface of a pass in a session."""
 
     def run(
         self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext, session: RegionSession, /
     ) -> tvm.IRModule:
-        """What the pass does among the passes of a session."""
+        """Run the pass on a module as part of a session."""
 
 
 class RegionSession:
@@ -53,16 +53,16 @@ class RegionSession:
     writes
         Whether every pass writes its regions into the module.
     keeps_notes
-        Whether to keep what the passes note.
+        Whether to keep the notes of the passes.
     only
-        The names of the functions that the passes work on; by default all that no code generator owns.
+        The names of the functions to work on; by default all functions that no code generator owns.
     checked
-        A module that is known to be well formed.
+        A module that has already been checked to be well formed.
 
     Attributes
     ----------
     notes
-        What the passes noted, by function, in the order of the passes.
+        The notes of the passes by function, in pass order.
     """
 
     def __init__(
@@ -78,16 +78,16 @@ class RegionSession:
         self._keeps_notes = keeps_notes
         self._only = None if only is None else frozenset(only)
         self._checked = checked
-        # By name, a function as the pass before left it in the module, and its regions. As functions do not
-        # change, the same function has the same regions, whatever else happened to the module.
+        # By name: the function as the previous pass left it, and its regions. Functions are immutable, so
+        # the regions stay valid while the module holds the same object, whatever else in it has changed.
         self._left: dict[str, tuple[relax.Function, AnnotatedRegionSet]] = {}
         self._failure: BaseException | None = None
 
     def run(self, steps: Sequence[SessionStep], mod: tvm.IRModule) -> tvm.IRModule:
         """Run passes as one `Sequential`.
 
-        An error of a pass comes as it was raised: TVM would hand on its type and its text, but not its
-        cause, and only the types that are registered with it.
+        An exception of a pass propagates unchanged. Through TVM's FFI it would lose its cause, and its type
+        too unless that is registered with TVM.
         """
         passes = [self._shared(step) for step in steps]
         try:
@@ -95,7 +95,7 @@ class RegionSession:
         except BaseException:
             if self._failure is None:
                 raise
-        # Not in the handler, where it would get another context.
+        # Raised outside the handler, which would overwrite its context.
         raise self._failure
 
     def _shared(self, step: SessionStep) -> tvm.ir.transform.Pass:
@@ -111,12 +111,12 @@ class RegionSession:
         return tvm.ir.transform.module_pass(run, opt_level=0, name=type(step).__name__)
 
     def take(self, mod: tvm.IRModule) -> RegionSets:
-        """The regions of each function, in the order of their names: as they were left, or read.
+        """The region set of each function, in name order: from the previous pass, else parsed.
 
         Raises
         ------
         InvalidModuleError
-            A function has to be read, and the module is not well formed.
+            The annotations of a function must be parsed, and the module is not well formed.
         MalformedAnnotationError
             The annotations of a function do not describe regions.
         """
@@ -134,30 +134,30 @@ class RegionSession:
         }
 
     def require_well_formed(self, mod: tvm.IRModule) -> None:
-        """Raise `InvalidModuleError` unless a module is well formed; the one that came in is known to be."""
+        """Raise `InvalidModuleError` unless a module is well formed; skipped for the `checked` module."""
         if not mod.same_as(self._checked):
             require_well_formed(mod)
 
     def leave(
         self, mod: tvm.IRModule, regions: RegionSets, context: tvm.ir.transform.PassContext
     ) -> tvm.IRModule:
-        """The module with the functions of `regions`, annotated where a caller or an instrument looks."""
+        """The module with the functions of `regions`, annotated if a caller or an instrument can see it."""
         is_seen = self._writes or bool(context.instruments)
         functions = {name: each.annotate() if is_seen else each.func for name, each in regions.items()}
         self._left = {name.name_hint: (functions[name], each) for name, each in regions.items()}
         return updated(mod, functions)
 
     def consume(self) -> None:
-        """Forget all regions: they have become external functions."""
+        """Drop all region sets: the regions have become external functions."""
         self._left = {}
 
     def settled(self, mod: tvm.IRModule) -> tvm.IRModule:
-        """The module with annotations where it holds regions that no pass has turned into functions."""
+        """The module with annotations for all regions that have not become external functions."""
         known = {name: self._known(name, func) for name, func in functions_to_partition(mod)}
         return updated(mod, {name: each.annotate() for name, each in known.items() if each})
 
     def note(self, function: str, notes: Iterable[Note]) -> None:
-        """Keep notes about a function. What makes them does not run if nothing keeps them."""
+        """Record notes about a function. A generator of notes is not consumed unless notes are kept."""
         if self._keeps_notes:
             self.notes.setdefault(function, []).extend(notes)
 

@@ -1,4 +1,4 @@
-"""ResolveConflicts: gives every node that several regions hold to one target, or to the host.
+"""ResolveConflicts: assigns every node that several regions hold to one target, or to the host.
 
 It runs after MergeCompilerRegions, whose regions overlap wherever two targets claim the same nodes:
 
@@ -6,8 +6,8 @@ It runs after MergeCompilerRegions, whose regions overlap wherever two targets c
          [-- dnnl ---]                           dnnl:     {conv, relu} {add}
          [-- tensorrt ]          [both]          after Priority(["dnnl", "tensorrt"]): all to dnnl
 
-Afterwards regions are disjoint, the quotient graph of all of them together is acyclic, and composites
-are whole. What decides is the policy: `Priority` or `LeastCost`.
+Postconditions: regions are disjoint, the quotient graph of all regions is acyclic, and no composite is
+split. The choice is made by the policy: `Priority` or `LeastCost`.
 """
 
 from __future__ import annotations
@@ -64,41 +64,41 @@ __all__ = ["ResolveConflicts"]
 class ResolveConflicts(RegionPass):
     """Settle the conflicts between the targets of an annotated module.
 
-    Regions whose work is below their target's minimum dissolve: their nodes are offered to the other
-    targets again, and go to the host only if none takes them. A function that one target takes whole
-    is exempt. What a backend limits (`Backend.max_ops` and the like) or does not accept
-    (`Backend.accepts_region`) is kept whatever the policy answers: its regions are cut into the largest parts
-    that the target takes, and only what it does not take goes to others.
+    Regions whose work is below the minimum of their target are dissolved: their nodes are offered to the
+    other targets again, and fall back to the host only if none takes them. A region that holds every op of
+    its function is exempt. The limits of a backend (`Backend.max_ops` and the like) and its
+    `Backend.accepts_region` are enforced after the policy: regions that violate them are cut into the largest
+    parts that the target accepts, and the rest is offered to the other targets.
 
     Parameters
     ----------
     policy
         `Priority`, `LeastCost`, or any object with their method ``resolve``.
     cross_compile
-        Whether targets that cannot run on this machine may win. By default they do not, because the
-        result could not run; the report shows what they would take.
+        Whether regions may be assigned to targets that cannot run on this machine. By default they are
+        not, because the result could not run; the report shows what these targets would take.
     pins, bans
-        Where ops have to go or must not go, by the name of a binding or of an op (see `Pins`).
+        The targets that ops must or must not use, by binding name or op name (see `Pins`).
     min_work
-        By target, the least work of a region; what a backend says (`Backend.min_work`) where it is not
-        given. An op's work is 1, that of a convolution or a product 10, unless the backend measures it
+        By target, the minimum work of a region; the default is `Backend.min_work`. The work of an op is 1,
+        that of a convolution, matrix product or attention 10, unless the backend measures it
         (`Backend.work`).
     lock
-        What of the module was in it when the lock was written stays where it was; see
-        `annotated_region.locking.replay`. Pins, bans and targets that cannot run here go before it.
+        Ops that the lock covers keep their placement; see `annotated_region.locking.replay`. Pins, bans and
+        unavailable targets take precedence over it.
 
     Raises
     ------
     DocumentError
-        The lock is one of another model.
+        The lock was written for another model.
     UsageError
-        The policy is none, or pins, bans or least works are no dicts or hold something else.
+        An argument has the wrong type.
     MalformedAnnotationError
         The annotations do not describe regions.
     RegionCycleError
-        Regions that were handed in whole need each other's results.
+        Regions of the input module depend on each other's results.
     PinError
-        A pin or a ban names nothing or several bindings, or a pin asks for a target that declines the op.
+        A pin or a ban matches nothing or is ambiguous, or a pin names a target that declines the op.
     UnknownTargetError
         A region is annotated for a target that is not registered.
     """
@@ -111,7 +111,7 @@ class ResolveConflicts(RegionPass):
     lock: Lock | None = field(default=None, kw_only=True)
 
     def require_applicable(self, regions: Iterable[AnnotatedRegionSet]) -> None:
-        """Check that pins and bans stand for something in the module, and that the lock is one of it."""
+        """Check that pins and bans match ops of the module, and that the lock belongs to this model."""
         graphs = [each.dataflow for each in regions]
         if self.pins or self.bans:
             self._constraints.require_known(graphs)
@@ -143,9 +143,9 @@ class ResolveConflicts(RegionPass):
     def _resolve_above_minimum(
         self, asked: RegionLimits, offered: AnnotatedRegionSet, pinned: AbstractSet[NodeId]
     ) -> tuple[Resolution, list[DissolveNote]]:
-        """Resolve, take back what a target refuses or has too little work in, and resolve what is left.
+        """Iterate: resolve, withdraw claims that their target refuses or that are too small, resolve again.
 
-        Every round takes claims back, so this ends.
+        Each iteration withdraws at least one claim, so the loop terminates.
         """
         graph = offered.dataflow
         whole = [node.kind for node in graph.nodes].count(NodeKind.OPERATION)
@@ -169,7 +169,7 @@ class ResolveConflicts(RegionPass):
             dissolved += [each.note for each in back]
 
     def _policy_for(self, graph: DataflowGraph) -> Policy:
-        """The policy, behind what the lock says of a function."""
+        """The policy, wrapped in a replay of the lock if the lock covers this function."""
         locked = None if self.lock is None else self.lock.function(graph.name)
         if locked is None:
             return self.policy
@@ -183,7 +183,7 @@ class ResolveConflicts(RegionPass):
         return (self.min_work or {}).get(target, backend_of(target).min_work)
 
     def _is_small(self, graph: DataflowGraph, region: NodeRegion, whole: int) -> bool:
-        """Whether a region has too little work; not if it holds all `whole` operations of the function."""
+        """Whether a region has too little work; False if it holds all `whole` operations of the function."""
         minimum = self._minimum(region.target)
         if minimum <= 0:
             return False
@@ -193,12 +193,12 @@ class ResolveConflicts(RegionPass):
 
 
 def _require_pins(offered: AnnotatedRegionSet, kept: KeptRegions, pinned: AbstractSet[NodeId]) -> None:
-    """Refuse pins to a target that does not take them.
+    """Check that every pinned node is still in a region of its target.
 
     Raises
     ------
     PinError
-        A pinned node was given back; not if its target may have it alone.
+        A pinned node was withdrawn, and its target does not claim it as a single op either.
     """
     graph = offered.dataflow
     for each in kept.given_back:
@@ -209,10 +209,10 @@ def _require_pins(offered: AnnotatedRegionSet, kept: KeptRegions, pinned: Abstra
             alone = {node for member in offers for node in member.alone}
             lost = [node for node in lost if node not in alone]
         if lost:
-            why = each.note.answer or f"it may have {each.note.limit:g} regions, and they are taken"
+            why = each.note.answer or f"its limit of {each.note.limit:g} regions is reached"
             raise PinError(
                 f"{graph.name}: {graph.nodes[lost[0]].var.name!r} is pinned to {target!r}, which does not "
-                f"take it: {why}; take the pin away or raise the limit"
+                f"accept it: {why}; remove the pin or raise the limit"
             )
 
 
@@ -225,7 +225,7 @@ def _unavailable(regions: AnnotatedRegionSet) -> Iterator[UnavailableNote]:
 
 
 def _prices(regions: AnnotatedRegionSet, model: CostModel) -> Iterator[PriceNote]:
-    """What each op in a region costs by itself, on the host and on the targets that claim it alone."""
+    """The cost of each op in a region, on the host and on the targets that claim it as a single op."""
     graph = regions.dataflow
     claimants: dict[NodeId, dict[str, None]] = {}
     for member in regions.node_regions.values():
@@ -246,7 +246,7 @@ _HEAVY = ("conv", "matmul", "attention")
 
 
 def _work(graph: DataflowGraph, node: NodeId, measure: Callable[[OpView], float] | None) -> float:
-    """The work of an op, as its target measures it, if it does."""
+    """The work of an op: measured by its backend, or the default of 10 for heavy ops and 1 for others."""
     value = graph.nodes[node].value
     view = None if measure is None else OpView.of(value)
     if measure is not None and view is not None:

@@ -1,4 +1,4 @@
-"""Passes that take region sets from a session, and make one of their own where they run alone."""
+"""Passes that take region sets from a session; standalone, they create a temporary session."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class SessionPass(ModulePass):
     def run(
         self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext, session: RegionSession
     ) -> tvm.IRModule:
-        """What the pass does, by itself and among others."""
+        """Run the pass with the given session."""
         raise NotImplementedError
 
     def transform_module(self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext) -> tvm.IRModule:
-        """Called by TVM's pass manager where the pass runs by itself."""
+        """Called by TVM's pass manager when the pass runs standalone."""
         return self.run(mod, context, RegionSession(writes=True))

@@ -1,17 +1,17 @@
-"""TransformLayout: stores the tensors of chosen ops in another layout.
+"""TransformLayout: changes the layout of chosen ops.
 
-The ops get what is asked for, and the transposes that this needs. What follows an op takes over its layout if
-there is a rule for it:
+The chosen ops get the requested layouts, with transposes where needed. A layout propagates to the users of an
+op that have a layout rule:
 
     x -> conv -> relu -> flatten            conv to NHWC
     x -> T -> conv' -> relu' -> T^-1 -> flatten
 
 1.  A chosen op with a layout attribute: its operands are transposed, its attributes are changed by the rule.
-2.  An op with a rule that takes the layout in which its operands come: it stays in that layout.
-3.  Any other op: it gets what it got before.
+2.  An op with a rule that accepts the layout of its operands: it runs in that layout.
+3.  Any other op: its operands are transposed back to the original layout.
 
-So the result is right whichever rules exist. No choice is made here: which ops to choose is the caller's;
-`PlanLayout` chooses.
+Case 3 makes the result correct for any set of rules. The caller chooses the ops; `PlanLayout` chooses them
+by cost.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class TransformLayout(ModulePass):
     Parameters
     ----------
     layouts
-        The wanted layout by op name, such as ``{"relax.nn.conv2d": "NHWC"}``; ``"NHWC/OHWI"`` tells that of
-        the kernel as well, ``"NCHW8c"`` has blocks.
+        The requested layout by op name, such as ``{"relax.nn.conv2d": "NHWC"}``; ``"NHWC/OHWI"`` also gives
+        the kernel layout, ``"NCHW8c"`` is blocked.
 
     Raises
     ------
@@ -50,8 +50,8 @@ class TransformLayout(ModulePass):
 
     Notes
     -----
-    A lowered module stays lowered. In a mixed one, lowered calls that change become ops. A layout that an op
-    cannot have, such as blocks of 8 for 3 channels, leaves the op as it was.
+    A lowered module stays lowered. In a partly lowered one, lowered calls that change become ops. An op that
+    cannot have the requested layout, such as blocks of 8 for 3 channels, is unchanged.
     """
 
     layouts: Mapping[str, str]
@@ -71,7 +71,7 @@ class TransformLayout(ModulePass):
 
 
 def lowered_again(plan: ModulePlan) -> tvm.IRModule:
-    """The module of a plan, lowered if it was."""
+    """The module of a plan, lowered again if the original module was lowered."""
     if not plan.was_lowered:
         return plan.mod
     return relax.transform.DeadCodeElimination()(LegalizeWithOpInfo()(plan.mod))

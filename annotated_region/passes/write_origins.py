@@ -1,10 +1,11 @@
-"""WriteOrigins: tells the origins of bindings in an attribute of each function, for TVMScript.
+"""WriteOrigins: stores the origins of bindings in an attribute of each function, for TVMScript.
 
     lv = R.nn.conv2d(x, w)   # from /conv   ->   R.func_attr({"annotated_region.origins": {"lv": "/conv"}})
                                                  lv = R.nn.conv2d(x, w)
 
-It runs last, right before a module is printed: origins are spans, and TVMScript prints none. It is for text
-alone, because what compares modules sees attributes, and spans it does not. `ReadOrigins` is the inverse.
+It runs last, right before a module is printed: origins are spans, which TVMScript does not print. Use it for
+printing only, because structural comparison considers attributes but ignores spans. `ReadOrigins` is the
+inverse.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class WriteOrigins(ModulePass):
 
     Notes
     -----
-    Linear in the bindings. Variables whose name is not the only one of its kind in a function, or no name in
-    Python, are left out, because the text calls them something else.
+    Linear in the number of bindings. Variables whose name is not unique in the function, or not a Python
+    identifier, are omitted, because TVMScript renames them.
     """
 
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:

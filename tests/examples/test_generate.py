@@ -138,7 +138,7 @@ def test_the_memory_of_another_model_is_an_error_and_stays_as_it_is():
 
 
 def test_a_group_that_does_not_divide_is_an_error():
-    with pytest.raises(ar.AnnotatedRegionError, match="has 64 rows, which groups of 48 do not divide"):
+    with pytest.raises(ar.AnnotatedRegionError, match="has 64 rows, which is not a multiple of"):
         example().build(config(), example().random_weights(), 4, 48)
 
 

@@ -121,17 +121,17 @@ def test_what_is_no_constant_matrix_of_finite_floats_stays():
 
 
 def test_a_group_that_does_not_divide_is_named():
-    with pytest.raises(ar.InvalidModuleError, match=r"weight of 'lv' has 48 rows, which groups of 32 do not"):
+    with pytest.raises(ar.InvalidModuleError, match=r"weight of 'lv' has 48 rows, which is not a multiple"):
         ar.passes.QuantizeWeights(4, 32)(product(weight(48, 4)))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"bits": 3}, "weights of 3 bits are not known"),
+        ({"bits": 3}, "weights of 3 bits are not supported"),
         ({"bits": "4"}, "the argument bits is '4'"),
-        ({"group": 0}, "a group of 0 weights"),
-        ({"group": 7}, "a group of 7 weights"),
+        ({"group": 0}, "groups of 0 weights"),
+        ({"group": 7}, "groups of 7 weights"),
         ({"group": "row"}, "the argument group is 'row'"),
     ],
 )

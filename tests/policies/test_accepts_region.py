@@ -96,7 +96,7 @@ def test_the_report_says_why():
 
 def test_a_pin_to_a_target_that_refuses_is_an_error():
     ar.register_backend("t", accepts_region=lambda _region: "it is Sunday")
-    with pytest.raises(ar.PinError, match="'n1' is pinned to 't', which does not take it: it is Sunday"):
+    with pytest.raises(ar.PinError, match="'n1' is pinned to 't', which does not accept it: it is Sunday"):
         ar.partition(module_of(CHAIN), ["t"], pins={"n1": "t"}, prepare=False)
 
 

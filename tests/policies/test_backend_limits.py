@@ -157,7 +157,7 @@ def test_the_gap_is_told():
 def test_a_pin_that_a_limit_excludes_is_an_error():
     ar.register_backend("t", max_ops=0)
     with pytest.raises(
-        ar.PinError, match=r"'n3' is pinned to 't', which does not take it: 1 ops, and a region"
+        ar.PinError, match=r"'n3' is pinned to 't', which does not accept it: 1 ops, and a region"
     ):
         ar.partition(module_of(CHAIN), ["t"], pins={"n3": "t"}, prepare=False)
 

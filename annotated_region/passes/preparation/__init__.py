@@ -1,1 +1,1 @@
-"""The rewrites that `PrepareForInference` is made of, one a file, and the editor that applies them."""
+"""The rewrites of `PrepareForInference`, one per file, and the editor that applies them."""

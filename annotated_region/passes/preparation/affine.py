@@ -1,4 +1,4 @@
-"""Chains of additions and multiplications by constants, each seen as one scale and one shift."""
+"""Chains of additions and multiplications with constants, each represented as one scale and one shift."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["ARITHMETIC", "ScaleAndShift", "chain_of", "step_of"]
 
 @dataclass(frozen=True, slots=True)
 class ScaleAndShift:
-    """``source * scale + shift``, elementwise, one number for all elements or one for each index of one axis.
+    """``source * scale + shift``, elementwise; scale and shift are uniform or vary along one common axis.
 
     Attributes
     ----------
     source
-        What is scaled and shifted.
+        The tensor that is scaled and shifted.
     scale, shift
         Double precision, of the rank of `source`, with at most one extent other than 1.
     steps
-        The names of the ops that compute it now, the last one first.
+        The names of the ops that currently compute the expression, last op first.
     divides
-        Whether one of them divides by a number whose reciprocal is rounded: by no power of two. Then `scale`
-        is not what the ops multiply with: ``41 / 41`` is 1, and ``41 * (1 / 41)`` may be less.
+        Whether one of the ops divides by a number that is not a power of two. Its reciprocal is inexact, so
+        multiplying by `scale` may differ from dividing: ``41 / 41`` is 1, ``41 * (1 / 41)`` may be less.
     """
 
     source: relax.Expr
@@ -40,7 +40,7 @@ class ScaleAndShift:
     divides: bool = False
 
     def after(self, inner: ScaleAndShift) -> ScaleAndShift | None:
-        """This, applied to the result of `inner`; None if the two vary along different axes."""
+        """The composition of this with `inner`, applied first; None if they vary along different axes."""
         arrays = (self.scale, self.shift, inner.scale, inner.shift)
         if len({axis for array in arrays for axis, extent in enumerate(array.shape) if extent != 1}) > 1:
             return None
@@ -62,14 +62,14 @@ ARITHMETIC: dict[str, _Numbers] = {
 
 
 def step_of(view: OpView, editor: Editor) -> ScaleAndShift | None:
-    """The call as one step: arithmetic of floats with a constant on the right that varies along one axis."""
+    """The call as one step: float arithmetic with a constant right operand that varies along one axis."""
     if view.name not in ARITHMETIC or dtype_of(view.out_type) not in FLOATS:
         return None
     source, operand = view.args
     numbers = _operand(operand, view.out_tensor.ndim, editor)
     if numbers is None or not tvm_ffi.structural_equal(source.ty, view.out_type):
         return None
-    with np.errstate(all="ignore"):  # the callers check for what is not finite
+    with np.errstate(all="ignore"):  # callers check that the result is finite
         divides = view.name == "relax.divide" and bool((np.abs(np.frexp(numbers)[0]) != 0.5).any())
         return ScaleAndShift(source, *ARITHMETIC[view.name](numbers), (view.name,), divides)
 
@@ -85,16 +85,16 @@ def _operand(expr: relax.Expr, rank: int, editor: Editor) -> np.ndarray | None:
 
 
 def chain_of(step: ScaleAndShift, editor: Editor, *, divisions: bool = True) -> ScaleAndShift:
-    """`step` with all the steps before it, as far back as nothing else reads what lies between.
+    """The longest chain that ends in `step` and whose intermediate values have no other readers.
 
     Parameters
     ----------
     step
         The last step.
     editor
-        Knows what is before it.
+        Resolves the definitions before it.
     divisions
-        Whether to go on before a step that `divides`.
+        Whether the chain may include a step that `divides`.
     """
     while (joined := _joined(step, editor)) is not None and (divisions or not joined.divides):
         step = joined

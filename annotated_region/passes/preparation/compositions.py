@@ -1,4 +1,4 @@
-"""What the rewrites that find an op in its parts have in common."""
+"""Helpers of the rewrites that recognize an op in its parts."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["Parts", "dtype_among", "is_close", "uniform"]
 
-TOLERANCE = 1e-4  # of constants that exporters write with few digits
-LONGEST = 8  # operations of a polynomial one behind the other; GELU's have five
-HALF_TOLERANCE = 2.0**-10  # of constants of float16, which has 11 bits: a rounding, and that of a product
+TOLERANCE = 1e-4  # relative, for constants that exporters write with few digits
+LONGEST = 8  # the maximum depth of a polynomial's expression tree; GELU's has five
+HALF_TOLERANCE = 2.0**-10  # float16 has 11 significant bits: two roundings, of a constant and of a product
 
 
 def is_close(value: float, wanted: float, dtype: str | None) -> bool:
-    """Whether a constant of that dtype is a way to write `wanted`."""
+    """Whether a constant of that dtype approximates `wanted` within the tolerance of the dtype."""
     return math.isclose(value, wanted, rel_tol=HALF_TOLERANCE if dtype == "float16" else TOLERANCE)
 
 
 def uniform(array: np.ndarray | None) -> float | None:
-    """The finite number that an array repeats, or None."""
+    """The common value of all elements if it is finite, else None."""
     if array is None or not array.size or not bool((array == array.flat[0]).all()):
         return None
     number = float(np.float64(array.flat[0]))
@@ -36,10 +36,10 @@ def uniform(array: np.ndarray | None) -> float | None:
 
 
 class Parts:
-    """The operations of a composition, as they are found, from its result to what it is applied to.
+    """The operations of a composition, collected backwards from its result to its input.
 
-    What is found here belongs to the composition alone: nothing else reads it, so it is gone once the
-    composition is another op. Otherwise the work would be done twice.
+    Only operations without other readers are collected, so all of them are dead once the composition is
+    replaced by one op. With other readers, the work would be done twice.
 
     Attributes
     ----------
@@ -53,17 +53,17 @@ class Parts:
         self.found = [root]
 
     def copy(self) -> Parts:
-        """The same parts, to try one way to go on."""
+        """A copy, to try one alternative without changing this."""
         copy = Parts(self.found[0], self.editor)
         copy.found = list(self.found)
         return copy
 
     def own(self, expr: relax.Expr, *names: str, reads: int = 1) -> OpView | None:
-        """The operation that computes `expr`, if it is one of `names`, and read in so many places."""
+        """The operation that computes `expr`, if it is one of `names` and has exactly `reads` readers."""
         if self.editor.reads(expr) != reads:
             return None
         value = self.editor.value_of(expr)
-        # The name first: to read the attributes of every operand of a sum takes longer than the rest.
+        # Check the name before building a view: reading the attributes of every operand is expensive.
         if not isinstance(value, relax.Call) or getattr(value.op, "name", None) not in names:
             return None
         view = OpView.of(value)
@@ -72,7 +72,7 @@ class Parts:
         return view
 
     def scaled(self, expr: relax.Expr) -> tuple[relax.Expr, float, float]:
-        """`expr` as another tensor of its type, times a number, plus a number, as far back as that goes."""
+        """`expr` as ``source * scale + shift`` with scalars, with `source` as far back as possible."""
         scale, shift = 1.0, 0.0
         while (step := self._step(expr)) is not None:
             inner_scale, inner_shift, view, source = step
@@ -90,15 +90,15 @@ class Parts:
         return None if scale is None or shift is None else (scale, shift, view, step.source)
 
     def number(self, expr: relax.Expr) -> float | None:
-        """The finite number that a constant tensor repeats; None if it is no constant, or holds several."""
+        """The common value of a constant tensor; None if not constant, not uniform or not finite."""
         return uniform(self.editor.constant(expr))
 
     def is_same(self, expr: relax.Expr, other: relax.Expr) -> bool:
-        """Whether both are names of one value."""
+        """Whether both are aliases of one value."""
         return bool(self.editor.origin(expr).same_as(self.editor.origin(other)))
 
     def raised(self, whole: relax.Call) -> relax.Call | None:
-        """`whole`, which computes what the parts do; None if some target takes parts, but not the whole."""
+        """`whole`, which replaces the parts; None if some target claims a part, but not `whole`."""
         whole = expect(relax.Call, self.editor.normalize(whole))
         view = OpView.of(whole)
         assert view is not None
@@ -108,18 +108,18 @@ class Parts:
     def polynomial(
         self, expr: relax.Expr, data: relax.Expr, depth: int = LONGEST
     ) -> tuple[float, ...] | None:
-        """`expr` as a polynomial in `data`, elementwise; None if it is none that is known here.
+        """`expr` as an elementwise polynomial in `data`; None if it is not recognized as one.
 
         Parameters
         ----------
         expr, data
             Two values.
         depth
-            How many operations may lie one behind the other.
+            The maximum depth of the expression tree.
 
         Returns
         -------
-        The coefficients, from that of 1 to that of the highest power, no zeros behind.
+        The coefficients in order of ascending powers.
         """
         if self.is_same(expr, data):
             return 0.0, 1.0
@@ -170,6 +170,6 @@ def _product(left: tuple[float, ...], right: tuple[float, ...]) -> tuple[float, 
 
 
 def dtype_among(expr: relax.Expr, dtypes: tuple[str, ...]) -> str | None:
-    """The dtype of a tensor, if it is one of these."""
+    """The dtype of a tensor if it is among `dtypes`, else None."""
     dtype = dtype_of(expr.ty)
     return dtype if dtype in dtypes else None

@@ -1,4 +1,4 @@
-"""A call whose arguments are known, and which of its numbers are of what kind."""
+"""A call with constant arguments, and the dtype kinds of its arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ConstantCall", "Evaluator", "kind_of", "of_kinds", "without_nan"]
 
 @dataclass(frozen=True, slots=True)
 class ConstantCall:
-    """A call whose arguments are known.
+    """A call with constant arguments.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class ConstantCall:
     attrs
         The attributes of the call.
     shape, dtype
-        What the result has to be.
+        The required shape and dtype of the result.
     """
 
     args: tuple[Any, ...]
@@ -38,14 +38,14 @@ Evaluator = Callable[[ConstantCall], np.ndarray | None]
 
 
 def kind_of(array: np.ndarray) -> str:
-    """The letter of numpy; bfloat16, which is foreign to it, is a float as well, other foreigners are not."""
+    """Numpy's kind letter, with "f" for bfloat16, which numpy lacks, and "?" for other foreign dtypes."""
     if array.dtype.name in FLOATS:
         return "f"
     return array.dtype.kind if array.dtype.name in NUMPY_DTYPES else "?"
 
 
 def of_kinds(kinds: str, function: Callable[..., np.ndarray]) -> Evaluator:
-    """An elementwise function for dtypes of these kinds: b(ool), i(nteger), u(nsigned), f(loat)."""
+    """An elementwise evaluator for dtypes of these kinds: b(ool), i(nteger), u(nsigned), f(loat)."""
 
     def evaluate(call: ConstantCall) -> np.ndarray | None:
         return function(*call.args) if all(kind_of(array) in kinds for array in call.args) else None
@@ -54,7 +54,7 @@ def of_kinds(kinds: str, function: Callable[..., np.ndarray]) -> Evaluator:
 
 
 def without_nan(evaluate: Evaluator) -> Evaluator:
-    """For what orders numbers: what it makes of NaN differs between numpy and compiled code."""
+    """`evaluate`, declining NaN; for ops that order numbers, on which numpy and compiled code differ."""
 
     def evaluate_numbers(call: ConstantCall) -> np.ndarray | None:
         arrays = (arg for arg in call.args if isinstance(arg, np.ndarray))

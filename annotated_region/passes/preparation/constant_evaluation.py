@@ -1,6 +1,6 @@
-"""What numpy computes as compiled code does: one evaluator for each Relax op.
+"""Evaluators with numpy that agree with compiled code, one for each Relax op.
 
-Those that move data or choose among it are here; what computes is in `constant_functions`, what reduces in
+Ops that move or select data are here; elementwise functions are in `constant_functions`, reductions in
 `constant_reductions`.
 """
 
@@ -17,7 +17,7 @@ from annotated_region.passes.preparation.tensors import FLOATS, NUMPY_DTYPES
 
 __all__ = ["EVALUATORS"]
 
-# Where numpy and C may differ for some operands, those are declined.
+# Operands for which numpy and C may differ are declined.
 
 
 def _reshape(call: ConstantCall) -> np.ndarray:
@@ -50,7 +50,7 @@ def _full(call: ConstantCall) -> np.ndarray:
 
 
 def _arange(call: ConstantCall) -> np.ndarray | None:
-    """Counted in double precision, as many as the type says."""
+    """Computed in double precision, with the number of elements that the type states."""
     start, _stop, step = (0, *call.args, 1)[-3:] if len(call.args) == 1 else (*call.args, 1)[:3]
     if not isinstance(start, int | float) or not isinstance(step, int | float):
         return None
@@ -67,7 +67,7 @@ def _triangle(function: Callable[..., np.ndarray]) -> Evaluator:
 
 
 def _slice(call: ConstantCall) -> np.ndarray:
-    """What counts from the end or backwards has the rules of Python, in TVM too."""
+    """Negative bounds and strides follow Python's rules, in TVM too."""
     array: np.ndarray
     array, axes, begins, ends, *steps = call.args
     strides = steps[0] if steps else (1,) * len(axes)
@@ -90,7 +90,7 @@ def _take(call: ConstantCall) -> np.ndarray | None:
 
 
 def _are_in(indices: np.ndarray, limit: int) -> bool:
-    """Whether the indices are some, and count from the front, within bounds."""
+    """Whether there are indices, and all are nonnegative and within bounds."""
     if indices.dtype.kind not in "iu" or indices.size == 0:
         return False
     return bool(indices.min() >= 0 and indices.max() < limit)
@@ -161,7 +161,7 @@ def _fits(array: np.ndarray, dtype: np.dtype) -> bool:
 
 
 def _dequantize(call: ConstantCall) -> np.ndarray | None:
-    """One number; a dequantized tensor of more is what targets compute with int8 for."""
+    """Of a single number; larger tensors are kept quantized, because targets compute with them in int8."""
     data, scale, zero = call.args
     if any(array.size != 1 for array in call.args) or {scale.dtype.name, call.dtype.name} != {"float32"}:
         return None

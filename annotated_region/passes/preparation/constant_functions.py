@@ -1,9 +1,9 @@
-"""Functions of constants, element by element.
+"""Elementwise functions of constants.
 
-What IEEE 754 defines to the last bit is computed in the dtype of the call, so float16 and bfloat16 round as
-they would at run time. Functions that libraries approximate are computed in double precision and rounded
-once, which is the nearest number but for rare ties; so rounding the result to whole numbers gives what a
-good library gives, ONNX Runtime for example, whatever vector code a target would have run.
+Operations that IEEE 754 rounds exactly are computed in the dtype of the call, so float16 and bfloat16 round
+as at run time. Functions that libraries approximate are computed in double precision and rounded once, which
+gives the nearest number except for rare ties; rounding such a result to integers then agrees with accurate
+libraries such as ONNX Runtime, independent of the vector code of a target.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Function = Callable[..., np.ndarray]
 
 
 def _in_double(function: _Function) -> Evaluator:
-    """A function of floats that is approximated in each precision; the caller rounds the result."""
+    """An evaluator in double precision for a function that libraries approximate; the caller rounds."""
 
     def evaluate(call: ConstantCall) -> np.ndarray | None:
         if any(kind_of(array) != "f" for array in call.args):
@@ -54,7 +54,7 @@ def _gelu_tanh(x: np.ndarray) -> np.ndarray:
 
 
 def _divide(call: ConstantCall) -> np.ndarray | None:
-    """Of integers the quotient without its fraction, as C has it."""
+    """Integer division truncates, as in C."""
     left, right = call.args
     if kind_of(left) == kind_of(right) == "f":
         return np.asarray(np.divide(left, right))
@@ -66,7 +66,7 @@ def _divide(call: ConstantCall) -> np.ndarray | None:
 
 
 def _divides(left: np.ndarray, right: np.ndarray) -> bool:
-    """Whether C defines the quotients of these integers: none by zero, none too large."""
+    """Whether C defines these integer quotients: no division by zero, no overflow."""
     if not all(kind_of(array) in "iu" for array in (left, right)) or not right.all():
         return False
     overflows = (left == np.iinfo(left.dtype).min) & (right == -1) if left.dtype.kind == "i" else np.False_
@@ -74,7 +74,7 @@ def _divides(left: np.ndarray, right: np.ndarray) -> bool:
 
 
 def _of_integers(function: _Function) -> Evaluator:
-    """A division of integers."""
+    """An integer division; declined where C leaves it undefined."""
     return lambda call: function(*call.args) if _divides(*call.args) else None
 
 
@@ -102,7 +102,7 @@ def _shift(function: _Function) -> Evaluator:
 
 
 def _of_words(function: Evaluator) -> Evaluator:
-    """Bits of anything but bytes: several weights share a byte there, and folding would take them apart."""
+    """Bit operations, except on uint8: bytes hold packed weights, which folding would unpack."""
     return lambda call: None if call.dtype == np.uint8 else function(call)
 
 

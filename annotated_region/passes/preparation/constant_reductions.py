@@ -1,7 +1,7 @@
-"""Reductions, running sums and products of constants.
+"""Reductions, cumulative sums and products of constants.
 
-Integers are added up as compiled code does, modulo the size of their type. Floats are added up in double
-precision and rounded once: the order in which compiled code adds is not specified.
+Integer sums wrap around as in compiled code. Float sums are computed in double precision and rounded once:
+compiled code has no specified order of summation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from annotated_region.passes.preparation.constant_call import (
 
 __all__ = ["REDUCTIONS"]
 
-LARGEST_PRODUCT = 1 << 26  # multiplications of constant matrices; a tenth of a second, and seldom worth more
+LARGEST_PRODUCT = 1 << 26  # multiply-adds of a constant matmul; takes about 0.1 s
 
 
 def _reduction(function: Callable[..., np.ndarray], kinds: str) -> Evaluator:
@@ -34,7 +34,7 @@ def _reduction(function: Callable[..., np.ndarray], kinds: str) -> Evaluator:
 
 
 def _whole(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """A sum or product that stays in its dtype, which numpy would widen."""
+    """A sum or product in the dtype of its operand, which numpy would widen."""
     return lambda array, **options: function(array, dtype=array.dtype, **options)
 
 
@@ -43,7 +43,7 @@ def _running(function: Callable[..., np.ndarray], start: int) -> Evaluator:
         array: np.ndarray = call.args[0]
         axis = call.attrs["axis"]
         if kind_of(array) not in "biuf" or call.dtype.kind == "b":
-            return None  # TVM cannot add up truth values in their own type
+            return None  # TVM cannot compute cumulative sums of dtype bool
         if axis is None:
             array, axis = array.reshape(-1), 0
         is_float = kind_of(np.empty(0, call.dtype)) == "f"

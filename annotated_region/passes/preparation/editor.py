@@ -1,4 +1,4 @@
-"""What a rewrite knows of the function around an operation, and where it puts new bindings."""
+"""The editor: use-def information about a function under rewriting, and insertion of new bindings."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Editor:
     claimants
         The targets that the function is prepared for.
     limits
-        By symbolic extent, what it is checked to be at most before the open block.
+        By symbolic extent, the upper bound that an earlier check guarantees.
     when_bound
-        Called with each variable and its value, if given.
+        Called for each new binding with its variable and value, if not None.
     """
 
     target: relax.Var
@@ -62,13 +62,13 @@ class Editor:
         self._names = {variable.name for variable in self._reads}
 
     def origin(self, expr: relax.Expr) -> relax.Expr:
-        """The variable or constant that `expr` is another name of; `expr` itself if it is none."""
+        """The variable or constant that `expr` is an alias of; `expr` itself if it is not an alias."""
         while (value := self._other_name(expr)) is not None:
             expr = value
         return expr
 
     def value_of(self, expr: relax.Expr) -> relax.Expr:
-        """What `expr` is bound to, seen through other names; a parameter is its own value."""
+        """The value that `expr` is bound to, through aliases; a parameter is its own value."""
         origin = self.origin(expr)
         return self._definitions.get(origin, origin) if isinstance(origin, relax.Var) else origin
 
@@ -83,7 +83,7 @@ class Editor:
         return isinstance(origin, Constant) and isinstance(origin.value, tvm.runtime.Tensor)
 
     def constant(self, expr: relax.Expr) -> np.ndarray | None:
-        """The constant tensor that `expr` is, or None. Not to be written to: it may share memory."""
+        """The constant tensor that `expr` is, or None. Read-only: it may share memory with the module."""
         if not self.is_constant(expr):
             return None
         tensor = expect(Constant, self.origin(expr)).value
@@ -91,23 +91,23 @@ class Editor:
         return np.asarray(np.from_dlpack(tensor) if shared else tensor.numpy())
 
     def is_read_once(self, expr: relax.Expr) -> bool:
-        """Whether a single place reads `expr`, so that what is folded into that place leaves no copy."""
+        """Whether `expr` has a single reader, so that folding it into the reader makes it dead."""
         return self.reads(expr) == 1
 
     def reads(self, expr: relax.Expr) -> int:
-        """In how many places `expr` is read, under any name; 0 for what is no variable."""
+        """The number of uses of `expr`, through aliases; 0 if it is not a variable."""
         origin = self.origin(expr)
         return self._reads[origin] if isinstance(origin, relax.Var) else 0
 
     def reads_first_field_only(self) -> bool:
-        """Whether nothing reads another field of the tuple that is being rewritten, or all of it."""
+        """Whether all uses of the tuple being rewritten are of its first field."""
         return self._fields.get(self.target, set()) <= {0}
 
     def borders_annotation(self, binding: relax.VarBinding) -> bool:
-        """Whether a ``compiler_begin`` or ``compiler_end`` stands right before or behind a binding.
+        """Whether a binding reads or is read by a ``compiler_begin`` or ``compiler_end``.
 
-        Such a binding is the border of a region that the user drew; without it, or with another one in
-        its place, the annotations would not describe the same region, or none at all.
+        Such a binding is on the boundary of a user's region; rewriting it could change the region that the
+        annotations describe, or make them malformed.
         """
         if not self._annotated:
             return False
@@ -115,11 +115,11 @@ class Editor:
         return not self._annotated.isdisjoint(near)
 
     def emit(self, value: relax.Expr, role: str) -> relax.Var:
-        """Bind `value` to a new variable that stands before the binding being rewritten.
+        """Bind `value` to a new variable before the binding being rewritten.
 
-        It is called after that binding and its role, ``lv3_scaled``, so that readers know where it comes from
-        and a user may refer to it; no other variable of the function has its name. Its origin is that of the
-        binding, unless `value` has one of its own.
+        The variable is named after that binding and its role, such as ``lv3_scaled``, so that users can trace
+        and pin it; the name is unique in the function. Its origin is that of `value` if it has one, else that
+        of the binding.
         """
         value = self._with_origin(self.normalize(value))
         span = span_of(recorded_origin(value) or self._comes_from)
@@ -129,11 +129,11 @@ class Editor:
         return variable
 
     def _with_origin(self, value: relax.Expr) -> relax.Expr:
-        """A call with the origin of the binding that is being rewritten, unless it has one."""
+        """`value` with the origin of the binding being rewritten, unless it has an origin."""
         return value if recorded_origin(value) else with_span(value, span_of(self._comes_from))
 
     def span_of(self, view: OpView) -> Span:
-        """Where an operation comes from, for a call that takes its place under another variable."""
+        """The span with the origin of an operation, for a call that replaces it under another variable."""
         variable = self._bound.get(view.call, self.target)
         return span_of(origin_of(variable, view.call))
 
@@ -144,11 +144,11 @@ class Editor:
         return found
 
     def normalize(self, value: relax.Expr) -> relax.Expr:
-        """`value` with its type filled in."""
+        """`value` with its type inferred."""
         return self._builder.normalize(value)
 
     def bind(self, binding: relax.Binding) -> None:
-        """Put a binding into the open block and remember what it defines."""
+        """Append a binding to the open block and record its definition."""
         self._bindings.append(binding)
         if isinstance(binding, relax.MatchCast):
             self.limits.update(limits_checked(binding, self.value_of(binding.value)))
@@ -160,7 +160,10 @@ class Editor:
             self._count_as_reads_of_the_origin(binding.var)
 
     def attempt(self, rewrite: Rewrite, view: OpView, target: relax.Var) -> relax.Expr | None:
-        """What `rewrite` makes of `view`, the value of `target`; None if that is of another type."""
+        """The result of `rewrite` on `view`, the value of `target`; None if its type differs.
+
+        If the rewrite fails, the bindings that it emitted are removed.
+        """
         self.target = target
         self._comes_from = origin_of(target, view.call)
         mark = len(self._bindings)
@@ -174,7 +177,7 @@ class Editor:
 
     @contextmanager
     def block(self, like: relax.BindingBlock) -> Iterator[list[relax.Binding]]:
-        """Open a block of the kind of `like`; it takes the bindings until the context ends."""
+        """Open a block of the same class as `like`; bindings are appended to it until the context ends."""
         outside = self._bindings, self._new_variable
         self._bindings = []
         self._new_variable = relax.DataflowVar if isinstance(like, relax.DataflowBlock) else relax.Var

@@ -1,20 +1,20 @@
-"""Collapses chains of arithmetic with constants, into the weight before them where there is one.
+"""Folds chains of arithmetic with constants, into the weight of a preceding linear op if there is one.
 
-1.  After a convolution or a matrix product with a constant weight, whatever the chain::
+1.  After a convolution or a matrix product with a constant weight, any chain::
 
         lv1 = conv2d(x, w)
         lv2 = multiply(lv1, a)        becomes        lv1 = conv2d(x, w * a)
         lv3 = add(lv2, b)                            lv2 = add(lv1, b)      # b of shape (1, C, 1, 1)
 
-    A bias is always the right operand of an ``add``, of shape (1, C, 1, 1) after a convolution, (N,)
-    after a matrix product, even where it was one number for all channels.
-2.  Elsewhere a chain becomes a ``multiply`` and an ``add``, if that is less than it was. A quotient stays
-    one there, unless its divisor is a power of two: ``x / c`` is a whole number where ``x`` is a multiple of
-    ``c``, which ``x * (1 / c)`` may miss, and a ``floor`` may stand behind.
-3.  A number that multiplies the input of such a layer (ONNX Gemm's alpha) goes into the weight as well.
+    The bias is always the right operand of an ``add``, of shape (1, C, 1, 1) after a convolution, (N,)
+    after a matrix product, even if it was a scalar.
+2.  Elsewhere, a chain becomes a ``multiply`` and an ``add`` if that is cheaper. A division is kept unless its
+    divisor is a power of two: ``x / c`` is an integer where ``x`` is a multiple of ``c``, but ``x * (1 / c)``
+    may not be, which a following ``floor`` would expose.
+3.  A scalar that multiplies the input of a linear op (ONNX Gemm's alpha) is folded into the weight too.
 
-Nothing is folded across a value that something else reads: the work would be done twice. Scale and shift
-are computed in double precision, and stay as they are if they overflow in the dtype of the tensors.
+Nothing is folded across a value with other readers: the work would be done twice. Scale and shift are
+computed in double precision; a chain whose constants overflow in the dtype of the tensors is unchanged.
 
 Case 1 folds a batch norm as Jacob et al. do (2018, "Quantization and Training of Neural Networks for
 Efficient Integer-Arithmetic-Only Inference", section 3.2), and any other affine layer with it.
@@ -35,7 +35,7 @@ __all__ = ["REWRITES", "collapsed"]
 
 
 def fold_arithmetic(view: OpView, editor: Editor) -> relax.Expr | None:
-    """Cases 1 and 2, at the last step of a chain."""
+    """Cases 1 and 2, rooted at the last step of a chain."""
     step = step_of(view, editor)
     if step is None:
         return None
@@ -99,7 +99,7 @@ def _as_arithmetic(chain: ScaleAndShift, editor: Editor) -> relax.Expr | None:
 
 
 def _operand(numbers: np.ndarray) -> relax.Expr:
-    """A constant operand: one number as a scalar, otherwise with an extent for each axis."""
+    """A constant operand: a scalar if it has one element, otherwise of full rank."""
     return constant_of(numbers.reshape(()) if numbers.size == 1 else numbers)
 
 

@@ -1,4 +1,4 @@
-"""Makes batch norm at inference a multiplication and an addition, or part of the weight before it.
+"""Turns batch norm at inference into a multiplication and an addition, or folds it into a preceding weight.
 
     lv1 = conv2d(x, w)
     lv2 = batch_norm(lv1, gamma, beta, mean, var)   becomes   lv1 = conv2d(x, w * s)
@@ -7,10 +7,10 @@
 with ``s = gamma / sqrt(var + epsilon)``. A bias or other arithmetic with constants between the two is
 folded along with it.
 
-TVM's ``DecomposeOpsForInference`` overlooks the attributes ``training``, ``center`` and ``scale`` and leaves
-four arithmetic ops; its ``FoldBatchnormToConv2D`` overlooks them too, and stops at a bias. Here a batch
-norm stays as it is when it normalises with the statistics of the batch (``training=True``), when its
-running mean or variance is read, and when one of its parameters is no constant.
+TVM's ``DecomposeOpsForInference`` ignores the attributes ``training``, ``center`` and ``scale`` and leaves
+four arithmetic ops; its ``FoldBatchnormToConv2D`` ignores them too, and does not fold across a bias. Here a
+batch norm is kept if it normalises with the statistics of the batch (``training=True``), if its running mean
+or variance is read, or if one of its parameters is not constant.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["REWRITES"]
 
 
 def fold_batch_norm(view: OpView, editor: Editor) -> relax.Expr | None:
-    """The tuple that the batch norm makes, its first field computed by other means."""
+    """The result tuple of the batch norm, with its first field computed by arithmetic."""
     if view.attrs["training"] or not editor.reads_first_field_only():
         return None
     step = _step_of(view, editor)

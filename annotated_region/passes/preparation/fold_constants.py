@@ -1,19 +1,19 @@
-"""Evaluates calls whose arguments are all constant, with numpy.
+"""Evaluates calls with only constant arguments, with numpy.
 
 TVM's ``FoldConstant`` compiles and runs one function for every constant call: 12 to 20 s for ResNet-50.
-Almost all of these calls move data (reshape, transpose, broadcast, cast) or do one rounded operation for
-each element, which IEEE 754 defines to the last bit, in numpy as in compiled code. Those are
-evaluated here, in the dtype of the call, so float16 and bfloat16 round as they would at run time.
-Functions that every library approximates in its own way (exp, log, tanh, ...) and sums of floats, whose order
-is the compiler's choice, are evaluated in double precision and rounded once. So
+Almost all of these calls move data (reshape, transpose, broadcast, cast) or perform one operation per element
+that IEEE 754 rounds exactly, in numpy as in compiled code. Those are evaluated here in the dtype of the call,
+so float16 and bfloat16 round as at run time. Functions that libraries approximate differently (exp, log,
+tanh, ...) and float sums, whose order the compiler chooses, are evaluated in double precision and rounded
+once. For example,
 
-    lv1 = log(constant)                   # T5's relative positions, in buckets of equal ratios
+    lv1 = log(constant)                   # T5's relative positions, in logarithmic buckets
     lv2 = astype(lv1 * 2.885, "int64")
 
-gives the whole numbers that a precise library gives, on every target. Left alone are: casts and integer
-divisions that C leaves undefined, the order of what is not a number, indices that count from the end or lie
-outside, ``dequantize`` of more than one number, which is what targets compute with int8 for, and results that
-would blow up the module (see `FREE_ELEMENTS`).
+gives the integers that an accurate library gives, on every target. Not folded are casts and integer
+divisions that C leaves undefined, minima and maxima of NaN, indices that are negative or out of bounds,
+``dequantize`` of more than one number, which targets claim to compute in int8, and results that would inflate
+the module (see `FREE_ELEMENTS`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from annotated_region.targets.op_view import OpView
 
 __all__ = ["REWRITES", "fold_constants"]
 
-FREE_ELEMENTS = 1 << 20  # a result up to this size may be larger than the constants it is made from
+FREE_ELEMENTS = 1 << 20  # a result may exceed the size of its arguments only up to this many elements
 
 
 def fold_constants(view: OpView, editor: Editor) -> relax.Expr | None:
@@ -41,7 +41,7 @@ def fold_constants(view: OpView, editor: Editor) -> relax.Expr | None:
     call = _constant_call(view, editor)
     if call is None or _grows_too_much(call):
         return None
-    with np.errstate(all="ignore"):  # overflow and 0/0 mean here what they mean at run time
+    with np.errstate(all="ignore"):  # overflow and 0/0 give the same values as at run time
         result = EVALUATORS[view.name](call)
     if result is None or result.shape != call.shape:
         return None
@@ -57,7 +57,7 @@ def _constant_call(view: OpView, editor: Editor) -> ConstantCall | None:
 
 
 def _known_all(exprs: Iterable[relax.Expr], editor: Editor) -> tuple[object, ...] | None:
-    """The value of each expression, or None as soon as one has none; large constants are not copied."""
+    """The value of each expression, or None if one is not constant; large constants are not copied."""
     values = []
     for expr in exprs:
         value = _known(editor.value_of(expr), editor)
@@ -80,7 +80,7 @@ def _known(expr: relax.Expr, editor: Editor) -> object:
 
 
 def _grows_too_much(call: ConstantCall) -> bool:
-    """Whether the result is large, and larger than all that it is made from (zeros, an outer sum)."""
+    """Whether the result is large, and larger than all its arguments together (zeros, an outer sum)."""
     size = prod(call.shape)
     return size > FREE_ELEMENTS and size > sum(_sizes(call.args))
 

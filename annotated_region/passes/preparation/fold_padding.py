@@ -1,9 +1,9 @@
-"""Moves zero padding in front of a convolution into the convolution's own attribute.
+"""Folds zero padding in front of a convolution into the padding attribute of the convolution.
 
     lv1 = pad(x, [0, 0, 0, 0, 1, 2, 1, 2])
     lv2 = conv2d(lv1, w, padding=[0, 0, 0, 0])   becomes   lv2 = conv2d(x, w, padding=[1, 1, 2, 2])
 
-Models from frameworks that pad "same" unevenly arrive with such a ``pad`` at every strided convolution.
+Models from frameworks with asymmetric "same" padding have such a ``pad`` at every strided convolution.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["REWRITES"]
 
 
 def fold_padding(view: OpView, editor: Editor) -> relax.Expr | None:
-    """The convolution of the unpadded input, if zeros are what it was padded with, in space alone."""
+    """The convolution of the unpadded input, if the padding is zero and only along spatial axes."""
     pad = editor.view_of(view.args[0])
     if pad is None or pad.name != "relax.nn.pad":
         return None
@@ -35,7 +35,7 @@ def fold_padding(view: OpView, editor: Editor) -> relax.Expr | None:
 
 
 def _joint_padding(view: OpView, widths: Sequence[int]) -> list[int] | None:
-    """The padding of both ops, befores first; None where a convolution has no such padding."""
+    """The sum of both paddings, all starts before all ends; None if a convolution cannot express it."""
     layout, own = view.attrs["data_layout"], view.attrs["padding"]
     spatial = [axis for axis, letter in enumerate(layout) if letter not in "NC"]
     elsewhere = [axis for axis in range(len(widths) // 2) if axis not in spatial]

@@ -15,7 +15,7 @@ __all__ = ["REWRITES"]
 
 
 def fold_shape_tensor(view: OpView, _editor: Editor) -> relax.Expr | None:
-    """The shape as a constant of int64; a shape that comes from ``shape_of`` has its extents in its type."""
+    """The shape as an int64 constant; the type of ``shape_of`` carries the extents."""
     extents = expect(relax.ShapeType, view.arg_types[0]).values
     if extents is None:
         return None

@@ -1,16 +1,16 @@
-"""Writes bounds on a tensor in one way, as ``relu`` or ``clip``.
+"""Canonicalizes bounds on a tensor to ``relu`` or ``clip``.
 
-The importer writes ONNX ``Clip`` as a maximum and a minimum of its own lowering, with the bounds as tensors:
+The importer lowers ONNX ``Clip`` itself, to a maximum and a minimum with the bounds as tensors:
 
     lv1 = maximum(x, 0)
     lv2 = minimum(lv1, 6)              becomes     lv2 = clip(x, 0, 6)
 
-1.  A lower bound of 0 alone is ``relu``.
-2.  A lower and an upper bound, in either order, are ``clip``, if the one is not above the other.
-3.  A bound of infinity is none.
+1.  A lower bound of 0 without an upper bound becomes ``relu``.
+2.  A lower and an upper bound, in either order, become ``clip`` if the lower does not exceed the upper.
+3.  An infinite bound is removed.
 
-Numbers alone come out the same; NaN, for which ONNX wants NaN and TVM gives one of the bounds, may become
-the other bound.
+Results are equal except for NaN: ONNX specifies NaN, TVM returns one of the bounds, and the rewrite may
+return the other one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def drop_infinite(view: OpView, editor: Editor) -> relax.Expr | None:
 
 
 def join_bounds(view: OpView, editor: Editor) -> relax.Expr | None:
-    """Case 2: the operand is bounded on the other side."""
+    """Case 2: the operand already has the opposite bound."""
     inner = editor.view_of(view.args[0])
     bound = _number(view.args[1], editor)
     if inner is None or bound is None or not editor.is_read_once(view.args[0]):
@@ -47,7 +47,7 @@ def join_bounds(view: OpView, editor: Editor) -> relax.Expr | None:
 
 
 def _bound_of(view: OpView, editor: Editor, name: str) -> float | None:
-    """The bound that an op of that name sets, or ``relu``, which is one way to write a maximum."""
+    """The bound that an op of that name sets; ``relu`` counts as a maximum with 0."""
     if view.name == name:
         return _number(view.args[1], editor)
     return 0.0 if view.name == "relax.nn.relu" and name == "relax.maximum" else None
@@ -60,7 +60,7 @@ def bound_by_zero(view: OpView, editor: Editor) -> relax.Expr | None:
 
 
 def _number(expr: relax.Expr, editor: Editor) -> float | None:
-    """The number that a constant tensor repeats; None if it is no constant, or holds several."""
+    """The common value of a constant tensor; None if it is not constant or not uniform."""
     array = editor.constant(expr)
     if array is None or not array.size or not bool((array == array.flat[0]).all()):
         return None

@@ -1,4 +1,4 @@
-"""Takes the scale and the shift that stand behind a norm into the norm.
+"""Folds a scale and a shift that follow a norm into the norm.
 
 ::
 
@@ -6,11 +6,11 @@
     lv2 = multiply(lv1, w)               becomes     lv2 = layer_norm(x, w, zeros)
     lv3 = add(lv2, b)                                lv3 = layer_norm(x, w, b)
 
-1.  A product with a vector, while the scale of the norm is ones and its shift zeros: ``x * 1 * w + 0``.
-2.  A sum with a vector, while the shift is zeros: ``x * w + 0 + b``.
+1.  A product with a vector, if the norm has a scale of ones and a shift of zeros: ``x * 1 * w + 0``.
+2.  A sum with a vector, if the shift is zeros: ``x * w + 0 + b``.
 
-The vector, a constant or not, lies along the axis that the norm's own scale belongs to, the last one or that
-of the channels, and extent 1 is all it has elsewhere; so nothing is broadcast. Nothing else reads the norm.
+The vector, constant or not, varies along the axis of the norm's scale (the last or the channel axis), and has
+extent 1 on all other axes, so it does not broadcast the norm. The norm has no other reader.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def absorb_shift(view: OpView, data: relax.Expr, shift: relax.Expr, editor: Edit
 
 
 def _with_vector(norm: OpView, position: int, tensor: relax.Expr, parts: Parts) -> relax.Expr | None:
-    """`norm` with `tensor` for one of its arguments, if that is a vector along the right axis."""
+    """`norm` with one argument replaced by `tensor`, if that is a vector along the axis of the norm."""
     vector = _vector(norm, norm.args[position], tensor, parts.editor)
     if vector is None:
         return None
@@ -63,7 +63,7 @@ def _with_vector(norm: OpView, position: int, tensor: relax.Expr, parts: Parts) 
 
 
 def _vector(norm: OpView, old: relax.Expr, tensor: relax.Expr, editor: Editor) -> relax.Expr | None:
-    """`tensor` in the shape of `old`; None if it is not repeated as that is."""
+    """`tensor` in the shape of `old`; None if it does not vary along the same axis only."""
     size, given = extents_of(old), extents_of(tensor)
     rank = norm.out_tensor.ndim
     channelled = norm.name in NORMS[2:]

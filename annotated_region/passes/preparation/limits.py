@@ -1,4 +1,4 @@
-"""What a check at the beginning of a function says of its extents; `settle_lengths` writes such checks."""
+"""Upper bounds of extents from checks at the beginning of a function, as `settle_lengths` emits them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["limits_checked"]
 
 
 def limits_checked(check: relax.MatchCast, value: relax.Expr) -> dict[tirx.Var, int]:
-    """By extent, its largest value, if `check` casts ``R.shape([n - min(n, 128)])`` to ``R.Shape([0])``."""
+    """Upper bounds by extent, if `check` casts ``R.shape([n - min(n, 128)])`` to ``R.Shape([0])``."""
     if (
         not isinstance(value, relax.ShapeExpr)
         or not isinstance(check.ty, relax.ShapeType)

@@ -1,4 +1,4 @@
-"""Convolutions and matrix products with a constant weight, seen as one thing: linear, one scale a channel."""
+"""A common view of convolutions and matrix products with a constant weight, as linear ops per channel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINEAR_OPS = (*CONVOLUTIONS, *TRANSPOSED, "relax.matmul")
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """``view`` is linear in its constant second argument, the weight, one slice of it for each channel.
+    """An op that is linear in its constant second argument, the weight, with one slice per output channel.
 
     Attributes
     ----------
@@ -30,9 +30,9 @@ class Linear:
     weight_axis
         The axis of the weight along which the output channels lie.
     out_axis
-        The axis of the result along which they lie.
+        The axis of the result along which the output channels lie.
     channels
-        How many there are.
+        The number of output channels.
     """
 
     view: OpView
@@ -50,28 +50,28 @@ class Linear:
         )
 
     def per_channel(self, factors: np.ndarray) -> np.ndarray | None:
-        """`factors`, of the rank of the result, as one number a channel; None if they are not that."""
+        """`factors`, of the rank of the result, as a vector over the channels; None if not possible."""
         lengths = [length for axis, length in enumerate(factors.shape) if axis != self.out_axis]
         if any(length != 1 for length in lengths):
             return None
         return np.broadcast_to(factors.reshape(-1), (self.channels,))
 
     def scaled(self, scale: np.ndarray, editor: Editor, of: relax.Expr | None = None) -> relax.Call | None:
-        """The same operation, its weight multiplied by one number or one for each channel.
+        """The same operation with its weight multiplied by a scalar or a factor per channel.
 
         Parameters
         ----------
         scale
             The factors, as a vector.
         editor
-            Knows the weight.
+            Resolves the weight.
         of
-            Another first argument, if the operation is to be applied to that.
+            A replacement for the first argument, if given.
 
         Returns
         -------
         relax.Call | None
-            None if a product overflows in the dtype of the weight.
+            None if a scaled weight overflows in its dtype.
         """
         weight = editor.constant(self.view.args[1])
         assert weight is not None
@@ -86,12 +86,12 @@ class Linear:
         data = self.view.args[0] if of is None else of
         span = editor.span_of(self.view)
         call = relax.Call(self.view.call.op, [data, constant_of(rounded)], self.view.call.attrs, None, span)
-        set_type(call, self.view.out_type)  # inferring the type of a convolution again takes 3 ms
+        set_type(call, self.view.out_type)  # inferring the type of a convolution takes 3 ms
         return call
 
 
 def linear_of(view: OpView, editor: Editor) -> Linear | None:
-    """The call as a linear operation, if it is one, in a single dtype, and its weight is constant."""
+    """The call as a linear operation; None unless it is one, has a single dtype and a constant weight."""
     if view.name not in LINEAR_OPS or not editor.is_constant(view.args[1]):
         return None
     if len({dtype_of(type_) for type_ in (*view.arg_types, view.out_type)}) != 1:
@@ -111,7 +111,7 @@ def _convolution(view: OpView) -> Linear | None:
     if not (kernel.isalpha() and layout.isalpha()):
         return None  # blocked layouts split the channels over two axes
     if view.name in TRANSPOSED and view.attrs["groups"] != 1:
-        return None  # there the weight has only the channels of one group
+        return None  # the weight holds only the channels of one group
     weight = static_shape(view.arg_types[1]) or ()
     axis = kernel.index("O")
     return Linear(view, axis, layout.index("C"), weight[axis])

@@ -1,4 +1,4 @@
-"""Who reads what: the variables that an expression reads, and the bindings that nothing reads."""
+"""Uses of variables: the variables that an expression reads, and removal of dead bindings."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from annotated_region.annotations import annotation_of
 
 __all__ = ["WHOLE", "annotated_variables", "reads_of", "without_dead_bindings"]
 
-WHOLE = -1  # in place of a field's index: the variable is read as such, not through TupleGetItem
+WHOLE = -1  # instead of a field index: the variable is read directly, not through TupleGetItem
 
 
 def reads_of(expr: relax.Expr) -> Iterator[tuple[relax.Var, int]]:
-    """Every place in `expr`, nested code included, that reads a variable, with the index of the field."""
+    """Every use of a variable in `expr`, including nested code, with the index of the field read."""
     if isinstance(expr, relax.Var):
         yield expr, WHOLE
     elif isinstance(expr, relax.TupleGetItem) and isinstance(expr.tuple_value, relax.Var):
@@ -26,7 +26,7 @@ def reads_of(expr: relax.Expr) -> Iterator[tuple[relax.Var, int]]:
 
 
 def annotated_variables(body: relax.SeqExpr) -> Iterator[relax.Var]:
-    """What the annotations of a function read, and what they give."""
+    """The operands and results of the annotations of a function."""
     for binding in (binding for block in body.blocks for binding in block.bindings):
         if annotation_of(binding.value) is not None:
             yield binding.var
@@ -37,10 +37,10 @@ def annotated_variables(body: relax.SeqExpr) -> Iterator[relax.Var]:
 
 
 def without_dead_bindings(function: relax.Function) -> relax.Function:
-    """The function without the bindings of its dataflow blocks that nothing reads, not even through others.
+    """The function without transitively dead bindings in its dataflow blocks.
 
-    TVM's ``DeadCodeElimination`` does more than this, but takes time that is quadratic in what it removes:
-    half a minute for 6000 bindings. This leaves next to nothing to it.
+    TVM's ``DeadCodeElimination`` does more, but is quadratic in the number of bindings it removes: half a
+    minute for 6000 bindings. Running this first leaves it almost nothing to remove.
 
     Notes
     -----
@@ -58,9 +58,9 @@ def without_dead_bindings(function: relax.Function) -> relax.Function:
 
 
 def _alive(block: relax.BindingBlock, reads: Counter[relax.Var]) -> list[relax.Binding]:
-    """The bindings that stay; `reads` is made to count their reads only."""
+    """The live bindings; subtracts the reads of dead ones from `reads`."""
     if not isinstance(block, relax.DataflowBlock):
-        return list(block.bindings)  # a call may be impure there
+        return list(block.bindings)  # calls outside dataflow blocks may be impure
     alive = []
     for binding in reversed(block.bindings):
         if isinstance(binding, relax.VarBinding) and not reads[binding.var]:
@@ -71,7 +71,7 @@ def _alive(block: relax.BindingBlock, reads: Counter[relax.Var]) -> list[relax.B
 
 
 def with_blocks(function: relax.Function, blocks: list[relax.BindingBlock]) -> relax.Function:
-    """The function with other blocks and the same result."""
+    """The function with its blocks replaced, and the same result expression."""
     body = relax.BlockBuilder().normalize(relax.SeqExpr(blocks, function.body.body, function.body.span))
     return relax.Function(
         function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span

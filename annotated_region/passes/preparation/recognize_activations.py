@@ -1,4 +1,4 @@
-"""Finds GELU and SiLU where an exporter wrote their parts, and puts the op in their place.
+"""Recognizes GELU and SiLU that an exporter decomposed, and replaces their parts by the op.
 
 ::
 
@@ -6,23 +6,23 @@
     x / 2 * (1 + tanh(sqrt(2 / pi) * (x + c * x ^ 3)))      =>   gelu_tanh(x)          c = 0.044715
     x * sigmoid(x)                                          =>   silu(x)
 
-1.  Factors may stand before or behind: with ``f`` one of the three functions, ``p`` its argument,
+1.  Scalar factors may precede or follow: with ``f`` one of the three functions, ``p`` its argument,
 
         (a * x) * (s + s * f(p))   =   2 * s * a * gelu(x)        for erf and tanh
         (a * x) * (s * f(p))       =       s * a * silu(x)        for sigmoid
 
-    which holds for all numbers ``a`` and ``s``. The factor is put behind the op, where ``fold_affine`` joins
-    it with its neighbours; ``/ 2`` behind the product gives 1.
-2.  ``p`` is read as a polynomial in ``x``, however it is written: ``x * x * x``, ``power(x, 3)``,
-    ``x * (1 + c * x * x)``. It has to be the polynomial of the definition; its coefficients may differ by
-    1e-4 of their size, which is what exporters with few digits need.
-3.  Everything between ``x`` and the product is read by the product alone, and has the type of ``x``, so
-    nothing is computed twice, and nothing is broadcast.
+    for all numbers ``a`` and ``s``. The factor is emitted after the op, where ``fold_affine`` combines it
+    with adjacent constants; with a following ``/ 2`` it becomes 1 and disappears.
+2.  ``p`` is matched as a polynomial in ``x``, independent of its form: ``x * x * x``, ``power(x, 3)``,
+    ``x * (1 + c * x * x)``. It must be the polynomial of the definition, with coefficients within a relative
+    tolerance of 1e-4, because some exporters write few digits.
+3.  Every value between ``x`` and the product is read only on the way to the product, and has the type of
+    ``x``, so nothing is computed twice and nothing is broadcast.
 
-Float32 and float16. TVM computes ``erf`` of float16 in single precision in either form.
+Supports float32 and float16; TVM computes ``erf`` of float16 in single precision in either form.
 
-Quantized parts stay as they are: where ``quantize`` and ``dequantize`` stand between the parts, no part reads
-the result of another one.
+Quantized parts are not matched: with ``quantize`` and ``dequantize`` between them, the parts are not
+directly connected.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ ROOT = math.sqrt(2 / math.pi)
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """What is multiplied with ``x``: ``s * f(argument) + t``.
+    """The factor that is multiplied with ``x``: ``s * f(argument) + t``.
 
     Attributes
     ----------
     op
         The activation as a Relax op.
     argument
-        The coefficients of the argument's polynomial.
+        The coefficients of the polynomial that the argument must be.
     has_shift
-        Whether ``t`` is ``s``; otherwise it is zero.
+        Whether ``t`` equals ``s``; otherwise ``t`` is zero.
     """
 
     op: Callable[[relax.Expr], relax.Call]
@@ -75,7 +75,7 @@ GATES = {
 def recognize_activation(
     view: OpView, plain: relax.Expr, gated: relax.Expr, editor: Editor
 ) -> relax.Expr | None:
-    """The activation, times a number, that a product computes."""
+    """The activation, times a scalar, that a product computes."""
     parts = Parts(view, editor)
     curve, scale, shift = parts.scaled(gated)
     function = parts.own(curve, *GATES)

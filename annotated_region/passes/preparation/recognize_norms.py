@@ -1,23 +1,23 @@
-"""Finds norms where an exporter or importer wrote their parts, and puts the op in their place.
+"""Recognizes norms that an exporter or importer decomposed, and replaces their parts by the op.
 
-With ``m = mean(x, keepdims=True)``, ``v = mean((x - m)^2)`` or ``variance(x)``, a number ``e`` above zero,
-ones for scale and zeros for shift, for which ``join_norms`` finds better ones::
+With ``m = mean(x, keepdims=True)``, ``v = mean((x - m)^2)`` or ``variance(x)``, a positive number ``e``, and
+a scale of ones and a shift of zeros, which ``join_norms`` replaces later::
 
     x / sqrt(mean(x^2) + e)                =>   rms_norm(x)
     (x - m) / sqrt(v + e)                  =>   layer_norm(x)              over the last axis
     (x - m) / sqrt(v + e)                  =>   instance_norm(x)           over all axes from 2 on
     (y - m) / sqrt(v + e)                  =>   reshape(group_norm(x))     y = reshape(x, (N, groups, -1))
 
-1.  The quotient may be written as a product with ``rsqrt(.)``, ``1 / sqrt(.)`` or ``power(., -0.5)``, the
-    square as ``x * x``, ``square(x)`` or ``power(x, 2)``.
-2.  A group norm is a norm over the last axis of a tensor whose second axis has fewer extents than that of the
-    tensor it was reshaped from; the reshape meets the one that follows it, which goes back.
-3.  Everything between ``x`` and the quotient is read by nothing else, and the quotient has the type of ``x``,
-    so nothing is computed twice, and nothing is broadcast but what the definition broadcasts.
+1.  The quotient may be a product with ``rsqrt(.)``, ``1 / sqrt(.)`` or ``power(., -0.5)``, the square may be
+    ``x * x``, ``square(x)`` or ``power(x, 2)``.
+2.  A group norm is a norm over the last axis of a reshaped tensor whose second axis is shorter than that of
+    the original tensor; its reshape cancels with the following one, which restores the shape.
+3.  Values between ``x`` and the quotient have no other readers, and the quotient has the type of ``x``, so
+    nothing is computed twice, and nothing is broadcast beyond the definition.
 
-Float32 alone: TVM computes these ops in single precision, in which float16 does not overflow as its squares
-do by parts, and float64 loses half of its digits. The extents that give scale and shift their shape have to
-be known.
+Float32 only: TVM computes these ops in single precision. For float16 that would change results, because the
+squares of the decomposed form overflow; for float64 it would lose half of the digits. The extents that
+determine the shapes of scale and shift must be static.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from annotated_region.tvm_adapter.types import tensor_type
 
 __all__ = ["REWRITES"]
 
-LONGEST_ROW = 1 << 16  # elements of a scale that is made up: more than any layer norm of a model has
+LONGEST_ROW = 1 << 16  # elements of a scale of ones that is created; more than layer norms of models have
 
 
 def recognize_norm(view: OpView, editor: Editor) -> relax.Expr | None:
@@ -68,7 +68,7 @@ def _norm(view: OpView, data: relax.Expr, root: relax.Expr, editor: Editor) -> r
         return None
     rank = tensor_type(data).ndim
     axes = tuple(sorted({axis % rank for axis in mean.attrs["axis"]}))
-    # A layer norm is the root mean square norm of what is left without the mean, so it is looked for first.
+    # A layer norm is the RMS norm of the centred tensor, so the more specific layer norm is tried first.
     centred = parts.copy()
     source = _centred(data, mean, axes, centred)
     if source is not None:
@@ -79,7 +79,7 @@ def _norm(view: OpView, data: relax.Expr, root: relax.Expr, editor: Editor) -> r
 
 
 def _under_the_root(root: relax.Expr, parts: Parts, *, divides: bool) -> relax.Expr | None:
-    """What stands under the root that a tensor is divided by."""
+    """The argument of the square root that a tensor is divided by."""
     if not divides:
         inverse = parts.own(root, "relax.divide", "relax.rsqrt", "relax.power")
         if inverse is None or inverse.name != "relax.divide":
@@ -97,7 +97,7 @@ def _argument(power: OpView, exponent: float, parts: Parts) -> relax.Expr | None
 
 
 def _is_square(expr: relax.Expr, data: relax.Expr, parts: Parts) -> bool:
-    """Whether `expr` is the square of `data`, and read once."""
+    """Whether `expr` is the square of `data` and has a single reader."""
     square = parts.own(expr, "relax.multiply", "relax.square", "relax.power")
     if square is None or not parts.is_same(square.args[0], data):
         return False
@@ -115,7 +115,7 @@ def _rms_norm(data: relax.Expr, axes: tuple[int, ...], epsilon: float, parts: Pa
 
 
 def _centred(data: relax.Expr, moment: OpView, axes: tuple[int, ...], parts: Parts) -> relax.Expr | None:
-    """The tensor of which `data` is the difference from its mean, and `moment` the variance, or None."""
+    """The tensor with centred values `data` and variance `moment`, or None."""
     by_parts = moment.name == "relax.mean"
     square = parts.editor.view_of(moment.args[0]) if by_parts else None
     reads = 1 if not by_parts else 3 if square is not None and square.name == "relax.multiply" else 2
@@ -133,7 +133,7 @@ def _centred(data: relax.Expr, moment: OpView, axes: tuple[int, ...], parts: Par
 
 
 def _normalized(data: relax.Expr, axes: tuple[int, ...], epsilon: float, parts: Parts) -> relax.Expr | None:
-    """The op that subtracts the mean and divides by the deviation over these axes, with ones and zeros."""
+    """The norm over these axes that subtracts the mean, with a scale of ones and a shift of zeros."""
     extents, last = extents_of(data), tensor_type(data).ndim - 1
     if axes == (last,):
         grouped = _group_norm(data, extents, epsilon, parts) if last == 2 else None

@@ -1,15 +1,15 @@
-"""Removes operations that change nothing, and writes what remains in one way.
+"""Removes identity operations and canonicalizes related ones.
 
-1.  ``reshape``, ``broadcast_to``, ``astype``, ... to the shape and dtype that the argument has.
+1.  ``reshape``, ``broadcast_to``, ``astype``, ... to the shape and dtype of the argument.
 2.  ``multiply`` by 1, ``divide`` by 1, ``add`` of 0, ``subtract`` of 0 (ONNX Gemm's alpha and beta);
     ``logical_and`` with true, ``logical_or`` with false.
-3.  ``permute_dims`` that keeps the order; two in a row become one, as do two ``reshape``.
-4.  ``concat`` of a single tensor; ``pad`` by nothing.
-5.  ``dropout``, which at inference hands its input on, with a mask of ones.
-6.  ``add(x, broadcast_to(y))`` becomes ``add(x, y)`` wherever the operator broadcasts by itself, as
-    ``where`` does; a tensor filled with one number (``full_like``, ``zeros``, ...) is that number broadcast.
+3.  ``permute_dims`` by the identity; two consecutive ``permute_dims`` or ``reshape`` become one.
+4.  ``concat`` of a single tensor; ``pad`` by zero widths.
+5.  ``dropout``, which at inference returns its input and a mask of ones.
+6.  ``add(x, broadcast_to(y))`` becomes ``add(x, y)``, likewise for other ops that broadcast implicitly,
+    including ``where``; a uniform tensor (``full_like``, ``zeros``, ...) counts as a broadcast scalar.
 7.  ``add(constant, x)``, ``multiply(constant, x)``, ... get the constant on the right.
-8.  ``bitwise_and`` of truth values is ``logical_and``, and so are its like.
+8.  ``bitwise_and`` of booleans becomes ``logical_and``, likewise for the other bitwise ops.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ FULL = ("relax.full", "relax.full_like")
 
 
 def keep_shape(view: OpView, _editor: Editor) -> relax.Expr | None:
-    """Case 1, for what moves no element: an equal shape makes it an identity."""
+    """Case 1, for ops that do not reorder elements: an identity if the shapes are equal."""
     return view.args[0] if _same_type(view.args[0], view) else None
 
 
 def restore_shape(view: OpView, editor: Editor) -> relax.Expr | None:
-    """Case 1, for what only reshapes: whatever stands between, the shape is back to what it was."""
+    """Case 1, for chains of reshaping ops: removed if the last one restores the original shape."""
     source: relax.Expr = view.args[0]
     while not _same_type(source, view):
         inner = editor.view_of(source)
@@ -70,13 +70,13 @@ def _same_type(source: relax.Expr, view: OpView) -> bool:
 
 
 def keep_dtype(view: OpView, _editor: Editor) -> relax.Expr | None:
-    """Case 1, for a cast: the shape stays anyway, so it need not be known."""
+    """Case 1, for a cast: it preserves the shape, so the shape need not be known."""
     same = tvm_ffi.structural_equal(view.arg_types[0], view.out_type)
     return view.args[0] if same and dtype_of(view.out_type) is not None else None
 
 
 def apply_neutral(view: OpView, editor: Editor) -> relax.Expr | None:
-    """Case 2: the operand on the right is the neutral element, and does not broadcast the left one."""
+    """Case 2: the right operand is the neutral element and does not broadcast the left one."""
     operand = editor.constant(view.args[1])
     if operand is None or not _is_all(operand, NEUTRAL[view.name]):
         return None
@@ -88,7 +88,7 @@ def _is_all(array: np.ndarray, number: int) -> bool:
 
 
 def permute_once(view: OpView, editor: Editor) -> relax.Expr | None:
-    """Case 3: ``permute_dims`` of a ``permute_dims``, or one that keeps the order."""
+    """Case 3: ``permute_dims`` of a ``permute_dims``, or by the identity."""
     axes = _axes(view)
     if axes == tuple(range(len(axes))):
         return view.args[0]
@@ -108,13 +108,13 @@ def _axes(view: OpView) -> tuple[int, ...]:
 
 
 def reshape_once(view: OpView, editor: Editor) -> relax.Expr | None:
-    """Case 3: a ``reshape`` of anything that only reshapes."""
+    """Case 3: a ``reshape`` of a reshaping op."""
     inner = editor.view_of(view.args[0])
     target = view.out_tensor.shape
     if inner is None or inner.name not in RESHAPES or not isinstance(target, relax.ShapeExpr):
         return None
     if any(isinstance(extent, tvm.tirx.IntImm) and extent.value == 0 for extent in target.values):
-        return None  # reshape reads a literal 0 as "keep this extent of the input"
+        return None  # reshape interprets a literal 0 as "keep this extent of the input"
     return relax.op.reshape(inner.args[0], target)
 
 
@@ -130,14 +130,14 @@ def pad_by_nothing(view: OpView, _editor: Editor) -> relax.Expr | None:
 
 
 def drop_nothing(view: OpView, editor: Editor) -> relax.Expr:
-    """Case 5: TVM's own lowering of dropout, in the graph; an unread mask goes."""
+    """Case 5: TVM's own lowering of dropout, at graph level; an unread mask becomes dead."""
     return relax.Tuple([view.args[0], editor.emit(relax.op.ones_like(view.args[0]), "mask")])
 
 
 def broadcast_by_operator(view: OpView, editor: Editor) -> relax.Expr | None:
-    """Case 6, for the first operand without whose broadcast the type is the same.
+    """Case 6, for the first operand whose broadcast can be removed without changing the result type.
 
-    If all operands were broadcast, or the extents are symbols that may differ, it is another one.
+    The type would change if all operands are broadcast, or if symbolic extents may differ.
     """
     for position, arg in enumerate(view.args):
         operand = _before_broadcast(arg, editor)
@@ -150,7 +150,7 @@ def broadcast_by_operator(view: OpView, editor: Editor) -> relax.Expr | None:
 
 
 def _before_broadcast(expr: relax.Expr, editor: Editor) -> relax.Expr | None:
-    """What `expr` repeats, or None."""
+    """The tensor or scalar that `expr` broadcasts, or None."""
     inner = editor.view_of(expr)
     if inner is None:
         return None
@@ -164,7 +164,7 @@ def _before_broadcast(expr: relax.Expr, editor: Editor) -> relax.Expr | None:
 
 
 def constant_on_the_right(view: OpView, editor: Editor) -> relax.Expr | None:
-    """Case 7, so that backends and later rewrites look in one place."""
+    """Case 7, so that backends and later rewrites need to check only one operand."""
     left, right = view.args
     if not editor.is_constant(left) or editor.is_constant(right):
         return None
@@ -172,7 +172,7 @@ def constant_on_the_right(view: OpView, editor: Editor) -> relax.Expr | None:
 
 
 def connect_truth(view: OpView, _editor: Editor) -> relax.Expr | None:
-    """Case 8: a truth value is one bit."""
+    """Case 8: for booleans, bitwise and logical ops are equal."""
     if {dtype_of(each) for each in view.arg_types} != {"bool"}:
         return None
     return CONNECTIVES[view.name](*view.args)

@@ -1,4 +1,4 @@
-"""Tables of rewrites, and rewrites of operations whose two operands may change places."""
+"""Tables of rewrites, and rewrites of commutative operations."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from annotated_region.targets.op_view import OpView
 __all__ = ["RewriteTable", "either_way", "table_of"]
 
 RewriteTable: TypeAlias = Mapping[str, Sequence[Rewrite]]
-"""By name of a Relax op, what may rewrite a call to it, in the order in which it is tried."""
+"""By op name, the rewrites that apply to its calls, in the order in which they are tried."""
 
 
 def table_of(rewrites: Iterable[tuple[Iterable[str], Rewrite]]) -> RewriteTable:
-    """The table of some rewrites, each with the names of the ops that it may rewrite."""
+    """A table from pairs of op names and a rewrite for these ops."""
     table: dict[str, list[Rewrite]] = {}
     for names, rewrite in rewrites:
         for name in names:
@@ -29,7 +29,7 @@ def table_of(rewrites: Iterable[tuple[Iterable[str], Rewrite]]) -> RewriteTable:
 def either_way(
     rewrite: Callable[[OpView, relax.Expr, relax.Expr, Editor], relax.Expr | None],
 ) -> Rewrite:
-    """A rewrite of a commutative op of one that takes its operands in a certain order: tried both ways."""
+    """A rewrite of a commutative op that tries `rewrite` with both orders of its operands."""
 
     @wraps(rewrite)
     def apply(view: OpView, editor: Editor) -> relax.Expr | None:

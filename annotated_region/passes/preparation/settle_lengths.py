@@ -1,25 +1,26 @@
-"""Reads a slice that a bound keeps whole as what it is: of ``min(n, 128)`` rows, ``n``.
+"""Resolves slice lengths by the bounds of symbolic extents: ``min(n, 128)`` is ``n`` if ``n <= 128``.
 
-A model with a table of 128 positions slices it to the length of its input, and adds the slice to that input::
+A model with a table of 128 positions slices it to the length of its input, and adds the slice to the input::
 
     lv1 = strided_slice(table, [0], [0], [n])       of the shape (min(n, 128), 64)
     lv2 = add(x, lv1)                               x of the shape (n, 64); lv2 of an unknown one
 
-From there on no shape is known, TVM cannot compile the sum, and a target claims nothing. PyTorch knows that
-``n`` is at most 128, and its exporter notes that at the function (``tir_var_upper_bound``). So there is
+After that, no shape is known, TVM cannot compile the sum, and targets claim nothing. PyTorch knows that ``n``
+is at most 128, and its exporter records the bound in a function attribute (``tir_var_upper_bound``). This
+pass emits
 
     R.match_cast(R.shape([n - min(n, 128)]), R.Shape([0]))
     lv1 = take(table, arange(0, n), axis=0)         of the shape (n, 64)
 
-and what is computed from it gets its type anew.
+and infers the types of dependent values again.
 
-1.  A slice forward by single steps whose extent ``e`` equals ``stop - start`` within the bounds that the
-    function states: the rows ``start`` to ``stop`` are taken one by one.
-2.  Shapes that are written out (of ``reshape``, ``broadcast_to``, ``full``) with such extents.
+1.  A slice with stride 1 whose extent equals ``stop - start`` within the bounds of the function becomes a
+    ``take`` of the rows ``start`` to ``stop``.
+2.  Such extents are simplified in explicit shapes (of ``reshape``, ``broadcast_to``, ``full``).
 
-Proof: within the bounds the extents are equal, and so are the rows. The bounds are an exporter's word, which
-TVM does not hold callers to; so the function begins with a check of each equation that was used, and fails
-where one does not hold, instead of reading rows that the table does not have.
+Proof: within the bounds the extents are equal, and so are the rows. TVM does not check the bounds that the
+exporter states; so the function begins with a check of each equation that was used, and fails if one does
+not hold, instead of reading beyond the table.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ __all__ = ["settle_lengths"]
 
 
 def settle_lengths(function: relax.Function) -> relax.Function:
-    """The function with the lengths that its bounds settle, checked at its beginning.
+    """The function with lengths resolved by its bounds, which are checked at its beginning.
 
     Notes
     -----
@@ -54,7 +55,7 @@ def settle_lengths(function: relax.Function) -> relax.Function:
 
 
 def _bounds_of(function: relax.Function) -> dict[tirx.Var, ConstIntBound]:
-    """The bounds that the function states, of the variables in the types of its parameters."""
+    """The bounds that the function states for the variables in its parameter types."""
     if not function.attrs or "tir_var_upper_bound" not in function.attrs:
         return {}
     upper = function.attrs["tir_var_upper_bound"]
@@ -78,7 +79,7 @@ def _variables_in(type_: tvm.ir.Type) -> list[tirx.Var]:
 
 
 class _Settling:
-    """Rewrites calls, and remembers what has to hold for that."""
+    """Rewrites calls, and records the equations that must hold."""
 
     def __init__(self, bounds: dict[tirx.Var, ConstIntBound]) -> None:
         self.equations: list[tuple[PrimExpr, PrimExpr]] = []
@@ -117,7 +118,7 @@ class _Settling:
             self.equations.append((extent, simple))
 
     def _taken(self, call: relax.Call, emit: Emit) -> relax.Expr | None:
-        """Case 1, of one axis that is not known."""
+        """Case 1, for a slice along a single axis of unknown length."""
         data, *ranges = call.args
         type_ = relax.BlockBuilder().normalize(call).ty
         shape = type_.shape if isinstance(type_, relax.TensorType) else None
@@ -148,10 +149,10 @@ def _is_bounded(extent: PrimExpr) -> bool:
 
 
 def _checked(function: relax.Function, equations: Sequence[tuple[PrimExpr, PrimExpr]]) -> relax.Function:
-    """The function behind a check of the equations.
+    """The function with a check of the equations at its beginning.
 
-    The differences are compared with 0: TVM 0.27 replaces ``n`` by ``min(n, 128)`` for ever where one is cast
-    to the other. They are bound to a variable first, because its lowering of shapes looks at bindings only.
+    The check casts differences to 0, because TVM 0.27 replaces ``n`` by ``min(n, 128)`` endlessly if one is
+    cast to the other. The shape is bound to a variable first, because TVM lowers shapes only in bindings.
     """
     differences = relax.ShapeExpr([tirx.Sub(simple, extent) for extent, simple in equations])
     builder = relax.BlockBuilder()

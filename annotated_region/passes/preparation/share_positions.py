@@ -1,4 +1,4 @@
-"""Computes what depends on lengths alone once: positions, and what is made of them, in one dataflow block.
+"""Common subexpression elimination for values that depend on lengths only, such as positions.
 
 ::
 
@@ -6,9 +6,10 @@
     lv2 = arange(0, n)          becomes       lv2 = lv1
     lv3 = expand_dims(lv2, [0])               lv3 = expand_dims(lv1, [0])
 
-Each layer of an export asks for the positions again. Two calls of one pure op with equal attributes and the
-same operands have the same result. This stands behind the sweeps of preparation and not among their rewrites,
-because it lowers no weight; it ends, as it goes over a function once.
+Exporters compute the positions again in every layer. Two calls of a pure op with equal attributes and the
+same operands have the same result. It works within one dataflow block. It runs after the sweeps of
+preparation instead of as one of their rewrites, because it does not lower the weight; a single pass over the
+function suffices.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ _SOURCES = ("relax.arange", "relax.full", "relax.zeros", "relax.ones")
 
 
 def share_positions(function: relax.Function) -> relax.Function:
-    """The function with each value of lengths alone computed once; `function` itself if all are.
+    """The function with each value of lengths computed once; `function` itself if nothing is shared.
 
     Notes
     -----
-    Linear in the number of bindings, times the number of different calls of one op on lengths.
+    Linear in the number of bindings times the number of distinct calls of one op on lengths.
     """
     if any(True for _ in annotated_variables(function.body)):
         return function
@@ -56,20 +57,20 @@ def share_positions(function: relax.Function) -> relax.Function:
 
 
 def _may_share(block: relax.BindingBlock, binding: relax.Binding) -> bool:
-    """Only what is seen nowhere else: a function may return, or print, any other variable by its name."""
+    """Whether a binding is local to a dataflow block; other variables may be visible as outputs."""
     is_inner = isinstance(block, relax.DataflowBlock) and isinstance(binding.var, relax.DataflowVar)
     return is_inner and isinstance(binding, relax.VarBinding)
 
 
 class _PositionsSeen:
-    """The values of one block that depend on lengths alone."""
+    """The values of one block that depend on lengths only."""
 
     def __init__(self) -> None:
         self._calls: dict[str, list[tuple[relax.Var, relax.Call]]] = {}
         self._variables = ExprSet()
 
     def first(self, variable: relax.Var, value: relax.Expr) -> relax.Var | None:
-        """The variable that holds the value already; None, and `value` is remembered, if there is none."""
+        """An earlier variable with the same value; if there is none, records this one and returns None."""
         name = self._op_on_lengths(value)
         if name is None or not isinstance(value, relax.Call):
             return None
@@ -82,7 +83,7 @@ class _PositionsSeen:
         return None
 
     def _op_on_lengths(self, value: relax.Expr) -> str | None:
-        """The op of a call that is made of lengths alone."""
+        """The op of a call that depends on lengths only, else None."""
         if not isinstance(value, relax.Call) or not isinstance(value.op, tvm.ir.Op):
             return None
         read = [arg for arg in value.args if isinstance(arg, relax.Var)]

@@ -1,15 +1,15 @@
-"""Applies local rewrites to a function, forward, each binding until nothing changes there.
+"""Applies local rewrites to a function in forward order, to a fixed point at each binding.
 
-A rewrite looks at one operation and answers with an expression of the same type, or with None. It may
-look back through the definitions of the arguments, and emit bindings before the one it rewrites::
+A rewrite takes one operation and returns an expression of the same type, or None. It may inspect the
+definitions of the operands, and emit bindings before the one it rewrites::
 
     lv1 = conv2d(x, w)                      lv1 = conv2d(x, w)               (dead now)
     lv2 = multiply(lv1, s)      becomes     conv = conv2d(x, w * s)
                                             lv2 = conv
 
-Every variable keeps its name, its type and its place, so nothing that reads it has to change. What is
-dead or a mere alias afterwards is left to TVM's ``DeadCodeElimination`` and ``CanonicalizeBindings``.
-The branches of an ``If`` are edited like any other code; local functions stay as they are.
+Every variable keeps its name, type and position, so its users need no change. Dead bindings and aliases are
+left to TVM's ``DeadCodeElimination`` and ``CanonicalizeBindings``. The branches of an ``If`` are rewritten
+like other code; local functions are not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _checking: ContextVar[bool] = ContextVar("annotated_region_checking", default=Fa
 
 @contextmanager
 def checking() -> Iterator[None]:
-    """Within this context each rewrite has to lower the weight of what it rewrites; tests run in it."""
+    """In this context, assert that each rewrite lowers the weight of its operation; used by tests."""
     token = _checking.set(True)
     try:
         yield
@@ -50,7 +50,7 @@ def sweep(
     *,
     lowers_weight: bool = True,
 ) -> relax.Function:
-    """Go over a function once; answers with `function` itself if no rewrite found anything to do.
+    """Rewrite a function in one forward pass; returns `function` itself if nothing changed.
 
     Parameters
     ----------
@@ -59,15 +59,15 @@ def sweep(
     table
         The rewrites of each op, in the order in which they are tried.
     claimants
-        The targets that the function is prepared for, if they are known.
+        The targets that the function is prepared for, if known.
     lowers_weight
-        Whether the rewrites lower the weight of preparation; others end for a reason of their own.
+        Whether the rewrites lower the weight of `weight`; if not, the caller must ensure termination.
 
     Notes
     -----
-    Linear in the number of bindings, apart from what the rewrites do. Later rewrites see what earlier
-    ones made, so that most functions settle in one sweep; a second one may find more once dead code,
-    which counts as a reader, is gone.
+    Linear in the number of bindings, not counting the rewrites. Rewrites see the results of earlier ones, so
+    most functions reach a fixed point in one sweep; another sweep may find more after dead code, whose reads
+    count, has been removed.
     """
     editor = Editor(function.body, claimants)
     if lowers_weight and _checking.get():
@@ -99,7 +99,7 @@ def _block(block: relax.BindingBlock, table: RewriteTable, editor: Editor) -> re
 
 
 def _settle(binding: relax.Binding, table: RewriteTable, editor: Editor) -> relax.Binding:
-    """The binding after all rewrites that apply to it, one after the other."""
+    """The binding, rewritten to a fixed point."""
     if not isinstance(binding, relax.VarBinding):
         return binding
     if isinstance(binding.value, relax.If):
@@ -113,7 +113,7 @@ def _settled(binding: relax.VarBinding, table: RewriteTable, editor: Editor) -> 
     value = binding.value
     if editor.borders_annotation(binding):
         return value
-    # Each rewrite lowers the weight of the value, which `checking` checks; see `weight`.
+    # Terminates: each rewrite lowers the weight of the value (asserted under `checking`); see `weight`.
     while (rewritten := _rewritten(value, binding.var, table, editor)) is not None:
         value = rewritten
     return value

@@ -20,7 +20,7 @@ __all__ = [
     "static_shape",
 ]
 
-# The dtypes that numpy itself has: a constant of one of these is read without a copy.
+# The dtypes native to numpy: constants with these are read without a copy.
 NUMPY_DTYPES = frozenset(
     ["bool", "float16", "float32", "float64"]
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -38,12 +38,12 @@ def constant_of(array: np.ndarray) -> Constant:
 
 
 def rounded_once(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """`array` in another dtype, each element the nearest there is.
+    """`array` in another dtype, each element rounded to nearest exactly once.
 
-    Numbers of double precision become bfloat16 by way of float32. Were they rounded to the nearest there
-    too, a tie between two bfloat16 could be made or lost; rounded to the odd one of their neighbours they
-    stay on the side of it where they are (Boldo and Melquiond 2008, "Emulation of a FMA and correctly rounded
-    sums: proved algorithms using rounding to odd").
+    float64 is converted to bfloat16 through float32. Rounding to nearest in both steps could create or break
+    a tie between two bfloat16 numbers (double rounding). The first step therefore rounds to odd: an inexact
+    result gets its last bit set, so it can never be a tie and stays on its side of one (Boldo and Melquiond
+    2008, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd").
     """
     with np.errstate(all="ignore"):
         if array.dtype != np.float64 or dtype.name != "bfloat16":
@@ -57,25 +57,25 @@ def rounded_once(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def dtype_of(type_: tvm.ir.Type) -> str | None:
-    """The name of a tensor's dtype; None if the type is no tensor or does not say."""
+    """The name of a tensor's dtype; None if the type is not a tensor or has no dtype."""
     dtype = type_.dtype if isinstance(type_, relax.TensorType) else None
     return None if dtype is None else str(dtype)
 
 
 def static_shape(type_: tvm.ir.Type) -> tuple[int, ...] | None:
-    """The shape of a tensor type if all of it is known now, else None."""
+    """The shape of a tensor type if it is static, else None."""
     shape = type_.shape if isinstance(type_, relax.TensorType) else None
     return integers_of(shape) if isinstance(shape, relax.ShapeExpr) else None
 
 
 def integers_of(shape: relax.ShapeExpr) -> tuple[int, ...] | None:
-    """The extents of a shape if all of them are known now, else None."""
+    """The extents of a shape if all are static, else None."""
     values = tuple(int(value) for value in shape.values if isinstance(value, tvm.tirx.IntImm))
     return values if len(values) == len(shape.values) else None
 
 
 def extents_of(expr: relax.Expr) -> tuple[Extent, ...]:
-    """The extents of a tensor, numbers as int, others as TVM's expressions; empty if they are not known."""
+    """The extents of a tensor, static ones as int, symbolic ones as expressions; empty if unknown."""
     shape = expr.ty.shape if isinstance(expr.ty, relax.TensorType) else None
     if not isinstance(shape, relax.ShapeExpr):
         return ()

@@ -1,12 +1,12 @@
-"""Turns the reduction of a stack back into a chain of binary operations.
+"""Replaces the reduction of a ``stack`` by a chain of binary operations.
 
-The importer writes ONNX ``Sum``, ``Mean``, ``Max`` and ``Min`` with the reduction of a stack::
+The importer translates ONNX ``Sum``, ``Mean``, ``Max`` and ``Min`` to the reduction of a stack::
 
     lv1 = stack((a, b, c), axis=0)                 lv1 = add(a, b)
     lv2 = sum(lv1, axis=[0])           becomes     lv2 = add(lv1, c)
 
-which copies every operand, and puts two ops that few libraries have in the middle of each residual
-connection. The chain adds in the order in which the reduction would.
+which copies every operand and inserts two ops that few libraries support into each residual connection. The
+chain adds in the same order as the reduction.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ BINARY: dict[str, _Binary] = {
 
 
 def unstack(view: OpView, editor: Editor) -> relax.Expr | None:
-    """The chain for a reduction over the very axis along which its argument was stacked.
+    """The chain for a reduction over the axis along which its argument was stacked.
 
-    A reduction that keeps its axis has another type than the chain, so `Editor.attempt` refuses it.
+    With ``keepdims`` the chain has another type than the reduction, so `Editor.attempt` rejects it.
     """
     parts = _stacked(view, editor)
     if not parts:
@@ -49,7 +49,7 @@ def unstack(view: OpView, editor: Editor) -> relax.Expr | None:
 
 
 def _stacked(view: OpView, editor: Editor) -> list[relax.Expr]:
-    """The tensors whose stack is reduced again; empty if the call is none of this kind."""
+    """The operands of the stack that is reduced; empty if the call has another form."""
     stack = editor.view_of(view.args[0])
     axes = view.attrs["axis"]
     if stack is None or stack.name != "relax.stack" or axes is None:
@@ -59,7 +59,7 @@ def _stacked(view: OpView, editor: Editor) -> list[relax.Expr]:
         return []
     parts = editor.value_of(stack.args[0])
     dtype = dtype_of(view.out_type)
-    # The mean of integers rounds in a way of its own; everything else of them is exact, modulo their size.
+    # The mean of integers depends on how the division rounds; other integer reductions wrap around alike.
     is_known = dtype in FLOATS or (dtype in INTEGERS and view.name != "relax.mean")
     return list(parts.fields) if isinstance(parts, relax.Tuple) and is_known else []
 

@@ -1,36 +1,36 @@
-"""A weight of expressions that every rewrite of preparation makes less: the reason why preparation ends.
+"""Proof that preparation terminates: a weight of expressions that every rewrite lowers.
 
 The weight of an expression is a natural number, computed from the weights of its operands by a function that
-grows with each of them, so what lowers the weight of a value lowers, or leaves, that of all that is computed
-from it. An expression counts as a tree: what is read twice weighs twice. Each step of `sweep` gives a
-variable a value of less weight than it had, and adds variables that are operands of that value, so weigh
-less still. So the multiset of all weights falls in the order of multisets, where nothing falls for ever: no
-order of rewrites, and no number of sweeps, goes on without end. (A polynomial interpretation: Baader and
-Nipkow 1998, "Term Rewriting and All That", section 5.3; multisets: Dershowitz and Manna 1979, "Proving
-termination with multiset orderings".)
+is monotone in each of them, so lowering the weight of a value never raises the weight of a user. Expressions
+are weighed as trees: a value read twice counts twice. Each step of `sweep` gives a variable a value of lower
+weight, and adds new variables only as operands of that value, which have lower weight still. The multiset of
+all weights therefore decreases in the multiset ordering, which is well-founded: rewriting terminates for any
+order of rewrites and any number of sweeps. (A polynomial interpretation: Baader and Nipkow 1998, "Term
+Rewriting and All That", section 5.3; multisets: Dershowitz and Manna 1979, "Proving termination with multiset
+orderings".)
 
-What each kind of rewrite lowers, with ``W`` for the weight of an operand:
+Weights before and after each kind of rewrite, with ``W`` for the weight of an operand:
 
 | from | to |
 |---|---|
-| any call of constants: at least 3 | a constant: 0 |
+| any call on constants: at least 3 | a constant: 0 |
 | an identity ``f(x)``: ``3 + W`` or more | ``x``: ``W`` |
 | ``f(f(x))``: ``6 + W`` | ``f(x)``: ``3 + W`` |
 | ``c + x``, with a constant on the left: ``6 + W`` | ``x + c``: ``5 + W`` at most |
-| a bias of another shape or sign than the normal one: ``5 + W`` | the normal one: ``4 + W`` |
-| ``n`` steps of arithmetic with constants: ``4 n + W`` or more | less than ``n`` of them |
+| a bias whose shape or sign is not canonical: ``5 + W`` | the canonical bias: ``4 + W`` |
+| ``n`` steps of arithmetic with constants: ``4 n + W`` or more | fewer than ``n`` steps |
 | ``x + broadcast_to(y)``: ``7 + W`` | ``x + y``: ``6 + W`` at most, as ``y`` may be a constant now |
 | ``maximum(x, 0)``: ``4 + W`` | ``relu(x)``: ``3 + W`` |
 | ``mean(stack(x1, ..., xn))``: ``4 n + 6 + W`` | ``n - 1`` sums and a quotient: ``4 n + W`` |
 | ``take(dequantize(t))``: ``10 + 2 W`` | ``dequantize(take(t))``: ``7 + 2 W`` |
-| ``where`` or ``take`` that gives one operand, or row, everywhere: ``4 + W`` | it, broadcast: ``3 + W`` |
+| ``where`` or ``take`` that always selects one operand or row: ``4 + W`` | its broadcast: ``3 + W`` |
 | ``dropout(x)``: ``4 + 2 W`` | ``(x, ones_like(x))``: ``3 + 2 W`` |
 | ``batch_norm(x)``: ``9 + W`` | ``x * a + b``: ``8 + W`` |
-| an activation or a norm in its parts: ``7 + 2 W`` or more | the op: ``3 + W`` |
-| the same with a factor left: ``11 + 2 W`` or more | the op and a product: ``7 + W`` |
-| ``x[indices]``, each index its place: ``6 + W`` | ``reshape(x)``: ``3 + W`` |
-| ``bitwise_and`` of truth values: ``6 + W`` | ``logical_and``: ``5 + W`` at most |
-| operations on places, ``n`` of them: ``3 n`` or more | fewer of them, which weigh less |
+| the parts of an activation or norm: ``7 + 2 W`` or more | the op: ``3 + W`` |
+| the same with a remaining factor: ``11 + 2 W`` or more | the op and a product: ``7 + W`` |
+| ``x[indices]`` with identity indices: ``6 + W`` | ``reshape(x)``: ``3 + W`` |
+| ``bitwise_and`` of booleans: ``6 + W`` | ``logical_and``: ``5 + W`` at most |
+| ``n`` operations on positions: ``3 n`` or more | operations of lower total weight |
 | ``norm(x) * w``: ``7 + W`` | ``norm(x)`` with a reshaped ``w``: ``6 + W`` |
 """
 
@@ -52,7 +52,7 @@ from annotated_region.targets.op_view import OpView
 __all__ = ["Weights", "checked"]
 
 
-_CALL = 3  # of most ops: more than a constant can cost by its place, so that folding an operand costs nothing
+_CALL = 3  # of most ops; exceeds every surcharge of `_order`, so folding an operand never raises the weight
 _OWN = {
     **dict.fromkeys(ARITHMETIC, 4),
     "relax.subtract": 5,
@@ -65,11 +65,11 @@ _OWN = {
     "relax.index_tensor": 6,
     **dict.fromkeys(CONNECTIVES, 6),  # a constant on the left of the logical one counts 2 more
 }
-_TWICE = ("relax.take", "relax.nn.dropout")  # of the first operand
+_TWICE = ("relax.take", "relax.nn.dropout")  # count the weight of their first operand twice
 
 
 def checked(table: RewriteTable, editor: Editor) -> RewriteTable:
-    """The same rewrites, each of which asserts that what it makes weighs less than what it was given."""
+    """The same rewrites, each asserting that its result weighs less than its operation."""
     weights = Weights()
     editor.when_bound = lambda variable, value: weights.bound(variable, value, editor)
     return {name: [_checked(rewrite, weights) for rewrite in rewrites] for name, rewrites in table.items()}
@@ -78,7 +78,7 @@ def checked(table: RewriteTable, editor: Editor) -> RewriteTable:
 def _checked(rewrite: Rewrite, weights: Weights) -> Rewrite:
     def apply(view: OpView, editor: Editor) -> relax.Expr | None:
         result = rewrite(view, editor)
-        # What has another type than the variable is dropped by the editor.
+        # The editor discards results whose type differs from that of the variable.
         if result is None or not tvm_ffi.structural_equal(editor.normalize(result).ty, editor.target.ty):
             return result
         before, after = (weights.of(value, editor) for value in (view.call, result))
@@ -97,11 +97,11 @@ class Weights:
     _known: dict[relax.Var, int] = field(default_factory=dict)
 
     def bound(self, variable: relax.Var, value: relax.Expr, editor: Editor) -> None:
-        """Remember a binding; the operands of `value` are bound, or parameters."""
+        """Record a binding; the operands of `value` must be bound already, or parameters."""
         self._known[variable] = self.of(value, editor)
 
     def of(self, value: relax.Expr, editor: Editor) -> int:
-        """The weight of a value; O(its operands), the numbers as long as chains of double reads."""
+        """The weight of a value. O(operands); it has as many bits as the longest chain of double reads."""
         origin = editor.origin(value)
         match origin:
             case relax.Var():
@@ -130,15 +130,15 @@ class Weights:
 
 
 def _order(view: OpView, editor: Editor) -> int:
-    """More for a constant on the left that could be on the right, and for a bias that is not normal."""
+    """The surcharge for a constant left operand of a commutative op, or for a non-canonical bias."""
     if view.name in COMMUTATIVE and editor.is_constant(view.args[0]) and not editor.is_constant(view.args[1]):
-        return 2  # the bias that it may become counts 1
+        return 2  # more than the surcharge of 1 for a bias that the swap may produce
     inner = editor.view_of(view.args[0]) if view.name == "relax.add" else None
     linear = linear_of(inner, editor) if inner is not None and editor.is_constant(view.args[1]) else None
     return int(linear is not None and static_shape(view.arg_types[1]) != linear.bias_shape)
 
 
 def _fields(view: OpView, editor: Editor) -> int:
-    """What the chain that may take the place of a stack weighs more than its parts."""
+    """The surcharge of a stack: the weight of the chain that may replace it, without its operands."""
     whole = editor.value_of(view.args[0]) if view.name == "relax.stack" else None
     return 4 * len(whole.fields) if isinstance(whole, relax.Tuple) else 0

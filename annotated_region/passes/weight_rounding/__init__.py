@@ -1,1 +1,1 @@
-"""Float weights of products as packed integers: the arithmetic, and the ops that give the floats back."""
+"""Float weights of products as packed integers: the rounding, and the ops that reconstruct the floats."""

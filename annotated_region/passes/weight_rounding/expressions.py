@@ -1,4 +1,4 @@
-"""The ops that make the float weight of a product of its packed whole numbers.
+"""The ops that reconstruct the float weight of a product from packed integers.
 
 ::
 
@@ -6,8 +6,8 @@
     floats = reshape(dequantize(words, scales, zeros, axis=0), (columns, rows))
     weight = permute_dims(floats, (1, 0))
 
-These are the ops that ONNX's `MatMulNBits` is imported as, so targets know one form. Preparation leaves
-bytes that are taken apart, and `dequantize`, as they are.
+The importer uses the same ops for ONNX's `MatMulNBits`, so targets need only one pattern. Preparation does
+not fold the unpacking of bytes, nor `dequantize` of more than one number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["weight_of"]
 
 
 def weight_of(rounded: RoundedWeight, bits: int, columns: int, editor: Editor) -> relax.Expr:
-    """The weight [rows, columns] of a product; what computes it is bound before the product."""
+    """The weight [rows, columns] of a product; its intermediate values are bound before the product."""
     words = _stored(rounded.words, bits, editor)
     zeros = rounded.zeros.reshape(()) if rounded.zeros.size == 1 else rounded.zeros
     scales, dtype = constant_of(rounded.scales), rounded.scales.dtype.name
@@ -34,7 +34,7 @@ def weight_of(rounded: RoundedWeight, bits: int, columns: int, editor: Editor) -
 
 
 def _stored(words: np.ndarray, bits: int, editor: Editor) -> relax.Expr:
-    """Whole numbers of `bits`, those of 4 bits from bytes that hold two."""
+    """The integers as an expression; 4-bit integers are unpacked from bytes that hold two each."""
     if bits == 8 or words.shape[1] % 2:
         return constant_of(words)
     pairs, mask = constant_of(packed(words)), relax.const(15, "uint8")

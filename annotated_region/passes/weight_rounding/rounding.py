@@ -1,20 +1,20 @@
-"""Rounds a float matrix to whole numbers of few bits, with a scale for each group of a column.
+"""Rounds a float matrix to integers of few bits, with one scale per group of a column.
 
-A group is a run of neighbouring weights that one element of the result adds up. Its numbers ``w`` become
+A group is a run of consecutive weights along the reduction axis. Its weights ``w`` become
 
     q = round(w / scale) + zero        0 <= q < 2 ** bits
 
-and stand for ``(q - zero) * scale``. Both roundings are to the nearest number, ties to even (Jacob et al.
+and represent ``(q - zero) * scale``. Both roundings are to nearest, ties to even (Jacob et al.
 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
 section 2.1).
 
 1.  Without zero points, ``zero`` is the middle ``2 ** (bits - 1)``, and the scale maps the largest magnitude
     of the group to ``2 ** (bits - 1) - 1``.
-2.  With zero points, the range from the least number, or 0, to the largest, or 0, is cut into
-    ``2 ** bits - 1`` steps, and ``zero`` is the step on which 0 lies, so that 0 stays 0.
+2.  With zero points, the range of the group, extended to include 0, is divided into ``2 ** bits - 1`` steps,
+    and ``zero`` is the step nearest to 0, so that 0 is represented exactly.
 
-No weight moves by more than half a scale in case 1, or one scale in case 2, where the ends of the range move
-with 0 to the next step.
+The error of a weight is at most half a scale in case 1, and one scale in case 2, where aligning 0 with a step
+shifts the ends of the range by up to half a step.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ __all__ = ["RoundedWeight", "packed", "rounded"]
 
 @dataclass(frozen=True, slots=True)
 class RoundedWeight:
-    """A weight as whole numbers.
+    """A weight as integers.
 
     Attributes
     ----------
     words
         uint8 [groups, group size]: the groups of the first column of the weight, then those of the next.
     scales
-        [groups], of the type of the weight.
+        [groups], in the dtype of the weight.
     zeros
-        uint8 [groups], or one number that serves all groups.
+        uint8 [groups], or a scalar for all groups.
     """
 
     words: np.ndarray
@@ -51,13 +51,13 @@ def rounded(columns: np.ndarray, bits: int, group: int, *, zero_points: bool) ->
     Parameters
     ----------
     columns
-        Floats [columns, rows], all finite: each row of it is a column of the weight.
+        Finite floats [columns, rows]: the transposed weight.
     bits
-        Of each whole number, at most 8.
+        The number of bits per integer, at most 8.
     group
-        How many neighbouring numbers of a column share a scale; it divides the rows.
+        The number of consecutive weights of a column that share a scale; a divisor of the rows.
     zero_points
-        Case 2, instead of case 1.
+        Whether to use case 2 instead of case 1.
     """
     groups = columns.reshape(-1, group).astype(np.float32)
     top = 2**bits - 1
@@ -74,11 +74,11 @@ def rounded(columns: np.ndarray, bits: int, group: int, *, zero_points: bool) ->
 
 
 def _scales(steps: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Scales that the type of the weight holds, in float32; 1 where a group is all zeros, or next to it."""
+    """The scales rounded to the dtype of the weight, as float32; 1 in place of zeros and subnormals."""
     held = steps.astype(dtype).astype(np.float32)
     return np.where(held < np.finfo(np.float32).tiny, np.float32(1), held)
 
 
 def packed(words: np.ndarray) -> np.ndarray:
-    """Numbers of 4 bits in pairs, the first of each in the lower bits of a byte; the last axis is even."""
+    """Pairs of 4-bit integers as bytes, the first in the low bits; the last axis must be even."""
     return np.asarray(words[..., 0::2] | words[..., 1::2] << 4)

@@ -1,1 +1,1 @@
-"""Integers and truth values as functions of their place: positions, masks, buckets of symbolic lengths."""
+"""Integer and boolean tensors as functions of their indices: positions, masks, buckets of symbolic length."""

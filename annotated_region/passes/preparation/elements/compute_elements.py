@@ -1,21 +1,21 @@
-"""Computes whole numbers and truth values from their places, where that takes fewer operations.
+"""Computes integer and boolean tensors directly from element indices, if that takes fewer operations.
 
 Exporters write masks and positions as PyTorch computes them: a causal mask of transformers takes 30
-operations on positions, counts the packed sequences (one), and indexes with ranges. For symbolic lengths
-there is nothing to evaluate; but each element is an expression in its place, ``j <= i``, and that takes
-three operations to compute::
+operations on positions, counts the packed sequences (one), and indexes with ranges. With symbolic lengths
+constant folding does not apply; but each element is a function of its indices, ``j <= i``, which takes three
+operations to compute::
 
     lv40[b, 0, i, j] = (count[b, i] == count[b, j]) & (place[b, j] <= place[b, i])
                      = (0 == 0) & (j <= i) = j <= i
 
-1.  A tensor of whole numbers or truth values gets the expression of its elements, as `element_reader` reads
-    it, written by `element_writer`, if that weighs less (see `weight`).
-2.  What takes a single row of a constant table, whatever the place, is that row, repeated.
-3.  ``where`` with a condition that is the same everywhere is one of its operands.
+1.  An integer or boolean tensor is replaced by the expression of its elements, derived by `element_reader`
+    and emitted by `element_writer`, if that has a lower weight (see `weight`).
+2.  A ``take`` that reads the same row of a constant table for every index is the broadcast of that row.
+3.  ``where`` with a uniform condition is one of its operands.
 
-Proof of case 1: the expression equals the element at every place of the tensor, by induction over the
-operations read; each rule states the semantics of its operation. The shape is that of the type. What is
-removed is an error at run time where operands do not fit together, and what the result of such operands is.
+Proof of case 1: the expression equals the element at every index of the tensor, by induction over the
+operations read; each rule states the semantics of its operation. The shape is that of the type. The rewrite
+may remove a run-time error for operands whose shapes do not match; their result is undefined anyway.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SOURCES = frozenset(
     [f"relax.{name}" for name in ("arange", "index_tensor", "tril", "triu", "flip")]
     + [f"relax.{name}{like}" for name in ("full", "zeros", "ones") for like in ("", "_like")]
 )
-"""What makes numbers of places, or is indexed by them; without one of these there is nothing to gain."""
+"""Ops that create or index by positions; expressions without any of them are not worth rewriting."""
 
 
 def compute_elements(view: OpView, editor: Editor) -> relax.Expr | None:
@@ -75,12 +75,12 @@ def _reader(expr: relax.Expr, editor: Editor) -> ElementReader | None:
 
 
 def _is_bounded(extent: PrimExpr) -> bool:
-    """Whether an extent is that of a slice that may be cut off; what is made of the slice is simpler."""
+    """Whether an extent contains min or max, as for a clamped slice; users of the slice are simpler."""
     return isinstance(extent, tirx.Min | tirx.Max) or any(map(_is_bounded, sides(extent)))
 
 
 def _loads_more(expr: PrimExpr, reader: ElementReader) -> bool:
-    """Whether something is loaded more often than it was read: it may weigh anything."""
+    """Whether a tensor is loaded more often than before: its weight is unknown, so the total may rise."""
     read = Counter(load.unknown.name for load in reader.hits)
     needed = {variable.name: times for variable, times in occurrences(expr).items()}
     return any(needed.get(load.unknown.name, 0) > read[load.unknown.name] for load in reader.loads)
@@ -98,7 +98,7 @@ def _in_bindings(expr: relax.Expr, editor: Editor) -> relax.Expr:
 
 
 def take_one_row(view: OpView, editor: Editor) -> relax.Expr | None:
-    """Case 2: the indices are one number."""
+    """Case 2: all indices are the same number."""
     table, indices = view.args
     array = editor.constant(table)
     reader = _reader(indices, editor)

@@ -1,4 +1,4 @@
-"""What an element is, for operations that compute whole numbers and truth values one by one."""
+"""Element rules of elementwise operations on integers and booleans."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _operands(view: OpView, index: Index, reader: ElementReader) -> list[PrimExp
 
 
 def _elementwise(combine: Combine, kind: str) -> ElementRule:
-    """An operation on elements; `kind` says whether it is one of truth values ("bool") or of numbers."""
+    """The rule of an elementwise operation; `kind` is "bool" for booleans, else it is for integers."""
 
     def rule(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
         if any((dtype_of(arg) == "bool") != (kind == "bool") for arg in view.arg_types):
@@ -43,7 +43,7 @@ def _elementwise(combine: Combine, kind: str) -> ElementRule:
 
 
 def _compared(combine: Combine) -> ElementRule:
-    """Numbers as they are, truth values as 0 and 1."""
+    """The rule of a comparison, with booleans as 0 and 1."""
 
     def rule(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
         found = _operands(view, index, reader)
@@ -57,7 +57,7 @@ def _number(expr: PrimExpr) -> PrimExpr:
 
 
 def _divided(combine: Combine) -> ElementRule:
-    """A division; by zero there is no result."""
+    """The rule of a division; it applies only if the divisor is proved positive."""
 
     def rule(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
         found = _operands(view, index, reader)
@@ -77,7 +77,7 @@ def _where(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None
 
 
 def _astype(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
-    """Between whole numbers the reader checks that the number fits."""
+    """Casts; for integer dtypes the reader checks that the value fits."""
     found = reader.element(view.args[0], index)
     if found is None:
         return None
@@ -89,9 +89,9 @@ def _astype(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | Non
 
 
 def _cumsum(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
-    """Where each element along the axis is one number ``c``, the sum up to place ``i`` is ``(i + 1) * c``.
+    """If every element along the axis is a constant ``c``, the sum up to index ``i`` is ``(i + 1) * c``.
 
-    Of truth values in their own type, of which TVM can make nothing, only sums of none.
+    With a bool result, which TVM cannot compute, only sums of false are supported.
     """
     axis = view.attrs["axis"]
     if axis is None or view.attrs["exclusive"]:

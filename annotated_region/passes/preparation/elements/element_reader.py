@@ -1,4 +1,4 @@
-"""Reads an element of whole numbers or truth values back through the graph, as an expression in its place.
+"""Derives the element of an integer or boolean tensor as an expression in its indices.
 
 ::
 
@@ -8,15 +8,15 @@
     lv3 = less_equal(lv1, lv2)             lv3[i, j]    = j <= i
     lv4 = index_tensor(seen, (rows, lv))   lv4[i, j]    = seen[i, j]
 
-What cannot be read further is a *load* of the tensor: an unknown with the tensor and its place to remember.
-TVM's arithmetic analyzer simplifies the expressions.
+A tensor without a rule becomes a *load*: an unknown, recorded with the tensor and its index. TVM's arithmetic
+analyzer simplifies the expressions.
 
-The statement is one about elements. So wherever the tensor asked about has the extent ``n``, ``n`` is at
-least 1: otherwise the tensor has no element, and every statement about its elements holds. That is what
-turns ``min(1, n)``, the extent of a slice that PyTorch takes of ``n`` positions, into 1.
+Extents of the queried tensor may be assumed to be at least 1: an empty tensor has no elements, so any
+statement about its elements holds. This simplifies ``min(1, n)``, the extent of a slice that PyTorch takes of
+``n`` positions, to 1.
 
-Numbers are whole numbers without bounds here. Where a tensor's type is narrower than 64 bits, an operation is
-read only if its result provably fits; that sums of 64 bits do not overflow is assumed, as by TVM.
+Expressions use unbounded integers. For dtypes narrower than 64 bits, an operation is read only if its result
+provably fits; like TVM, this assumes that 64-bit arithmetic does not overflow.
 """
 
 from __future__ import annotations
@@ -49,30 +49,30 @@ __all__ = [
 Index = tuple[PrimExpr, ...]
 
 MOST_VISITS = 256
-"""Calls that are read for one tensor, each as often as it is reached; masks of exporters take up to 60."""
+"""The maximum number of visits of calls per tensor; masks of exporters take up to 60."""
 
 LARGEST_TABLE = 1 << 20
-"""Elements of a constant that is looked at."""
+"""The maximum number of elements of a constant that is inspected."""
 
 LARGEST_EXTENT = 1 << 40
-"""What an extent without a known bound is taken to be below; a tensor with more elements fits no memory."""
+"""The assumed upper bound of an extent without a known one; larger tensors do not fit into memory."""
 
 WIDTHS = {"int64": 63, "int32": 31, "int16": 15, "int8": 7}
-"""Types of whole numbers that are read, with the bits of their numbers."""
+"""The supported integer dtypes, with the number of bits of their magnitudes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """An element that is not known.
+    """An element that cannot be derived further.
 
     Attributes
     ----------
     unknown
-        The variable that stands for it.
+        The variable that represents the element.
     tensor
-        What it is an element of.
+        The tensor that holds it.
     index
-        Where: for each axis one of the places that were asked for, or 0.
+        Its index: on each axis, one of the index variables of the reader, or 0.
     """
 
     unknown: tirx.Var
@@ -81,22 +81,22 @@ class Load:
 
 
 class ElementReader:
-    """Reads elements of the tensors that one tensor of known shape is made from.
+    """Derives elements of one tensor of known shape, and of the tensors that it is computed from.
 
     Attributes
     ----------
     editor
-        The function around.
+        The editor of the enclosing function.
     places
-        The place in the tensor, a variable for each axis.
+        The index into the tensor, one variable per axis.
     extents
         The shape of the tensor.
     loads
-        What could not be read further.
+        The distinct loads.
     hits
-        The loads, each as often as it was reached.
+        The loads, once per visit.
     names
-        The ops of the calls that were read, each as often as it was reached.
+        The ops of the calls that were read, once per visit.
     """
 
     def __init__(self, editor: Editor, extents: Sequence[PrimExpr], rules: dict[str, ElementRule]) -> None:
@@ -116,7 +116,7 @@ class ElementReader:
             self._analyzer.bind(place, tvm.ir.Range(whole(0), extent))
 
     def element(self, expr: relax.Expr, index: Index) -> PrimExpr | None:
-        """The element at a place within bounds; None if it can be no load either."""
+        """The element at an index within bounds; None if it cannot even be a load."""
         value = self.editor.value_of(expr)
         view = OpView.of(value) if isinstance(value, relax.Call) else None
         computed = None if view is None else self.computed(view, index)
@@ -126,7 +126,7 @@ class ElementReader:
         return self._load(expr, index) if known is None else known
 
     def computed(self, view: OpView, index: Index) -> PrimExpr | None:
-        """The element of a call's result, from elements of its operands."""
+        """The element of a call's result, by the rule of its op."""
         rule = self._rules.get(view.name)
         if rule is None or len(self.names) >= MOST_VISITS:
             return None
@@ -141,7 +141,7 @@ class ElementReader:
         return None
 
     def operand(self, expr: relax.Expr, index: Index, extents: Sequence[PrimExpr]) -> PrimExpr | None:
-        """The element of an operand that is broadcast to `extents`, for the result's element at `index`."""
+        """The element of an operand broadcast to `extents`, at `index` of the result."""
         own = self.shape(expr)
         if own is None or len(own) > len(index):
             return None
@@ -155,7 +155,7 @@ class ElementReader:
         return self.element(expr, found) if len(found) == len(ends) else None
 
     def shape(self, expr: relax.Expr) -> tuple[PrimExpr, ...] | None:
-        """The extents, simplified; those of an operation element by element also if its type has none."""
+        """The simplified extents; derived from the operands for elementwise ops whose type has no shape."""
         tensor = expr.ty
         if not isinstance(tensor, relax.TensorType):
             return None
@@ -167,7 +167,7 @@ class ElementReader:
         return None if parts is None else self.broadcast_shape(parts)
 
     def broadcast_shape(self, exprs: Sequence[relax.Expr]) -> tuple[PrimExpr, ...] | None:
-        """What tensors are broadcast to together; None if it is not certain."""
+        """The common broadcast shape of several tensors; None if it cannot be proved."""
         shapes = [self.shape(expr) for expr in exprs]
         known = [shape for shape in shapes if shape is not None]
         if len(known) != len(shapes) or not known:
@@ -186,19 +186,19 @@ class ElementReader:
         return large[0] if same else None
 
     def is_within(self, place: PrimExpr, extent: PrimExpr) -> bool:
-        """Whether a place is certain to lie on an axis of that extent."""
+        """Whether an index is provably within an axis of that extent."""
         return self.proves(tirx.GE(place, whole(0))) and self.proves(tirx.LT(place, extent))
 
     def are_equal(self, left: PrimExpr, right: PrimExpr) -> bool:
-        """Whether two extents are certain to be equal."""
+        """Whether two extents are provably equal."""
         return bool(self._analyzer.can_prove_equal(left, right))
 
     def proves(self, condition: PrimExpr) -> bool:
-        """Whether a condition holds at every place."""
+        """Whether a condition provably holds at every index."""
         return bool(self._analyzer.can_prove(condition))
 
     def simplified(self, expr: PrimExpr) -> PrimExpr:
-        """An equal expression, mostly shorter."""
+        """An equivalent expression, simplified by TVM's analyzer."""
         return self._analyzer.simplify(expr)
 
     def _is_of_type(self, expr: PrimExpr, dtype: str | None) -> bool:
@@ -241,26 +241,26 @@ class ElementReader:
 
 
 ElementRule = Callable[[OpView, Index, ElementReader], PrimExpr | None]
-"""The element of a call's result at a place, from elements of its operands; None if it is not known."""
+"""Computes the element of a call's result at an index from elements of its operands; None if unknown."""
 
 
 def whole(number: int) -> tirx.IntImm:
-    """A whole number."""
+    """An int64 literal."""
     return tirx.IntImm("int64", number)
 
 
 def is_whole(expr: PrimExpr, number: int) -> bool:
-    """Whether an expression is that number."""
+    """Whether an expression is the literal `number`."""
     return isinstance(expr, tirx.IntImm) and expr.value == number
 
 
 def is_one(extent: PrimExpr) -> bool:
-    """Whether an extent is certain to be 1."""
+    """Whether an extent is the literal 1."""
     return is_whole(extent, 1)
 
 
 def occurrences(expr: PrimExpr) -> Counter[tirx.Var]:
-    """How often each variable stands in an expression."""
+    """The number of occurrences of each variable in an expression."""
     found: Counter[tirx.Var] = Counter()
     _count(expr, found)
     return found
@@ -283,7 +283,7 @@ def _count(expr: PrimExpr, found: Counter[tirx.Var]) -> None:
 
 
 def sides(expr: PrimExpr) -> tuple[PrimExpr, ...]:
-    """Both operands of arithmetic, a comparison or a connective; nothing for anything else."""
+    """Both operands of a binary expression; empty for other expressions."""
     match expr:
         case (
             tirx.Add() | tirx.Sub() | tirx.Mul() | tirx.FloorDiv() | tirx.FloorMod() | tirx.Min() | tirx.Max()
@@ -311,7 +311,7 @@ ELEMENTWISE = frozenset(
 
 
 def _shaping_parts(view: OpView, editor: Editor) -> Sequence[relax.Expr] | None:
-    """The tensors that are broadcast to the result of a call, if that is what its shape is."""
+    """The operands whose common broadcast shape is the shape of a call's result, if that is its rule."""
     if view.name in ELEMENTWISE:
         return view.args
     if view.name in ("relax.cumsum", "relax.cumprod") and view.attrs["axis"] is not None:
@@ -326,14 +326,14 @@ def _shaping_parts(view: OpView, editor: Editor) -> Sequence[relax.Expr] | None:
 
 
 def _uniform(array: np.ndarray) -> PrimExpr | None:
-    """The truth value that all elements have."""
+    """The common value of all elements of a boolean array, or None."""
     if array.dtype.name != "bool" or bool((array != array.flat[0]).any()):
         return None
     return tirx.IntImm("bool", int(array.flat[0]))
 
 
 def _affine(array: np.ndarray, index: Index) -> PrimExpr | None:
-    """The number at a place, if it is a constant plus a multiple of the place on each axis; O(elements)."""
+    """The element at an index, if it is an affine function of the index; O(elements)."""
     origin = (0,) * array.ndim
     base = int(array[origin])
     fitted = np.full(array.shape, base, np.int64)

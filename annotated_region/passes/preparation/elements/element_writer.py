@@ -1,4 +1,4 @@
-"""Writes an expression in places as few operations as compute it: the inverse of reading elements.
+"""Emits Relax calls that compute an expression in indices: the inverse of `element_reader`.
 
 ::
 
@@ -6,7 +6,7 @@
     seen[i, j] over (n, 1, m) =>    reshape(seen, (n, 1, m))
     true       over (n, m)    =>    full((n, m), true)
 
-An operand has the extent 1 on each axis whose place it does not depend on, and is broadcast by its reader.
+An operand has extent 1 on each axis that it does not depend on, and is broadcast implicitly by its user.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ _CONNECTIVES: dict[type[PrimExpr], Callable[..., relax.Expr]] = {
 
 
 class ElementWriter:
-    """Makes nested Relax calls of expressions in the places of one reader."""
+    """Translates expressions in the index variables of one reader to nested Relax calls."""
 
     def __init__(self, reader: ElementReader) -> None:
         self._reader = reader
         self._loads = {load.unknown.name: load for load in reader.loads}
 
     def whole_tensor(self, expr: PrimExpr, dtype: str) -> relax.Expr | None:
-        """The tensor that has these elements, with all extents of the reader's tensor."""
+        """The tensor with these elements, in the full shape of the reader's tensor."""
         shape = relax.ShapeExpr(self._reader.extents)
         number = _number(expr)
         if number is not None:
@@ -84,7 +84,7 @@ class ElementWriter:
         return written if is_whole_shape else relax.op.broadcast_to(written, shape)
 
     def tensor(self, expr: PrimExpr, dtype: str) -> relax.Expr | None:
-        """A tensor that is broadcast to these elements; None if there is no operation for the expression."""
+        """A tensor that broadcasts to these elements; None if the expression has no operation in Relax."""
         number = _number(expr)
         if number is not None:
             return relax.const(np.asarray(number, dtype), dtype)
@@ -109,7 +109,7 @@ class ElementWriter:
         return self._binary(_COMPARISONS[kind], expr, self._common_dtype(sides(expr)))
 
     def _computed(self, expr: PrimExpr, dtype: str) -> relax.Expr | None:
-        if dtype != "int64":  # a number on the way may need more bits than the result
+        if dtype != "int64":  # intermediate values may need more bits than the result
             return self._converted(self.tensor(expr, "int64"), "int64", dtype)
         if isinstance(expr, tirx.Cast) and str(expr.value.ty) == "bool":
             truth = self.tensor(expr.value, "bool")
@@ -124,7 +124,7 @@ class ElementWriter:
         return _call(op, [self.tensor(each, dtype) for each in sides(expr)])
 
     def _common_dtype(self, sides: Sequence[PrimExpr]) -> str:
-        """The type in which two sides are compared: 64 bits, unless nothing is computed on either."""
+        """The dtype of a comparison: int64, unless both sides are loads of one dtype or literals."""
         found = {self._dtype_of_load(side) for side in sides if _number(side) is None}
         return found.pop() or "int64" if len(found) == 1 else "int64"
 
@@ -133,7 +133,7 @@ class ElementWriter:
         return None if load is None else dtype_of(load.tensor.ty)
 
     def _counted(self, expr: PrimExpr, dtype: str) -> relax.Expr | None:
-        """Places in equal steps: ``arange``, on its axis."""
+        """An ``arange``, if the expression is linear in the index of a single axis."""
         axes = self._places_in(expr)
         if len(axes) != 1 or any(_reads(expr, load.unknown) for load in self._loads.values()):
             return None
@@ -147,7 +147,7 @@ class ElementWriter:
         return self._on_axes(relax.op.arange(start, stop, step, dtype), [extent], [axis])
 
     def _loaded(self, load: Load) -> relax.Expr | None:
-        """A tensor whose axes are axes of the result, in some order."""
+        """A loaded tensor, with its axes permuted and reshaped to those of the result."""
         axes: list[int] = []
         kept: list[int] = []
         extents = self._reader.shape(load.tensor)
@@ -170,13 +170,13 @@ class ElementWriter:
         return self._on_axes(permuted, [extents[position] for position in positions], axes)
 
     def _on_axes(self, tensor: relax.Expr, own: Sequence[PrimExpr], axes: Sequence[int]) -> relax.Expr:
-        """The tensor, of extents `own`, with its axes at theirs of the result, and extents of 1 elsewhere."""
+        """`tensor` of shape `own`, reshaped so that its axes are `axes` of the result, and the others 1."""
         extents = [extent if axis in axes else whole(1) for axis, extent in enumerate(self._reader.extents)]
         same = len(own) == len(extents) and all(map(tvm_ffi.structural_equal, own, extents))
         return tensor if same else relax.op.reshape(tensor, relax.ShapeExpr(extents))
 
     def _places_in(self, expr: PrimExpr) -> list[int]:
-        """The axes on whose places an expression depends, by what it loads too."""
+        """The axes that an expression depends on, directly or through the indices of its loads."""
         direct = [axis for axis, place in enumerate(self._reader.places) if _reads(expr, place)]
         loads = [load for load in self._loads.values() if _reads(expr, load.unknown)]
         through = [
@@ -188,7 +188,7 @@ class ElementWriter:
 
 
 def weight_of(expr: relax.Expr) -> int:
-    """At least what nested calls weigh, without the tensors that they read; see `weight`."""
+    """An upper bound on the weight of nested calls, without the tensors that they read; see `weight`."""
     if not isinstance(expr, relax.Call):
         return 0
     own = 6 if expect(tvm.ir.Op, expr.op).name in HEAVY else 3
@@ -196,7 +196,7 @@ def weight_of(expr: relax.Expr) -> int:
 
 
 def least_weight(name: str) -> int:
-    """At most what a call of an op weighs by itself; see `weight`."""
+    """A lower bound on the weight that one call of an op adds; see `weight`."""
     return 6 if name == "relax.index_tensor" else 3
 
 

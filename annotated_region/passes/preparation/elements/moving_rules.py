@@ -1,4 +1,4 @@
-"""Where an element comes from, for operations that move whole numbers and truth values."""
+"""Element rules of operations that move integers and booleans."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from annotated_region.tvm_adapter.nodes import Analyzer, PrimExpr
 __all__ = ["MOVING"]
 
 MOST_PARTS = 4
-"""Tensors that are joined; each is a case of its own."""
+"""The maximum number of operands of ``concat``; each adds a case to the expression."""
 
 
 def _reshape(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
-    """Axes of extent 1 come and go; the others have to keep their order and their extents."""
+    """Axes of extent 1 may be added or removed; other axes must keep their order and extents."""
     before, after = reader.shape(view.args[0]), reader.shape(view.call)
     if before is None or after is None:
         return None
@@ -54,7 +54,7 @@ def _permute(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | No
 
 
 def _concat(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
-    """Each part begins where the one before it ends."""
+    """Selects the operand by index; each operand begins where the previous one ends."""
     whole_tuple = reader.editor.value_of(view.args[0])
     if not isinstance(whole_tuple, relax.Tuple) or len(whole_tuple.fields) > MOST_PARTS:
         return None
@@ -83,7 +83,7 @@ def _concat(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | Non
 
 
 def _agree(one: PrimExpr, other: PrimExpr, place: PrimExpr, begin: PrimExpr, reader: ElementReader) -> bool:
-    """Whether two expressions are equal where `place` is `begin`: a ramp behind its first number."""
+    """Whether two expressions agree at `place == begin`, such as a ramp and its first element before it."""
     read = occurrences(place)
     variables = [each for each in reader.places if read[each]]
     if len(variables) != 1:
@@ -98,7 +98,7 @@ def _agree(one: PrimExpr, other: PrimExpr, place: PrimExpr, begin: PrimExpr, rea
 
 
 def _slice(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
-    """Forward slices; what lies outside of the tensor is cut off, so every element there is lies inside."""
+    """Slices with positive strides; slices are clamped to the tensor, so all elements are in bounds."""
     data, *ranges = view.args
     read = [_numbers(each, reader) for each in ranges]
     axes, begins, _ends, *steps = [each for each in read if each is not None]
@@ -126,7 +126,7 @@ def _numbers(expr: relax.Expr, reader: ElementReader) -> list[PrimExpr] | None:
 
 
 def _start(begin: PrimExpr, extent: PrimExpr, reader: ElementReader) -> PrimExpr | None:
-    """Where a slice begins, counted from the front."""
+    """The nonnegative start of a slice; None if it cannot be proved."""
     if reader.proves(tirx.GE(begin, whole(0))):
         return begin
     from_the_end = tirx.Add(extent, begin)
@@ -135,7 +135,7 @@ def _start(begin: PrimExpr, extent: PrimExpr, reader: ElementReader) -> PrimExpr
 
 
 def _index_tensor(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
-    """One index for each axis of the tensor, all of them broadcast together."""
+    """One index tensor for each axis, broadcast together."""
     indices = reader.editor.value_of(view.args[1])
     extents = reader.shape(view.args[0])
     if not isinstance(indices, relax.Tuple) or extents is None or len(indices.fields) != len(extents):
@@ -169,7 +169,7 @@ def _take(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | None:
 def _at(
     data: relax.Expr, places: Sequence[PrimExpr | None], extents: Sequence[PrimExpr], reader: ElementReader
 ) -> PrimExpr | None:
-    """The element at computed places, if they are certain to be there: indices from the end are not read."""
+    """The element at a computed index, if it is provably within bounds; negative indices are not read."""
     known = tuple(reader.simplified(place) for place in places if place is not None)
     if len(known) != len(extents):
         return None
@@ -197,7 +197,7 @@ def _triangle(view: OpView, index: Index, reader: ElementReader) -> PrimExpr | N
 
 
 def _arange(view: OpView, index: Index, _reader: ElementReader) -> PrimExpr | None:
-    """Forward; for steps below zero to symbolic bounds TVM 0.27 infers too many elements."""
+    """Positive steps only: TVM 0.27 infers too many elements for negative steps with symbolic bounds."""
     start, _stop, step = view.args
     is_whole = all(isinstance(each.ty, tvm.ir.PrimType) and str(each.ty) == "int64" for each in (start, step))
     if not is_whole or not isinstance(step, tirx.IntImm) or step.value < 1:
