@@ -1,4 +1,4 @@
-"""oneDNN (DNNL): what it claims, and the code generator that runs it on CPUs."""
+"""The oneDNN (DNNL) backend for CPUs: rules, patterns and code generator."""
 
 from annotated_region.backends.dnnl import codegen, installation, ops, patterns, step_times
 from annotated_region.backends.dnnl.ops.work import LEAST_WORK, work_of

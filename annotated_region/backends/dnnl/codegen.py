@@ -1,4 +1,4 @@
-"""The code generator: external Relax functions become C++ over oneDNN, one translation unit a function."""
+"""The code generator: translates external Relax functions to C++ over oneDNN, one translation unit each."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def region_graph(
     joins: bool = True,
     finite_math: bool = False,
 ) -> Graph:
-    """The graph of an external function after fusion: what will run, primitive by primitive.
+    """The graph of an external function after fusion: one node per primitive that will run.
 
     Parameters
     ----------
@@ -47,10 +47,10 @@ def region_graph(
     constant_names
         TVM's names of the constants of the module.
     joins
-        Whether products with one operand are joined, for which new constants have to be made. Never where
-        there are products of int8: their graph in floats would want other ones.
+        Whether products with a common operand are joined, which creates new constants. Never with int8
+        products, because the fallback graph in floats would need different joined constants.
     finite_math
-        The option of that name.
+        The option `finite_math`.
     """
 
     def imported() -> Graph:
@@ -74,20 +74,20 @@ def generate(
     options: Mapping[str, object] | None,
     constant_names: Mapping[Constant, str],
 ) -> list[tvm.runtime.Module]:
-    """What TVM's ``RunCodegen`` calls: one module a function; the first imports one of the runtime.
+    """The entry point for TVM's ``RunCodegen``: one module per function; the first imports the runtime.
 
-    The unit of a function depends on this function alone, so that an edit elsewhere compiles it as little as
-    other weights do. It cannot hold several: TVM hands constants over to the first function of a module only.
+    A unit depends only on its function, so that neither edits elsewhere nor other weights recompile it. One
+    unit cannot hold several functions: TVM passes constants only to the first function of a module.
 
     Parameters
     ----------
     functions
         The external functions of target ``dnnl``.
     options
-        ``"precision"``: ``"fp32"`` (the default), ``"bf16"`` for products of bfloat16 where the processor has
-        them, or ``"bf16_if_faster"`` for those of them that take less time than in float32.
-        ``"finite_math"``: whether clips and GELU may be oneDNN's, which make other numbers of NaN and
-        infinity than TVM's; False by default, but implied by bfloat16.
+        ``"precision"``: ``"fp32"`` (the default), ``"bf16"`` for bfloat16 products where the processor
+        supports them, or ``"bf16_if_faster"`` for bfloat16 products only where they are faster than float32.
+        ``"finite_math"``: whether to use oneDNN's clip and GELU, which differ from TVM on NaN and infinity;
+        False by default, implied by bfloat16.
     constant_names
         TVM's names of the constants of the module.
 
@@ -113,7 +113,7 @@ def _with_constants(
     values: Mapping[str, tvm.runtime.Tensor],
     finite_math: bool,
 ) -> tuple[Graph, tuple[Embedded, tvm.runtime.Module] | None]:
-    """The graph of a function, and the object file of its constants, which alone can hold joined ones."""
+    """The graph of a function, and the object file of its constants; joined constants require one."""
     graph = region_graph(function, names, finite_math=finite_math)
     part = embed(graph, constants_of(graph), values)
     if part is None and graph.joined:
@@ -154,5 +154,5 @@ def _precision(given: Mapping[str, object]) -> str:
 
 
 def register_codegen() -> None:
-    """Register the code generator, unless this TVM was built with one of its own."""
+    """Register the code generator, unless this TVM was built with its own for dnnl."""
     register_generator("dnnl", generate)

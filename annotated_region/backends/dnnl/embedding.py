@@ -1,7 +1,7 @@
-"""Which constants of a region lie in an object file: large ones, which the runtime reads once to pack them.
+"""Places the constants of a region in an object file if they are large; the runtime reads them once, to pack.
 
-Small ones go through TVM's loader, unless some were joined (`rewriting/joining.py`) or packed
-(`packed_weight.py`): TVM does not know those.
+Small constants go through TVM's loader, unless some were joined (`rewriting/joining.py`) or packed
+(`packed_weight.py`), which TVM does not know.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LEAST_BYTES = 1 << 20
 def embed(
     graph: Graph, names: Sequence[str], values: Mapping[str, tvm.runtime.Tensor]
 ) -> tuple[Embedded, tvm.runtime.Module] | None:
-    """The constants of a region as an object file; None where that does not pay or cannot be done.
+    """The constants of a region as an object file; None if not worthwhile or not possible.
 
     Parameters
     ----------
     graph
         The region.
     names
-        Its constants, in order; those that the graph has joined or packed are made here.
+        Its constants, in order; joined and packed constants are materialized here.
     values
         All other constants, by name.
     """
@@ -40,12 +40,12 @@ def embed(
 
 
 def constants_value(graph: Graph, name: str, values: Mapping[str, tvm.runtime.Tensor]) -> np.ndarray:
-    """The elements of a constant of a region. Not to be written to: they may lie in the constant itself."""
+    """The elements of a constant of a region. Read-only: the array may share the constant's memory."""
     made = graph.joined.get(name) or graph.packed.get(name)
     return _array(values[name]) if made is None else made.value(lambda part: _array(values[part]))
 
 
 def _array(tensor: tvm.runtime.Tensor) -> np.ndarray:
-    """The tensor where it lies, if numpy knows its type and can read its memory; a copy otherwise."""
+    """A view of the tensor if numpy supports its dtype and device; a copy otherwise."""
     is_shared = str(tensor.dtype) != "bfloat16" and tensor.device.type == "cpu"
     return np.asarray(np.from_dlpack(tensor) if is_shared else tensor.numpy())

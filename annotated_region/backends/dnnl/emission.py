@@ -1,4 +1,4 @@
-"""Writes graphs down as C++: the runtime's text, then each region as constant tables."""
+"""Emits C++: the text of the runtime, and each region as constant tables."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ RUNTIME_FILES = (
     "forking.h",
     "region.h",
 )
-"""What stands behind the interface, in an order in which everything is declared before use."""
+"""The files of the implementation, ordered so that every declaration precedes its uses."""
 
 PREBUILT = "ANNOTATED_REGION_PREBUILT_RUNTIME"
 """Defined when the runtime is linked as an object file; otherwise it is a unit of the module."""
@@ -75,7 +75,7 @@ FORMS: dict[type[Arithmetic], str] = {
     tirx.Max: "larger({}, {})",
     tirx.Min: "smaller({}, {})",
 }
-"""Arithmetic of extents, which are not negative, in C++."""
+"""The C++ form of arithmetic on extents; extents are nonnegative, so truncating division is correct."""
 
 
 def emit_unit(graph: Graph, precision: str, embedded: Embedded | None = None) -> str:
@@ -88,18 +88,18 @@ def emit_unit(graph: Graph, precision: str, embedded: Embedded | None = None) ->
     precision
         ``"fp32"``, ``"bf16"`` or ``"bf16_if_faster"``.
     embedded
-        Where its constants lie, if that is an object file.
+        The object file with its constants, if there is one.
     """
     return "\n".join((interface_text(), emit_region(graph, precision, embedded)))
 
 
 def runtime_unit() -> str:
-    """The translation unit of the runtime, which is empty where its object is linked."""
+    """The translation unit of the runtime; it is empty if the prebuilt object is linked."""
     return "\n".join((f"#ifndef {PREBUILT}", runtime_text(), "#endif\n"))
 
 
 def interface_text(folder: Traversable = RUNTIME) -> str:
-    """The part of the runtime that every generated unit needs: the tables, and how a function is exported."""
+    """The part of the runtime that every generated unit includes: table structs and the export macro."""
     tables, entry = ((folder / name).read_text(encoding="utf-8") for name in ("tables.h", "entry.h"))
     return "\n".join((tables, declarations(), entry))
 
@@ -135,14 +135,14 @@ def emit_region(graph: Graph, precision: str, embedded: Embedded | None = None) 
 
 
 def constants_of(graph: Graph) -> list[str]:
-    """The names of the constants of a region, in the order in which its function receives them."""
+    """The names of the constants of a region, in the order that its function receives them."""
     graphs = (graph, graph.in_floats) if graph.in_floats else (graph,)
     names = (tensor.source for each in graphs for tensor in each.tensors)
     return list(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
 class _GraphTables:
-    """The tables of one graph, each in front of the first that refers to it."""
+    """The tables of one graph; each table precedes the first table that refers to it."""
 
     def __init__(self, graph: Graph, constants: Sequence[str]) -> None:
         self.graph = graph
@@ -151,7 +151,7 @@ class _GraphTables:
         self.lines: list[str] = []
 
     def written(self, settings: str) -> list[str]:
-        """All lines; `settings` are the fields of the graph's own table behind the counts."""
+        """All lines; `settings` are the fields of the graph's table that follow the counts."""
         graph, variables = self.graph, self.variables
         tensors = [self.tensor(index, tensor) for index, tensor in enumerate(graph.tensors)]
         lists = [self.table("TensorRow", "tensors", tensors, one_a_line=True)]
@@ -172,7 +172,7 @@ class _GraphTables:
         ]
 
     def table(self, type_: str, name: str, rows: Sequence[object], one_a_line: bool = False) -> str:
-        """Write a table, unless it is empty; returns the list that refers to it."""
+        """Emit a table unless it is empty; returns the initializer of a list that refers to it."""
         if not rows:
             return "{}"
         lines = "".join(f"\n    {row}," for row in rows) + "\n" if one_a_line else ", ".join(map(str, rows))
@@ -198,7 +198,7 @@ class _GraphTables:
         return f"{{{literal(node.kind)}, {operands}, {node.output}, {parameters}, {chain}, {quantized}}}"
 
     def pointer(self, name: str, value: Parameters | Quantized | None) -> str:
-        """Write the struct of a value; returns its address, which is null if there is nothing in it."""
+        """Emit the struct of a value; returns its address, or null if it has no fields."""
         if value is None or not fields(value):
             return "nullptr"
         row = self.row(name, value)
@@ -206,11 +206,11 @@ class _GraphTables:
         return f"&{name}"
 
     def row(self, name: str, value: Parameters | PostOp | Quantized) -> str:
-        """The fields of a value; its lists are written as tables of their own."""
+        """The initializer of a value; its lists are emitted as separate tables."""
         return "{" + ", ".join(self.field(name, value, each) for each in fields(value)) + "}"
 
     def field(self, name: str, value: Parameters | PostOp | Quantized, field: Field[object]) -> str:
-        """One field of a value; a number that may depend on extents stands as an extent does."""
+        """One field of a value; numbers that may depend on extents are encoded like extents."""
         given = getattr(value, field.name)
         if isinstance(given, tuple):
             return self.table("int64_t", f"{name}_{field.name}", given)
@@ -218,7 +218,7 @@ class _GraphTables:
 
 
 class _Variables:
-    """The symbolic extents of a region: where their values come from, and what is computed from them."""
+    """The symbolic extents of a region: the sources of their values, and the expressions over them."""
 
     def __init__(self, graph: Graph) -> None:
         self.symbol = graph.symbol
@@ -233,7 +233,7 @@ class _Variables:
                     self.rows.append(f"{{{position}, {axis}}}")
 
     def code(self, extent: Dim) -> str:
-        """An extent, or another number, as it stands in a table."""
+        """The encoding of an extent, or another number, in a table."""
         if isinstance(extent, int) and extent >= 0:
             return str(extent)
         text = self._text(extent)
@@ -261,7 +261,10 @@ class _Variables:
 
 
 def _with_turned_clips(node: Node) -> Node:
-    """Clips NaN to the upper bound, as TVM, where oneDNN takes the lower one: ``-clip(-x, -high, -low)``."""
+    """The node with each clip as ``-clip(-x, -high, -low)``, which maps NaN to the upper bound, as in TVM.
+
+    oneDNN's clip maps NaN to the lower bound.
+    """
     return replace(node, post_ops=tuple(part for post in node.post_ops for part in _turned(post)))
 
 

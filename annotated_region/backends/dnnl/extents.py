@@ -1,4 +1,4 @@
-"""Extents without floats: ``Cast(int64, 2.0 * Cast(float32, rows))``, of exporters, is ``rows * 2``."""
+"""Removes floats from extents: exporters' ``Cast(int64, 2.0 * Cast(float32, rows))`` is ``rows * 2``."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ PAIRS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Max, t
 
 
 def plain_extent(extent: relax.Expr) -> relax.Expr:
-    """The same extent without floats, where they only multiply by a whole number.
+    """The same extent without floats, where they only multiply by an integer.
 
-    float32 has all whole numbers up to 2^24, so both are equal for whatever is an extent; if one were not,
-    the region would refuse the result that it is handed.
+    float32 represents all integers up to 2^24 exactly, so both are equal for realistic extents; for a larger
+    extent, the shape check of the region would reject the result tensor.
     """
     found = _rewritten(extent)
     return extent if found is None else found
 
 
 def _rewritten(extent: relax.Expr) -> relax.Expr | None:
-    """The extent without floats; None if it has none that can go."""
+    """The extent without floats; None if it has none that can be removed."""
     if isinstance(extent, relax.Var | tirx.IntImm):
         return None
     if not isinstance(extent, PAIRS):
@@ -33,7 +33,7 @@ def _rewritten(extent: relax.Expr) -> relax.Expr | None:
 
 
 def _multiple(extent: relax.Expr) -> relax.Expr | None:
-    """The multiple that a cast back to whole numbers stands for, or None."""
+    """The integer multiple that a cast from float back to integer computes, or None."""
     if not isinstance(extent, tirx.Cast) or not isinstance(extent.value, tirx.Mul):
         return None
     factor, number = extent.value.a, extent.value.b

@@ -1,8 +1,8 @@
-"""The small graph that a region is translated to before C++ is emitted: tensors, nodes, post-ops.
+"""The intermediate graph of a region between Relax and C++: tensors, nodes, post-ops.
 
-The nodes are what oneDNN's primitives compute, not what Relax ops are called: an NHWC convolution is an
-NCHW one between two permutations (which cost nothing, because a permutation only renames the axes of a
-memory descriptor), a flatten is a reshape, a scaled tensor is an element-wise linear function.
+Nodes correspond to oneDNN's primitives, not to Relax ops: an NHWC convolution is an NCHW one between two
+permutations (which are free, because they only rename the axes of a memory descriptor), a flatten is a
+reshape, a scaled tensor is an element-wise linear function.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TensorId: TypeAlias = int
 
 
 class DataType(Enum):
-    """What the elements of a tensor are, under TVM's names; in the C++ runtime the members are lower case."""
+    """The element type of a tensor, by TVM's name; in the C++ runtime the members are lower case."""
 
     FLOAT32 = "float32"
     TRUTH = "bool"
@@ -60,11 +60,11 @@ class DataType(Enum):
 
 
 HALVES = (DataType.FLOAT16, DataType.BFLOAT16)
-"""The types that have half the bits of those that are computed with."""
+"""The 16-bit float types, which regions compute in float32."""
 
 
 class Kind(Enum):
-    """What a node computes; the value is the name of its enumerator in the C++ runtime."""
+    """The operation of a node; the value is the name of its enumerator in the C++ runtime."""
 
     CONVOLUTION = "convolution"
     DECONVOLUTION = "deconvolution"
@@ -123,14 +123,14 @@ class Tensor:
     shape
         Its extents.
     source
-        ``None`` for what a node computes, the position for an input, the name for a constant.
+        ``None`` for the result of a node, the position for an input, the name for a constant.
     scalar
         The value of a constant with a single element.
     dtype
-        What its elements are. Truth values exist only where they cross the border of the region; inside they
-        are the numbers 0 and 1. Likewise float16 and bfloat16, which are float32 inside.
+        The element type. TRUTH, FLOAT16 and BFLOAT16 exist only at the boundary of the region; inside,
+        booleans are the numbers 0 and 1 and halves are float32.
     half
-        FLOAT16 or BFLOAT16 where the module has this type and the region computes in float32. A constant is
+        FLOAT16 or BFLOAT16 if the module has this type and the region computes in float32. A constant is
         stored in it; another tensor may be rounded to it.
     """
 
@@ -142,13 +142,13 @@ class Tensor:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the content is known when the function is first called."""
+        """Whether the tensor is a constant of the region."""
         return isinstance(self.source, str)
 
 
 @dataclass(frozen=True, slots=True)
 class PostOp:
-    """One step of the chain that a primitive applies to its result before it stores it.
+    """One step of the chain that a primitive applies to its result before storing it.
 
     Attributes
     ----------
@@ -168,22 +168,22 @@ class PostOp:
 
 @dataclass(frozen=True, slots=True)
 class Quantized:
-    """What the int8 operands and the result of a product mean: an element e stands for scale * (e - zero).
+    """The quantization parameters of an int8 product: an element e represents scale * (e - zero).
 
     Attributes
     ----------
     scale
-        Of the source, times that of the weights where these have one scale for all elements.
+        The scale of the source, times that of the weights if these have a single scale.
     zero
-        Of the source.
+        The zero point of the source.
     weights_zero
-        Of the weights.
+        The zero point of the weights.
     weights_scales
-        A constant vector, where the weights have one scale for each channel of the result.
+        A constant vector, if the weights have one scale per channel of the result.
     result_scale, result_zero
-        Of the result, if that is of int8, too.
+        The parameters of the result, if that is int8 too.
     source_zero
-        One whole number, where the zero of the source is computed in the region.
+        A scalar integer tensor, if the zero point of the source is computed in the region.
     """
 
     scale: float
@@ -196,11 +196,11 @@ class Quantized:
 
     @property
     def operands(self) -> tuple[TensorId, ...]:
-        """The tensors among them."""
+        """The parameters that are tensors."""
         return tuple(each for each in (self.weights_scales, self.source_zero) if each is not None)
 
     def with_operands(self, names: Callable[[TensorId], TensorId]) -> Quantized:
-        """The same over what `names` answers for each tensor."""
+        """A copy with each tensor replaced by `names` of it."""
         found = {
             name: names(tensor)
             for name in ("weights_scales", "source_zero")
@@ -216,17 +216,17 @@ class Node:
     Attributes
     ----------
     kind
-        What is computed.
+        The operation.
     inputs
         The operands, in the order that the runtime expects.
     output
         The only result.
     parameters
-        What the kind needs to know beside its operands.
+        The attributes of the operation.
     post_ops
-        What is applied to the result before it is stored.
+        The chain applied to the result before it is stored.
     quantized
-        What the elements mean, if this is a product of int8.
+        The quantization parameters, if this is an int8 product.
     """
 
     kind: Kind
@@ -238,23 +238,23 @@ class Node:
 
     @property
     def operands(self) -> tuple[TensorId, ...]:
-        """The inputs of the node, of its post-ops, and those that say what its elements mean."""
+        """The inputs of the node, the operands of its post-ops, and its quantization tensors."""
         others = [post.operand for post in self.post_ops if post.operand is not None]
         return (*self.inputs, *others, *(self.quantized.operands if self.quantized is not None else ()))
 
     @property
     def algorithm(self) -> str | None:
-        """OneDNN's name of what is computed, where one kind computes several things."""
+        """OneDNN's name of the algorithm, for kinds that have several."""
         return getattr(self.parameters, "algorithm", None)
 
     @property
     def linear(self) -> Curve | None:
-        """The parameters of a node that is a linear function and nothing else."""
+        """The parameters if the node is a linear function without post-ops, else None."""
         curve = self.parameters if self.kind is Kind.ELTWISE and not self.post_ops else None
         return curve if isinstance(curve, Curve) and curve.is_linear else None
 
     def with_operands(self, names: Callable[[TensorId], TensorId]) -> Node:
-        """The same node over what `names` answers for each operand."""
+        """A copy with each operand replaced by `names` of it."""
         posts = tuple(
             post if post.operand is None else replace(post, operand=names(post.operand))
             for post in self.post_ops
@@ -266,14 +266,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A constant, as it is seen through views; zeros if it has no name. `width` is its last extent."""
+    """A constant, seen through views; zeros if it has no name. `width` is its last extent."""
 
     name: str | None
     views: tuple[Permutation | tuple[int, ...], ...]
     width: int
 
     def value(self, lookup: Callable[[str], np.ndarray], rows: int, dtype: np.dtype) -> np.ndarray:
-        """Its numbers, as a matrix with so many rows; `dtype` is the type of zeros."""
+        """Its elements as a matrix with `rows` rows; `dtype` is used for zeros only."""
         if self.name is None:
             return np.zeros((rows, self.width), dtype)
         array = lookup(self.name)
@@ -284,13 +284,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A constant that is made when the code is generated: others side by side along the last axis."""
+    """A constant created by code generation: other constants concatenated along the last axis."""
 
     parts: tuple[Part, ...]
     shape: tuple[int, ...]
 
     def value(self, lookup: Callable[[str], np.ndarray]) -> np.ndarray:
-        """Its numbers, from those of the constants that `lookup` finds by name."""
+        """Its elements; `lookup` maps names of constants to their elements."""
         rows = math.prod(self.shape[:-1])
         dtype = next(lookup(part.name).dtype for part in self.parts if part.name is not None)
         parts = [part.value(lookup, rows, dtype) for part in self.parts]
@@ -299,7 +299,7 @@ class Joined:
 
 @dataclass(slots=True)
 class Graph:
-    """A region as oneDNN sees it; nodes stand in an order in which each value is defined before use."""
+    """A region as a graph of oneDNN primitives; nodes are in topological order."""
 
     symbol: str
     tensors: list[Tensor] = field(default_factory=list)
@@ -309,13 +309,13 @@ class Graph:
     joined: dict[str, Joined] = field(default_factory=dict)
     packed: dict[str, PackedWeight] = field(default_factory=dict)
     shapes: list[tuple[Dim, ...]] = field(default_factory=list)
-    """Shapes that the function takes behind its inputs, for extents that no input shows."""
+    """Shapes that the function takes after its inputs, for extents that appear in no input shape."""
     finite_math: bool = False
-    """Whether oneDNN's own functions will do where they treat NaN and infinity as TVM does not."""
+    """Whether to use oneDNN's functions even if they differ from TVM on NaN and infinity."""
     in_floats: Graph | None = None
-    """The same without products of int8, for processors where oneDNN's would saturate."""
+    """The same region without int8 products, for processors on which oneDNN's would saturate."""
     declared: DataType | None = None
-    """The type in the module of what is imported at the moment."""
+    """The type in the module of the op that is being imported."""
 
     def tensor(
         self,
@@ -330,7 +330,7 @@ class Graph:
         return len(self.tensors) - 1
 
     def cast(self, tensor: TensorId, dtype: DataType) -> TensorId:
-        """The same numbers as elements of another type; itself if it is of this type."""
+        """The tensor cast to another type; itself if it already has this type."""
         if self.dtype(tensor) is dtype:
             return tensor
         before = self.dtype(tensor)
@@ -348,7 +348,7 @@ class Graph:
         *,
         dtype: DataType | None = None,
     ) -> TensorId:
-        """A new node at the end; returns its result, of the type of the first operand unless it is said."""
+        """Append a node; returns its result, which has the type of the first operand unless given."""
         made = dtype or self.dtype(inputs[0])
         half = self.half_of(inputs) if self.declared is None else self.declared
         is_half = made is DataType.FLOAT32 and half in HALVES
@@ -357,12 +357,12 @@ class Graph:
         return output
 
     def half_of(self, tensors: Iterable[TensorId]) -> DataType | None:
-        """The type of half the bits that all of some tensors have in the module, or None."""
+        """The common 16-bit float type of some tensors in the module, or None."""
         halves = {self.tensors[tensor].half for tensor in tensors}
         return halves.pop() if len(halves) == 1 else None
 
     def is_made_of(self, tensor: TensorId, half: DataType) -> bool:
-        """Whether a tensor is computed from one, no constant, that has the type `half` in the module."""
+        """Whether a tensor is computed from a non-constant tensor that has type `half` in the module."""
         sought = {tensor}
         for node in reversed(self.nodes):
             if node.output not in sought:
@@ -378,11 +378,11 @@ class Graph:
         return self.tensors[tensor].shape
 
     def dtype(self, tensor: TensorId) -> DataType:
-        """What the elements of a tensor are."""
+        """The element type of a tensor."""
         return self.tensors[tensor].dtype
 
     def remove_dead_nodes(self) -> None:
-        """Drop the nodes whose results have no reader."""
+        """Remove the nodes whose results have no reader."""
         live = set(self.outputs)
         kept: list[Node] = []
         for node in reversed(self.nodes):
@@ -409,10 +409,10 @@ class Graph:
 
 
 def same_dim(left: Dim, right: Dim) -> bool:
-    """Whether two extents are surely equal, however they are written (``n + n`` and ``2 * n``)."""
+    """Whether two extents are provably equal, such as ``n + n`` and ``2 * n``."""
     if isinstance(left, int) and isinstance(right, int):
         return left == right
-    if isinstance(left, relax.Var) and isinstance(right, int):  # what most extents are compared with
+    if isinstance(left, relax.Var) and isinstance(right, int):  # the most frequent comparison
         return False
     is_same = (
         not isinstance(left, int) and not isinstance(right, int) and tvm_ffi.structural_equal(left, right)
@@ -421,7 +421,7 @@ def same_dim(left: Dim, right: Dim) -> bool:
 
 
 def same_shape(left: Sequence[Dim], right: Sequence[Dim]) -> bool:
-    """Whether two shapes are surely equal."""
+    """Whether two shapes are provably equal."""
     return len(left) == len(right) and all(map(same_dim, left, right))
 
 

@@ -1,4 +1,4 @@
-"""Reads an external Relax function into a `Graph`: each op by its converter."""
+"""Translates an external Relax function to a `Graph`, each op by its converter."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from annotated_region.tvm_adapter.nodes import Constant
 __all__ = ["Convert", "ConvertComposite", "Importer", "extents_of", "import_function", "shape_of"]
 
 Convert = Callable[["Importer", OpView], "TensorId | tuple[TensorId | None, ...]"]
-"""Adds the nodes of one op; returns its result, or the results of an op that has several (None: not made)."""
+"""Adds the nodes of one op; returns its result, or a tuple of results (None: not computed)."""
 
 ConvertComposite = Callable[["Importer", relax.Function, Sequence[relax.Expr]], TensorId]
-"""Adds the nodes of a composite, which is called with some expressions; returns its result."""
+"""Adds the nodes of a composite called with the given arguments; returns its result."""
 
 Imported = TensorId | tuple["TensorId | None", ...] | tuple[Dim, ...]
 
@@ -30,7 +30,7 @@ DTYPES = {dtype.value for dtype in DataType}
 
 
 def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...] | None:
-    """The extents of a tensor type, numbers as int; None if they are not known."""
+    """The extents of a tensor type, static ones as int; None if unknown."""
     shape = getattr(type_, "shape", None)
     if not isinstance(shape, relax.ShapeExpr):
         return None
@@ -38,12 +38,12 @@ def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...] | None:
 
 
 def shape_of(values: Iterable[relax.Expr]) -> tuple[Dim, ...]:
-    """Extents, numbers as int."""
+    """The extents, static ones as int."""
     return tuple(int(value) if isinstance(value, tirx.IntImm) else plain_extent(value) for value in values)
 
 
 def _declared(type_: tvm.ir.Type) -> DataType:
-    """The type of the elements of a tensor, or of the first of several; FLOAT32 if it is another one."""
+    """The element type of a tensor, or of the first of several; FLOAT32 for types that `DataType` lacks."""
     first = next(iter(getattr(type_, "fields", (type_,))), None)
     name = str(getattr(first, "dtype", None))
     return DataType(name) if name in DTYPES else DataType.FLOAT32
@@ -60,7 +60,7 @@ class Importer(Translation[TensorId]):
     Attributes
     ----------
     graph
-        What has been translated so far.
+        The graph built so far.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Importer(Translation[TensorId]):
         constant_names: Mapping[Constant, str],
         composites: Mapping[str, ConvertComposite],
     ) -> None:
-        """Start an empty graph called `symbol`."""
+        """Create an empty graph named `symbol`."""
         super().__init__()
         self.graph = Graph(symbol)
         self._converters = converters
@@ -79,7 +79,7 @@ class Importer(Translation[TensorId]):
         self._constants: dict[str, TensorId] = {}
 
     def run(self, function: relax.Function) -> Graph:
-        """Translate `function`; its parameters are the inputs, its result the outputs."""
+        """Translate `function`; its parameters become the inputs, its result the outputs."""
         results = flat(self.body(function, [self._parameter(parameter) for parameter in function.params]))
         types = getattr(function.ret_ty, "fields", (function.ret_ty,))
         self.graph.outputs = [
@@ -89,30 +89,30 @@ class Importer(Translation[TensorId]):
         return self.graph
 
     def _parameter(self, parameter: relax.Var) -> Imported:
-        """A tensor, or behind all tensors the extents of a shape."""
+        """A tensor, or the extents of a shape; shapes must follow all tensors."""
         graph = self.graph
         if isinstance(parameter.ty, relax.ShapeType):
             graph.shapes.append(shape_of(_extents_in(parameter.ty)))
             return graph.shapes[-1]
-        require(not graph.shapes, "shapes are taken behind all tensors only")
+        require(not graph.shapes, "a shape parameter precedes a tensor parameter")
         graph.inputs.append(
             graph.tensor(self.shape(parameter), len(graph.inputs), dtype=self.dtype(parameter.ty))
         )
         return self._entered(graph.inputs[-1])
 
     def _entered(self, tensor: TensorId) -> TensorId:
-        """What the region computes with: truth values become numbers, and halves float32."""
+        """An input in the type that the region computes with: booleans and halves as float32."""
         is_other = self.graph.dtype(tensor) in (DataType.TRUTH, *HALVES)
         return self.graph.cast(tensor, DataType.FLOAT32) if is_other else tensor
 
     def dtype(self, type_: tvm.ir.Type) -> DataType:
-        """What the elements of a tensor type are."""
+        """The element type of a tensor type."""
         name = str(getattr(type_, "dtype", None))
         require(name in DTYPES, f"it has tensors of type {name}")
         return DataType(name)
 
     def shape(self, expr: relax.Expr) -> tuple[Dim, ...]:
-        """The extents of an expression; a scalar counts as a tensor of one element."""
+        """The extents of an expression; a rank-0 tensor becomes rank 1 with one element."""
         return extents_of(expr.ty) or (1,)
 
     def converted(self, op: OpView) -> Imported:
@@ -126,7 +126,7 @@ class Importer(Translation[TensorId]):
         return results
 
     def converted_whole(self, composite: relax.Function, arguments: Sequence[relax.Expr]) -> object | None:
-        """The result of a composite that has a conversion of its own; its ops are not walked then."""
+        """The result of a composite with its own conversion, whose ops are then not visited; else None."""
         convert = self._composites.get(str(composite.attrs.get("Composite", "")))
         return None if convert is None else convert(self, composite, arguments)
 
@@ -135,7 +135,7 @@ class Importer(Translation[TensorId]):
         return self._constant_names[constant]
 
     def entered(self, composite: relax.Function, arguments: Sequence[object]) -> relax.Function:
-        """A composite in terms of the caller's symbolic extents; each function has its own."""
+        """A composite with its symbolic extents replaced by those of the caller."""
         extents = {
             inner: outer
             for parameter, argument in zip(composite.params, arguments, strict=True)
@@ -145,7 +145,7 @@ class Importer(Translation[TensorId]):
         return composite.bind_symbolic_vars(extents) if extents else composite
 
     def _extents(self, parameter: relax.Var, argument: object) -> Iterable[tuple[Dim, Dim]]:
-        """The extents of a parameter, and what is handed over for them."""
+        """Pairs of an extent of a parameter and the extent of the argument passed for it."""
         if isinstance(argument, int):
             return zip(self.shape(parameter), self.graph.shape(argument), strict=True)
         if isinstance(parameter.ty, relax.ShapeType) and isinstance(argument, tuple):
@@ -158,7 +158,7 @@ class Importer(Translation[TensorId]):
         return shape_of(extents)
 
     def constant(self, constant: Constant) -> TensorId:
-        """The tensor of a constant, made once for each name."""
+        """The tensor of a constant, created once per name."""
         name = self._constant_names[constant]
         if name not in self._constants:
             extents = self.shape(constant)
@@ -177,7 +177,7 @@ class Importer(Translation[TensorId]):
 
     def made(self, value: object) -> TensorId:
         """A value that is one tensor."""
-        require(isinstance(value, int), "a value is used that is not computed")
+        require(isinstance(value, int), "a value is used but not computed")
         return cast(TensorId, value)
 
 
@@ -200,19 +200,19 @@ def import_function(
     constant_names
         TVM's names of the constants of the module.
     composites
-        The translation of composites that are not walked op by op, by name.
+        The translation of composites that are converted as a whole, by name.
     finite_math
         As in `Graph`.
 
     Raises
     ------
     CodegenError
-        The function's name is no C identifier, or an op or expression has no translation.
+        The function's name is not a C identifier, or an op or expression has no translation.
     """
     symbol = str(function.attrs["global_symbol"])
     if not (symbol.isidentifier() and symbol.isascii()):
         raise CodegenError(
-            f"target 'dnnl': the function name {symbol!r} is no C identifier; rename the function"
+            f"target 'dnnl': the function name {symbol!r} is not a C identifier; rename the function"
         )
     importer = Importer(symbol, converters, constant_names, composites)
     importer.graph.finite_math = finite_math

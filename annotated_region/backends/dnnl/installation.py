@@ -1,9 +1,9 @@
-"""Where oneDNN is on this machine, and what the compiler needs to build against it.
+"""Locates the installed oneDNN, and gives the compiler options to build against it.
 
-The C++ runtime is the same for every module and takes most of the compiler's time. It is compiled once and
-linked with every module: its object is kept in the user's cache folder (`compilation/objects.py`) for each
-combination of its text, the compiler, the options and the installed headers. Where that is not possible,
-generated units hold the runtime's text and are compiled as they are.
+The C++ runtime is the same for every module and takes most of the compile time. It is compiled once and
+linked into every module: its object is cached in the user's cache folder (`compilation/objects.py`); the key
+is its text, the compiler, the options and the installed headers. If that is not possible, the runtime is
+compiled as an additional unit of each module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HEADER_WHEEL = "onednn-devel-cpu-gomp"
 VERSION = "2023.2.0"
 SONAME = "libdnnl.so.3"
 LANGUAGE = ("-std=c++17", "-O2", "-fno-math-errno", "-fno-trapping-math", "-fopenmp")
-"""How C++ is compiled; loops that choose become vectors of AVX2 only where no operation can trap."""
+"""Language options; g++ vectorizes loops with selects for AVX2 only under -fno-trapping-math."""
 
 REMEDY = f"pip install {RUNTIME_WHEEL}=={VERSION} {HEADER_WHEEL}=={VERSION}"
 
@@ -32,8 +32,8 @@ REMEDY = f"pip install {RUNTIME_WHEEL}=={VERSION} {HEADER_WHEEL}=={VERSION}"
 def _find(wheel: str, name: str) -> Path | None:
     """The file of an installed wheel whose path ends with `name`, or None.
 
-    The wheels put libraries and headers beside ``site-packages``, under the prefix of the environment; the
-    wheel's own list of files knows where that is, in a virtual environment and outside of one.
+    The wheels install libraries and headers outside ``site-packages``, under the prefix of the environment;
+    the file list of the wheel gives their location, with or without a virtual environment.
     """
     try:
         files = distribution(wheel).files or ()
@@ -56,7 +56,7 @@ def _header() -> Path | None:
 
 
 def unavailable() -> str | None:
-    """Why regions for oneDNN cannot run here, with the remedy; None if they can."""
+    """Why regions for oneDNN cannot run on this machine, with a remedy; None if they can."""
     if onednn() is None:
         return f"oneDNN's library is not installed; {REMEDY}"
     if _header() is None:
@@ -83,7 +83,7 @@ def build_options() -> BuildOptions:
         )
     )
     compile_options = (*LANGUAGE, *(f"-I{folder}" for folder in folders))
-    # The library stands before the objects on TVM's command line; some linkers would drop it there.
+    # TVM's command line lists the library before the objects; linkers with --as-needed would drop it.
     link_options = ("-fopenmp", "-Wl,--no-as-needed", f"-L{found.parent}", "-ldnnl")
     headers = tuple(f"{name} {version(name)}" for name in ("apache-tvm-ffi", HEADER_WHEEL))
     runtime = LinkedSource(runtime_text(), compile_options, headers, PREBUILT)

@@ -1,4 +1,4 @@
-"""The parameters of nodes; in the C++ runtime `Curve` is the struct `CurveRow`, made of it by `rows.py`."""
+"""The parameters of nodes; `rows.py` generates the C++ structs from them, such as `CurveRow` from `Curve`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Those of a kind that has none: matrix products, changes of extents, casts, choices."""
+    """The parameters of a kind that has none: matrix products, reshapes, casts, selections."""
 
 
 NO_PARAMETERS = Parameters()
@@ -60,7 +60,7 @@ NO_PARAMETERS = Parameters()
 
 @dataclass(frozen=True, slots=True)
 class Convolution(Parameters):
-    """Of a convolution or a transposed one, for each spatial axis; a dilation of zero takes every element."""
+    """A convolution or transposed convolution, by spatial axis; a dilation of zero means dense kernels."""
 
     strides: tuple[int, ...]
     dilation: tuple[int, ...]
@@ -70,7 +70,7 @@ class Convolution(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class Pooling(Parameters):
-    """A window for each spatial axis; a size of zero is the whole extent, known at the call."""
+    """A window for each spatial axis; a size of zero is the whole extent, known at run time."""
 
     algorithm: str
     size: tuple[int, ...]
@@ -82,7 +82,7 @@ class Pooling(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class Curve(Parameters):
-    """A function of one number, under oneDNN's name, with the two parameters that oneDNN knows for it."""
+    """An element-wise unary function, by oneDNN's name, with oneDNN's two parameters."""
 
     algorithm: str
     alpha: float = 0.0
@@ -101,44 +101,44 @@ def linear(scale: float, shift: float = 0.0) -> Curve:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic(Parameters):
-    """A function of two tensors, under oneDNN's name; the second is repeated along axes of extent one."""
+    """A binary function, by oneDNN's name; the second operand is broadcast along axes of extent one."""
 
     algorithm: str
 
 
 COMMUTATIVE = ("binary_add", "binary_mul")
-"""Of two numbers, one of which is none, `binary_max` and `binary_min` give the second, as TVM does."""
+"""`binary_max` and `binary_min` are not listed: with NaN they return the second operand, as TVM does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction(Arithmetic):
-    """What becomes of the elements along the axes where the result has extent one."""
+    """A reduction along the axes on which the result has extent one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resampling(Arithmetic):
-    """To other extents of the same image."""
+    """A resize of an image to other extents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Norm(Parameters):
-    """A normalisation over the last axis, with what is added to the variance."""
+    """A normalisation over the last axis, with the epsilon added to the variance."""
 
     epsilon: float
 
 
 @dataclass(frozen=True, slots=True)
 class GroupNorm(Norm):
-    """A normalisation over groups of channels and all axes behind these."""
+    """A normalisation over groups of channels and all axes after the channels."""
 
     groups: int
 
 
 @dataclass(frozen=True, slots=True)
 class Softmax(Parameters):
-    """Over one axis; the algorithm tells softmax from its logarithm.
+    """Softmax or log-softmax, by the algorithm, over one axis.
 
-    A row of nothing but minus infinity has shares of zero if `guarded`.
+    If `guarded`, a row of only minus infinity gives zeros.
     """
 
     axis: int
@@ -159,7 +159,7 @@ class LocalResponse(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class Concat(Parameters):
-    """Along one axis."""
+    """The axis of a concatenation."""
 
     axis: int
 
@@ -172,13 +172,13 @@ class Permutation(Parameters):
 
     @property
     def inverse(self) -> tuple[int, ...]:
-        """The axes of the permutation back."""
+        """The axes of the inverse permutation."""
         return tuple(self.axes.index(axis) for axis in range(len(self.axes)))
 
 
 @dataclass(frozen=True, slots=True)
 class Begins(Parameters):
-    """A part of a tensor: for each axis where it begins, and the step to the next element."""
+    """A strided slice: the begin and step on each axis."""
 
     begins: tuple[int, ...]
     steps: tuple[int, ...]
@@ -186,7 +186,7 @@ class Begins(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class Padding(Parameters):
-    """How many elements of one value stand before each axis; the extents tell how many stand behind it."""
+    """Constant padding: the number of elements before each axis; the extents imply the number after it."""
 
     before: tuple[int, ...]
     value: float
@@ -235,7 +235,7 @@ class Attention(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class Scale(Parameters):
-    """Quantization with one scale and zero point: an element e stands for ``scale * (e - zero)``."""
+    """Quantization with one scale and zero point: an element e represents ``scale * (e - zero)``."""
 
     scale: float
     zero: int
@@ -243,9 +243,9 @@ class Scale(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class ChannelScales(Parameters):
-    """Quantization with a scale for each index of `count` neighbouring axes, in the second operand.
+    """Quantization with scales in the second operand, one per index of `count` adjacent axes.
 
-    Where `count` is zero there is one scale for all, computed in the region.
+    If `count` is zero, there is a single scale, computed in the region.
     """
 
     first: int
@@ -276,7 +276,7 @@ class PackedProduct(Parameters):
 
 
 class WholeFunction(Enum):
-    """A function of one or two whole numbers; what does not fit into the type wraps around."""
+    """A function of one or two integers; overflow wraps around."""
 
     ADD = "add"
     SUBTRACT = "subtract"
@@ -298,26 +298,26 @@ class WholeFunction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Whole(Parameters):
-    """Arithmetic of whole numbers, repeated along axes of extent one; no divisor is zero."""
+    """Integer arithmetic, broadcast along axes of extent one; divisors are nonzero."""
 
     function: WholeFunction
 
 
 @dataclass(frozen=True, slots=True)
 class WholeProduct(Parameters):
-    """A product of matrices of whole numbers, which wraps around.
+    """An integer matrix product; overflow wraps around.
 
     Attributes
     ----------
     narrow
-        Whether the right operand is a constant whose elements int8 has, too.
+        Whether the right operand is a constant whose elements fit int8.
     """
 
     narrow: bool
 
 
 class Comparison(Enum):
-    """How two numbers are compared; the others are these with the operands exchanged."""
+    """A comparison of two numbers; other comparisons exchange the operands."""
 
     EQUAL = "equal"
     NOT_EQUAL = "not_equal"
@@ -327,13 +327,13 @@ class Comparison(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Comparing(Parameters):
-    """Whole numbers are compared, repeated along axes of extent one; the result is 0 or 1 in float32."""
+    """An integer comparison, broadcast along axes of extent one; the result is 0 or 1 in float32."""
 
     comparison: Comparison
 
 
 class Property(Enum):
-    """What may be true of a number."""
+    """A predicate on a number."""
 
     NOT_ZERO = "not_zero"
     UNDEFINED = "undefined"
@@ -343,14 +343,14 @@ class Property(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Predicate(Parameters):
-    """Whether something is true of each number; the result is 0 or 1 in float32."""
+    """An element-wise predicate; the result is 0 or 1 in float32."""
 
     property: Property
 
 
 @dataclass(frozen=True, slots=True)
 class Cumulation(Parameters):
-    """Sums of what stands along an axis up to each element, or only before it if `exclusive`."""
+    """Cumulative sums along an axis, including each element unless `exclusive`."""
 
     axis: int
     exclusive: bool
@@ -358,37 +358,37 @@ class Cumulation(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class Range(Parameters):
-    """Numbers from `start` on, each `step` more than the one before; `start` may depend on extents."""
+    """An arithmetic progression from `start` in steps of `step`; `start` may depend on extents."""
 
     start: int | relax.Expr
     step: int
 
 
 class Bounds(Enum):
-    """What an index below zero, or not below the extent, stands for."""
+    """The treatment of an index that is negative or not below the extent."""
 
     CHECKED = "checked"
-    """Nothing: the call fails, and says which index it was."""
+    """The call fails with an error that names the index."""
     CLIPPED = "clipped"
-    """The first element, or the last."""
+    """The index is clamped to the first or last element."""
     WRAPPED = "wrapped"
-    """What is left of it when it is divided by the extent, as Python divides."""
+    """The index is taken modulo the extent, as by Python's ``%``."""
     UNDEFINED = "undefined"
-    """No element: the result is NaN."""
+    """The result is NaN."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gather(Parameters):
-    """What stands at computed places of neighbouring axes, one operand of int64 for each axis.
+    """Elements at computed indices of consecutive axes, with one int64 operand per axis.
 
     Attributes
     ----------
     axis
-        The first of the axes.
+        The first of the indexed axes.
     batched
-        Whether the indices belong each to one element of the axes in front.
+        Whether there are separate indices for each element of the preceding axes.
     bounds
-        What an index out of range stands for.
+        The treatment of an index out of range.
     """
 
     axis: int
@@ -398,16 +398,16 @@ class Gather(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class Element(Parameters):
-    """Each element of the result stands where the second operand, of its extents, says along one axis."""
+    """Gather of elements: the second operand, of the result's shape, gives the index along one axis."""
 
     axis: int
 
 
 @dataclass(frozen=True, slots=True)
 class Ordering(Parameters):
-    """Which elements along an axis come first when they are sorted, as many as the result has there.
+    """The indices of the first elements in sorted order along an axis, as many as the result has.
 
-    Of equal ones the first; what is no number counts as the largest.
+    The sort is stable; NaN counts as the largest value.
     """
 
     axis: int
@@ -415,7 +415,7 @@ class Ordering(Parameters):
 
 
 class Border(Enum):
-    """What stands beyond the edge of a tensor."""
+    """The values beyond the edge of a tensor."""
 
     REFLECT = "reflect"
     REPLICATE = "replicate"
@@ -424,7 +424,7 @@ class Border(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BorderPadding(Parameters):
-    """How many elements stand before each axis, made of those inside."""
+    """Padding with elements of the tensor: the number of elements before each axis."""
 
     before: tuple[int, ...]
     border: Border

@@ -1,7 +1,7 @@
-"""Composites under TVM's names: what oneDNN computes as one primitive.
+"""Patterns of composites, under TVM's names, that oneDNN computes as one primitive.
 
-The code generator finds the same fusions, and longer ones, in any region; the composites let cost models and
-reports see them, and a region that was partitioned by TVM's own passes is accepted as well.
+The code generator finds the same and longer fusions in any region; the composites expose them to cost models
+and reports, and allow regions partitioned by TVM's own passes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PRODUCERS = {
 
 
 def check(context: PatternCheckContext) -> bool | str:
-    """Each op of the match has to be one that its rule claims."""
+    """Accept a match if the rule of each of its ops claims the op."""
     for value in context.matched_bindings.values():
         view = OpView.of(value)
         rule = None if view is None else rule_of(TARGET, view.name)
@@ -45,14 +45,14 @@ def check(context: PatternCheckContext) -> bool | str:
 
 
 def check_any(context: PatternCheckContext) -> bool | str:
-    """Truth values, as small integers while their largest is looked for, and back."""
+    """Accept a cast from bool to int8, a maximum, and a cast back to bool."""
     views = [OpView.of(value) for value in context.matched_bindings.values()]
     by_type = {str(view.out_tensor.dtype): view for view in views if view is not None and view.name == CAST}
     if set(by_type) != {"int8", TRUTH}:
-        return "it does not go from truth values to int8 and back"
+        return "it does not cast from bool to int8 and back"
     (largest,) = (view for view in views if view is not None and view.name != CAST)
     if not reduced_axes(largest):
-        return "it reduces no axis"
+        return "it has no axes to reduce"
     given, found = by_type["int8"].arg_types[0], by_type[TRUTH].out_type
     return first_problem(
         tensor_problem(type_, "an operand or the result", (TRUTH,)) for type_ in (given, found)
@@ -60,7 +60,7 @@ def check_any(context: PatternCheckContext) -> bool | str:
 
 
 def _any() -> DFPattern:
-    """How PyTorch's importer writes whether any of the truth values along an axis is true."""
+    """The form in which PyTorch's importer expresses ``any`` along an axis."""
     return is_op(CAST)(is_op("relax.max")(is_op(CAST)(wildcard())))
 
 

@@ -1,6 +1,6 @@
-"""The structs that the runtime reads tables with, from the classes of Python whose values fill them.
+"""Generates the C++ structs of the tables from the Python classes whose values fill them.
 
-Each field stands in one place, so neither side can name, order or type it in another way::
+Each field is declared once, so names, order and types cannot diverge between the languages::
 
     class Norm(Parameters):                       struct NormRow {
         epsilon: float              =>              float epsilon;
@@ -34,7 +34,7 @@ ENUMERATIONS: Mapping[str, type[Enum]] = {
     "Type": DataType,
     **{each.__name__: each for each in (Mask, Causal, WholeFunction, Comparison, Property, Bounds, Border)},
 }
-"""The closed sets that both sides know, by their names in C++."""
+"""The enums shared by both languages, by their C++ names."""
 
 TYPES = {
     "bool": "bool",
@@ -46,7 +46,7 @@ TYPES = {
     "TensorId | None": "int",
     **{name: name for name in ENUMERATIONS},
 }
-"""What a field is in C++; a tensor that is none is -1, a text the name of one of oneDNN's algorithms."""
+"""The C++ type of a field; an absent tensor is -1, a string is the name of an algorithm of oneDNN."""
 
 
 def declarations() -> str:
@@ -81,7 +81,7 @@ def _enumerator(member: Enum) -> str:
 
 
 def literal(value: object) -> str:
-    """The value of a field that is no list, in C++."""
+    """The C++ literal of a field that is not a list."""
     if value is None:
         return "-1"
     if isinstance(value, Enum):
@@ -93,7 +93,7 @@ def literal(value: object) -> str:
 
 
 def _float(value: float) -> str:
-    """A float32 literal that denotes the value exactly; a bound may be infinite."""
+    """A float32 literal with exactly this value, which may be infinite."""
     assert not math.isnan(value)
     if math.isinf(value):
         return "infinity" if value > 0 else "-infinity"

@@ -1,4 +1,4 @@
-"""What the primitives of a region took in its last run: the runtime times them anyway."""
+"""The times of the primitives of a region in its last run, which the runtime always measures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["step_times"]
 
 
 def step_times(library: tvm.runtime.Module, symbol: str) -> Sequence[StepTime]:
-    """One step a line of ``<symbol>__times()``: nanoseconds, then the label of the primitive."""
+    """Parse ``<symbol>__times()``: one step per line, nanoseconds and the label of the primitive."""
     lines = str(library.get_function(f"{symbol}__times", query_imports=True)()).splitlines()
     parts = (line.partition(" ") for line in lines)
     return [StepTime(label, 1e-9 * int(nanoseconds)) for nanoseconds, _space, label in parts]

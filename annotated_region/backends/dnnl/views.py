@@ -1,4 +1,4 @@
-"""Changes of view that the converters share: reshapes, permutations, alignment of ranks."""
+"""View operations shared by the converters: reshapes, permutations, alignment of ranks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def axes_between(source: str, target: str) -> tuple[int, ...]:
 
 
 def broadcast_to(graph: Graph, tensor: TensorId, shape: tuple[Dim, ...]) -> TensorId:
-    """The tensor repeated along the axes where its extent is one."""
+    """The tensor broadcast along its axes of extent one."""
     aligned = align_rank(graph, tensor, len(shape))
     if same_shape(graph.shape(aligned), shape):
         return aligned
@@ -55,7 +55,7 @@ def align_rank(graph: Graph, tensor: TensorId, rank: int) -> TensorId:
 
 
 def along_axis(graph: Graph, vector: TensorId, axis: int, rank: int) -> TensorId:
-    """A vector as a tensor of `rank` axes that extends along one."""
+    """A vector reshaped to `rank` axes, with its elements along `axis`."""
     extents: list[Dim] = [1] * rank
     extents[axis] = graph.shape(vector)[0]
     return reshape(graph, vector, extents)

@@ -293,7 +293,7 @@ class Emission(Translation[str]):
 
     def made(self, value: object) -> str:
         """A value that is one tensor."""
-        require(isinstance(value, str), "a value is used that is not computed: no tensor, or left out")
+        require(isinstance(value, str), "a value is used but not computed: no tensor, or left out")
         return str(value)
 
 

@@ -116,7 +116,7 @@ def entry_text(
     for model in models:
         if not (model.symbol.isidentifier() and model.symbol.isascii()):
             raise CodegenError(
-                f"target {target!r}: the function name {model.symbol!r} is no C identifier; rename it"
+                f"target {target!r}: the function name {model.symbol!r} is not a C identifier; rename it"
             )
         description = Description.of(model, options)
         form = forms.get(model.symbol)

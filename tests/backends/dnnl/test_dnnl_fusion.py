@@ -104,7 +104,7 @@ def test_what_preparation_finds_in_its_parts_is_one_node(name: str, node: str) -
 
 def test_name_that_is_no_c_identifier_is_refused() -> None:
     function = module_of(CASES[:1])[CASES[0].name]
-    with pytest.raises(CodegenError, match=r"the function name 'a.b' is no C identifier"):
+    with pytest.raises(CodegenError, match=r"the function name 'a.b' is not a C identifier"):
         region_graph(function.with_attr("global_symbol", "a.b"), ConstantNames())
 
 

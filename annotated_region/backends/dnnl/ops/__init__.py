@@ -1,4 +1,4 @@
-"""The Relax ops that the backend claims, and what each becomes in its graph; one family a file."""
+"""The Relax ops that the backend claims and their conversions to graph nodes, one family per file."""
 
 from annotated_region.backends.dnnl.ops import (
     arithmetic,
@@ -18,7 +18,7 @@ from annotated_region.backends.dnnl.ops import (
 from annotated_region.backends.dnnl.ops.registry import CONVERTERS, TARGET
 
 COMPOSITES = {quantized_products.COMPOSITE: quantized_products.convert}
-"""The conversions of composites that are not walked op by op, by name."""
+"""The conversions of composites that are converted as a whole, by name."""
 
 __all__ = [
     "COMPOSITES",

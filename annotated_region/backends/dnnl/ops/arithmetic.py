@@ -1,4 +1,4 @@
-"""Element-wise functions, arithmetic of two tensors with broadcast, arithmetic with a constant number."""
+"""Element-wise functions, binary arithmetic with broadcasting, arithmetic with a constant scalar."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OWN_FUNCTIONS: Mapping[str, Kind] = {
     "relax.ceil": Kind.CEILING,
     "relax.trunc": Kind.TRUNCATION,
 }
-"""Functions of one tensor that oneDNN has no primitive for, or none that is exact."""
+"""Unary functions for which oneDNN has no primitive, or no exact one."""
 
 ALGORITHMS: Mapping[str, str] = {
     "relax.add": "binary_add",
@@ -84,7 +84,7 @@ def _leaky_relu(call: OpConversion) -> TensorId:
 def _bounds_problem(op: OpView) -> Problems:
     low, high = map(number_of, op.args[1:])
     if low is None or high is None or not low <= high:
-        yield "the bounds are not two numbers in order"
+        yield "the bounds are not two constants with low <= high"
 
 
 @converts("relax.clip", unless=_bounds_problem)
@@ -128,7 +128,7 @@ def _with_number_right(algorithm: str, number: float) -> Curve | None:
 
 
 def _has_exact_reciprocal(number: float) -> bool:
-    """Whether a quotient by the number is the product with its reciprocal: 41 * (1 / 41) is less than one."""
+    """Whether dividing by the number equals multiplying by its reciprocal; 41 * (1 / 41) is less than one."""
     mantissa, exponent = math.frexp(number)
     return abs(mantissa) == 0.5 and abs(exponent) < 120  # neither is subnormal
 
@@ -138,7 +138,7 @@ def _with_number_left(algorithm: str, number: float) -> Curve | None:
     if algorithm == "binary_sub":
         return linear(-1.0, number)
     if algorithm == "binary_max":
-        return None  # relu makes zero of NaN, the second operand here
+        return None  # relu maps NaN to zero, but TVM returns the second operand, which is NaN here
     if algorithm == "binary_div":
         return Curve("eltwise_pow", number, -1.0)
     return _with_number_right(algorithm, number)
@@ -147,7 +147,7 @@ def _with_number_left(algorithm: str, number: float) -> Curve | None:
 def _binary(
     graph: Graph, algorithm: str, left: TensorId, right: TensorId, shape: tuple[Dim, ...]
 ) -> TensorId:
-    """A binary node; oneDNN repeats the second operand only, so the first must be as large as the result."""
+    """A binary node; oneDNN broadcasts only the second operand, so the first must have the result's shape."""
     if not same_shape(graph.shape(left), shape):
         if algorithm in COMMUTATIVE:
             left, right = right, left

@@ -1,4 +1,4 @@
-"""What rules have in common: tensors and attributes that the backend knows, reasons to decline the rest."""
+"""Checks shared by the rules: supported tensors and attributes, and the reasons to decline others."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ __all__ = [
 ]
 
 Problems: TypeAlias = Iterator[str | None]
-"""Reasons to decline an op; None where something that was looked at is good."""
+"""Reasons to decline an op; None for each check that passed."""
 
 HIGHEST_RANK = 6
 FLOAT = "float32"
 FLOATS = (FLOAT, "float16", "bfloat16")
-"""What is computed in float32: halves are so inside of a region."""
+"""The types that regions compute in float32."""
 
 TRUTH = "bool"
 EITHER = (*FLOATS, TRUTH)
@@ -62,12 +62,12 @@ COMPUTABLE = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.M
 
 
 def first_problem(problems: Iterable[str | None]) -> bool | str:
-    """The answer of a rule: True if there is no problem, else the first one."""
+    """The result of a rule: True if there is no problem, else the first problem."""
     return next((problem for problem in problems if problem), True)
 
 
 def tensor_problem(type_: tvm.ir.Type, what: str, known: tuple[str, ...] = FLOATS) -> str | None:
-    """Why the backend cannot work with a tensor of one of the types `known`, or None."""
+    """Why the backend cannot process a tensor; None if its shape and its dtype, in `known`, are supported."""
     if not isinstance(type_, relax.TensorType):
         return f"{what} is no tensor"
     dtype = None if type_.dtype is None else str(type_.dtype)
@@ -77,14 +77,14 @@ def tensor_problem(type_: tvm.ir.Type, what: str, known: tuple[str, ...] = FLOAT
     if extents is None:
         return f"{what} has no known shape"
     if len(extents) > HIGHEST_RANK:
-        return f"{what} has rank {len(extents)}; known are 0 to {HIGHEST_RANK}"
+        return f"{what} has rank {len(extents)}; supported ranks are 0 to {HIGHEST_RANK}"
     return next((problem for extent in extents if (problem := _extent_problem(extent, what))), None)
 
 
 def field_problems(type_: tvm.ir.Type, whole: str, part: str, known: tuple[str, ...]) -> Problems:
-    """Why the backend cannot work with a tuple of tensors, which messages call `whole` and each `part`."""
+    """Why the backend cannot process a tuple of tensors; messages name it `whole` and its fields `part`."""
     if not isinstance(type_, relax.TupleType):
-        yield f"{whole} are not known one by one"
+        yield f"the types of {whole} are unknown"
         return
     for position, field in enumerate(type_.fields):
         yield tensor_problem(field, f"{part} {position}", known)
@@ -105,9 +105,9 @@ def _is_computable(extent: relax.Expr) -> bool:
 
 
 def is_sum_of_extents(expr: relax.Expr) -> bool:
-    """Whether a number, which may be below zero, can be computed from extents at run time.
+    """Whether a possibly negative number can be computed from extents at run time.
 
-    C++ divides towards zero, TVM towards minus infinity; so nothing is divided here.
+    Division is excluded: C++ truncates towards zero, TVM rounds towards minus infinity.
     """
     if isinstance(expr, tirx.IntImm | relax.Var):
         return isinstance(expr, tirx.IntImm) or isinstance(expr.ty, tvm.ir.PrimType)
@@ -117,12 +117,12 @@ def is_sum_of_extents(expr: relax.Expr) -> bool:
 
 
 def is_whole(op: OpView) -> bool:
-    """Whether the first operand has whole numbers for elements."""
+    """Whether the first operand is an integer tensor."""
     return str(getattr(op.arg_types[0], "dtype", None)) in WHOLE
 
 
 def symbolic_problem(op: OpView, index: int, what: str) -> str | None:
-    """Why an argument whose extents have to be numbers cannot be used, or None."""
+    """Why an argument that must have a static shape cannot be used, or None."""
     extents = extents_of(op.arg_types[index]) or ()
     return None if all(isinstance(extent, int) for extent in extents) else f"{what} has a symbolic extent"
 
@@ -130,7 +130,7 @@ def symbolic_problem(op: OpView, index: int, what: str) -> str | None:
 def operand_problem(op: OpView, index: int, what: str, *, infinite: bool = False) -> str | None:
     """Why an operand of arithmetic cannot be used, or None.
 
-    A constant without a rank has to be finite; where `infinite`, it may be infinite, but not undefined.
+    A constant of rank 0 must be finite, or, if `infinite`, not NaN.
     """
     problem, value = tensor_problem(op.arg_types[index], what), op.constant(index)
     if problem is not None or value is None or value.ndim > 0:
@@ -139,20 +139,20 @@ def operand_problem(op: OpView, index: int, what: str, *, infinite: bool = False
 
 
 def number_of(argument: object) -> float | None:
-    """The value of an argument that is a number, or None."""
+    """The value of an argument that is a constant scalar, or None."""
     return float(argument.value) if isinstance(argument, tirx.IntImm | tirx.FloatImm) else None
 
 
 def number_problem(op: OpView, index: int, what: str) -> str | None:
-    """Why argument `index` is not one finite constant, or None."""
+    """Why argument `index` is not a finite constant scalar, or None."""
     value = op.constant(index)
     if value is None or value.size != 1:
-        return f"{what} is not one constant number"
+        return f"{what} is not a constant scalar"
     return None if math.isfinite(value.reshape(-1)[0]) else f"{what} is not finite"
 
 
 def window_problem(op: OpView) -> str | None:
-    """Why the steps and paddings of a window that moves over data make no sense, or None."""
+    """Why the strides, dilations or paddings of a sliding window are invalid, or None."""
     for name, least in (("strides", 1), ("dilation", 1), ("padding", 0)):
         values = [int(value) for value in op.attrs[name]]
         if any(value < least for value in values):
@@ -161,12 +161,12 @@ def window_problem(op: OpView) -> str | None:
 
 
 def epsilon_problem(op: OpView) -> str | None:
-    """Why the number that keeps a norm from dividing by zero cannot be used, or None."""
+    """Why the epsilon of a norm cannot be used, or None."""
     return None if math.isfinite(op.attrs["epsilon"]) else "the epsilon is not finite"
 
 
 def layout_problem(given: str, expected: str, what: str) -> str | None:
-    """Why a layout is not a plain permutation of `expected`, or None; an empty one stands for the default."""
+    """Why a layout is not a plain permutation of `expected`, or None; an empty string is the default."""
     if not given or sorted(given) == sorted(expected):
         return None
-    return f"{what} {given} is no permutation of {expected}"
+    return f"{what} {given} is not a permutation of {expected}"

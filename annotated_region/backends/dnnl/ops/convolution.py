@@ -28,11 +28,11 @@ DATA_AND_KERNEL = ("the data", "the kernel")
 def _out_dtype_problem(op: OpView) -> Problems:
     dtype = op.attrs["out_dtype"]
     if dtype not in (None, "", "void", *FLOATS):
-        yield f"the result is asked for as {dtype}"
+        yield f"the requested result dtype is {dtype}"
 
 
 def _kernel_problems(op: OpView) -> Problems:
-    """What may be wrong with the kernel, the channels and the window."""
+    """Checks of the kernel, the channels and the window."""
     yield from _out_dtype_problem(op)
     yield symbolic_problem(op, 1, "the kernel")
     kernel = op.constant(1) if any(op.attrs["padding"]) or "transpose" in op.name else None
@@ -62,7 +62,7 @@ def _convolution_problems(op: OpView) -> Problems:
 def _convolution(call: OpConversion) -> TensorId:
     graph, groups = call.graph, call.attrs["groups"]
     data, weights = _operands(call, "OI")
-    if groups > 1:  # the form that oneDNN wants
+    if groups > 1:  # the form that oneDNN requires
         channels, *rest = graph.shape(weights)
         weights = reshape(graph, weights, (groups, channels // groups, *rest))
     return _convolved(call, Kind.CONVOLUTION, data, weights)
@@ -79,7 +79,7 @@ def _operands(call: OpConversion, channels: str) -> tuple[TensorId, TensorId]:
 def _convolved(
     call: OpConversion, kind: Kind, data: TensorId, weights: TensorId, more: tuple[int, ...] = ()
 ) -> TensorId:
-    """The product, back in the layout of the op; `more` elements are wanted behind each axis."""
+    """The convolution, in the layout of the op; `more` is the output padding at the end of each axis."""
     strides, padding = tuple(call.attrs["strides"]), tuple(call.attrs["padding"])
     rank = len(strides)
     layout, out_layout = DATA_LAYOUTS[rank], call.attrs["out_layout"] or call.attrs["data_layout"]
@@ -101,7 +101,7 @@ def _deconvolution_problems(op: OpView) -> Problems:
     yield from _kernel_problems(op)
     after = op.attrs["padding"][rank:]
     if any(extra > end for extra, end in zip(op.attrs["output_padding"], after, strict=True)):
-        yield "the padding of the result is larger than the padding that it makes up for"
+        yield "output_padding exceeds the padding"
 
 
 @converts(

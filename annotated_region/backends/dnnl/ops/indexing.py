@@ -1,4 +1,4 @@
-"""Elements at computed places: embeddings, gathers, advanced indexing."""
+"""Elements at computed indices: embeddings, gathers, advanced indexing."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from annotated_region.tvm_adapter.types import expect
 
 __all__: list[str] = []
 
-LEAST_EXTENT = 1  # of a tensor at run time: the runtime refuses empty ones
+LEAST_EXTENT = 1  # of any axis at run time: the runtime refuses empty tensors
 BOUNDS = {
     "fast": Bounds.CHECKED,
     "clip": Bounds.CLIPPED,
     "wrap": Bounds.WRAPPED,
     "nan": Bounds.UNDEFINED,
 }
-"""What TVM makes of an index out of range, by the mode of a `take`.
+"""How TVM treats an index out of range, by the mode of a `take`.
 
-With ``"fast"`` it reads whatever lies in front of the tensor or behind it; here the call fails.
+In mode ``"fast"`` TVM reads out of bounds; here the call fails instead.
 """
 
 
 def _axis(op: OpView) -> int:
-    """The axis of a `take`; a flat tensor has one."""
+    """The axis of a `take`; 0 for a take from the flattened tensor."""
     axis = op.attrs["axis"]
     return 0 if axis is None else int(axis) % op.arg_tensor(0).ndim
 
 
 def _bounds(op: OpView) -> Bounds | None:
-    """What an index out of range stands for; TVM divides those of a flat tensor by its size."""
+    """How an index out of range is treated; for a flattened tensor TVM takes it modulo the size."""
     bounds = BOUNDS.get(op.attrs["mode"])
     return Bounds.WRAPPED if op.attrs["axis"] is None and bounds is Bounds.CHECKED else bounds
 
@@ -56,19 +56,19 @@ def _index_problems(op: OpView) -> Problems:
     if bounds is None:
         yield f"the mode {op.attrs['mode']}"
     if op.attrs["axis"] is None and op.arg_tensor(0).ndim != 1:
-        yield "it takes from the flat tensor"
+        yield "it indexes the flattened tensor"
     if bounds is Bounds.UNDEFINED and (op.attrs["axis"] is None or str(op.arg_tensor(0).dtype) not in FLOATS):
-        yield "NaN is asked for where there is none"
+        yield "mode 'nan' needs a float dtype"
     index, extent = op.constant(1), (extents_of(op.arg_types[0]) or ())[_axis(op)]
     if index is None or bounds is not Bounds.CHECKED:
         return
     if (index < 0).any() or (index >= (extent if isinstance(extent, int) else LEAST_EXTENT)).any():
-        yield "the indices are not surely in range"
+        yield "the indices are not provably in range"
 
 
 @converts("relax.take", types=MOVABLE, result=MOVABLE, unless=_index_problems)
 def _take(call: OpConversion) -> TensorId:
-    """Rows of a table, such as the vectors of words; neighbouring ones that are known are a part of it."""
+    """Rows of a table, such as word embeddings; constant consecutive indices become a slice."""
     axis, first = _axis(call.op), _first_neighbour(call.op)
     if first is None:
         bounds = _bounds(call.op)
@@ -82,7 +82,7 @@ def _take(call: OpConversion) -> TensorId:
 
 
 def _first_neighbour(op: OpView) -> int | None:
-    """The first of neighbouring indices that are known and in range, or None."""
+    """The first index, if the indices are constant, consecutive and in range; else None."""
     index, extent = op.constant(1), (extents_of(op.arg_types[0]) or ())[_axis(op)]
     if index is None or index.ndim > 1 or index.size == 0:
         return None
@@ -93,7 +93,7 @@ def _first_neighbour(op: OpView) -> int | None:
 
 
 def _indices(call: OpConversion, index: int) -> TensorId:
-    """An argument as the runtime reads indices."""
+    """An index argument in the type that the runtime reads."""
     return call.graph.cast(call.operand(index), DataType.INT64)
 
 
@@ -118,14 +118,14 @@ def _places_problems(op: OpView) -> Problems:
     places = extents_of(op.arg_types[1]) or ()
     count, batch = places[-1], op.attrs["batch_dims"]
     if not isinstance(count, int) or count + batch > op.arg_tensor(0).ndim:
-        yield f"{count} indices for each place"
+        yield f"{count} indices per element"
     if not all(map(same_dim, places[:batch], (extents_of(op.arg_types[0]) or ())[:batch])):
         yield "the batches of data and indices differ"
 
 
 @converts("relax.gather_nd", types=MOVABLE, result=MOVABLE, unless=_places_problems)
 def _gather_nd(call: OpConversion) -> TensorId:
-    """The last axis of the indices counts the axes that they are for, one after the other."""
+    """The last axis of the indices enumerates the indexed axes of the data."""
     axis, places = call.attrs["batch_dims"], call.extents(1)
     indices = _indices(call, 1)
     count = expect(int, places[-1])
@@ -146,7 +146,7 @@ def _advanced_problems(op: OpView) -> Problems:
 
 @converts("relax.index_tensor", types=MOVABLE, result=MOVABLE, unless=_advanced_problems)
 def _index_tensor(call: OpConversion) -> TensorId:
-    """An index for each of the first axes, all repeated to the same extents."""
+    """One index tensor for each leading axis, broadcast together."""
     graph = call.graph
     given = call.importer.operands(call.op.args[1])
     places = call.shape[: len(call.shape) - len(call.extents(0)) + len(given)] or (1,)

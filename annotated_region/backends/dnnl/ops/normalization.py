@@ -25,25 +25,25 @@ AFFINE = ("the data", "the scale", "the shift")
 
 
 NEUTRAL = (("scale", 1.0), ("center", 0.0))
-"""The attributes that leave out scale and shift, and the numbers that change nothing in their place."""
+"""The attributes that disable scale and shift, with the neutral values of these."""
 
 
 def _affine_problems(op: OpView) -> Problems:
-    """Where an op says that a vector is left out, TVM 0.27 uses it all the same; so it may change nothing."""
+    """TVM 0.27 applies scale and shift even if the attributes disable them; then they must be neutral."""
     yield epsilon_problem(op)
     for index, (attribute, number) in enumerate(NEUTRAL, 1):
         if not op.attrs[attribute] and not _repeats(op, index, number):
-            yield f"it leaves out {AFFINE[index]}, which is not {number:g}"
+            yield f"it disables {AFFINE[index]}, which is not {number:g}"
 
 
 def _repeats(op: OpView, index: int, number: float) -> bool:
-    """Whether an argument is a constant that repeats one number."""
+    """Whether an argument is a constant with all elements equal to `number`."""
     value = op.constant(index)
     return value is not None and bool((value == number).all())
 
 
 def _vectors(call: OpConversion) -> list[TensorId]:
-    """The scale and the shift of a norm, or neither where both change nothing."""
+    """The scale and the shift of a norm; empty if both are neutral."""
     is_neutral = (_repeats(call.op, index, number) for index, (_, number) in enumerate(NEUTRAL, 1))
     return [] if all(is_neutral) else call.operands()[1:]
 
@@ -54,7 +54,7 @@ def _batch_norm_problems(op: OpView) -> Problems:
         yield "it is in training mode, which computes statistics"
     rank = op.arg_tensor(0).ndim
     if not 2 <= rank <= 5:
-        yield f"the data has rank {rank}; known are 2 to 5"
+        yield f"the data has rank {rank}; supported ranks are 2 to 5"
     elif op.attrs["axis"] % rank == 0:
         yield "it normalises along the batch"
     yield symbolic_problem(op, 1, "the scale")
@@ -67,7 +67,7 @@ def _batch_norm_problems(op: OpView) -> Problems:
     unless=_batch_norm_problems,
 )
 def _batch_norm(call: OpConversion) -> tuple[TensorId | None, ...]:
-    """Arithmetic per channel with the stored statistics, which inference leaves as they are."""
+    """Arithmetic per channel with the running statistics, which inference does not update."""
     graph = call.graph
     data, scale, shift, mean, variance = call.operands()
     rank, channels = len(graph.shape(data)), graph.shape(variance)
@@ -84,13 +84,13 @@ def _batch_norm(call: OpConversion) -> tuple[TensorId | None, ...]:
 
 
 def _rows_problem(op: OpView) -> str | None:
-    """Why the normalised axes do not become one row, or None."""
+    """Why the normalised axes cannot be flattened into one row, or None."""
     rank = op.arg_tensor(0).ndim
     axes = [axis % rank for axis in op.attrs["axes"]]
     if axes != list(range(rank - len(axes), rank)):
-        return f"it normalises over axes {op.attrs['axes']}; only the last ones are known"
+        return f"it normalises over axes {op.attrs['axes']}; only the last axes are supported"
     outer = rank - len(axes)
-    return f"{outer} axes are not normalised; known are 1 to 4" if not 1 <= outer <= 4 else None
+    return f"{outer} axes are not normalised; supported are 1 to 4" if not 1 <= outer <= 4 else None
 
 
 def _layer_norm_problems(op: OpView) -> Problems:
@@ -106,7 +106,7 @@ def _rms_norm_problems(op: OpView) -> Problems:
 @converts("relax.nn.layer_norm", operands=AFFINE, unless=_layer_norm_problems)
 @converts("relax.nn.rms_norm", operands=AFFINE[:2], unless=_rms_norm_problems)
 def _row_norm(call: OpConversion) -> TensorId:
-    """Over the last axes, which become one, and back."""
+    """A norm over the last axes, which are flattened into one and restored afterwards."""
     graph, shape = call.graph, call.shape
     is_centred = call.op.name == "relax.nn.layer_norm"
     data, vectors = call.operand(0), _vectors(call) if is_centred else call.operands()[1:]
@@ -123,7 +123,7 @@ def _group_norm_problems(op: OpView) -> Problems:
     rank = op.arg_tensor(0).ndim
     axes = sorted(axis % rank for axis in op.attrs["axes"])
     if axes[:1] == [0] and (extents_of(op.arg_types[0]) or (0,))[0] == 1:
-        del axes[0]  # PyTorch makes channels of the batch, and names the rest of it, too
+        del axes[0]  # PyTorch folds the batch into the channels, and lists the remaining batch axis too
     if op.attrs["channel_axis"] % rank != 1 or axes != list(range(2, rank)):
         yield f"it normalises over axes {op.attrs['axes']} with the channels on {op.attrs['channel_axis']}"
     yield symbolic_problem(op, 1, "the scale")
@@ -131,7 +131,7 @@ def _group_norm_problems(op: OpView) -> Problems:
 
 @converts("relax.nn.group_norm", "relax.nn.instance_norm", operands=AFFINE, unless=_group_norm_problems)
 def _group_norm(call: OpConversion) -> TensorId:
-    """Groups of channels, or each channel for itself in an instance norm."""
+    """A group norm; an instance norm has one group per channel."""
     groups = call.attrs.get("num_groups", call.shape[1])
     operands = (call.operand(0), *_vectors(call))
     return call.add(Kind.GROUP_NORM, operands, GroupNorm(call.attrs["epsilon"], groups))
@@ -154,25 +154,25 @@ REDUCTIONS = {
 
 
 def reduced_axes(op: OpView) -> tuple[int, ...]:
-    """The axes that a reduction removes, counted from the front; all of them if the op names none."""
+    """The nonnegative axes of a reduction; all axes if the op names none."""
     axes, rank = op.attrs["axis"], op.arg_tensor(0).ndim
     return tuple(range(rank)) if axes is None else tuple(sorted({axis % rank for axis in axes}))
 
 
 def _reduction_problem(op: OpView) -> Problems:
     if not reduced_axes(op):
-        yield "it reduces no axis"
+        yield "it has no axes to reduce"
 
 
 @converts(*REDUCTIONS, unless=_reduction_problem)
 def _reduction(call: OpConversion) -> TensorId:
-    """A reduction that keeps the axes, then a view."""
+    """A reduction that keeps the axes, then a view that drops them if needed."""
     return reshape(call.graph, _reduced(call, call.operand(0), REDUCTIONS[call.op.name]), call.shape)
 
 
 @converts("relax.variance", unless=_reduction_problem)
 def _variance(call: OpConversion) -> TensorId:
-    """The mean square of what is left without the mean."""
+    """The mean square of the difference from the mean."""
     graph, data = call.graph, call.operand(0)
     shape = graph.shape(data)
     mean = _reduced(call, data, "reduction_mean")

@@ -1,4 +1,4 @@
-"""Sorting along an axis: all elements, the first few, the first one."""
+"""Sorting along an axis: sort, argsort, topk, argmax and argmin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__: list[str] = []
 
 
 def _rank_problem(op: OpView) -> str | None:
-    return None if op.arg_tensor(0).ndim else "a number without a rank has no order"
+    return None if op.arg_tensor(0).ndim else "a tensor of rank 0 cannot be sorted"
 
 
 def _axis(op: OpView) -> int:
@@ -27,7 +27,7 @@ def _axis(op: OpView) -> int:
 
 
 def _order(call: OpConversion, data: TensorId, axis: int, count: Dim, descending: bool) -> TensorId:
-    """Where the first elements stand, int64."""
+    """The int64 indices of the first `count` elements in sorted order."""
     shape = call.graph.shape(data)
     first = (*shape[:axis], count, *shape[axis + 1 :])
     return call.graph.add(Kind.ORDERING, (data,), first, Ordering(axis, descending), dtype=DataType.INT64)
@@ -38,7 +38,7 @@ def _elements(call: OpConversion, data: TensorId, order: TensorId, axis: int) ->
 
 
 def _fields(type_: tvm.ir.Type) -> Iterator[tvm.ir.Type]:
-    """The types of one result, or of several."""
+    """The types of a single result or of the fields of a tuple."""
     yield from getattr(type_, "fields", (type_,))
 
 
@@ -48,7 +48,7 @@ def _first_problems(op: OpView) -> Problems:
         yield tensor_problem(type_, "a result", COUNTED)
     whole, part = (_extent(type_, op) for type_ in (op.arg_types[0], next(_fields(op.out_type))))
     if isinstance(whole, int) and isinstance(part, int) and part > whole:
-        yield f"{part} elements are asked for where there are {whole}"
+        yield f"it selects {part} of only {whole} elements"
 
 
 def _extent(type_: tvm.ir.Type, op: OpView) -> Dim:
@@ -57,7 +57,7 @@ def _extent(type_: tvm.ir.Type, op: OpView) -> Dim:
 
 @converts("relax.topk", types=COUNTED, result=None, unless=_first_problems)
 def _topk(call: OpConversion) -> Results:
-    """Values, their places, or both."""
+    """Values, indices, or both."""
     op, data, axis = call.op, call.operand(0), _axis(call.op)
     first = next(_fields(op.out_type))
     order = _order(call, data, axis, _extent(first, op), bool(op.attrs["largest"]))
@@ -92,7 +92,7 @@ def _argsort(call: OpConversion) -> TensorId:
 
 @converts("relax.argmax", "relax.argmin", types=COUNTED, result=WHOLE, unless=_sorting_problems)
 def _extreme(call: OpConversion) -> TensorId:
-    """Without an axis, in the flat tensor."""
+    """argmax and argmin; without an axis, over the flattened tensor."""
     data, is_flat = call.operand(0), call.attrs["axis"] is None
     if is_flat:
         data = reshape(call.graph, data, (volume(call.graph.shape(data)),))

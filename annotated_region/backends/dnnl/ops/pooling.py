@@ -13,7 +13,7 @@ from annotated_region.targets.op_view import OpView
 __all__: list[str] = []
 
 WHOLE = 0
-"""As the extent of a window: all there is, known when the function is called."""
+"""As the extent of a window: the whole axis, whose extent is known when the function is called."""
 
 AVERAGES = ("relax.nn.avg_pool1d", "relax.nn.avg_pool2d", "relax.nn.avg_pool3d")
 
@@ -52,7 +52,7 @@ def _windowed(call: OpConversion) -> TensorId:
 
 
 def _pooled(call: OpConversion, window: Pooling) -> TensorId:
-    """A pooling between permutations from and to the layout of the op."""
+    """A pooling between the permutations from and to the layout of the op."""
     layout, given = DATA_LAYOUTS[len(window.size)], call.attrs["layout"]
     out_layout = call.attrs["out_layout"] or given
     data = permute(call.graph, call.operand(0), axes_between(given, layout))
@@ -80,7 +80,7 @@ def _division_problems(op: OpView) -> Problems:
     unless=_division_problems,
 )
 def _adaptive(call: OpConversion) -> TensorId:
-    """Windows of equal size; the rule has made sure that the extents divide."""
+    """Adaptive pooling with windows of equal size; the rule has checked that the extents divide."""
     axes = axes_between(call.attrs["layout"], DATA_LAYOUTS[len(call.shape) - 2])
     before, after = (permuted_shape(shape, axes)[2:] for shape in (call.extents(0), call.shape))
     size = tuple(WHOLE if out == 1 else _ratio(whole, out) for whole, out in zip(before, after, strict=True))

@@ -1,4 +1,4 @@
-"""Quantization: numbers to int8 and back, with one scale and zero point, or one for each channel."""
+"""Quantize and dequantize, with one scale and zero point or one per channel."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ KINDS = {"relax.quantize": Kind.QUANTIZE, "relax.dequantize": Kind.DEQUANTIZE}
 
 
 def _problems(op: OpView) -> Problems:
-    """What may be wrong with scale and zero point; Relax has counted them."""
+    """Checks of scale and zero point; Relax has already checked their shapes."""
     scale, zero = op.constant(1), op.constant(2)
     dtype = str((op.out_tensor if op.name == "relax.quantize" else op.arg_tensor(0)).dtype)
     yield tensor_problem(op.arg_types[1], "the scale", (FLOAT,))
     if scale is not None and not (np.isfinite(scale).all() and (scale > 0).all()):
-        yield "a scale is no finite float32 above zero"
+        yield "a scale is not a finite positive float32"
     if zero is None:
         yield tensor_problem(op.arg_types[2], "the zero point", (dtype,))
     else:
@@ -29,12 +29,12 @@ def _problems(op: OpView) -> Problems:
 
 
 def _zero_problem(zero: np.ndarray, dtype: str) -> str | None:
-    """Why known zero points are none of a type."""
+    """Why constant zero points are invalid for a quantized dtype, or None."""
     if zero.dtype.kind not in "iu":
         return f"the zero point is of type {zero.dtype}"
     limits = np.iinfo(dtype)
     is_inside = (zero >= limits.min).all() and (zero <= limits.max).all()
-    return None if is_inside else f"a zero point is no value of {dtype}"
+    return None if is_inside else f"a zero point is not a value of {dtype}"
 
 
 @converts("relax.quantize", types=(FLOAT,), result=BYTES, unless=_problems)

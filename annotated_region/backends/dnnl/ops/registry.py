@@ -1,8 +1,8 @@
-"""What the backend knows of each op: whether it claims it, and how it becomes nodes of the graph.
+"""The registry of ops: for each op the rule that claims it and its conversion to graph nodes.
 
-A family of ops is one file of this folder: for each op the reasons to decline it, and its conversion, which
-may rely on these. Rules are exact about what the code generator and oneDNN can do. What a rule does not know
-it declines: a decline costs time, a wrong claim costs the answer.
+Each family of ops is one file of this folder. A conversion may rely on every condition that its rule checks.
+Rules match exactly what the code generator and oneDNN support. Anything else is declined: a decline only
+costs time, a wrong claim gives wrong results.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ TARGET = "dnnl"
 
 @dataclass(frozen=True, slots=True)
 class OpConversion:
-    """One op while it is converted.
+    """One op during its conversion.
 
     Attributes
     ----------
     importer
-        What knows the values of the function.
+        The importer of the function, which resolves its values.
     op
         The op.
     """
@@ -40,7 +40,7 @@ class OpConversion:
 
     @property
     def graph(self) -> Graph:
-        """Where nodes are added."""
+        """The graph that nodes are added to."""
         return self.importer.graph
 
     @property
@@ -58,11 +58,11 @@ class OpConversion:
         return self.importer.shape(self.op.args[index])
 
     def operand(self, index: int) -> TensorId:
-        """The tensor that is argument `index`."""
+        """The tensor of argument `index`."""
         return self.importer.operand(self.op.args[index])
 
     def operands(self) -> list[TensorId]:
-        """All arguments, which are tensors."""
+        """The tensors of all arguments."""
         return list(map(self.importer.operand, self.op.args))
 
     def parts(self) -> tuple[TensorId, ...]:
@@ -81,13 +81,13 @@ class OpConversion:
 
 
 Results: TypeAlias = TensorId | tuple[TensorId | None, ...]
-"""The result of an op, or the results of one that has several (None: not made)."""
+"""The result of an op, or a tuple of results (None: not computed)."""
 
 Convert: TypeAlias = Callable[[OpConversion], Results]
 """Adds the nodes of one op."""
 
 Suits: TypeAlias = Callable[[OpView], bool]
-"""Whether a call is of the kind that a conversion is for."""
+"""Whether a conversion applies to a call."""
 
 CONVERTERS: dict[str, Callable[[Importer, OpView], Results]] = {}
 """The conversion of each op, by name."""
@@ -95,7 +95,7 @@ CONVERTERS: dict[str, Callable[[Importer, OpView], Results]] = {}
 
 @dataclass(frozen=True, slots=True)
 class _Conversion:
-    """One of the conversions of an op, which may have one for floats and another one for whole numbers."""
+    """One conversion of an op; an op may have several, such as for floats and for integers."""
 
     suits: Suits | None
     convert: Convert
@@ -103,7 +103,7 @@ class _Conversion:
 
 
 _CONVERSIONS: dict[str, list[_Conversion]] = {}
-"""The conversions of each op; the one for all other calls, if there is one, stands last."""
+"""The conversions of each op; the default one without a `suits`, if any, is last."""
 
 
 def _conversion(op: OpView) -> _Conversion:
@@ -132,15 +132,15 @@ def converts(
     *names
         The ops.
     operands
-        What the first arguments are called, which have to be tensors.
+        The names of the leading arguments in messages; these must be tensors.
     types
-        The types that their elements may have.
+        The dtypes that they may have.
     result
-        The types that those of the result may have; None if it is not one tensor.
+        The dtypes that the result may have; None if it is not a single tensor.
     unless
-        What else may be wrong with an op; asked when operands and result are known to be good.
+        Further checks of an op, run after operands and result have been accepted.
     suits
-        Which calls this is for, where an op has several conversions; None: those that no other is for.
+        The calls that this conversion is for, if an op has several; None for the default conversion.
     """
     called = tuple(operands)
 

@@ -1,4 +1,4 @@
-"""Comparisons, logic and choices; truth values are the numbers 0 and 1 inside of a region."""
+"""Comparisons, logic and selection; booleans are the numbers 0 and 1 inside a region."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ COMPARISONS = {
     "relax.less": ("binary_lt", "binary_gt"),
     "relax.less_equal": ("binary_le", "binary_ge"),
 }
-"""oneDNN's algorithm, and the one that means the same with the operands exchanged."""
+"""oneDNN's algorithm, and the equivalent one for exchanged operands."""
 
 MIRRORED = {"binary_gt": "binary_lt", "binary_ge": "binary_le"}
-"""Comparisons that oneDNN finds true of what is no number."""
+"""Comparisons that oneDNN evaluates to true for NaN."""
 
 LOGIC = {
     "relax.logical_and": ("binary_mul", "binary_mul"),
@@ -43,7 +43,7 @@ LOGIC = {
     "relax.bitwise_xor": ("binary_ne", "binary_ne"),
 }
 EQUALITY = ("relax.equal", "relax.not_equal")
-"""Of truth values, too, which are numbers inside."""
+"""These also accept booleans, which are numbers inside a region."""
 
 
 def _is_equality_of_truth(op: OpView) -> bool:
@@ -71,7 +71,7 @@ def _pairwise(call: OpConversion) -> TensorId:
 
 
 def _mirrored(call: OpConversion, left: TensorId, right: TensorId) -> tuple[TensorId, TensorId]:
-    """The operands of the same comparison by what is less: exchanged, or negated where one is smaller."""
+    """The operands of the mirrored comparison: exchanged, or negated if one has to be broadcast."""
     graph = call.graph
     if same_shape(graph.shape(left), graph.shape(right)):
         return right, left
@@ -106,7 +106,7 @@ def _slopes_problems(op: OpView) -> Problems:
     if op.attrs["axis"] % rank != 1:
         yield "the slopes are not along the channels"
     if not 2 <= rank <= 5:
-        yield f"the data has rank {rank}; known are 2 to 5"
+        yield f"the data has rank {rank}; supported ranks are 2 to 5"
 
 
 @converts("relax.nn.prelu", operands=("the data", "the slopes"), unless=_slopes_problems)

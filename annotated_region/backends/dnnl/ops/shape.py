@@ -1,4 +1,4 @@
-"""Changes of shape and order, parts, concatenation, broadcast, padding, other sizes of an image."""
+"""Reshapes, permutations, slices, concatenation, broadcast, padding, resize."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from annotated_region.tvm_adapter.types import expect
 __all__ = ["part"]
 
 LARGEST_WHOLE = 2**24
-"""Up to here float32 has all whole numbers; the runtime reads what fills a padding from one."""
+"""float32 represents all integers up to this one; the runtime stores the value of a padding as float32."""
 
 
 @converts(
@@ -70,7 +70,7 @@ def _broadcast(call: OpConversion) -> TensorId:
 
 @converts("relax.tile", types=MOVABLE, result=MOVABLE)
 def _tile(call: OpConversion) -> TensorId:
-    """The whole several times along each axis: repeated along new axes, which then join the old ones."""
+    """Broadcasts along a new axis in front of each axis, then merges the pairs of axes."""
     graph, shape = call.graph, call.shape
     times = call.attrs["repeats"]
     times = (1,) * (len(shape) - len(times)) + tuple(times)
@@ -83,12 +83,12 @@ def _tile(call: OpConversion) -> TensorId:
 
 def _flat_problem(op: OpView) -> Problems:
     if op.attrs["axis"] is None:
-        yield "it repeats the flat tensor"
+        yield "it repeats the flattened tensor"
 
 
 @converts("relax.repeat", types=MOVABLE, result=MOVABLE, unless=_flat_problem)
 def _repeat(call: OpConversion) -> TensorId:
-    """Each part several times along one axis."""
+    """Repeats each slice along one axis."""
     graph, shape, before = call.graph, call.shape, call.extents(0)
     axis, count = call.attrs["axis"] % len(shape) + 1, call.attrs["repeats"]
     apart, wide = ((*before[:axis], times, *before[axis:]) for times in (1, count))
@@ -96,7 +96,7 @@ def _repeat(call: OpConversion) -> TensorId:
 
 
 def part(call: OpConversion, begins: Sequence[int], steps: Sequence[int], shape: Sequence[Dim]) -> TensorId:
-    """The part of the data that begins at `begins` and takes each `steps`-th element; itself if it is all."""
+    """The strided slice of the data with these begins and steps; the data itself if that is all of it."""
     data = call.operand(0)
     if not any(begins) and set(steps) == {1} and same_shape(call.graph.shape(data), shape):
         return data
@@ -129,7 +129,7 @@ def _split(call: OpConversion) -> tuple[TensorId, ...]:
 
 def _window_problem(op: OpView) -> Problems:
     if _window(op) is None:
-        yield "it does not go forward from begins that are numbers"
+        yield "its begins are not constant or its steps are not positive"
 
 
 @converts("relax.strided_slice", types=MOVABLE, result=MOVABLE, unless=_window_problem)
@@ -140,7 +140,7 @@ def _strided_slice(call: OpConversion) -> TensorId:
 
 
 def _window(op: OpView) -> tuple[list[int], list[int]] | None:
-    """Begin and step of a strided slice on every axis; None unless these are numbers and go forward."""
+    """Begin and step of a strided slice on every axis; None unless constant, with positive steps."""
     extents = extents_of(op.arg_types[0]) or ()
     begins, steps = [0] * len(extents), [1] * len(extents)
     axes, first, _last, *stride = map(_numbers, op.args[1:])
@@ -166,9 +166,9 @@ def _numbers(argument: relax.Expr) -> list[int] | None:
 
 def _width_problem(op: OpView) -> Problems:
     if op.arg_tensor(0).ndim == 0:
-        yield "a number without a rank has no sides"
+        yield "a tensor of rank 0 cannot be padded"
     if any(width < 0 for width in op.attrs["pad_width"]):
-        yield "a width below zero, which cuts off"
+        yield "a negative width, which crops"
 
 
 def _padding_problems(op: OpView) -> Problems:
@@ -177,7 +177,7 @@ def _padding_problems(op: OpView) -> Problems:
     if not math.isfinite(value):
         yield "the value is not finite"
     elif is_whole(op) and (value != int(value) or abs(value) > LARGEST_WHOLE):
-        yield f"the value {value} is no whole number that float32 has"
+        yield f"the value {value} is not an integer that float32 represents"
 
 
 @converts("relax.nn.pad", types=(*FLOATS, *WHOLE), result=(*FLOATS, *WHOLE), unless=_padding_problems)
@@ -210,7 +210,7 @@ def _border_problems(op: OpView) -> Problems:
     suits=lambda op: op.attrs["pad_mode"] in BORDERS,
 )
 def _border_pad(call: OpConversion) -> TensorId:
-    """With elements of the tensor itself."""
+    """Padding with elements of the tensor itself."""
     border = BORDERS[call.attrs["pad_mode"]]
     return call.add(Kind.BORDER_PAD, [call.operand(0)], BorderPadding(_widths_before(call.op), border))
 
@@ -221,7 +221,7 @@ def _fields_problems(op: OpView) -> Problems:
 
 @converts("relax.concat", "relax.stack", operands=(), result=MOVABLE, unless=_fields_problems)
 def _concat(call: OpConversion) -> TensorId:
-    """Side by side along an axis, which a stack makes first."""
+    """Concatenation along an axis; a stack inserts the axis first."""
     shape = call.shape
     axis = (call.attrs["axis"] or 0) % len(shape)
     parts = call.parts()
@@ -231,10 +231,10 @@ def _concat(call: OpConversion) -> TensorId:
 
 
 LARGEST_FACTOR = 8
-"""Up to here the whole factor is looked for by which an image of symbolic extents grows."""
+"""The largest integer factor that is tried for a resize of symbolic extents."""
 
 NEAREST = (("asymmetric", "floor"), ("half_pixel", "round"), ("half_pixel", "round_prefer_floor"))
-"""Coordinates and rounding that choose oneDNN's pixel where an image grows by whole factors."""
+"""Coordinates and rounding that select the same pixel as oneDNN for integer upscaling factors."""
 
 
 def _resize_problems(op: OpView) -> Problems:
@@ -251,7 +251,7 @@ def _resize_problems(op: OpView) -> Problems:
     elif method == "nearest_neighbor":
         whole = all(_grows_by_whole_factor(a, b) for a, b in pairs)
         if (coordinates, op.attrs["rounding_method"]) not in NEAREST or not whole:
-            yield "oneDNN takes the nearest pixel of half_pixel; only with whole factors do others agree"
+            yield "oneDNN uses half_pixel for nearest; others agree only for integer factors"
     else:
         yield f"oneDNN has no resize by {method}"
 

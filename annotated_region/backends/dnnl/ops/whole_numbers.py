@@ -1,4 +1,4 @@
-"""Whole numbers: arithmetic, comparisons, sums along an axis, ranges; properties of numbers."""
+"""Integers: arithmetic, comparisons, cumulative sums, ranges; and predicates such as isnan."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ COMPARISONS: Mapping[str, tuple[Comparison, bool]] = {
     "relax.greater": (Comparison.LESS, True),
     "relax.greater_equal": (Comparison.LESS_EQUAL, True),
 }
-"""How two numbers are compared, and whether the second one comes first."""
+"""The comparison in the runtime, and whether its operands are exchanged."""
 
 NUMBERS = (FLOAT, *WHOLE, *BYTES)
-"""What bytes are converted from and to."""
+"""The types that bytes are converted from and to."""
 
 PROPERTIES: Mapping[str, Property] = {
     "relax.isnan": Property.UNDEFINED,
@@ -90,7 +90,7 @@ def _divisor_problems(op: OpView) -> Problems:
     yield from _operand_problems(op)
     divisor = op.constant(1)
     if divisor is None or not divisor.all():
-        yield "the divisor is computed, or zero"
+        yield "the divisor is not a nonzero constant"
 
 
 @converts(*QUOTIENTS, operands=(), result=WHOLE, unless=_divisor_problems, suits=is_whole)
@@ -101,7 +101,7 @@ def _pairwise(call: OpConversion) -> TensorId:
 
 
 def _aligned(call: OpConversion) -> list[TensorId]:
-    """The operands with as many axes as the result."""
+    """The operands, reshaped to the rank of the result."""
     return [align_rank(call.graph, each, len(call.shape)) for each in call.operands()]
 
 
@@ -124,20 +124,20 @@ def _property(call: OpConversion) -> TensorId:
 
 
 def _has_bytes(op: OpView) -> bool:
-    """Truth values as bytes are another matter: they are floats, as in PyTorch's `any`."""
+    """Whether a cast is between bytes and numbers; bytes made of booleans are floats (PyTorch's `any`)."""
     dtypes = [str(getattr(type_, "dtype", None)) for type_ in (op.arg_types[0], op.out_type)]
     return TRUTH not in dtypes and any(dtype in BYTES for dtype in dtypes)
 
 
 @converts("relax.astype", types=NUMBERS, result=NUMBERS, suits=_has_bytes)
 def _astype_of_bytes(call: OpConversion) -> TensorId:
-    """What does not fit into a byte leaves its last 8 bits; a float becomes an int32 first."""
+    """Casts to a byte keep the low 8 bits; a float is first converted to int32."""
     return call.graph.cast(call.operand(0), call.importer.dtype(call.op.out_type))
 
 
 @converts("relax.astype", types=COUNTED, result=COUNTED)
 def _astype(call: OpConversion) -> TensorId:
-    """All floats and truth values are float32 inside; what is asked for in half the bits is rounded."""
+    """Casts; floats and booleans are float32 inside a region, and a cast to a half rounds."""
     graph, data = call.graph, call.operand(0)
     given, wanted = (call.importer.dtype(each) for each in (call.op.arg_types[0], call.op.out_type))
     if wanted is DataType.TRUTH and given.value in (*FLOATS, *WHOLE):
@@ -148,13 +148,13 @@ def _astype(call: OpConversion) -> TensorId:
     if wanted not in HALVES or given in (wanted, DataType.TRUTH):
         return number
     if wanted is DataType.FLOAT16 and graph.is_made_of(number, wanted):
-        return number  # an op of float16 in three steps, as PyTorch has it: its result is not rounded inside
+        return number  # PyTorch exports a float16 op as cast, op, cast: regions do not round its result
     return graph.cast(graph.cast(number, wanted), DataType.FLOAT32)
 
 
 @converts("relax.cumsum", types=MOVABLE, result=(FLOAT, *WHOLE))
 def _cumsum(call: OpConversion) -> TensorId:
-    """In the type of the result; without an axis, of all elements in their order."""
+    """Cumulative sum in the type of the result; without an axis, over the flattened tensor."""
     axis, graph = call.attrs["axis"], call.graph
     data = graph.cast(call.operand(0), call.importer.dtype(call.op.out_type))
     parameters = Cumulation((axis or 0) % len(call.shape), bool(call.attrs["exclusive"]))
@@ -166,7 +166,7 @@ def _range_problems(op: OpView) -> Problems:
     if not is_sum_of_extents(start):
         yield f"the start {start} cannot be computed at run time"
     if not isinstance(step, tirx.IntImm):
-        yield "the step is no whole number that is known"
+        yield "the step is not a constant integer"
 
 
 @converts("relax.arange", operands=(), result=WHOLE, unless=_range_problems)
@@ -179,7 +179,7 @@ def _arange(call: OpConversion) -> TensorId:
 def _filling_problems(op: OpView) -> Problems:
     value = op.constant(1)
     if value is None or value.size != 1 or str(value.dtype) != str(op.out_tensor.dtype):
-        yield "what fills it is not one constant number of its type"
+        yield "the fill value is not a constant scalar of the result's dtype"
 
 
 @converts("relax.full", "relax.full_like", operands=(), result=MOVABLE, unless=_filling_problems)

@@ -1,4 +1,4 @@
-"""How much an op is worth to the backend: whole numbers, truth values and scalars alone make no region."""
+"""The work of an op for the backend: ops on only integers, booleans and scalars do not justify a region."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from annotated_region.targets.op_view import OpView
 __all__ = ["LEAST_WORK", "work_of"]
 
 LEAST_WORK = 1.0
-"""Of a region: one op on other elements than whole numbers and truth values, and on more than one number.
+"""The minimum work of a region: one op on float tensors with more than one element.
 
-Shapes, positions, masks and scales are a few numbers. On the host they take less time than the call of a
-region, unless they are computed inside of one that is called anyway.
+Shapes, positions, masks and scales have few elements. On the host they take less time than calling a region,
+unless they are part of a region that is called anyway.
 """
 
 PRODUCTS = ("conv", "matmul", "attention")
 
 
 def work_of(op: OpView) -> float:
-    """0 for an op on whole numbers, truth values and scalars alone; 10 for a product, 1 for the others."""
+    """0 for an op on only integers, booleans and scalars; 10 for a product, 1 for other ops."""
     tensors = [tensor for type_ in (*op.arg_types, op.out_type) for tensor in _tensors(type_)]
     if all(tensor.ndim == 0 or str(tensor.dtype) in (TRUTH, *WHOLE) for tensor in tensors):
         return 0.0

@@ -1,1 +1,1 @@
-"""From the nodes that ops are translated to, to the nodes that run: local rewrites in a fixed order."""
+"""The passes that turn the nodes of imported ops into the nodes that run: local rewrites, in fixed order."""

@@ -1,12 +1,13 @@
-"""Products of whole numbers that are bytes, of dynamic quantization, become oneDNN's products of int8.
+"""Turns integer products of bytes, as in dynamic quantization, into oneDNN's int8 products.
 
 ::
 
     x_q --> cast(int32) --> subtract(zero) --> whole_matmul --> cast(float32)   =>   product(x_q, w_q; zero)
                                      w_q --------^
 
-The zero point is computed in the call, and oneDNN reads it then. Sums are of int32 in both, so the answer is
-the same. What follows (the scales, a bias) is arithmetic of floats, which `Fuse` puts into the product.
+oneDNN reads the zero point, which is computed in the region, at run time. Both forms accumulate in int32, so
+the results are equal. The scales and the bias that follow are float arithmetic, which `Fuse` fuses into the
+product.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ BYTES = (DataType.INT8, DataType.UINT8)
 
 
 class MakeDynamicProducts(Rewrite):
-    """The cast to floats behind a product of whole numbers takes it in, if the operands are bytes."""
+    """Fuse an integer product into the following cast to float, if the operands are bytes."""
 
     def rewritten(self, node: Node) -> Node | None:
-        """The product of int8, or the view behind it."""
+        """The int8 product, or the last view that follows it."""
         if node.kind is not Kind.CAST or self.graph.dtype(node.output) is not DataType.FLOAT32:
             return None
         tensor, views = self.below_views(node.inputs[0], is_owned=True)
@@ -38,11 +39,14 @@ class MakeDynamicProducts(Rewrite):
         return None if found is None else self.multiplied(node, product, views, *found)
 
     def measure(self) -> tuple[int, ...]:
-        """Products of whole numbers."""
+        """The number of integer products."""
         return (sum(node.kind is Kind.WHOLE_MATMUL for node in self.rewriter.nodes()),)
 
     def below_views(self, tensor: TensorId, is_owned: bool = False) -> tuple[TensorId, list[Node]]:
-        """What views are of, and these from the innermost on; only for this reader if `is_owned`."""
+        """The tensor below a chain of views, and the views, innermost first.
+
+        If `is_owned`, stops at a value with other readers.
+        """
         views: list[Node] = []
         while (node := self.rewriter.producer(tensor)) is not None and node.kind in VIEWS:
             if is_owned and self.rewriter.reads(tensor) != 1:
@@ -52,7 +56,7 @@ class MakeDynamicProducts(Rewrite):
         return tensor, views
 
     def bytes_of(self, tensor: TensorId) -> tuple[TensorId, TensorId | None] | None:
-        """The bytes of an operand that is made of them, and their zero point, if they have one."""
+        """The bytes that an operand is computed from, and their zero point, if any; else None."""
         inner, views = self.below_views(tensor)
         node, zero = self.rewriter.producer(inner), None
         if node is not None and node.parameters == Whole(WholeFunction.SUBTRACT):
@@ -67,7 +71,7 @@ class MakeDynamicProducts(Rewrite):
         return None if is_repeated else (self.seen(node.inputs[0], views), zero)
 
     def seen(self, tensor: TensorId, views: Iterable[Node]) -> TensorId:
-        """A tensor through views that another one had."""
+        """`tensor` with the same chain of views applied."""
         for view in views:
             shape = self.graph.shape(view.output)
             tensor = self.graph.add(view.kind, (tensor,), shape, view.parameters)
@@ -76,7 +80,7 @@ class MakeDynamicProducts(Rewrite):
     def multiplied(
         self, cast: Node, product: Node, views: list[Node], data: TensorId, zero: TensorId | None
     ) -> Node:
-        """The product in floats, behind it the views that stood between it and the cast."""
+        """The product with a float result, followed by the views between the old product and the cast."""
         graph = self.graph
         weights = graph.cast(product.inputs[1], DataType.INT8)
         quantized = Quantized(1.0, 0, source_zero=zero)

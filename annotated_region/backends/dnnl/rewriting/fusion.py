@@ -1,16 +1,16 @@
-"""Fusion over the whole region: bias and chains of operations become post-ops.
+"""Fusion across the whole region: biases and chains of element-wise operations become post-ops.
 
-A producer takes in its consumer when the consumer is the only reader of its result::
+A producer absorbs its consumer if the consumer is the only reader of its result::
 
     conv ---> add ---> relu            conv(+ sum, + relu)
                ^                 =>      ^
     x ---------+                 x ------+
 
-The merged node stands where the consumer stood. That is always a valid place: the other operands of the
-consumer are defined before it, and no node between the two reads the producer's result. Whether a residual
-sum is computed in place is decided by the runtime, which knows the layouts.
+The merged node takes the position of the consumer. This is always valid: the other operands of the consumer
+are defined before it, and no node between the two reads the producer's result. The runtime, which knows the
+layouts, decides whether a residual sum is computed in place.
 
-The composites of the partitioner are not needed for this, and no fusion stops at their borders.
+Fusion neither needs the composites of the partitioner nor stops at their boundaries.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from annotated_region.backends.dnnl.views import reshape
 __all__ = ["Fuse"]
 
 LONGEST_CHAIN = 10
-"""Of post-ops; oneDNN takes 32, and a clip may become three."""
+"""The maximum number of post-ops; oneDNN allows 32, and a clip may become three."""
 
 ROOTS = (Curve("eltwise_pow", 1.0, 0.5), Curve("eltwise_pow", 1.0, -0.5))
-"""Where the runtime has exact functions."""
+"""Functions for which the runtime has exact kernels."""
 
 MATRICES = (Kind.MATMUL, Kind.PACKED_PRODUCT)
 WITH_POST_OPS = (*PRODUCTS, Kind.BINARY)
 COMPARISONS = tuple(f"binary_{name}" for name in ("eq", "ne", "lt", "le", "gt", "ge"))
-"""oneDNN 3.2 offers primitives with these as post-ops, and fails to make them unless they read one number."""
+"""As post-ops of oneDNN 3.2: creating the primitive fails unless the operand is a scalar."""
 
 
 class Fuse(Rewrite):
     """Merge each node into the producer of an operand where oneDNN computes both as one primitive."""
 
     def rewritten(self, node: Node) -> Node | None:
-        """The producer with the node as a part of it."""
+        """The producer with the node merged into it."""
         if node.post_ops or node.kind not in LINKS:
             return None
         for operand in self.candidates(node):
@@ -51,7 +51,7 @@ class Fuse(Rewrite):
         return None
 
     def candidates(self, node: Node) -> list[TensorId]:
-        """The operands: of convolutions and products first, then the latest."""
+        """The operands, results of convolutions and products first, then latest first."""
 
         def rank(tensor: TensorId) -> tuple[bool, int]:
             producer = self.rewriter.producer(tensor)
@@ -74,7 +74,7 @@ class Fuse(Rewrite):
         return self.with_binary(producer, consumer)
 
     def with_bias_alone(self, producer: Node, consumer: Node) -> Node | None:
-        """For the kernels of the runtime, which add a bias and take no chain."""
+        """Merge a bias into a kernel of the runtime; these support no other post-ops."""
         for other in consumer.inputs if consumer.kind is Kind.BINARY else ():
             if other != producer.output and self.is_bias(producer, consumer, other):
                 return replace(producer, inputs=(*producer.inputs, other), output=consumer.output)
@@ -100,7 +100,7 @@ class Fuse(Rewrite):
         return None
 
     def is_operand(self, producer: Node, other: TensorId) -> bool:
-        """Whether a post-op can read `other`: as large as the result, one number a channel, or one number."""
+        """Whether a post-op can read `other`: of the result's shape, one element per channel, or a scalar."""
         result, extents = self.graph.shape(producer.output), self.graph.shape(other)
         if same_shape(result, extents):
             return True
@@ -111,7 +111,7 @@ class Fuse(Rewrite):
         )
 
     def is_bias(self, producer: Node, consumer: Node, other: TensorId) -> bool:
-        """Whether the consumer adds one number a channel to what the producer has just computed."""
+        """Whether the consumer adds one number per channel to the producer's unmodified result."""
         if producer.kind is Kind.BINARY or len(producer.inputs) > 2 or producer.post_ops:
             return False
         result = self.graph.shape(producer.output)
@@ -121,7 +121,7 @@ class Fuse(Rewrite):
         return is_sum and same_shape(self.graph.shape(other), expected)
 
     def bias(self, producer: Node, other: TensorId) -> TensorId:
-        """The bias as oneDNN wants it: of a convolution as a vector."""
+        """The bias in the shape that oneDNN expects: a vector for a convolution."""
         if producer.kind in MATRICES:
             return other
         return reshape(self.graph, other, (self.graph.shape(other)[1],))

@@ -1,4 +1,4 @@
-"""Activations that multiply a tensor by a function of itself, as one function instead of their parts.
+"""Recognizes activations that multiply a tensor by a function of itself, and replaces their parts.
 
 ::
 
@@ -6,18 +6,17 @@
     x * clip(a * x + b, 0, c) / c     =>   hardswish(x)   max(0, min(1, a / c * x + b / c)) * x
     x * tanh(softplus(x))             =>   mish(x)
 
-Relax has no op for these (but SiLU, which preparation finds), so exporters and importers write them in two to
-eight ops, each of which would read and write the tensor once. oneDNN has a function for each, also for the
-chain behind a product.
+Relax has no op for these (except SiLU, which preparation recognizes), so exporters and importers use two to
+eight ops, each of which would read and write the tensor. oneDNN has a function for each, also as a post-op.
 
-1.  The factor ``1 / c`` may stand in front of the product or behind it, as a factor or as a divisor; with
-    what is left of it the factor has to be one, up to the rounding of ``1 / c``.
-2.  ``softplus(x)`` is ``log(1 + exp(x))`` or ``max(x, 0) + log(1 + exp(-abs(x)))``, which is the same number.
-3.  All parts have no other reader, so nothing is computed twice. They have the extents of ``x``, because each
-    is a function of one tensor; so the product repeats nothing.
+1.  The factor ``1 / c`` may precede or follow the product, as a factor or as a divisor; the total factor
+    must be one, up to the rounding of ``1 / c``.
+2.  ``softplus(x)`` is ``log(1 + exp(x))`` or the equivalent ``max(x, 0) + log(1 + exp(-abs(x)))``.
+3.  The parts have no other readers, so nothing is computed twice. Each part is a function of one tensor and
+    has the shape of ``x``, so the product does not broadcast.
 
-What is not finite comes out as by parts, because ``x`` is a factor: NaN stays NaN; of minus infinity, whose
-gate is 0, the product is NaN; of infinity it is infinity.
+Special values agree with the decomposed form, because ``x`` is a factor: NaN gives NaN; minus infinity, whose
+gate is 0, gives NaN; infinity gives infinity.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite
 __all__ = ["RecognizeGates"]
 
 ROUNDING = 2.0**-22
-"""How far a factor such as ``6 * (1 / 6)`` may be from one: two roundings of float32."""
+"""The tolerance for a factor such as ``6 * (1 / 6)`` to count as one: two roundings of float32."""
 
 PRODUCT = "binary_mul"
 RELU = Curve("eltwise_relu")
 
 
 class RecognizeGates(Rewrite):
-    """One function takes the place of a product and of what computes one of its factors; nodes get fewer."""
+    """Replace a product and the nodes that compute one factor by one function; the node count decreases."""
 
     def rewritten(self, node: Node) -> Node | None:
-        """The function."""
+        """The node of the recognized function, or None."""
         product, factor = self.product(node)
         if product is None:
             return None
@@ -67,7 +66,7 @@ class RecognizeGates(Rewrite):
         return self.rewriter.own(node.inputs[0], Kind.BINARY, PRODUCT), 1.0 / divisor
 
     def gates(self, gate: TensorId, data: TensorId) -> Iterator[tuple[Curve, float]]:
-        """What `data` times `gate` is, without a factor, and the factor."""
+        """The functions that ``data * gate`` may be, up to a factor, each with this factor."""
         inner, factor = self.rewriter.own_multiple(gate)
         function = self.rewriter.own(inner)
         if function is None or function.post_ops or function.kind is not Kind.ELTWISE:
@@ -84,7 +83,7 @@ class RecognizeGates(Rewrite):
             yield Curve("eltwise_mish"), factor
 
     def line(self, tensor: TensorId, data: TensorId) -> Curve | None:
-        """The linear function of `data` that a tensor is, or None."""
+        """The linear function of `data` that computes a tensor, or None."""
         if tensor == data:
             return linear(1.0)
         found = self.rewriter.own_linear(tensor)
@@ -121,6 +120,6 @@ class RecognizeGates(Rewrite):
         )
 
     def applies(self, curve: Curve, tensor: TensorId, data: TensorId) -> bool:
-        """Whether a tensor is a function of the data, for this reader alone."""
+        """Whether a tensor is `curve` of the data and has a single reader."""
         node = self.rewriter.own(tensor, Kind.ELTWISE)
         return node is not None and not node.post_ops and node.parameters == curve and node.inputs[0] == data

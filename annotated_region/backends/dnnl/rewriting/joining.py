@@ -1,4 +1,4 @@
-"""Products of one operand with several weights become one product with these side by side.
+"""Joins products of one operand with several weights into one product with the weights concatenated.
 
 ::
 
@@ -6,16 +6,16 @@
     x --> matmul(W2) + b2 --> k     =>     x --> matmul(W) + b --->+--> slice --> k
     x --> matmul(W3) + b3 --> v                                    +--> slice --> v
 
-The operand is read once, and threads meet once instead of three times. The slices are views, which attention
-reads where they lie. The weights are put side by side when the code is generated, so that neither the library
-nor a process that runs it holds them twice.
+The operand is read once, and threads synchronize once instead of three times. The slices are views, which
+attention reads without a copy. Code generation concatenates the weights, so that neither the library nor a
+process that runs it holds them twice.
 
-Joined are products with constant weights and no post-operation but a bias, unless a result leaves the region
-(it would have to be copied), a weight is read elsewhere too (it would be held twice), the joined product is
-wider than `WIDEST` (each has work for all threads), or a result is read by what copies it and the product is
-not as deep as `DEEP` (the copies take longer than what is won).
+Products are joined if they have constant weights and no post-op but a bias, unless a result leaves the region
+(it would have to be copied), a weight is read elsewhere too (it would be stored twice), the joined product is
+wider than `WIDEST` (each product has enough work for all threads), or a result has a reader that must copy it
+and the product is less deep than `DEEP` (the copies cost more than joining saves).
 
-It runs behind `fuse`, when it is known which product has what behind it.
+It runs after `Fuse`, when the post-ops of each product are known.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from annotated_region.backends.dnnl.rewriting.rewriter import VIEWS, Rewrite, Re
 __all__ = ["JoinProducts"]
 
 WIDEST = 4096
-"""Columns: two products of 5632 columns each take three to five per cent longer when they are one."""
+"""In columns: joining two products of 5632 columns each makes them three to five per cent slower."""
 
 DEEP = 1024
-"""Rows of the weight."""
+"""In rows of the weight."""
 
 READERS = (Kind.ATTENTION, Kind.MATMUL)
-"""What reads a part of a larger tensor where it lies."""
+"""The kinds that read a slice of a larger tensor without a copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A product that may be joined: its node, its weight and its bias."""
+    """A candidate for joining: the node of the product, its weight and its bias."""
 
     node: Node
     weight: Part
@@ -62,14 +62,14 @@ class _Member:
 
 
 Group: TypeAlias = tuple[_Member, ...]
-"""Products that become one, in the order of their columns."""
+"""Products to be joined, in column order."""
 
 
 class JoinProducts(Rewrite):
-    """Join the products that pay; what they were made of is listed in ``graph.joined``.
+    """Join profitable groups of products; the joined constants are recorded in ``graph.joined``.
 
-    The groups are chosen before the first step. The joined product stands where the first of its group stood,
-    and each product of the group becomes a slice of it.
+    The groups are chosen before the first step. The joined product takes the position of the first product of
+    its group, and each product of the group becomes a slice of it.
     """
 
     def __init__(self, rewriter: Rewriter) -> None:
@@ -77,14 +77,14 @@ class JoinProducts(Rewrite):
         super().__init__(rewriter)
         self.names: dict[tuple[Part, ...], TensorId] = {}
         self.whole: dict[Group, TensorId] = {}
-        self.places = {  # of each product: its group, and its first column there
+        self.places = {  # for each product: its group, and its first column in the joined product
             member.node.output: (group, begin)
             for group in _Groups(self.graph).chosen()
             for member, begin in zip(group, _begins(group), strict=True)
         }
 
     def rewritten(self, node: Node) -> Node | None:
-        """The part of the joined product that this product was."""
+        """The slice of the joined product that replaces this product."""
         group, begin = self.places.pop(node.output, ((), 0))
         if not group:
             return None
@@ -95,11 +95,11 @@ class JoinProducts(Rewrite):
         return Node(Kind.SLICE, (self.whole[group],), node.output, part)
 
     def measure(self) -> tuple[int, ...]:
-        """Products that are still to be joined."""
+        """The number of products that remain to be joined."""
         return (len(self.places),)
 
     def joined(self, group: Group) -> TensorId:
-        """The product of a group."""
+        """The joined product of a group."""
         first, shape, width = group[0].node, self.graph.shape, _width(group)
         half = self.graph.tensors[first.inputs[1]].half
         weights = (member.weight for member in group)
@@ -112,7 +112,7 @@ class JoinProducts(Rewrite):
     def constant(
         self, parts: Iterable[Part], like: Sequence[Dim], width: int, half: DataType | None
     ) -> TensorId:
-        """The tensor of parts side by side, all stored in `half`; the same parts are joined once."""
+        """The concatenation of parts, stored in `half` if given; the same parts are joined only once."""
         key = tuple(parts)
         if key not in self.names:
             name = f"joined_{len(self.names)}"
@@ -123,19 +123,19 @@ class JoinProducts(Rewrite):
 
 
 class _Groups:
-    """Which products are joined."""
+    """Chooses the products to join."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.leaving, self.copied = _leaving_and_copied(graph)
         self.parts, self.reads = _constants(graph)
-        self.roots: dict[TensorId, TensorId] = {}  # what a tensor is a reshaped view of
+        self.roots: dict[TensorId, TensorId] = {}  # the tensor of which another is a reshaped view
         for node in graph.nodes:
             if node.kind is Kind.RESHAPE:
                 self.roots[node.output] = self.roots.get(node.inputs[0], node.inputs[0])
 
     def chosen(self) -> list[Group]:
-        """The groups all of whose weights serve joined products alone."""
+        """The groups whose weights are read by joined products only."""
         groups = self.alike()
         same = Counter(_weights(group) for group in groups)
         return [
@@ -145,7 +145,7 @@ class _Groups:
         ]
 
     def alike(self) -> list[Group]:
-        """The products with one left operand, in order, where there are several."""
+        """The products with a common left operand, in order, if there are several."""
         members = [member for node in self.graph.nodes if (member := self.member(node)) is not None]
         alone = Counter(member.weight.name for member in members)
         by_operand: dict[TensorId, list[list[_Member]]] = {}
@@ -188,7 +188,7 @@ class _Groups:
 
 
 def _leaving_and_copied(graph: Graph) -> tuple[set[TensorId], set[TensorId]]:
-    """The tensors that leave the region, and those that are copied by what reads them; through views."""
+    """The tensors that leave the region, and those with a reader that copies them; both through views."""
     leaving, copied = set(graph.outputs), set[TensorId]()
     for node in reversed(graph.nodes):
         if node.kind not in VIEWS:
@@ -200,7 +200,7 @@ def _leaving_and_copied(graph: Graph) -> tuple[set[TensorId], set[TensorId]]:
 
 
 def _constants(graph: Graph) -> tuple[dict[TensorId, Part], Counter[str | None]]:
-    """The tensors that are constants, seen through views, and how often each constant is read."""
+    """The tensors that are constants, through views, and the number of reads of each constant."""
     parts = {
         index: Part(tensor.source, (), width)
         for index, tensor in enumerate(graph.tensors)

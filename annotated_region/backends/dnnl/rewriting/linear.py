@@ -1,4 +1,4 @@
-"""Linear functions in a row become one, and those that change nothing go.
+"""Composes consecutive linear functions into one, and removes identities.
 
 ::
 
@@ -20,10 +20,10 @@ __all__ = ["JoinLinearFunctions"]
 
 
 class JoinLinearFunctions(Rewrite):
-    """Two linear functions in a row become one if the inner one has no other reader; fewer nodes remain."""
+    """Compose two linear functions if the inner one has no other reader; the node count decreases."""
 
     def rewritten(self, node: Node) -> Node | TensorId | None:
-        """The joined function; of ``1 * x + 0`` the operand."""
+        """The composed function; for ``1 * x + 0``, the operand."""
         outer = node.linear
         if outer == linear(1.0):
             return node.inputs[0]
@@ -38,7 +38,7 @@ class JoinLinearFunctions(Rewrite):
 
 
 def _is_faithful(outer: Curve, inner: Curve, joined: Curve) -> bool:
-    """Whether each factor and term of the joined function is in the range of float32, as before."""
+    """Whether composing neither overflows nor underflows a factor or term in float32."""
     limits = np.finfo(np.float32)
     largest, smallest = float(limits.max), float(limits.tiny)
     is_in_range = max(abs(joined.alpha), abs(joined.beta)) <= largest

@@ -1,4 +1,4 @@
-"""Local response normalisation, rebuilt from the arithmetic that ONNX's LRN is imported as.
+"""Recognizes local response normalisation in the arithmetic that ONNX's LRN is imported as.
 
 ::
 
@@ -22,7 +22,7 @@ CHAIN = (Kind.ELTWISE, Kind.ELTWISE, Kind.RESHAPE, Kind.POOLING, Kind.RESHAPE, K
 
 
 class RebuildLocalResponse(Rewrite):
-    """One node takes the place of the division and of what computes the divisor; divisions get fewer."""
+    """Replace the division and the nodes that compute its divisor by one node; divisions decrease."""
 
     def rewritten(self, node: Node) -> Node | None:
         """The normalisation."""
@@ -51,11 +51,11 @@ class RebuildLocalResponse(Rewrite):
         return replace(node, kind=Kind.LRN, inputs=(data,), parameters=response)
 
     def measure(self) -> tuple[int, ...]:
-        """The divisions."""
+        """The number of divisions."""
         return (sum(node.parameters == Arithmetic("binary_div") for node in self.rewriter.nodes()),)
 
     def chain(self, tensor: TensorId) -> Sequence[Node] | None:
-        """The producers that lead to a tensor, from the last to the first, if they are of the known kinds."""
+        """The chain of producers of a tensor, last first, if it has the form above."""
         found: list[Node] = []
         for kind in CHAIN:
             node = self.rewriter.producer(tensor)

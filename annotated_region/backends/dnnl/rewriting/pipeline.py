@@ -1,19 +1,19 @@
 """The order of the passes over the graph of a region.
 
-| pass | what the later ones need it for |
+| pass | reason for its position |
 |---|---|
-| `JoinLinearFunctions` | factors and terms stand in one node, where patterns look for them |
+| `JoinLinearFunctions` | patterns expect the factor and the term in one node |
 | `RebuildLocalResponse`, `RecognizeGates` | before `SinkViews` moves their parts |
-| `LiftStacks` | batches and heads are axes of their own, as `RecognizeAttention` wants them |
+| `LiftStacks` | `RecognizeAttention` expects batches and heads as separate axes |
 | `GuardSoftmax`, `RecognizeAttention` | before views sink into their parts |
-| `JoinLinearFunctions` | of what the attention has left over |
-| `SinkViews` | arithmetic stands next to its product, whatever its axes were called |
-| `MakeDynamicProducts`, `SinkViews` | products of bytes stand next to what follows them |
-| `LowerDequantization`, `MakeInt8Products` | products are of int8 before `Fuse` |
-| `QuantizeParts`, `RoundInChains` | chains of products of int8 are not cut by joins and roundings |
+| `JoinLinearFunctions` | composes the factors that remain after attention |
+| `SinkViews` | makes arithmetic adjacent to its product, across views |
+| `MakeDynamicProducts`, `SinkViews` | makes products of bytes adjacent to their users |
+| `LowerDequantization`, `MakeInt8Products` | `Fuse` must see int8 products |
+| `QuantizeParts`, `RoundInChains` | chains of int8 products must not be cut by concatenations and roundings |
 | `Fuse` | |
-| `ReadInt8Residuals`, `StoreInt8Results` | the chains are known |
-| `JoinProducts` | which products have nothing but a bias behind them is known |
+| `ReadInt8Residuals`, `StoreInt8Results` | need the fused chains |
+| `JoinProducts` | needs to know which products have no post-op but a bias |
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def rewrite(graph: Graph, passes: Sequence[type[Rewrite]]) -> None:
     Parameters
     ----------
     graph
-        The graph; it is changed.
+        The graph; it is modified in place.
     passes
         Some of `NORMALIZATION`, `DYNAMIC`, `INT8`, `FUSION` and `JOINS`.
 
     Raises
     ------
     CodegenError
-        A pass takes more steps than it can need.
+        A pass does not terminate within its step limit.
     """
     graph.remove_dead_nodes()
     verified(graph, "the importer")

@@ -1,25 +1,24 @@
-"""The one owner of a graph that is being rewritten: which node makes a tensor, and who reads it.
+"""The rewriter owns a graph during a pass: it tracks the producer and the readers of each tensor.
 
-A pass goes over the nodes once, front to back. Each node is handed to `Rewrite.rewritten`, which looks back
-at the nodes placed so far and leaves the node as it is, or answers with what takes its place::
+A pass visits the nodes once, in order. Each node is passed to `Rewrite.rewritten`, which may inspect the
+nodes placed so far, and keeps the node or returns a replacement::
 
-    placed                       at hand     waiting
+    placed                       current     waiting
     conv --> linear -->          linear -->  relu ...
-             [dies: it has       [replaced by one linear node, which is looked at again]
+             [dead: it has       [replaced by one linear node, which is visited again]
               no reader left]
 
-What a rewrite adds stands before the node, in its place, and is looked at as well. A placed node whose last
-reader goes away goes with it, so the counts of readers are exact at every step and no pass leaves dead nodes
-behind.
+Nodes that a rewrite adds are inserted before the current node, and are visited too. A placed node is removed
+together with its last reader, so reader counts are exact at every step and no pass leaves dead nodes.
 
-Every pass ends, because each step makes `Rewrite.measure` smaller: tuples of natural numbers in lexicographic
+Every pass terminates, because each step lowers `Rewrite.measure`: tuples of natural numbers in lexicographic
 order are well-founded (Dershowitz and Manna, Proving Termination with Multiset Orderings, 1979). The measure
-looks at the whole graph, so it is compared at each step only under `verification`, which tests and the hunt
-with random graphs switch on. Otherwise a limit on the steps turns a mistake in a pass into an error.
+depends on the whole graph, so it is compared at each step only under `verification`, which tests and fuzzing
+with random graphs enable. Otherwise a limit on the number of steps turns a defect in a pass into an error.
 
 Notes
 -----
-O(nodes + operands) beside what the rewrites do.
+O(nodes + operands), not counting the rewrites.
 """
 
 from __future__ import annotations
@@ -40,20 +39,20 @@ __all__ = ["Rewrite", "Rewriter", "verification", "verified"]
 
 PRODUCTS = (Kind.CONVOLUTION, Kind.DECONVOLUTION, Kind.MATMUL)
 LINKS = (Kind.ELTWISE, Kind.BINARY)
-"""What `Fuse` appends to a product."""
+"""The kinds that `Fuse` appends to a product."""
 
 STEPS_PER_NODE = 1000
-"""Far above what any graph was seen to need; a pass that takes more does not end."""
+"""The step limit, far above what any observed graph needs; a pass that exceeds it does not terminate."""
 
 Verify: TypeAlias = Callable[[Graph, str], None]
-"""Raises where a graph is not sound; the text names what made it."""
+"""Raises if a graph is invalid; the string names the pass that made it."""
 
 _verify: ContextVar[Verify | None] = ContextVar("annotated_region_dnnl_verification", default=None)
 
 
 @contextmanager
 def verification(verify: Verify) -> Iterator[None]:
-    """Check graphs between any two passes, and the measure of each pass at every step; for tests."""
+    """Check the graph after each pass, and the measure of each pass at every step; for tests."""
     token = _verify.set(verify)
     try:
         yield
@@ -62,7 +61,7 @@ def verification(verify: Verify) -> Iterator[None]:
 
 
 def verified(graph: Graph, maker: str) -> None:
-    """Check a graph that `maker` has left, if `verification` is on."""
+    """Check the graph that `maker` produced, if `verification` is enabled."""
     verify = _verify.get()
     if verify is not None:
         verify(graph, maker)
@@ -72,20 +71,20 @@ class Rewrite(ABC):
     """One pass over a graph; an instance serves one run."""
 
     def __init__(self, rewriter: Rewriter) -> None:
-        """Look at the graph before the run."""
+        """Analyze the graph before the run."""
         self.rewriter = rewriter
         self.graph = rewriter.graph
 
     @abstractmethod
     def rewritten(self, node: Node) -> Node | TensorId | None:
-        """What takes the place of a node.
+        """The replacement of a node.
 
-        A node with the same result; a tensor that holds the same numbers, if the node is needless; or None,
-        if it stays. What is added to the graph stands before it, and is dropped if the answer is None.
+        Returns a node with the same result; a tensor with the same elements, if the node is redundant; or
+        None to keep it. Nodes added to the graph are inserted before it, and discarded if the result is None.
         """
 
     def measure(self) -> tuple[int, ...]:
-        """What falls with each step; by default the nodes that compute, then all nodes."""
+        """The measure that each step lowers; by default the number of computing nodes, then of all nodes."""
         nodes = list(self.rewriter.nodes())
         return sum(node.kind not in VIEWS for node in nodes), len(nodes)
 
@@ -99,12 +98,12 @@ class Rewriter:
     Attributes
     ----------
     graph
-        Its tensors, inputs and outputs. During the pass, its nodes are those that were added in front of the
-        node at hand.
+        Its tensors, inputs and outputs. During the pass, its node list holds only the nodes added before
+        the current node.
     """
 
     def __init__(self, graph: Graph) -> None:
-        """Count who reads what."""
+        """Count the readers of each tensor."""
         self.graph = graph
         self._waiting = deque(graph.nodes)
         self._placed: dict[TensorId, Node] = {}
@@ -113,35 +112,35 @@ class Rewriter:
         self._roots: dict[TensorId, Node] = {}
         self._readers: dict[TensorId, Counter[TensorId]] = {}
         self._counts: dict[TensorId, int] = {}
-        self._nodes = {node.output: node for node in graph.nodes}  # placed, waiting, and some that are gone
+        """The measure that each step lowers; by default the number of computing nodes, then of all."""
         self._results = Counter(graph.outputs)
         for node in graph.nodes:
             self._read(node)
 
-    # --- what a rewrite may ask
+    # --- queries for rewrites
 
     def producer(self, tensor: TensorId) -> Node | None:
-        """The node placed so far that makes a tensor."""
+        """The placed node that computes a tensor, or None."""
         return self._placed.get(tensor)
 
     def maker(self, tensor: TensorId) -> Node | None:
-        """The node that makes a tensor, placed or waiting."""
+        """The node that computes a tensor, placed or waiting, or None."""
         return self._nodes.get(tensor)
 
     def own(self, tensor: TensorId, kind: Kind | None = None, algorithm: str | None = None) -> Node | None:
-        """The producer of a tensor, if it is of this kind and algorithm and has no other reader."""
+        """The producer of a tensor, if it has this kind and algorithm and a single reader."""
         node = self._placed.get(tensor)
         if node is None or kind not in (None, node.kind) or self.reads(tensor) != 1:
             return None
         return node if algorithm in (None, node.algorithm) else None
 
     def own_linear(self, tensor: TensorId) -> tuple[Node, Curve] | None:
-        """The producer, as `own` finds it, that is a linear function and nothing else; its parameters."""
+        """The producer, under the conditions of `own`, if it is a linear function, with its parameters."""
         node = self.own(tensor)
         return None if node is None or node.linear is None else (node, node.linear)
 
     def own_multiple(self, tensor: TensorId) -> tuple[TensorId, float]:
-        """A tensor as another one times a factor, or divided by a number, for this reader alone."""
+        """A tensor with a single reader as another tensor and the factor that multiplies it."""
         found = self.own_linear(tensor)
         if found is not None:
             return (tensor, 1.0) if found[1].beta else (found[0].inputs[0], found[1].alpha)
@@ -152,14 +151,14 @@ class Rewriter:
         return quotient.inputs[0], 1.0 / divisor
 
     def scalar(self, tensor: TensorId) -> float | None:
-        """The value of a tensor that is one constant, through views."""
+        """The value of a constant scalar, through views, or None."""
         node = self.producer(tensor)
         if node is not None and node.kind is Kind.RESHAPE:
             return self.scalar(node.inputs[0])
         return self.graph.tensors[tensor].scalar
 
     def reads(self, tensor: TensorId) -> int:
-        """How often a tensor is read; being a result of the region counts."""
+        """The number of uses of a tensor, including as a result of the region."""
         return self._counts.get(tensor, 0) + self._results[tensor]
 
     def reader(self, tensor: TensorId) -> Node | None:
@@ -173,14 +172,14 @@ class Rewriter:
         return self._results[tensor] > 0
 
     def position(self, tensor: TensorId) -> int:
-        """Where the producer of a tensor stands among the nodes placed so far; -1 if there is none."""
+        """The position of the producer of a tensor among the placed nodes; -1 if there is none."""
         return self._position.get(tensor, -1)
 
     def root(self, tensor: TensorId) -> Node | None:
-        """The product that starts the chain which ends in a tensor; None if no product does.
+        """The product at the start of the chain that ends in a tensor, or None.
 
-        A chain is what `Fuse` can make one primitive of: element-wise and binary nodes, each the only reader
-        of the one before it.
+        A chain is what `Fuse` can merge into one primitive: element-wise and binary nodes, each the only
+        reader of its predecessor.
         """
         return self._roots.get(tensor)
 
@@ -189,14 +188,14 @@ class Rewriter:
         yield from self._placed.values()
         yield from map(self._resolved, self._waiting)
 
-    # --- what a rewrite may do, beside adding nodes to the graph
+    # --- modifications by rewrites, besides adding nodes to the graph
 
     def exchange(self, node: Node) -> None:
-        """Put a node in the place of the placed one with the same result and operands."""
+        """Replace a placed node by one with the same result and operands."""
         self._placed[node.output] = self._nodes[node.output] = node
 
     def run(self, rewrite: Rewrite) -> int:
-        """Go over the nodes once; returns the number of steps."""
+        """Visit the nodes once; returns the number of steps."""
         limit = STEPS_PER_NODE * (len(self._waiting) + 1)
         measure = rewrite.measure() if _verify.get() else ()
         steps = 0
@@ -249,7 +248,7 @@ class Rewriter:
         self._waiting.extendleft(reversed(self.graph.nodes))
 
     def _rename(self, gone: TensorId, tensor: TensorId) -> None:
-        """Let what reads one tensor read another one; waiting nodes learn it when they are at hand."""
+        """Redirect the readers of one tensor to another; waiting nodes are updated when visited."""
         self._same[gone] = tensor
         self._readers.setdefault(tensor, Counter()).update(self._readers.pop(gone, ()))
         self._counts[tensor] = self._counts.get(tensor, 0) + self._counts.pop(gone, 0)
@@ -267,7 +266,7 @@ class Rewriter:
             self._counts[tensor] = self._counts.get(tensor, 0) + 1
 
     def _unread(self, node: Node) -> None:
-        """Forget what a node reads; what has no reader left then goes, too."""
+        """Remove the reads of a node, and the producers that have no readers left."""
         gone = [node]
         while gone:
             reader = gone.pop()

@@ -1,17 +1,17 @@
-"""Views sink below the arithmetic behind them, so that it stands next to the product that it follows.
+"""Sinks views below the arithmetic that follows them, which makes the arithmetic adjacent to its product.
 
 ::
 
     matmul --> reshape --> add(bias) --> gelu     =>     matmul --> add(bias) --> gelu --> reshape
     matmul --> permute --> add(residual)          =>     matmul --> add(permute(residual)) --> permute
 
-A stack of rows times one matrix is one product of two axes, and the result gets the axes of the stack back;
-a network whose channels stand last puts permutations between products and residuals. `fuse` would see
-neither bias nor residual behind the view. The view of the other operand costs nothing, or cancels one that
-is there already.
+A stack of rows times one matrix is a product of matrices, whose result is reshaped back to the axes of the
+stack; a channels-last network has permutations between products and residuals. Behind such a view, `Fuse`
+would find neither bias nor residual. The inverse view of the other operand is free, or cancels an existing
+one.
 
-The view that is made for the other operand stays where it is. Without this rule two operands could hand a
-view to each other for ever::
+A view created for the other operand is pinned. Otherwise two operands could pass a view back and forth
+forever::
 
     permute(relu(x)) + relu(z)  =>  permute(relu(x) + permute(relu(z)))  =>  relu(x') + relu(z') ...
 """
@@ -29,19 +29,19 @@ __all__ = ["SinkViews"]
 
 ROOTS = (*PRODUCTS, *LINKS)
 PASSED = (*VIEWS, Kind.QUANTIZE, Kind.DEQUANTIZE)
-"""What may stand between a product and its view."""
+"""The kinds that may occur between a product and its view."""
 
 
 class SinkViews(Rewrite):
-    """Exchange views with the element-wise and binary nodes that read them, where only these do."""
+    """Exchange a view with the element-wise or binary node that is its only reader."""
 
     def __init__(self, rewriter: Rewriter) -> None:
-        """No view is made yet."""
+        """Start without pinned views."""
         super().__init__(rewriter)
         self.pinned: set[TensorId] = set()
 
     def rewritten(self, node: Node) -> Node | None:
-        """The view behind the node, which now stands in front of it."""
+        """The view, now after the node, which is emitted before it."""
         if not _is_elementwise(node):
             return None
         for position, operand in enumerate(node.inputs):
@@ -57,7 +57,7 @@ class SinkViews(Rewrite):
         return None
 
     def measure(self) -> tuple[int, ...]:
-        """The paths that lead from a view which may sink to a node which it may pass."""
+        """The number of paths from a view that may sink to a node that it may pass."""
         total = 0
         above: dict[TensorId, int] = {}
         for node in self.rewriter.nodes():
@@ -71,7 +71,7 @@ class SinkViews(Rewrite):
         return self.graph.shape(tensor)
 
     def view(self, tensor: TensorId) -> Node | None:
-        """The view of a product, or of what follows one, that makes `tensor` for a single reader."""
+        """The view that computes `tensor`, if it follows a product or its chain and has a single reader."""
         view = self.rewriter.own(tensor)
         if view is None or view.kind not in VIEWS or tensor in self.pinned:
             return None
@@ -90,7 +90,7 @@ class SinkViews(Rewrite):
         return replace(view, inputs=(inner,), output=node.output)
 
     def seen_from(self, view: Node, other: TensorId) -> TensorId | None:
-        """The other operand as it would be without the view; None if that is no view of it."""
+        """The other operand under the inverse view; None if no view computes that."""
         if other == view.output:
             return view.inputs[0]
         if isinstance(view.parameters, Permutation):
@@ -115,7 +115,7 @@ class SinkViews(Rewrite):
         return self.with_extents(other, (*(1,) * (len(before) - 1), extents[-1]))
 
     def with_extents(self, tensor: TensorId, shape: tuple[Dim, ...]) -> TensorId:
-        """A reshape of `tensor`; of what that is a reshape of, if it is one itself."""
+        """A reshape of `tensor`, or of its source if it is itself a reshape."""
         node = self.rewriter.producer(tensor)
         if node is not None and node.kind is Kind.RESHAPE:
             tensor = node.inputs[0]
@@ -124,14 +124,14 @@ class SinkViews(Rewrite):
         return self.pin(tensor, self.graph.add(Kind.RESHAPE, (tensor,), shape))
 
     def pin(self, tensor: TensorId, view: TensorId) -> TensorId:
-        """Keep a view that was made where it is; the tensor itself is none."""
+        """Pin a view that was created; does nothing if it is `tensor` itself."""
         if view != tensor:
             self.pinned.add(view)
         return view
 
 
 def _is_elementwise(node: Node) -> bool:
-    """Whether each element of the result comes from those at the same place, wherever that is."""
+    """Whether each element of the result depends only on elements at the same index, for any layout."""
     if node.kind in (Kind.QUANTIZE, Kind.DEQUANTIZE):
         return isinstance(node.parameters, Scale)
     return node.kind in LINKS and not node.post_ops

@@ -13,7 +13,7 @@ SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 def relayout(emission: Emission, value: str, given: str, wanted: str) -> str:
     """The value with its axes in another order; both orders are named by letters."""
-    require(sorted(given) == sorted(wanted), f"the layout {given} is no permutation of {wanted}")
+    require(sorted(given) == sorted(wanted), f"the layout {given} is not a permutation of {wanted}")
     if given == wanted:
         return value
     return emission.node("Transpose", value, perm=[given.index(letter) for letter in wanted])

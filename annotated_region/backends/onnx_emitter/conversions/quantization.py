@@ -108,7 +108,7 @@ def _zero(emission: Emission, op: OpView, dtype: str) -> str:
         return zero
     limits = np.iinfo(dtype)
     fits = value.dtype.kind in "iu" and bool(((value >= limits.min) & (value <= limits.max)).all())
-    require(fits, f"a zero point is no value of {dtype}")
+    require(fits, f"a zero point is not a value of {dtype}")
     return emission.graph.constant(value.astype(dtype))
 
 

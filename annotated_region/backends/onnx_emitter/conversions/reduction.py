@@ -35,14 +35,14 @@ def _axes(op: OpView) -> list[int]:
 @converter(*REDUCTIONS)
 def _reduction(emission: Emission, op: OpView) -> str:
     axes = _axes(op)
-    require(bool(axes), "it reduces no axis")
+    require(bool(axes), "it has no axes to reduce")
     return reduced(emission, REDUCTIONS[op.name], emission.operand(op.args[0]), axes, op.attrs["keepdims"])
 
 
 @converter("relax.variance", "relax.std")
 def _spread(emission: Emission, op: OpView) -> str:
     data, axes = emission.operand(op.args[0]), _axes(op)
-    require(bool(axes), "it reduces no axis")
+    require(bool(axes), "it has no axes to reduce")
     centred = emission.node("Sub", data, reduced(emission, "ReduceMean", data, axes))
     squares = emission.node("Mul", centred, centred)
     variance = reduced(emission, "ReduceMean", squares, axes, op.attrs["keepdims"])
