@@ -92,7 +92,7 @@ def _argsort(call: OpConversion) -> TensorId:
 
 @converts("relax.argmax", "relax.argmin", types=COUNTED, result=WHOLE, unless=_sorting_problems)
 def _extreme(call: OpConversion) -> TensorId:
-    """argmax and argmin; without an axis, over the flattened tensor."""
+    """Argmax and argmin; without an axis, over the flattened tensor."""
     data, is_flat = call.operand(0), call.attrs["axis"] is None
     if is_flat:
         data = reshape(call.graph, data, (volume(call.graph.shape(data)),))

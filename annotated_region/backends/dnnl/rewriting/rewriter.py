@@ -84,7 +84,7 @@ class Rewrite(ABC):
         """
 
     def measure(self) -> tuple[int, ...]:
-        """The measure that each step lowers; by default the number of computing nodes, then of all nodes."""
+        """The measure that each step lowers: by default, the number of computing nodes, then of all nodes."""
         nodes = list(self.rewriter.nodes())
         return sum(node.kind not in VIEWS for node in nodes), len(nodes)
 
@@ -112,7 +112,8 @@ class Rewriter:
         self._roots: dict[TensorId, Node] = {}
         self._readers: dict[TensorId, Counter[TensorId]] = {}
         self._counts: dict[TensorId, int] = {}
-        """The measure that each step lowers; by default the number of computing nodes, then of all."""
+        # Placed, waiting, and some that were removed.
+        self._nodes = {node.output: node for node in graph.nodes}
         self._results = Counter(graph.outputs)
         for node in graph.nodes:
             self._read(node)
