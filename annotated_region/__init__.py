@@ -1,15 +1,15 @@
 """The facade: everything a user needs, as ``import annotated_region as ar``.
 
-A public name is loaded when it is first used: all of them take half a second, and nothing waits for what it
-does not use. ``registration`` tells TVM at once what it has to know of the package, except in the program
-`annotated-region`, which reads its arguments before it loads TVM.
+A public name is loaded on first use: loading all of them takes half a second. Importing the package runs
+``registration``, which tells TVM the package's errors and ops, except in the program `annotated-region`,
+which parses its arguments before it loads TVM.
 """
 
 import importlib.util
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from annotated_region import _loading as _loading  # before all else, because loading takes its time
+from annotated_region import _loading as _loading  # first: it handles interrupts during the imports below
 from annotated_region._version import __version__
 from annotated_region.errors import (
     AnnotatedRegionError,
@@ -243,18 +243,18 @@ _PUBLIC: Final[Mapping[str, tuple[str, ...]]] = {
         "register_rule",
     ),
 }
-"""By module, the public names that are loaded when first used; type checkers read the imports above."""
+"""Public names by module, loaded on first use; type checkers read the imports above."""
 
 _MODULE_OF: Final = {name: f"{__name__}.{module}" for module, names in _PUBLIC.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    """A public name, or a room of the package such as ``ar.passes``, loaded now; asked once for each.
+    """Load a public name, or a room of the package such as ``ar.passes``; called once for each.
 
     Raises
     ------
     AttributeError
-        The package has neither.
+        The package has no such name.
     """
     if name in _MODULE_OF:
         found = getattr(importlib.import_module(_MODULE_OF[name]), name)

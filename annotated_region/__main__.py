@@ -11,11 +11,11 @@ __all__ = ["main", "program"]
 
 
 def program() -> int:
-    """Run the program in a process that begins with it."""
+    """Run the program in a child process, as the console script does."""
     try:
         return main(in_child=True)
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done, and Python would complain while it ends
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt at exit would print a traceback
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Where this process is the program, an interrupt while the package and TVM are loaded ends it in silence.
+"""Lets an interrupt end the program silently while the package and TVM are still loading.
 
-It is imported before all else. In any other process that imports the package nothing happens here. The
-program also loads TVM later than others do: once its arguments make sense.
+Imported before everything else; without effect in any other process that imports the package. The program
+also loads TVM later than other importers: after its arguments have been parsed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def is_program(words: list[str], name: str) -> bool:
     words
         `sys.orig_argv`.
     name
-        ``sys.argv[0]``, which is ``-m`` while ``python -m`` loads the package of the module that it will run.
+        ``sys.argv[0]``; it is ``-m`` while ``python -m`` imports the package of the module to run.
     """
     if name != "-m":
-        # Processes that Python spawns take over the name, but not the words.
+        # Processes spawned by Python inherit argv[0], but not the command line.
         return os.path.basename(name) == "annotated-region" and name in words
     return "-m" in words and words[words.index("-m") + 1 :][:1] == ["annotated_region"]
 

@@ -37,7 +37,7 @@ END: Final = "relax.annotation.compiler_end"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
-    """What tells one region's annotations from another's: the target and the optional label."""
+    """The identity of one region's annotations: the target and the optional label."""
 
     target: str
     label: str = ""
@@ -48,7 +48,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """One token of a chain: whether it begins or ends, and whose region."""
+    """One token of a chain: a begin or an end, and the key of its region."""
 
     begins: bool
     key: Key
@@ -63,7 +63,7 @@ def compiler_begin(value: relax.Expr | float, compiler: str, region: str | None 
     Parameters
     ----------
     value
-        The expression on the edge; the result has its type and its value.
+        The expression on the edge; the call has its type and computes its value.
     compiler
         The name of the target.
     region
@@ -72,7 +72,7 @@ def compiler_begin(value: relax.Expr | float, compiler: str, region: str | None 
     Raises
     ------
     MalformedAnnotationError
-        `compiler` or `region` is no text, or is empty; `value` is a tuple written out, or a text.
+        `compiler` or `region` is not a non-empty string; `value` is a tuple, or not an expression.
     """
     return _annotate(BEGIN, value, compiler, region)
 
@@ -95,8 +95,8 @@ def annotation_of(value: relax.Expr, begin: str = BEGIN, end: str = END) -> Anno
     Raises
     ------
     MalformedAnnotationError
-        The call is an annotation of no value or of several, without a target name, or with a label
-        that is no text.
+        The annotation does not have exactly one operand, has no target name, or its label is not a
+        string.
     """
     if not isinstance(value, relax.Call) or not isinstance(value.op, tvm.ir.Op):
         return None
@@ -120,12 +120,12 @@ def annotation_of(value: relax.Expr, begin: str = BEGIN, end: str = END) -> Anno
 
 
 def require_op(name: str, parameter: str) -> None:
-    """Check that an op is registered under a name that users hand in as some parameter.
+    """Check that the op name passed as `parameter` is registered.
 
     Raises
     ------
     UsageError
-        None is.
+        It is not.
     """
     try:
         tvm.ir.Op.get(name)
@@ -149,9 +149,9 @@ def _annotate(op_name: str, value: relax.Expr | float, compiler: str, region: st
         raise MalformedAnnotationError("a tuple is annotated field by field; hand in each of its values")
     if not isinstance(value, relax.Expr | Number | np.generic):
         raise MalformedAnnotationError(
-            f"{shown(value)} is no value of a function; hand in an expression of Relax"
+            f"{shown(value)} is not a Relax expression; hand in a variable, call or constant"
         )
-    # Operands may be plain numbers in TVMScript, which makes constants of them elsewhere too.
+    # TVMScript allows plain numbers as operands; other ops turn them into constants as well.
     operand = value if isinstance(value, relax.Expr) else relax.const(value)
     return relax.Call(tvm.ir.Op.get(op_name), [operand], tvm.ir.make_node("ir.DictAttrs", **attrs))
 

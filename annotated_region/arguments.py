@@ -1,4 +1,4 @@
-"""Checks what public functions are handed, and says what they take instead."""
+"""Checks the arguments of public functions; each error says what to pass instead."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ def require_kind(value: object, kind: type | tuple[type, ...], what: str, instea
     Parameters
     ----------
     value, kind
-        The argument, and the class or classes that it may have.
+        The argument, and the class or classes that are accepted.
     what
         What the argument is, as the subject of a sentence.
     instead
-        What to hand in.
+        What to pass instead.
 
     Raises
     ------
     UsageError
-        It has another class.
+        The argument is not an instance of any of them.
     """
     if not isinstance(value, kind):
         raise UsageError(f"{what} is {shown(value)}; hand in {instead}")
 
 
 def require_callable(value: object, what: str, instead: str) -> None:
-    """Check that an argument can be called.
+    """Check that an argument is callable.
 
     Raises
     ------
     UsageError
-        It cannot.
+        It is not.
     """
     if not callable(value):
         raise UsageError(f"{what} is {shown(value)}; hand in {instead}")
 
 
 def require_methods(value: object, methods: Iterable[str], what: str, instead: str) -> None:
-    """Check that an argument is an object, not a class, with the given methods.
+    """Check that an argument is an instance, not a class, with the given methods.
 
     Raises
     ------
@@ -66,12 +66,12 @@ def require_methods(value: object, methods: Iterable[str], what: str, instead: s
 
 
 def target_names(targets: object) -> list[str]:
-    """The names of targets: of one that is given as text, or of several, each once.
+    """The distinct target names in an argument: one string, or an iterable of strings.
 
     Raises
     ------
     UsageError
-        They are no texts.
+        A name is not a string.
     """
     instead = 'the names of targets, such as ["tensorrt", "dnnl"]'
     require_kind(targets, Iterable, "the argument targets", instead)
@@ -83,6 +83,6 @@ def target_names(targets: object) -> list[str]:
 
 
 def shown(value: object) -> str:
-    """An argument in a message: short values as they are, of others the class."""
+    """An argument as messages show it: its `repr` if that is short, else its class."""
     text = repr(value)
     return text if len(text) <= 60 and "\n" not in text else f"of class {type(value).__name__}"

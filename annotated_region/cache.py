@@ -1,13 +1,15 @@
-"""The user's cache folder: private, and believed only as far as it is whole and the user's own.
+"""The user's cache folder: private, and its entries are verified before use.
 
-What lies in it is linked into programs and run. An entry is a file that begins with a digest of its name and
-its content. It is used if all of this holds; otherwise it is removed, and a `CacheWarning` tells why:
+Cached objects are linked into programs and run, so a forged entry could execute code. Each entry file
+begins with a digest of its name and its content, and is used only if all of these hold; otherwise it is
+removed with a `CacheWarning` that gives the reason:
 
-1. the folder and the entry belong to the user, and nobody else may write to them;
-2. the folder is no symbolic link, and the entry is a regular file: no link, no folder, no pipe;
-3. name and content are those that the digest was made of: the entry is whole, and of the thing asked for.
+1. the folder and the entry belong to the user, and no other user may write to them;
+2. the folder is not a symbolic link, and the entry is a regular file: no link, directory or pipe;
+3. the digest matches name and content: the entry is complete, and is the one that was asked for.
 
-A new entry is moved into its place when it is whole, so that other processes see all of it or nothing.
+A new entry is written to a temporary file and renamed into place, so other processes see all of it or
+nothing.
 """
 
 from __future__ import annotations
@@ -42,23 +44,23 @@ _MAGIC = b"annotated-region cache 1\n"
 _HEAD_BYTES = len(_MAGIC) + 2 * hashlib.sha256().digest_size
 _UNFINISHED = "unfinished-"
 _LOCK = ".lock"
-# Writing one entry never takes as long; what is older was left by a process that was killed.
+# Writing one entry never takes this long; an older temporary file was left by a killed process.
 _OLD_SECONDS = 3600.0
 
 
 def cache_folder() -> Path:
-    """Where this package keeps what it can make again: ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    """The folder for everything this package can recompute: under ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "annotated-region"
 
 
 def private_cache_folder(*names: str) -> Path | None:
-    """The cache folder, or one inside of it, made if need be; None if it cannot be made or is not private.
+    """The cache folder or a subfolder, created if missing; None if it cannot be created or is not private.
 
     Warns
     -----
     CacheWarning
-        It is there, and is not the user's own alone.
+        The folder exists, but other users may write to it or own it.
     """
     try:
         folder = cache_folder()
@@ -72,30 +74,30 @@ def private_cache_folder(*names: str) -> Path | None:
             return None
         if reason:
             _tell(
-                f"the cache folder {place} is not used, because it {reason}; nothing is kept between builds"
+                f"the cache folder {place} is not used, because it {reason}; nothing is cached between builds"
             )
             return None
     return folder.joinpath(*names)
 
 
 def distrusted_folder(path: Path) -> str | None:
-    """Why a folder is not the user's own alone; None if it is.
+    """Why a folder is not private to the user; None if it is.
 
     Raises
     ------
     OSError
-        There is nothing at that path, or it cannot be looked at.
+        The path does not exist, or its status cannot be read.
     """
     return _distrust(path.lstat(), stat.S_ISDIR, "folder")
 
 
 def load_entry(path: Path) -> bytes | None:
-    """The content of an entry; None if there is none, or none that can be believed.
+    """The content of an entry; None if it does not exist or fails verification.
 
     Warns
     -----
     CacheWarning
-        There was something that cannot be believed; it is removed.
+        The entry failed verification; it is removed.
     """
     try:
         content, reason = _checked(path)
@@ -107,20 +109,20 @@ def load_entry(path: Path) -> bytes | None:
     if reason is None:
         return content
     _remove(path)
-    _tell(f"the cached file {path} {reason}; it is removed and made anew")
+    _tell(f"the cached file {path} {reason}; it is removed and rebuilt")
     return None
 
 
 def _checked(path: Path) -> tuple[bytes, str | None]:
-    """The content of an entry, and why it cannot be believed, or None."""
-    # Nothing is followed, and a pipe does not keep this process waiting.
+    """The content of an entry, and why it fails verification, or None."""
+    # Do not follow links, and do not block on a pipe.
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if reason := _distrust(os.fstat(handle), stat.S_ISREG, "regular file"):
             return b"", reason
         with os.fdopen(handle, "rb", closefd=False) as file:
             whole = file.read()
-        os.utime(handle)  # the entries that were used longest ago go first
+        os.utime(handle)  # entries are evicted by last use
     finally:
         os.close(handle)
     content = whole[_HEAD_BYTES:]
@@ -128,12 +130,12 @@ def _checked(path: Path) -> tuple[bytes, str | None]:
 
 
 def store_entry(path: Path, content: bytes) -> None:
-    """Put an entry into its place, instead of whatever is there.
+    """Write an entry, replacing an existing one atomically.
 
     Raises
     ------
     OSError
-        It cannot be written; what was there stays.
+        It cannot be written; an existing entry is left as it was.
     """
     handle, name = tempfile.mkstemp(prefix=_UNFINISHED, dir=path.parent)
     unfinished = Path(name)
@@ -148,9 +150,9 @@ def store_entry(path: Path, content: bytes) -> None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Hold the lock of an entry, so that of several processes that miss it one makes it and the others wait.
+    """Hold the lock of an entry, so that of several processes that miss it one builds it and the others wait.
 
-    A process that dies gives its lock back. Where files cannot be locked, there is no waiting.
+    The lock is released when its process dies. On file systems without locks there is no waiting.
     """
     lock = path.with_name(path.name + _LOCK)
     handle = _locked(lock, fcntl.LOCK_EX)
@@ -163,7 +165,7 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed processes have left: entries half written, and locks that no process holds."""
+    """Remove what killed processes left behind: unfinished entries, and locks that no process holds."""
     for path in folder.iterdir():
         if path.name.startswith((_UNFINISHED, "tmp")) and _is_old(path):
             _remove(path)
@@ -175,7 +177,7 @@ def sweep(folder: Path) -> None:
 
 
 def _locked(lock: Path, how: int) -> int | None:
-    """A handle that holds the lock; None if it cannot be had."""
+    """A file descriptor that holds the lock; None if it cannot be acquired."""
     while True:
         try:
             handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -189,7 +191,8 @@ def _locked(lock: Path, how: int) -> int | None:
         except KeyboardInterrupt:
             os.close(handle)
             raise
-        # The previous owner has removed the file: then the lock is one of a file that no other process finds.
+        # The previous owner may have unlinked the file meanwhile; then this lock is on a file that no other
+        # process can open, and the loop starts over.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), lock.lstat()):
                 return handle
@@ -205,7 +208,7 @@ def _distrust(info: os.stat_result, is_right_kind: Callable[[int], bool], kind: 
 
 
 def _head(name: str, content: bytes) -> bytes:
-    """What stands in front of the content; always of one length."""
+    """The fixed-size header of an entry."""
     return _MAGIC + hashlib.sha256(name.encode()).digest() + hashlib.sha256(content).digest()
 
 
@@ -216,7 +219,7 @@ def _tell(message: str) -> None:
 def _is_old(path: Path) -> bool:
     try:
         return time.time() - path.lstat().st_mtime > _OLD_SECONDS
-    except FileNotFoundError:  # another process sweeps, too
+    except FileNotFoundError:  # another process is sweeping, too
         return False
 
 

@@ -1,4 +1,4 @@
-"""What lies in the user's cache folder: counted by kind, and removed. No link is followed."""
+"""The contents of the user's cache folder: counted by kind, and removed. Links are not followed."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class KindOfEntry:
         ``objects`` (compiled C++), ``costs`` (measured times), the name of a target (what its library has
         compiled), or ``others``.
     entries
-        How many files.
+        Number of files.
     bytes
-        Their size together.
+        Their total size.
     """
 
     kind: str
@@ -47,26 +47,26 @@ class _Entry:
 
 
 def contents() -> list[KindOfEntry]:
-    """What is kept, by kind; nothing where there is no folder.
+    """The cached entries by kind; empty if the folder does not exist.
 
     Raises
     ------
     CacheError
-        The folder is not the user's own alone.
+        The folder is not private to the user.
     """
     return _by_kind(list(_entries()))
 
 
 def removed(before: float) -> list[KindOfEntry]:
-    """Remove what was not used since a time, in seconds since the epoch; what was removed, by kind.
+    """Remove entries not used since `before`, in seconds since the epoch; the removed entries, by kind.
 
-    A process that needs it later makes it again; one that uses it now keeps what it has opened. What cannot
-    be removed stays, and is not counted.
+    Entries can be rebuilt, and a process that has one open keeps using it. Entries that cannot be removed
+    stay, and are not counted.
 
     Raises
     ------
     CacheError
-        The folder is not the user's own alone.
+        The folder is not private to the user.
     """
     gone = []
     for entry in [each for each in _entries() if each.used < before]:
@@ -83,7 +83,7 @@ def _by_kind(entries: list[_Entry]) -> list[KindOfEntry]:
 
 
 def _entries() -> Iterator[_Entry]:
-    """All files of the folder and of the folders in it that are the user's own."""
+    """All files in the folder and in those of its subfolders that are private to the user."""
     folder = cache_folder()
     try:
         reason = distrusted_folder(folder)
@@ -98,10 +98,10 @@ def _files_in(folder: Path, kind: str | None) -> Iterator[_Entry]:
     for path in sorted(folder.iterdir()):
         try:
             info = path.lstat()
-        except FileNotFoundError:  # another process removes, too
+        except FileNotFoundError:  # another process is removing entries, too
             continue
         if not stat.S_ISDIR(info.st_mode):
-            if not path.name.endswith(_NO_ENTRIES):  # which only a process that holds it may remove
+            if not path.name.endswith(_NO_ENTRIES):  # only the holder of a lock may remove its file
                 yield _Entry(path, kind or _kind_of(path.name), info.st_size, info.st_mtime)
         elif distrusted_folder(path) is None and os.access(path, os.R_OK | os.X_OK):
             yield from _files_in(path, kind or path.name)

@@ -1,7 +1,7 @@
-"""Certificates: orders that prove regions acyclic, and a checker of them that shares no code with the rest.
+"""Certificates: orders that prove regions acyclic, and a checker that shares no code with the passes.
 
-The checker knows a function by its definitions alone and needs no TVM; `annotated_region.regions.certificate`
-reads the definitions.
+The checker sees a function only as a list of definitions and needs no TVM;
+`annotated_region.regions.certificate` extracts the definitions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Certificate", "Definition", "check_orders"]
 
 Order: TypeAlias = "tuple[RegionId | relax.Var, ...]"
-"""Region ids, and the variables of the nodes that no region of the order holds."""
+"""Region ids, interleaved with the variables of nodes outside the regions of the order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Certificate:
     Attributes
     ----------
     orders
-        A disjoint set of regions has one order, of all of them. Regions that overlap cannot stand
-        in one order; then there is one for each target, of its regions that overlap no other of its
-        regions, and further ones that hold the rest.
+        A disjoint set of regions has one order, of all regions. Overlapping regions have no common
+        order; then there is one order for each target, of its regions that overlap no other region of
+        that target, and further orders for the remaining regions.
     """
 
     orders: tuple[Order, ...]
@@ -43,7 +43,7 @@ class Certificate:
         Raises
         ------
         OverlappingRegionsError
-            The regions overlap, so that no single order holds them.
+            The regions overlap, so there is no single order.
         """
         if len(self.orders) != 1:
             raise OverlappingRegionsError(
@@ -60,13 +60,13 @@ class Definition:
     Attributes
     ----------
     var
-        What it binds.
+        The variable that it binds.
     uses
         The variables that its value reads.
     extents
-        The shape variables of its type; those that nothing before it has are defined here.
+        The shape variables of its type; each is defined by the first definition that has it.
     is_annotation
-        Whether it annotates the one variable that it reads, if any, and stands where that does.
+        Whether it is an annotation of the variable in `uses`, if any; it takes that variable's position.
     """
 
     var: relax.Var
@@ -81,7 +81,7 @@ def check_orders(
     definitions: Sequence[Definition],
     certificate: Certificate,
 ) -> None:
-    """Check a certificate against the definitions of a function, trusting nothing else.
+    """Check a certificate against the definitions of a function.
 
     Parameters
     ----------
@@ -90,24 +90,24 @@ def check_orders(
     given
         The shape variables of the parameters.
     definitions
-        All bindings in program order; those inside of a value come before it.
+        All bindings in program order; bindings nested in a value precede that value's binding.
     certificate
         The orders.
 
     Raises
     ------
     RegionCycleError
-        A region stands in no order, a binding stands nowhere or twice, or a value is used before
-        it is defined.
+        A region is in no order, a binding is missing or appears twice, or a value is used before its
+        definition.
 
     Notes
     -----
-    Linear in the definitions and what they use, for each order.
+    For each order, linear in the number of definitions and uses.
     """
     named = {item for order in certificate.orders for item in order if isinstance(item, int)}
     if wrong := named.symmetric_difference(nodes_of):
         raise RegionCycleError(
-            f"regions {sorted(wrong)} stand in no order, or in an order but not in the set"
+            f"regions {sorted(wrong)} appear in no order, or in an order but not in the set"
         )
     known = dict.fromkeys(given, -1)
     for order in certificate.orders:
@@ -115,13 +115,16 @@ def check_orders(
         for position, item in enumerate(order):
             for var in nodes_of[item] if isinstance(item, int) else (item,):
                 if place.setdefault(var, position) != position:
-                    raise RegionCycleError(f"{var.name!r} stands twice in the certificate")
+                    raise RegionCycleError(f"{var.name!r} appears twice in the certificate")
         for definition in definitions:
             _check_definition(definition, place)
 
 
 def _check_definition(definition: Definition, place: dict[relax.Var, int]) -> None:
-    """Check one binding, and note where its shape variables and annotations stand; before all is -1."""
+    """Check one binding, and record the positions of its shape variables or its annotation in `place`.
+
+    Position -1 is before the order: parameters, and whatever is derived from parameters alone.
+    """
     var = definition.var
     for extent in definition.extents:
         place.setdefault(extent, place.get(var, -1))
@@ -129,7 +132,7 @@ def _check_definition(definition: Definition, place: dict[relax.Var, int]) -> No
         place[var] = max((place.get(used, -1) for used in definition.uses), default=-1)
         return
     if var not in place:
-        raise RegionCycleError(f"{var.name!r} stands nowhere in the certificate")
+        raise RegionCycleError(f"{var.name!r} is missing from the certificate")
     for used in definition.uses:
         if place.get(used, -1) > place[var]:
             raise RegionCycleError(f"{var.name!r} uses {used.name!r}, which comes later")

@@ -1,8 +1,7 @@
-"""checked: holds what a public function or class is called with against its annotations, before it runs.
+"""checked: validates the arguments of a public function or class against its annotations, at each call.
 
-The annotations say already what each parameter takes, so no function has to say it a second time. What a
-container holds is looked at, too, where that computes nothing: iterators and lazy sequences are taken as they
-are.
+The annotations are the only statement of what each parameter accepts. Elements of containers are validated
+too, where that has no side effect: iterators and lazy sequences are accepted unread.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _INSTEAD: Final[Mapping[str, str]] = {
     "policy": 'a policy, such as Priority(["dnnl"]) or LeastCost(MeasuredCost())',
     "targets": 'the names of targets, such as ["tensorrt", "dnnl"]',
 }
-"""What to hand in, by the name of a parameter, where an example says more than a class."""
+"""What to pass instead, by parameter name, where an example is clearer than a class."""
 
 _WORDS: Final[Mapping[object, str]] = {
     NoneType: "None",
@@ -62,7 +61,7 @@ _WORDS: Final[Mapping[object, str]] = {
     Iterable: "a list",
     tuple: "a tuple",
 }
-"""By a class, what to hand in."""
+"""What to pass instead, by class."""
 
 _CLASSES: Final[Mapping[str, str]] = {
     "DFPattern": "a pattern of tvm.relax.dpl",
@@ -72,13 +71,13 @@ _CLASSES: Final[Mapping[str, str]] = {
     "Target": 'a target of TVM for the host, such as "llvm"',
     "Var": "a variable of the function",
 }
-"""The same by the name of a class, for classes that are loaded later."""
+"""What to pass instead, by class name, for classes that may not be loaded yet."""
 
 
 def checked(function: Callable[Given, Answer]) -> Callable[Given, Answer]:
-    """Decorator: an argument that is not of the annotated kind is a `UsageError` that says what to hand in.
+    """Decorator: raise `UsageError`, with what to pass instead, for an argument that misfits its annotation.
 
-    Parameters whose annotation names what only type checkers import are left to the function.
+    A parameter is not checked if its annotation names something that is imported for type checkers only.
     """
 
     @wraps(function)
@@ -93,18 +92,18 @@ def checked(function: Callable[Given, Answer]) -> Callable[Given, Answer]:
 
 
 def checked_class(kind: Kind) -> Kind:
-    """Class decorator: the same for what instances are made of."""
+    """Class decorator: `checked` for the constructor."""
     kind.__init__ = checked(kind.__init__)  # type: ignore[misc]
     return kind
 
 
 def require_fields(made: object) -> None:
-    """Hold the fields of a dataclass against their annotations, where the class checks others first.
+    """Check the fields of a dataclass against their annotations, for classes that run other checks first.
 
     Raises
     ------
     UsageError
-        One is of the wrong kind.
+        A field does not fit its annotation.
     """
     for name, hint in _parameters(type(made).__init__).hints.items():
         _require(getattr(made, name), hint, name)
@@ -112,16 +111,16 @@ def require_fields(made: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Parameters:
-    """What the parameters of a function are.
+    """The parameters of a function.
 
     Attributes
     ----------
     positional
-        The names of those that may be given by position.
+        The names of the parameters that may be passed by position.
     rest
-        What takes all further positions, if anything does.
+        The name of the ``*args`` parameter, if there is one.
     hints
-        By name, what a parameter takes.
+        The resolved annotation of each parameter.
     """
 
     positional: Sequence[str]
@@ -129,7 +128,7 @@ class _Parameters:
     hints: Mapping[str, Any]
 
     def named(self, args: Sequence[object]) -> Iterator[tuple[str, object]]:
-        """Positional arguments, each with the name of its parameter."""
+        """The positional arguments, paired with parameter names."""
         yield from zip(self.positional, args, strict=False)
         if self.rest:
             yield from ((self.rest, value) for value in args[len(self.positional) :])
@@ -146,7 +145,7 @@ def _parameters(function: Callable[..., object]) -> _Parameters:
             try:
                 hints.update(get_type_hints(holder, known))
             except (NameError, AttributeError):
-                continue  # the class is not loaded
+                continue  # its class is imported for type checkers only
     positional = [each.name for each in parameters if each.kind < each.VAR_POSITIONAL]
     rest = [each.name for each in parameters if each.kind is each.VAR_POSITIONAL]
     return _Parameters(positional, rest[0] if rest else None, hints)
@@ -169,7 +168,7 @@ def _require(value: object, hint: object, name: str) -> None:
 
 
 def _misfit(value: object, hint: object, subject: str) -> tuple[str, object, object] | None:
-    """What does not fit: its place in words, itself, and what is taken there. None if all fits."""
+    """The first mismatch: its place in words, the value, and the accepted hint. None if everything fits."""
     outside = [each for each in _options(hint) if _is_of(value, each)]
     if not outside:
         return subject, value, hint
@@ -200,7 +199,7 @@ def _first(
 
 
 def _options(hint: object) -> tuple[object, ...]:
-    """The kinds of a union, or the one kind."""
+    """The members of a union; a tuple of one for any other hint."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
@@ -217,11 +216,11 @@ def _is_of(value: object, hint: object) -> bool:
 
 
 def _is_instance(value: object, kind: type) -> bool:
-    """Whether a value is of a class, or counts as such."""
+    """Whether a value is an instance of a class, or is accepted in place of one."""
     if _is_of_numpy(kind, "ndarray"):
         return isinstance(value, Real | list | tuple) or any(hasattr(value, name) for name in _OF_ARRAYS)
     if isinstance(value, str | bytes | Mapping) and kind in (Sequence, Collection, Iterable):
-        return False  # a text is a sequence of texts, and never meant as one
+        return False  # a str is a sequence of str, but is never meant as one
     if kind is bool:
         return isinstance(value, bool) or _is_of_numpy(type(value), "bool", "bool_")
     is_truth = isinstance(value, bool) and kind in (int, float)
@@ -229,7 +228,7 @@ def _is_instance(value: object, kind: type) -> bool:
 
 
 def _is_of_numpy(kind: object, *names: str) -> bool:
-    """Whether a class is one of these of numpy, which the program's help does not load."""
+    """Whether a class is one of these numpy classes; by name, because ``--help`` must not load numpy."""
     return getattr(kind, "__module__", "") == "numpy" and getattr(kind, "__name__", "") in names
 
 
@@ -249,7 +248,7 @@ _ALIKE: Final[Mapping[object, Any]] = {
     Path: os.PathLike,
     Sequence: (Sequence, KeysView),
 }
-"""What counts as a kind besides its own instances."""
+"""Classes accepted in place of an annotated class."""
 
 
 def _words(hint: object) -> str:

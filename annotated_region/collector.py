@@ -13,10 +13,9 @@ __all__ = ["paused_collector"]
 def paused_collector() -> Iterator[None]:
     """No cyclic garbage collection inside the ``with`` block.
 
-    A walk over a large function makes some hundred thousand tuples and lists that all stay. The
-    collector looks at all of them again and again while their number grows, finds nothing to free,
-    and takes longer than the walk itself. What is garbage without being part of a cycle is freed as
-    always.
+    A walk over a large function allocates some hundred thousand tuples and lists that all stay alive. The
+    collector would traverse them again and again as their number grows, free nothing, and take longer than
+    the walk itself. Reference counting still frees everything that is not part of a cycle.
     """
     was_enabled = gc.isenabled()
     gc.disable()

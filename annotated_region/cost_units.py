@@ -1,4 +1,4 @@
-"""What cost models are asked about: an op or a composite, and the function that computes just it."""
+"""The unit that cost models price: an op or a composite, and the function that computes exactly it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["CostUnit"]
 
 @dataclass(frozen=True, slots=True)
 class CostUnit:
-    """What a target would run as one: an op, or the ops of a composite.
+    """What a target runs as one: an op, or the ops of a composite.
 
     Attributes
     ----------
     ops
-        The ops, in program order; empty for a call that is no op (a call to a function).
+        The ops, in program order; empty for a call that is not an op, such as a call to a function.
     composite
         The name of the pattern, or None for a single op.
     """
@@ -34,12 +34,12 @@ class CostUnit:
 
     @staticmethod
     def of(graph: DataflowGraph, nodes: tuple[NodeId, ...], composite: str | None = None) -> CostUnit:
-        """The unit of some nodes of a function."""
+        """The unit made of some nodes of a function."""
         views = (OpView.of(graph.nodes[node].value) for node in nodes if _is_call(graph, node))
         return CostUnit(tuple(view for view in views if view is not None), composite, graph, nodes)
 
     def function(self, attributes: dict[str, str], bind_constants: bool = True) -> relax.Function | None:
-        """A Relax function that computes just this unit; None if its results are not used."""
+        """A Relax function that computes exactly this unit; None if none of its results is used."""
         if self._graph is None:
             return None
         composites = [(self.composite, self._nodes)] if self.composite else []

@@ -1,9 +1,9 @@
-"""JSON documents of this project: each says its kind and its schema, and is read as text of a stranger.
+"""JSON documents of this project: each states its kind and schema, and is read as untrusted input.
 
     {"schema": 1, "kind": "report", ...}
 
-Fields may be added under one schema; readers ignore fields that they do not know. A field that goes, or
-changes its meaning, makes a new schema.
+Adding a field keeps the schema: readers ignore fields that they do not know. Removing a field or changing its
+meaning requires a new schema.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = [
 ]
 
 SCHEMA = 1
-"""The schema of all documents that are written."""
+"""The schema version of written documents."""
 
 LONGEST_DOCUMENT = 1 << 26
-"""Characters of a document that is read; a report of 10 000 ops has about 10 million."""
+"""The largest document that is read, in characters; a report of 10 000 ops has about 10 million."""
 
 _LARGEST = (1 << 63) - 1
 _MOST = 1e100
@@ -42,7 +42,7 @@ def written_document(kind: str, content: Mapping[str, object], indent: int | Non
 
 
 def plain_value(value: object) -> object:
-    """A value as JSON has it: NaN, infinity and numbers that `JsonValue.number` refuses are texts."""
+    """A value in JSON: NaN, infinity and other numbers that `JsonValue.number` rejects become strings."""
     if isinstance(value, float) and not abs(value) <= _MOST:
         return repr(value)
     if isinstance(value, dict):
@@ -53,14 +53,14 @@ def plain_value(value: object) -> object:
 
 
 def read_document(text: str, kind: str) -> JsonValue:
-    """The content of a document of a kind.
+    """Parse a document of the given kind.
 
-    Nothing in it is executed. Time and memory are linear in the text, whose length is bounded.
+    Time and memory are linear in the text, whose length is bounded.
 
     Raises
     ------
     DocumentError
-        The text is too long, no JSON, of another kind or of a schema that this version does not know.
+        The text is too long, not JSON, of another kind, or of a schema that this version does not support.
     """
     what = f"the {kind}"
     document = _parsed(text, what)
@@ -74,12 +74,12 @@ def read_document(text: str, kind: str) -> JsonValue:
 
 
 def kind_of_document(text: str) -> str:
-    """The kind that a document says it is of; no other field is looked at.
+    """The kind that a document states; no other field is read.
 
     Raises
     ------
     DocumentError
-        The text is too long, no JSON, or says no kind.
+        The text is too long, not JSON, or states no kind.
     """
     return _parsed(text, "the document").field("kind").text()
 
@@ -94,21 +94,21 @@ def _parsed(text: str, what: str) -> JsonValue:
     except RecursionError:
         raise DocumentError(f"{what} is nested too deep") from None
     except ValueError as error:
-        raise DocumentError(f"{what} is no JSON: {error}") from None
+        raise DocumentError(f"{what} is not JSON: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class JsonValue:
-    """A value of a document, and where it stands; what it is has to be asked for, and is checked.
+    """A value of a document with its path; each accessor checks the type that it returns.
 
     Attributes
     ----------
     plain
-        What `json.loads` made of it.
+        What `json.loads` returned for it.
     key
-        Its name or number in what holds it; of a whole document, what messages call that.
+        Its name or index in `holder`; of a whole document, its name in messages.
     holder
-        What holds it; None for a whole document.
+        The value that contains it; None for a whole document.
     """
 
     plain: object
@@ -127,33 +127,33 @@ class JsonValue:
         return f"{value.key}: {ascii(path)[1:-1]}" if path else str(value.key)
 
     def refused(self, wanted: str) -> DocumentError:
-        """The error that says what should stand here."""
+        """The error for a value that is not `wanted`."""
         return DocumentError(f"{self.where} is {_shown(self.plain)}, and should be {wanted}")
 
     def text(self) -> str:
-        """A text that UTF-8 can say."""
+        """A string that can be encoded as UTF-8."""
         if not isinstance(self.plain, str):
             raise self.refused("a text")
         if not self.plain.isascii() and any("\ud800" <= character <= "\udfff" for character in self.plain):
-            raise self.refused("a text without halves of characters")
+            raise self.refused("a text without lone surrogates")
         return self.plain
 
     def optional_text(self) -> str | None:
-        """A text, or null."""
+        """A string, or null."""
         return None if self.plain is None else self.text()
 
     def whole(self) -> int:
-        """A whole number from 0 to that of 63 bits."""
+        """An integer from 0 to 2**63 - 1."""
         if not isinstance(self.plain, int) or isinstance(self.plain, bool) or not 0 <= self.plain <= _LARGEST:
             raise self.refused("a whole number")
         return self.plain
 
     def optional_whole(self) -> int | None:
-        """A whole number, or null."""
+        """An integer as `whole` takes it, or null."""
         return None if self.plain is None else self.whole()
 
     def number(self) -> float:
-        """A number whose size leaves room to add numbers up."""
+        """A number small enough that sums of many stay finite."""
         if isinstance(self.plain, bool) or not isinstance(self.plain, int | float):
             raise self.refused("a number")
         if not -_MOST <= self.plain <= _MOST:
@@ -161,7 +161,7 @@ class JsonValue:
         return float(self.plain)
 
     def any_number(self) -> float:
-        """A number; NaN, infinity and larger ones are texts, as `plain_value` writes them."""
+        """A number; NaN, infinity and larger ones are strings, as `plain_value` writes them."""
         if not isinstance(self.plain, str) or len(self.plain) > _LONGEST_NUMBER:
             return self.number()
         try:
@@ -170,7 +170,7 @@ class JsonValue:
             raise self.refused("a number") from None
 
     def truth(self) -> bool:
-        """True or false."""
+        """A boolean."""
         if not isinstance(self.plain, bool):
             raise self.refused("true or false")
         return self.plain
@@ -183,11 +183,11 @@ class JsonValue:
             yield JsonValue(item, number, self)
 
     def texts(self) -> tuple[str, ...]:
-        """A list of texts."""
+        """A list of strings."""
         return tuple(item.text() for item in self.items())
 
     def named(self) -> Iterator[tuple[str, JsonValue]]:
-        """The fields of an object, whatever they are called."""
+        """All fields of an object, as pairs of a name and a value."""
         if not isinstance(self.plain, dict):
             raise self.refused("an object")
         for name, value in self.plain.items():
@@ -206,7 +206,7 @@ class JsonValue:
         return isinstance(self.plain, dict) and name in self.plain
 
     def rest(self, known: frozenset[str]) -> dict[str, object]:
-        """The fields of an object that have other names, as plain data."""
+        """The fields of an object that are not in `known`, as plain data."""
         return {name: value.plain for name, value in self.named() if name not in known}
 
 

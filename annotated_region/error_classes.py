@@ -1,6 +1,6 @@
-"""Errors keep their class when they cross TVM: at import, it is told the classes of this package.
+"""Registers the error classes of this package with TVM, so that they keep their class across its FFI.
 
-This stands apart from the errors themselves so that rooms without TVM can raise them.
+Separate from `errors`, so that rooms without TVM can raise them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from annotated_region import errors
 
 __all__: list[str] = []
 
-# An error raised inside a pass crosses TVM's C++ pass manager, which keeps the class of those it knows.
+# An error raised inside a pass crosses TVM's C++ pass manager, which preserves only registered classes.
 for _name in errors.__all__:
     tvm_ffi.register_error(_name, getattr(errors, _name))
-# So does what interrupts Python itself: a Ctrl-C inside a pass would arrive as an empty RuntimeError.
+# The same holds for KeyboardInterrupt: a Ctrl-C inside a pass would surface as an empty RuntimeError.
 tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
 tvm_ffi.register_error("MemoryError", MemoryError)

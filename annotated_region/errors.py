@@ -64,27 +64,27 @@ class InvalidModuleError(AnnotatedRegionError):
 
 
 class ModelError(AnnotatedRegionError):
-    """A file that was handed in (a model, a cost database) cannot be read or is not what it should be."""
+    """An input file (a model, a cost database) cannot be read or has invalid content."""
 
 
 class DocumentError(AnnotatedRegionError):
-    """A saved report or a lock cannot be read, is not what it should be, or belongs to another model."""
+    """A saved report or a lock cannot be read, has invalid content, or belongs to another model."""
 
 
 class InputError(AnnotatedRegionError):
-    """The arrays that a function is to be run with do not fit its parameters, or cannot be made for them."""
+    """The arrays passed to a function do not fit its parameters, or no arrays can be generated for them."""
 
 
 class RunError(AnnotatedRegionError):
-    """A program was built and fails when it runs."""
+    """A built program failed at run time."""
 
 
 class ReproducerError(AnnotatedRegionError):
-    """There is nothing to reproduce, or its folder would overwrite what is there."""
+    """There is no fault to reproduce, or the reproducer's folder would overwrite existing files."""
 
 
 class OpInfoError(AnnotatedRegionError):
-    """Text or data that should describe operations does not, or cannot be turned into a call."""
+    """Serialized op info is malformed, or cannot be turned into a call."""
 
 
 class UnknownTargetError(AnnotatedRegionError):
@@ -92,23 +92,23 @@ class UnknownTargetError(AnnotatedRegionError):
 
 
 class InvalidBackendError(AnnotatedRegionError):
-    """A registration describes no backend: an unknown option, or a value that makes no sense."""
+    """A registration is not a valid backend: an unknown option, or an invalid value."""
 
 
 class UsageError(AnnotatedRegionError, TypeError):
-    """A public function was handed something of the wrong kind; the message says what it takes."""
+    """A public function was called with an argument of the wrong type; the message says what it takes."""
 
 
 class NoModuleError(UsageError, InvalidModuleError):
-    """A public function was handed something else where it takes a module."""
+    """A public function that takes a module was called with something else."""
 
 
 class VersionError(AnnotatedRegionError, ImportError):
-    """The installed versions of TVM and its FFI do not work together, or not with this package."""
+    """The installed TVM and TVM FFI are incompatible with each other or with this package."""
 
 
 class RuleError(AnnotatedRegionError):
-    """A registered rule or pattern check failed or answered with something that is no answer."""
+    """A registered rule or pattern check raised, or returned something other than an answer."""
 
 
 class PinError(AnnotatedRegionError):
@@ -120,48 +120,48 @@ class BackendUnavailableError(AnnotatedRegionError):
 
 
 class ArgumentError(AnnotatedRegionError):
-    """A region is called with a tensor on a device out of reach, or with strides that it cannot follow."""
+    """A region is called with a tensor on an unreachable device, or with unsupported strides."""
 
 
 class RegionRejectedError(AnnotatedRegionError):
-    """A code generator refuses one region, whose ops are then offered to other targets, and to the host.
+    """A code generator rejects a region; its ops are then offered to other targets, and to the host.
 
     Parameters
     ----------
     message
-        Why.
+        The reason.
     symbol
-        The name of the external function; without it no region can be placed anew, and the build fails.
+        The name of the external function; without it the region cannot be placed again, and the build fails.
     """
 
     def __init__(self, message: str, symbol: str | None = None) -> None:
-        # Of an exception that crosses TVM's FFI the text alone arrives, so the text begins with the symbol.
+        # TVM's FFI preserves only an exception's text, so the symbol is its prefix.
         super().__init__(f"{symbol}: {message}" if symbol else message)
         self.symbol = symbol or message.partition(": ")[0]
 
 
 class RegionRejectedWarning(UserWarning):
-    """A code generator refused a region; other targets or the host run its ops instead."""
+    """A code generator rejected a region; other targets or the host run its ops instead."""
 
 
 class CacheWarning(UserWarning):
-    """Something in the cache folder, or the folder itself, cannot be believed, and is not used."""
+    """The cache folder, or an entry in it, failed verification and is not used."""
 
 
 class MeasurementWarning(UserWarning):
-    """A time could not be measured, was too unsteady to be relied on, or cannot be kept."""
+    """A time could not be measured, varied too much to be reliable, or cannot be stored."""
 
 
 class SlowBackendWarning(UserWarning):
-    """A backend takes so long that its author should know; the text names it."""
+    """A backend is slow enough that its author should know; the text names it."""
 
 
 class CodegenError(AnnotatedRegionError):
-    """A code generator met an external function that it cannot translate."""
+    """A code generator cannot translate an external function."""
 
 
 class ConformanceError(AnnotatedRegionError):
-    """A backend does not compute what its rules claim; ``module`` is the smallest graph that shows it."""
+    """A backend does not compute what its rules claim; ``module`` is the smallest failing graph."""
 
     def __init__(self, message: str, module: object = None) -> None:
         super().__init__(message)
@@ -169,16 +169,16 @@ class ConformanceError(AnnotatedRegionError):
 
 
 class DrawingError(AnnotatedRegionError):
-    """A report cannot be drawn: an unknown kind of file, or no layout engine."""
+    """A report cannot be drawn: an unknown file type, or no layout engine."""
 
 
 class CacheError(AnnotatedRegionError):
-    """The cache folder is not the user's own alone, so that nothing in it is counted or removed."""
+    """The cache folder is not private to the user, so its entries are neither counted nor removed."""
 
 
 class BundleError(AnnotatedRegionError):
-    """A bundle cannot be written: its folder is there already, or a library that the model needs is not."""
+    """A bundle cannot be written: its folder already exists, or a library that the model needs is missing."""
 
 
 class BuildError(AnnotatedRegionError):
-    """The system compiler or the linker did not accept the generated code."""
+    """The system compiler or the linker rejected the generated code."""

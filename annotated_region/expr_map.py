@@ -1,4 +1,4 @@
-"""Maps keyed by expressions: by which object an expression is, not by what it says."""
+"""Maps keyed by expressions, compared by identity, not by structure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ D = TypeVar("D")
 class ExprMap(Generic[V]):
     """A map from expressions (variables, constants, ops, blocks) to values, in order of insertion.
 
-    TVM hands out a new Python object each time that it is asked for a node, and equality of such objects
-    calls back into Python, so the key is the address of the node, which is its hash. The address is free for
-    another node as soon as nothing holds the first. That is why a map holds its keys: an address that it
-    knows belongs to the node that was put in.
+    TVM creates a new Python object for each access to a node, and comparing two such objects calls back
+    into Python, so the key is the hash of the object, which is the address of the C++ node. An address can
+    be reused once its node is freed, so the map keeps its keys alive: a known address is always that of the
+    node that was inserted.
 
     Parameters
     ----------
@@ -46,14 +46,14 @@ class ExprMap(Generic[V]):
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Any]:
-        """The expressions, in the order in which they were put in."""
+        """The expressions, in insertion order."""
         return (expr for expr, _value in self._entries.values())
 
     def __contains__(self, expr: object) -> bool:
         return hash(expr) in self._entries
 
     def __getitem__(self, expr: object) -> V:
-        """The value of an expression; `KeyError` if it has none."""
+        """The value of an expression; raises `KeyError` if it has none."""
         return self._entries[hash(expr)][1]
 
     def __setitem__(self, expr: object, value: V) -> None:
@@ -69,20 +69,20 @@ class ExprMap(Generic[V]):
         return default if entry is None else entry[1]
 
     def setdefault(self, expr: object, value: V) -> V:
-        """The value of an expression; `value`, from now on, if it had none."""
+        """The value of an expression; inserts `value` if it has none."""
         return self._entries.setdefault(hash(expr), (expr, value))[1]
 
     def values(self) -> Iterator[V]:
-        """The values, in the order in which their expressions were put in."""
+        """The values, in insertion order of their expressions."""
         return (value for _expr, value in self._entries.values())
 
     def discard(self, expr: object) -> None:
-        """Forget an expression, if it is known."""
+        """Remove an expression, if present."""
         self._entries.pop(hash(expr), None)
 
 
 class ExprSet:
-    """A set of expressions, in order of insertion; what `ExprMap` says of its keys holds here."""
+    """A set of expressions, in insertion order, with the keys of `ExprMap`."""
 
     __slots__ = ("_held",)
 
@@ -99,5 +99,5 @@ class ExprSet:
         return hash(expr) in self._held
 
     def add(self, expr: object) -> None:
-        """Put an expression in."""
+        """Insert an expression."""
         self._held[hash(expr)] = expr

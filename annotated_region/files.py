@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, whatever interrupts the writer."""
+"""Atomic file writes: a file is written whole or not at all, even if the writer is interrupted."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PREFIX = ".unfinished-"
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
-    """A path to write to, which takes the place of `path` when the block ends, and is gone when it fails.
+    """A temporary path that replaces `path` when the block ends, and is removed if the block raises.
 
-    It lies beside `path`, in a folder of its own, under the same name. What is no regular file, such as
-    ``/dev/stdout``, is written to directly; a symbolic link stays, and the file that it names is replaced.
+    It has the same file name, in a temporary folder beside `path`. Special files such as ``/dev/stdout`` are
+    written directly; a symbolic link stays, and its target is replaced.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     """
     try:
         file = Path(path).resolve()
-    except RuntimeError as error:  # of Python up to 3.12
+    except RuntimeError as error:  # raised by Python up to 3.12 for a cycle of links
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from error
     if file.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -38,7 +38,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         return
     try:
         folder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", dir=file.parent)
-    except OSError as error:  # it names the temporary path, which the caller does not know
+    except OSError as error:  # the message would name the temporary path, which the caller does not know
         raise type(error)(error.errno, error.strerror, str(path)) from error
     with folder:
         unfinished = Path(folder.name, file.name)
@@ -47,12 +47,12 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 
 def write_whole(path: str | Path, text: str) -> None:
-    """Write a text in UTF-8, what that cannot say as escapes; errors are those of `whole_file`."""
+    """Write a string as UTF-8, with escapes for lone surrogates; raises as `whole_file` does."""
     with whole_file(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def sweep_unfinished(path: str | Path, process: int) -> None:
-    """Remove what a process that was killed has left beside the file that it was writing."""
+    """Remove the temporary folder that a killed process left beside the file that it was writing."""
     for folder in Path(path).resolve().parent.glob(f"{_PREFIX}{process}-*"):
         shutil.rmtree(folder, ignore_errors=True)

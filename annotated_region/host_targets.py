@@ -1,4 +1,4 @@
-"""TVM's target for what the host runs, of a text or of a target."""
+"""TVM's target for the host, from a string, a mapping of options or a target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from annotated_region.errors import UsageError
 __all__ = ["HostTarget", "host_target"]
 
 HostTarget: TypeAlias = str | Mapping[str, object] | tvm.target.Target
-"""What TVM makes a target of: its kind, its options, or the target itself."""
+"""What TVM makes a target from: its kind, its options, or the target itself."""
 
 _INSTEAD = 'TVM\'s target for the host, such as "llvm"; the targets of regions are handed to partition'
 
@@ -24,7 +24,7 @@ def host_target(given: HostTarget) -> tvm.target.Target:
     Raises
     ------
     UsageError
-        It is none of these, or TVM does not know it.
+        `given` has another type, or TVM does not know it.
     """
     require_kind(given, (str, Mapping, tvm.target.Target), "the argument target", _INSTEAD)
     if isinstance(given, tvm.target.Target):

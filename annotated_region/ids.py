@@ -1,4 +1,4 @@
-"""Numbers that stand for something: one type a meaning, so that a type checker keeps them apart."""
+"""Integer ids, one `NewType` for each meaning, so that a type checker keeps them apart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Id = TypeVar("Id", bound=int)
 T = TypeVar("T")
 
 NodeId = NewType("NodeId", int)
-"""A node of a `DataflowGraph`. Edges name what is no node by negative numbers: `Edge` says which."""
+"""A node of a `DataflowGraph`. Edges use negative numbers for ends that are not nodes, see `Edge`."""
 
 ScopeId = NewType("ScopeId", int)
 """A scope of a `DataflowGraph`."""
@@ -31,16 +31,16 @@ RegionId = NewType("RegionId", int)
 """A region of an `AnnotatedRegionSet`."""
 
 MemberIndex = NewType("MemberIndex", int)
-"""A region in a list of regions that are grouped or resolved, before a set gives them ids."""
+"""The index of a region in a list to be grouped or resolved, before a set assigns ids."""
 
 Vertex = NewType("Vertex", int)
-"""A vertex of an integer graph that was made of some nodes, such as those of one scope."""
+"""A vertex of an integer graph over some nodes, such as those of one scope."""
 
 Colour = NewType("Colour", int)
-"""A target, as a colour of a grouping problem."""
+"""A target, as the colour of a grouping problem."""
 
 Place = NewType("Place", int)
-"""Who runs a unit of a placement problem: a target, or the host, which is the last."""
+"""Where a unit of a placement problem runs: a target, or the host, which is the last place."""
 
 UnitId = NewType("UnitId", int)
 """A unit of a placement problem."""
@@ -50,5 +50,5 @@ ValueId = NewType("ValueId", int)
 
 
 def numbered(_kind: Callable[[int], Id], items: Iterable[T]) -> Iterator[tuple[Id, T]]:
-    """Items with their positions as numbers of one kind: `enumerate`, and as fast."""
+    """`enumerate` with indices of type `Id`, at no extra cost."""
     return cast("Iterator[tuple[Id, T]]", enumerate(items))

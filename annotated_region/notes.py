@@ -1,8 +1,7 @@
-"""Notes: what passes find out while they run, as values; `annotated_region.reports` puts them into words.
+"""Notes: what passes find while they run, as values; `annotated_region.findings` puts them into words.
 
-A pass returns its notes together with the regions that it leaves (`annotated_region.passes.region_pass`).
-A note names variables, targets and reasons. Only what a rule, a pattern's check or a backend answers is
-text, because it is their answer.
+A pass returns its notes together with its regions (`annotated_region.passes.region_pass`). A note holds
+variables, targets and reasons; its only free text is what a rule, a pattern's check or a backend answered.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ __all__ = [
 
 
 class DeclineReason(Enum):
-    """Why a target does not claim a node, or a pattern its match."""
+    """Why a target does not claim a node, or why a match of a pattern was refused."""
 
     NEVER_OFFLOADED = auto()
     """An `If`, an impure call, a `MatchCast` or a local function."""
@@ -44,24 +43,24 @@ class DeclineReason(Enum):
     """The target has no rule for the op; `Refusal.detail` names it."""
 
     UNEXPLAINED = auto()
-    """A rule or a check answered False."""
+    """A rule or a check returned False."""
 
     ANSWERED = auto()
-    """A rule or a check answered with a text, `Refusal.detail`."""
+    """A rule or a check returned a string, `Refusal.detail`."""
 
     SEVERAL_BLOCKS = auto()
-    """A match whose op bound to `Refusal.detail` is in another block than its root."""
+    """A match that spans blocks: its op bound to `Refusal.detail` is in another block than its root."""
 
     USED_OUTSIDE = auto()
-    """A match whose intermediate value `Refusal.detail` has a consumer outside of the match."""
+    """A match whose intermediate value `Refusal.detail` has a user outside the match."""
 
     UNKNOWN_ATTRIBUTES = auto()
-    """A composite of the module with attributes that no registered pattern computes: `Refusal.detail`."""
+    """A composite in the module with attributes that no registered pattern produces: `Refusal.detail`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A reason, what it is about, and the pattern whose match was refused, if it was one."""
+    """A reason, its detail, and the pattern whose match was refused, if any."""
 
     reason: DeclineReason
     detail: str = ""
@@ -79,7 +78,7 @@ class ClaimNote:
 
 @dataclass(frozen=True, slots=True)
 class DeclineNote:
-    """A target claims a node neither by a rule nor by a pattern."""
+    """A target claims a node by no rule and no pattern."""
 
     var: relax.Var
     target: str
@@ -88,11 +87,11 @@ class DeclineNote:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Two neighbouring regions of one target, by their first nodes, and the node that stands between them.
+    """Two neighbouring regions of one target, by their first nodes, and a node between them.
 
-    Neighbours are regions that an edge joins, and regions that follow each other. The node runs behind
-    the one and before the other, so the two cannot be one; without such a node it is the limits on
-    regions (their size, their connectedness, what the backend accepts) that keep them apart.
+    Neighbours are regions joined by an edge, and consecutive regions. The node `between` depends on one of
+    them and the other depends on it, so joining them would close a cycle. Without such a node, the limits on
+    regions (size, connectedness, acceptance by the backend) keep them apart.
     """
 
     target: str
@@ -103,27 +102,27 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class ApartNote:
-    """The neighbouring regions that merging leaves; merging again replaces them."""
+    """The pairs of neighbouring regions that remain after merging; a later merge replaces the note."""
 
     pairs: tuple[Neighbours, ...]
 
 
 class DissolveReason(Enum):
-    """Why a region was given back."""
+    """Why a region was dissolved."""
 
     LITTLE_WORK = auto()
-    """Its work is below the minimum of its target; `DissolveNote.limit` is the minimum."""
+    """Its work is below its target's minimum, `DissolveNote.limit`."""
 
     MANY_REGIONS = auto()
-    """Its target has larger ones, as many as it may have in a scope; `DissolveNote.limit` is that number."""
+    """Its target has `DissolveNote.limit` larger regions in the scope, the most it may have."""
 
     REFUSED = auto()
-    """Its backend does not accept it, and says `DissolveNote.answer`."""
+    """Its backend rejects it, with the reason `DissolveNote.answer`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DissolveNote:
-    """A region that was given back: its nodes may go to other targets."""
+    """A dissolved region: its nodes may go to other targets."""
 
     target: str
     nodes: tuple[relax.Var, ...]
@@ -134,7 +133,7 @@ class DissolveNote:
 
 @dataclass(frozen=True, slots=True)
 class RuledOutNote:
-    """A target that must not have a node: the node is pinned to `place`, or banned from the target (None)."""
+    """A target that must not run a node: the node is pinned to `place`, or banned from the target (None)."""
 
     var: relax.Var
     target: str
@@ -143,7 +142,7 @@ class RuledOutNote:
 
 @dataclass(frozen=True, slots=True)
 class UnavailableNote:
-    """A target that claims nodes but cannot run on this machine; `why` is the answer of its backend."""
+    """A target that claims nodes but cannot run on this machine; `why` is the reason its backend gives."""
 
     target: str
     why: str
@@ -151,14 +150,14 @@ class UnavailableNote:
 
 @dataclass(frozen=True, slots=True)
 class PolicyNote:
-    """What a policy says of its answer, such as cost, lower bound and gap."""
+    """Details of a policy's answer, such as cost, lower bound and gap."""
 
     details: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class PriceNote:
-    """What a node costs by itself, in seconds, on the host and on each target that claims it alone."""
+    """The cost of a node by itself, in seconds, on the host and on each target that claims it alone."""
 
     var: relax.Var
     seconds: Mapping[str, float]

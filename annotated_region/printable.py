@@ -1,4 +1,4 @@
-"""Text that may be shown anywhere: names come from files, and terminals obey some characters."""
+"""Makes untrusted text safe to print: names come from files, and terminals interpret control characters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LONGEST = 4000
 
 
 def printable(text: str) -> str:
-    r"""The text with escapes, such as ``\x1b``, for characters that do not print; ``\n`` stays."""
+    r"""The text with non-printing characters escaped, such as ``\x1b``; ``\n`` is kept."""
     return "".join(
         character if character.isprintable() or character == "\n" else ascii(character)[1:-1]
         for character in text
@@ -16,7 +16,7 @@ def printable(text: str) -> str:
 
 
 def elided(text: str) -> str:
-    """The text without its middle where it has more than 4 000 characters; a name alone may be megabytes."""
+    """The text with its middle cut out if it is longer than 4 000 characters; a name can have megabytes."""
     left_out = len(text) - _LONGEST
     if left_out <= 0:
         return text

@@ -1,15 +1,15 @@
-"""What `import annotated_region` tells TVM: the errors, the annotation ops, and who makes code for targets.
+"""Registers with TVM on `import annotated_region`: errors, annotation ops and code generator names.
 
-All of it is small. Rules and patterns, which are not, are loaded when a target is first asked for.
+Rules and patterns, which take longer to load, are loaded on the first query about a target.
 """
 
-from annotated_region import tvm_adapter  # noqa: F401 - before the rooms, because it checks TVM's version
+from annotated_region import tvm_adapter  # noqa: F401 - first, because it checks TVM's version
 
 # isort: split
 import annotated_region_tvm
-from annotated_region import annotations, error_classes  # noqa: F401 - they register when they are imported
+from annotated_region import annotations, error_classes  # noqa: F401 - imported for their side effect
 
 __all__: list[str] = []
 
-# TVM calls this itself, unless its plugins are turned off.
+# TVM calls this itself as a plugin, unless plugins are disabled.
 annotated_region_tvm.register()

@@ -1,8 +1,8 @@
-"""Refuses pairs of TVM and its FFI that crash, when the package is imported, with the pip line that helps.
+"""Rejects pairs of TVM and its FFI that are known to crash, at import, with the pip command that mends it.
 
-TVM asks for an `apache-tvm-ffi` that is new enough and takes any that is newer, so pip installs pairs that
-were never tried together. With TVM 0.27 and apache-tvm-ffi 0.1.15, serializing a module ends the process with
-SIGSEGV, in `script(show_meta=True)`, `tvm.ir.save_json` and the tuner for example.
+TVM requires a minimum version of `apache-tvm-ffi` and no maximum, so pip installs pairs that were never
+tested together. With TVM 0.27 and apache-tvm-ffi 0.1.15, serializing a module crashes with SIGSEGV, for
+example in `script(show_meta=True)`, `tvm.ir.save_json` and the tuner.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _OLDEST_FFI, _CRASHING_FFI = (0, 1, 14, 0), (0, 1, 15, -1)
 def require_working_pair(version_of: Callable[[str], str] = version) -> None:
     """Check the installed versions of `apache-tvm` and `apache-tvm-ffi`.
 
-    A TVM that pip does not know, one built from source for instance, is taken as it is; so is one newer than
-    0.27, which pip installs on demand alone.
+    A TVM that pip does not know, such as one built from source, is accepted unchecked; so is a version after
+    0.27, which pip installs only on explicit request.
 
     Parameters
     ----------
     version_of
-        The version of an installed distribution.
+        Returns the version of an installed distribution.
 
     Raises
     ------
@@ -53,13 +53,13 @@ def require_working_pair(version_of: Callable[[str], str] = version) -> None:
 
 
 def _ordered(text: str) -> tuple[int, int, int, int]:
-    """A version as numbers that compare as versions do: a release comes before its post-releases.
+    """A version as a tuple that sorts as versions do: a release before its post-releases.
 
-    What is developed on the way to a release counts as that release.
+    A development version counts as the release that it leads to.
     """
     found = _PATTERN.match(text)
     if found is None:
-        raise _error(f"the version {text!r} is no version")
+        raise _error(f"{text!r} is not a version number")
     major, minor, patch, post = found.groups()
     return int(major), int(minor), int(patch or 0), -1 if post is None else int(post)
 

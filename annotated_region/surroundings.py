@@ -1,4 +1,4 @@
-"""Checks what surrounds the process: numbers of threads that crash TVM."""
+"""Checks the environment of the process: thread counts that crash TVM."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _ENOUGH_FOR_ANY_MACHINE = 1024
 
 
 def require_sane_threads(environment: Mapping[str, str] = os.environ) -> None:
-    """Check the variables that say how many threads TVM starts, which it believes whatever they say.
+    """Check the variables that set TVM's number of threads, which TVM does not validate.
 
     Raises
     ------
     BackendUnavailableError
-        One of them asks for more threads than any machine has use for, which ends in SIGSEGV.
+        One of them asks for so many threads that TVM would crash with SIGSEGV.
     """
     for name in _VARIABLES:
         number = environment.get(name, "").strip()

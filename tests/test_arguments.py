@@ -115,5 +115,5 @@ def test_it_is_a_type_error_too():
 
 
 def test_a_text_is_no_value_to_annotate():
-    with pytest.raises(ar.MalformedAnnotationError, match="'x' is no value of a function"):
+    with pytest.raises(ar.MalformedAnnotationError, match="'x' is not a Relax expression"):
         ar.compiler_begin("x", "dnnl")

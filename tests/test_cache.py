@@ -52,7 +52,7 @@ def test_what_is_stored_is_loaded_by_its_name_alone(tmp_path):
     assert load_entry(tmp_path / "one") == b"content"
     assert load_entry(tmp_path / "other") is None
     (tmp_path / "one").rename(tmp_path / "other")
-    with pytest.warns(CacheWarning, match="other is damaged; it is removed and made anew"):
+    with pytest.warns(CacheWarning, match="other is damaged; it is removed and rebuilt"):
         assert load_entry(tmp_path / "other") is None
     assert load_entry(tmp_path / "other") is None
     assert list(tmp_path.iterdir()) == []

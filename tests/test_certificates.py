@@ -33,10 +33,10 @@ def test_an_order_that_follows_the_values_is_right():
     [
         ((A, C, B), {}, "'c' uses 'b', which comes later"),
         ((B, 0), {0: (A, C)}, "'b' uses 'a', which comes later"),
-        ((A, B), {}, "'c' stands nowhere in the certificate"),
-        ((A, B, C, A), {}, "'a' stands twice in the certificate"),
-        ((A, B, C), {3: (A, B)}, r"regions \[3\] stand in no order"),
-        ((A, B, C, 3), {}, r"regions \[3\] stand in no order, or in an order but not in the set"),
+        ((A, B), {}, "'c' is missing from the certificate"),
+        ((A, B, C, A), {}, "'a' appears twice in the certificate"),
+        ((A, B, C), {3: (A, B)}, r"regions \[3\] appear in no order"),
+        ((A, B, C, 3), {}, r"regions \[3\] appear in no order, or in an order but not in the set"),
     ],
 )
 def test_any_other_order_is_refused(order, nodes_of, message):

@@ -44,7 +44,7 @@ def test_a_newer_tvm_is_left_to_pip(tvm):
         ("0.27.0", "0.2.0", "crashes with apache-tvm-ffi 0.2.0"),
         ("0.27.0", "0.1.14", r"does not work with apache-tvm-ffi 0\.1\.14, which is too old"),
         ("0.26.0", "0.1.14.post0", r"apache-tvm 0\.26\.0 is installed, which is too old"),
-        ("unknown", "0.1.14.post0", "the version 'unknown' is no version"),
+        ("unknown", "0.1.14.post0", "'unknown' is not a version number"),
     ],
 )
 def test_other_pairs_are_refused_with_the_pip_line(tvm, ffi, problem):

@@ -1,1 +1,1 @@
-"""Annotated regions: read from annotations, held as a set, merged, certified, written back."""
+"""Annotated regions: read from annotations, owned by a set, merged, certified, written back."""

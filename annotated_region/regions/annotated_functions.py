@@ -1,4 +1,4 @@
-"""Functions with annotations, read and written: a plain graph and regions on one side, IR on the other."""
+"""Converts annotated functions to plain dataflow graphs with regions, and back."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["read_annotated", "write_annotated"]
 def read_annotated(
     func: relax.Function, name: str | None = None, begin: str = BEGIN, end: str = END
 ) -> tuple[DataflowGraph, dict[RegionId, NodeRegion]]:
-    """The dataflow graph of `func` without its annotations, and the regions that these describe.
+    """The dataflow graph of `func` without its annotations, and the regions that they describe.
 
     Parameters
     ----------
     func
-        The function; it is not changed.
+        The function.
     name
         Its name, for messages; by default its ``global_symbol``.
     begin, end
@@ -42,7 +42,7 @@ def read_annotated(
     Notes
     -----
     Linear in the edges of the function plus the sizes of its regions. A function without annotations is
-    walked once, one with annotations twice.
+    walked once, an annotated one twice.
     """
     graph = read_dataflow(func, name, begin, end)
     if not graph.is_annotated:
@@ -54,7 +54,7 @@ def read_annotated(
 
 
 def write_annotated(graph: DataflowGraph, node_regions: Mapping[RegionId, NodeRegion]) -> relax.Function:
-    """The function of a plain graph with regions written into it as annotations.
+    """The function of an unannotated graph with the regions written into it as annotations.
 
     Linear in the edges, each times the number of regions and composites around its ends.
     """

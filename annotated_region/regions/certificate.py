@@ -1,4 +1,4 @@
-"""Checks the certificate of a function's regions against the bindings of the function alone."""
+"""Checks the certificate of a function's regions against the function's bindings."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def check_certificate(
     certificate: Certificate,
     annotations: Collection[str] = ("relax.annotation.compiler_begin", "relax.annotation.compiler_end"),
 ) -> None:
-    """Check a certificate against the function alone, trusting nothing else.
+    """Check a certificate independently of the code that produced it: only `func` is read.
 
     Parameters
     ----------
     func
-        The function that the regions were read from, or the same without annotations.
+        The function that the regions were read from, or the same function without annotations.
     regions, certificate
-        The regions, and what `AnnotatedRegionSet.verify` says of them.
+        The regions, and the result of `AnnotatedRegionSet.verify`.
     annotations
         The names of the annotation ops.
 
     Raises
     ------
     RegionCycleError
-        A region stands in no order, a binding stands nowhere or twice, or a value is used before
-        it is defined.
+        A region is in no order, a binding is missing or appears twice, or a value is used before its
+        definition.
     """
     given = [extent for param in func.params for extent in shape_vars_of(param.ty)]
     nodes_of: dict[int, tuple[relax.Var, ...]] = {region.id: region.nodes for region in regions}
@@ -44,7 +44,7 @@ def check_certificate(
 
 
 def _definitions(body: relax.Expr, annotations: Collection[str]) -> Iterator[Definition]:
-    """All bindings in program order; those of the bodies that a value holds come before it."""
+    """All bindings in program order; those of bodies nested in a value precede that value's binding."""
     blocks = body.blocks if isinstance(body, relax.SeqExpr) else ()
     for binding in (binding for block in blocks for binding in block.bindings):
         value = binding.value
@@ -56,7 +56,7 @@ def _definitions(body: relax.Expr, annotations: Collection[str]) -> Iterator[Def
 
 
 def _bodies_in(value: relax.Expr) -> tuple[relax.Expr, ...]:
-    """The bodies that a bound value holds."""
+    """The bodies nested in a bound value."""
     if isinstance(value, relax.If):
         return (value.true_branch, value.false_branch)
     return (value.body,) if isinstance(value, relax.Function) else ()

@@ -1,4 +1,4 @@
-"""Claims as sets of units: what a region's target could run, with some of it taken back."""
+"""Regions as sets of claimed units: splitting a region into units, and removing nodes from it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["follow_the_data", "in_units", "units_of", "without"]
 
 
 def units_of(member: NodeRegion) -> Iterator[ClaimedUnit]:
-    """What the target of a region can run as one unit: its composites, largest first, then single nodes.
+    """The units of a region: its composites, largest first, then single nodes.
 
-    A node inside a composite is a unit of its own only if its target claims it alone as well.
+    A node inside a composite is also a unit if its target claims it alone as well.
     """
     yield from sorted(member.composites, key=lambda unit: (-len(unit.nodes), unit.nodes, unit.name))
     yield from (ClaimedUnit((node,), "") for node in member.alone)
@@ -25,10 +25,10 @@ def units_of(member: NodeRegion) -> Iterator[ClaimedUnit]:
 def without(
     member: NodeRegion, nodes: Collection[NodeId], composites: Collection[ClaimedUnit] = ()
 ) -> NodeRegion | None:
-    """The region without some nodes and some composites; None if nothing is left.
+    """The region without some nodes and some composites; None if no node remains.
 
-    A composite goes as a whole when one of its nodes does; those of its other nodes that are not
-    claimed alone go with it.
+    A composite is removed as a whole when one of its nodes is; its other nodes remain only if they are
+    claimed alone or lie in a remaining composite.
     """
     kept = [
         unit
@@ -43,10 +43,11 @@ def without(
 
 
 def in_units(graph: DataflowGraph, member: NodeRegion) -> list[NodeRegion]:
-    """The region in parts of one unit each, in program order; the region itself if it is one unit.
+    """The region split into parts of one unit each, in program order; the region itself if it is one unit.
 
-    Of composites that share nodes the largest stays; what is claimed only as part of another is in no part.
-    What moves no data goes with its unit, or is in no part if it belongs to none or to several.
+    Of composites that share nodes the largest is kept; a node claimed only by a dropped composite is in no
+    part. A node that moves no data joins the part of its data (see `follow_the_data`), or no part if that is
+    not unique.
     """
     chosen = [(unit.nodes, (unit,)) for unit in largest_composites(member)]
     covered = {node for nodes, _units in chosen for node in nodes}
@@ -69,16 +70,17 @@ def follow_the_data(
     owner: dict[NodeId, MemberIndex],
     targets: Mapping[MemberIndex, str],
 ) -> None:
-    """Let what moves no data go where its data goes: a field or name to its maker, a tuple to its users.
+    """Assign nodes that move no data: a field or alias to the region of its producer, a tuple to that of its
+    users.
 
     Parameters
     ----------
     graph
         The function.
     members
-        The regions before conflicts were resolved: a target may only get what it claimed.
+        The regions before conflict resolution: a node only goes to a target that claims it.
     owner
-        For each node that has one, its region; changed in place.
+        The region of each assigned node; changed in place.
     targets
         The target of each region that `owner` names.
     """
@@ -105,7 +107,7 @@ def _follow(
     offers: set[str],
     targets: Mapping[MemberIndex, str],
 ) -> None:
-    """Put a node where all its neighbours are, if they are in one region of a target that claims it."""
+    """Assign a node to the region of its neighbours, if they share one and its target claims the node."""
     regions = {owner.get(neighbour) for neighbour in neighbours}
     region = regions.pop() if len(regions) == 1 else None
     if region is not None and targets[region] in offers:

@@ -1,13 +1,13 @@
-"""Families of regions: which regions of a set must have a common order.
+"""Families of regions: the sets of regions that are verified with one common order.
 
-Regions that overlap cannot stand in one order, so a set that is not disjoint has several:
+Overlapping regions cannot appear in one order, so a set that is not disjoint has several orders:
 
 1. A disjoint set is one family.
-2. Else, for each target, the regions that overlap none of its others are one family.
-3. Each of the others is valid by itself, if no path leaves it and comes back. Those that do not
-   overlap are still put into one order as far as they have one, because an order names every node:
-   one for each region would take quadratic time. Contracting more can only close more cycles, so an
-   order of many proves each of them.
+2. Otherwise, for each target, its regions that overlap no other region of the target are one family.
+3. Each remaining region is valid by itself if no path leaves and re-enters it. An order names every node, so
+   one order for each of these regions would take quadratic time; instead, regions that do not overlap share
+   an order where they have one. Contracting more regions can only close more cycles, so an order of many
+   proves each of them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from annotated_region.regions.node_region import NodeRegion
 __all__ = ["FamilyCycleError", "family_of", "order_of", "orders"]
 
 Order = list[NodeId]
-"""Vertices of a quotient graph: the first node of each region, and each node of no region."""
+"""Vertices of a quotient graph: the first node of each region, and each node in no region."""
 
 
 class FamilyCycleError(Exception):
-    """The regions of `family` need each other's results; `cycle` holds vertices of their quotient."""
+    """The regions of `family` depend on each other in a cycle; `cycle` holds vertices of their quotient."""
 
     def __init__(self, family: Sequence[RegionId], cycle: Order) -> None:
         super().__init__(family, cycle)
@@ -34,7 +34,7 @@ class FamilyCycleError(Exception):
 
 
 def family_of(members: Mapping[RegionId, NodeRegion], region: RegionId) -> list[RegionId]:
-    """The regions that must have a common order with `region`, itself included. O(nodes of all regions)."""
+    """The family of `region`, itself included. O(nodes of all regions)."""
     if not _crowded(members, by_target=False):
         return list(members)
     crowded = _crowded(members, by_target=True)
@@ -47,17 +47,17 @@ def family_of(members: Mapping[RegionId, NodeRegion], region: RegionId) -> list[
 def orders(
     graph: DataflowGraph, members: Mapping[RegionId, NodeRegion]
 ) -> Iterator[tuple[list[RegionId], Order]]:
-    """Families of regions that hold each region at least once, each with an order.
+    """Families that together cover all regions, each with an order.
 
     Raises
     ------
     FamilyCycleError
-        A family of case 1 or 2, or a region of case 3, has none.
+        A family of case 1 or 2, or a region of case 3, has no order.
 
     Notes
     -----
-    O((V + E) log V) for each order. There are as many as targets, and as regions of one target lie
-    on one node; more only where regions that overlap others of their target have no common order.
+    O((V + E) log V) for each order. There is one order for each target, and as many more as regions of one
+    target share a node; beyond that only where regions of case 3 have no common order.
     """
     if not _crowded(members, by_target=False):
         yield list(members), order_of(graph, members, list(members))
@@ -76,7 +76,7 @@ def orders(
 def order_of(
     graph: DataflowGraph, members: Mapping[RegionId, NodeRegion], family: Sequence[RegionId]
 ) -> Order:
-    """An order of one family; raises `FamilyCycleError` if there is none. O((V + E) log V)."""
+    """An order of one family. Raises `FamilyCycleError` if there is none. O((V + E) log V)."""
     try:
         blocks = program_order(graph.dag, [members[index].nodes for index in family])
     except CycleError as error:
@@ -87,7 +87,7 @@ def order_of(
 def _orders_of_layer(
     graph: DataflowGraph, members: Mapping[RegionId, NodeRegion], layer: list[RegionId]
 ) -> Iterator[tuple[list[RegionId], Order]]:
-    """An order of the whole layer; where there is none, orders of its halves."""
+    """An order of the whole layer; if it has none, the orders of its halves, recursively."""
     try:
         yield layer, order_of(graph, members, layer)
     except FamilyCycleError:
@@ -99,7 +99,7 @@ def _orders_of_layer(
 
 
 def _layers(members: Mapping[RegionId, NodeRegion], regions: Sequence[RegionId]) -> list[list[RegionId]]:
-    """The regions in as few disjoint layers as first fit finds."""
+    """The regions in disjoint layers, assigned by first fit."""
     layers: list[list[RegionId]] = []
     taken: dict[NodeId, set[int]] = {}
     for index in regions:
@@ -115,7 +115,7 @@ def _layers(members: Mapping[RegionId, NodeRegion], regions: Sequence[RegionId])
 
 
 def _crowded(members: Mapping[RegionId, NodeRegion], by_target: bool) -> dict[RegionId, None]:
-    """The regions that share a node with another one (of their target)."""
+    """The regions that share a node with another region (with `by_target`: of the same target)."""
     first: dict[tuple[str, NodeId], RegionId] = {}
     crowded: dict[RegionId, None] = {}
     for index, member in members.items():

@@ -1,11 +1,11 @@
-"""Composites that TVM's ``FuseOpsByPattern`` has made already: calls of functions, and what they hold.
+"""Composites that TVM's ``FuseOpsByPattern`` has made: inlined at their calls, and kept as units.
 
     lv = cls.fused_relax_matmul_relax_add(x, w, b)    ->    lv_lv = R.matmul(x, w)
          # "Composite": "cublas.matmul_bias"                lv    = R.add(lv_lv, b)      one unit of cublas
 
-The ops come into the function that calls, so that other targets, and the host, may have them; the target in
-the name of the composite may have them all or none. A function with an attribute ``Codegen`` is no composite
-any more: it is a region, and stays as it is.
+The ops are inlined into the caller, so that other targets and the host can claim them individually; the
+target in the composite's name may claim them all or none. A function with a ``Codegen`` attribute is a region
+already, and stays as it is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class GivenComposite:
     name
         Its name, such as ``"cublas.matmul_bias"``.
     attributes
-        The attributes of its function besides those that every composite has.
+        The attributes of its function, without those that TVM gives every composite.
     """
 
     name: str
@@ -44,20 +44,20 @@ class GivenComposite:
 
     @property
     def target(self) -> str:
-        """The target in its name: what stands before the first dot, as TVM has it."""
+        """The target: the part of the name before the first dot, by TVM's convention."""
         return self.name.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class GivenComposites:
-    """The calls of composites in one function.
+    """The calls of composites in a function.
 
     Attributes
     ----------
     calls
-        The calls, with the bindings that take their places.
+        The calls, with the bindings that replace them.
     of
-        What each of them calls, by the variable of the call.
+        The composite that each call calls, by the variable of the call.
     """
 
     calls: LoweredCalls
@@ -65,7 +65,7 @@ class GivenComposites:
 
     @staticmethod
     def in_function(func: relax.Function, mod: tvm.IRModule) -> GivenComposites:
-        """Find all calls of composites in `func`, a function of `mod`. Linear in what comes out."""
+        """Find all calls of composites in `func`, a function of `mod`. Linear in the inlined function."""
         bindings: dict[relax.Var, tuple[relax.VarBinding, ...]] = {}
         found: dict[relax.Var, GivenComposite] = {}
         for block, binding in bindings_in_blocks(func.body):
@@ -80,7 +80,7 @@ class GivenComposites:
 
 
 def _composite_called(value: relax.Expr, mod: tvm.IRModule) -> relax.Function | None:
-    """The composite that a value calls, if it is straight code whose last value is its result."""
+    """The composite that a value calls, if its body is straight-line code that returns its last binding."""
     if not isinstance(value, relax.Call) or not isinstance(value.op, tvm.ir.GlobalVar):
         return None
     callee = mod[value.op]
@@ -98,7 +98,7 @@ def _composite_called(value: relax.Expr, mod: tvm.IRModule) -> relax.Function | 
 def _opened(
     binding: relax.VarBinding, callee: relax.Function, kind: type[relax.Var]
 ) -> Iterator[relax.VarBinding]:
-    """The bindings of a composite, of new variables; the last one binds the variable of the call."""
+    """The bindings of a composite on fresh variables; the last one binds the variable of the call."""
     args = expect(relax.Call, binding.value).args
     func = with_shapes_of(callee, args)
     here: ExprMap[relax.Expr] = ExprMap(zip(func.params, args, strict=True))

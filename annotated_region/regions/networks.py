@@ -1,4 +1,4 @@
-"""Region sets as networkx graphs, with the attributes that people draw and query."""
+"""Region sets as networkx graphs, with attributes for drawing and queries."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["quotient_network", "scope_network"]
 def scope_network(
     graph: DataflowGraph, holders: Mapping[NodeId, Sequence[RegionId]], regions: Mapping[RegionId, NodeRegion]
 ) -> networkx.DiGraph:
-    """The graph of the nodes; vertices are variables. O(nodes + edges).
+    """The dataflow graph; vertices are variables. O(nodes + edges).
 
     Vertex attributes: ``op``, ``scope`` (number of the block), ``regions`` (ids), ``targets``.
-    Edge attribute: ``bytes`` (None when the shape is symbolic). Edges of 0 bytes carry no value: they
-    say that effects keep their order, that a cast comes before the users of its shape variables, and
-    that an `If` or a local function needs what is used inside it.
+    Edge attribute: ``bytes`` (None when the shape is symbolic). Edges of 0 bytes carry no value: they order
+    effects, put a cast before the users of its shape variables, and put captured values before the `If` or
+    local function that uses them.
     """
     network = networkx.DiGraph()
     for number, node in graph.numbered():
@@ -46,11 +46,11 @@ def scope_network(
 def quotient_network(
     graph: DataflowGraph, holders: Mapping[NodeId, Sequence[RegionId]], regions: Mapping[RegionId, NodeRegion]
 ) -> networkx.DiGraph:
-    """The quotient graph; vertices are region ids, and variables for what no region holds. O(nodes + edges).
+    """The quotient graph; vertices are region ids, and the variables of host nodes. O(nodes + edges).
 
     Vertex attributes: ``target`` ("host" for host nodes), ``op`` (of host nodes), ``nodes``.
-    Edge attributes: ``values`` (the distinct variables that cross) and ``bytes`` (their size
-    together; None when a shape is symbolic). An edge without values orders its ends, as in the graph.
+    Edge attributes: ``values`` (the distinct variables that cross) and ``bytes`` (their total size; None when
+    a shape is symbolic). An edge without values only orders its ends, as in `scope_network`.
     """
     network = networkx.DiGraph()
     vertex: list[NodeId] = []

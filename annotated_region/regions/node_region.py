@@ -1,8 +1,8 @@
-"""Regions by node numbers, as passes work on them: what is read or claimed, in canonical order.
+"""Regions by node numbers, the form that passes work on, in canonical order.
 
-A label ``"<name>#<k>"``, `k` being a number, marks a composite of the pattern `name`; one without a
-name, ``"#<k>"``, marks a node that its target also claims alone, next to the composites that hold it.
-Which regions hold which composites is told by ``annotated_region.regions.normal_form``.
+A label ``"<name>#<k>"`` with a number `k` marks a composite of the pattern `name`; a label ``"#<k>"`` without
+a name marks a node that its target also claims alone, beside the composites that contain it.
+``annotated_region.regions.normal_form`` decides which regions contain which composites.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Claim: TypeAlias = relax.Var | Sequence[relax.Var] | Composite
 
 @dataclass(frozen=True, slots=True, order=True)
 class ClaimedUnit:
-    """What a target runs as a whole: a composite, or a node that it claims alone.
+    """A unit that a target runs as a whole: a composite, or a node that it claims alone.
 
     Attributes
     ----------
     nodes
         The numbers of the nodes, in program order.
     name
-        The name of the composite's pattern; empty for a node alone.
+        The name of the composite's pattern; empty for a single node.
     """
 
     nodes: Nodes
@@ -42,7 +42,7 @@ class ClaimedUnit:
 
     @property
     def is_composite(self) -> bool:
-        """Whether it is a composite, which may have one node as well."""
+        """Whether the unit is a composite; a composite may consist of a single node, too."""
         return self.name != ""
 
 
@@ -53,11 +53,11 @@ class NodeRegion:
     Attributes
     ----------
     target
-        Whose region it is.
+        The target that runs it.
     nodes
         Its nodes, in program order.
     units
-        The composites inside, and of the nodes in composites those that the target also claims alone; sorted.
+        The composites inside, and the nodes of composites that the target also claims alone; sorted.
     label
         The label of its annotations; empty if they have none.
     """
@@ -69,7 +69,7 @@ class NodeRegion:
 
     @property
     def is_composite(self) -> bool:
-        """Whether the region is nothing but one composite."""
+        """Whether the region consists of exactly one composite."""
         return len(self.units) == 1 and self.units[0].nodes == self.nodes and self.units[0].is_composite
 
     @property
@@ -79,7 +79,7 @@ class NodeRegion:
 
     @property
     def alone(self) -> list[NodeId]:
-        """The nodes that the target claims alone, whether a composite holds them as well or not."""
+        """The nodes that the target claims alone, inside a composite or not."""
         covered = {node for unit in self.composites for node in unit.nodes}
         marked = {node for unit in self.units if not unit.is_composite for node in unit.nodes}
         return [node for node in self.nodes if node not in covered or node in marked]
@@ -90,7 +90,7 @@ class NodeRegion:
         return (self.nodes, self.target, self.units)
 
     def renumbered(self, numbers: Sequence[NodeId | None]) -> NodeRegion:
-        """The same region where node `i` has the number ``numbers[i]``."""
+        """The same region with node `i` renumbered to ``numbers[i]``, or dropped where that is None."""
 
         def moved(nodes: Nodes) -> Nodes:
             return tuple(number for node in nodes if (number := numbers[node]) is not None)
@@ -99,7 +99,7 @@ class NodeRegion:
         return NodeRegion(self.target, moved(self.nodes), units, self.label)
 
     def expanded(self, places: Sequence[Sequence[NodeId]]) -> NodeRegion:
-        """The same region of a function in which node `i` has become the nodes ``places[i]``."""
+        """The same region with node `i` replaced by the nodes ``places[i]``."""
 
         def moved(nodes: Nodes) -> Nodes:
             return tuple(sorted(number for node in nodes for number in places[node]))
@@ -108,7 +108,7 @@ class NodeRegion:
         return NodeRegion(self.target, moved(self.nodes), units, self.label)
 
     def joined(self, other: NodeRegion) -> NodeRegion:
-        """Both regions as one; what is claimed alone in one of them stays so."""
+        """The union of both regions; a node claimed alone in one of them is claimed alone in the union."""
         composites = {*self.composites, *other.composites}
         covered = {node for unit in composites for node in unit.nodes}
         marks = {ClaimedUnit((node,), "") for node in (*self.alone, *other.alone) if node in covered}
@@ -121,7 +121,7 @@ class NodeRegion:
 
 
 def largest_composites(member: NodeRegion) -> list[ClaimedUnit]:
-    """The composites of a region, disjoint: of those that share nodes the largest wins, then the first."""
+    """Disjoint composites of a region: of those that share nodes the largest wins, then the first."""
     chosen: list[ClaimedUnit] = []
     taken: set[NodeId] = set()
     for unit in sorted(member.composites, key=lambda unit: (-len(unit.nodes), unit)):
@@ -132,15 +132,15 @@ def largest_composites(member: NodeRegion) -> list[ClaimedUnit]:
 
 
 def regions_from_claims(graph: DataflowGraph, claims: Mapping[str, Iterable[Claim]]) -> list[NodeRegion]:
-    """One region a claim.
+    """One region for each claim.
 
     Raises
     ------
     InvalidClaimError
-        A claim is empty, names a variable that the function does not bind, something that no region
-        may hold, or nodes of two scopes.
+        A claim is empty, names a variable that the function does not bind or a node that no region may
+        contain, or spans two scopes.
     UsageError
-        The claims are no mapping.
+        The claims are not a mapping.
     """
     require_kind(claims, Mapping, "the argument claims", 'a dict of lists, such as {"dnnl": [var]}')
     return [
@@ -180,7 +180,7 @@ def _claimed_nodes(graph: DataflowGraph, target: str, variables: Iterable[relax.
         node = graph.number_of(var) if isinstance(var, relax.Var) else None
         if node is None:
             raise InvalidClaimError(
-                f"{where} names {var}, which is no node: no binding of the function defines it, or an "
+                f"{where} names {var}, which is not a node: no binding of the function defines it, or an "
                 "annotation does; name a variable of the function as it is without annotations"
             )
         kind = graph.nodes[node].kind

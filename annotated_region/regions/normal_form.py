@@ -1,13 +1,13 @@
-"""The normal form of a region set: composites where they belong, each region once, in canonical order.
+"""The normal form of a region set: composites inside their regions, no duplicates, canonical order.
 
-1. A composite belongs to every plain region of its target that holds all its nodes. Where there is
-   none it is a region itself, a bare one.
-2. A node that a target claims alone stays so next to the composites that cover it: a mark (a unit
-   without a name) says it in every plain region of that target where a composite covers the node.
-3. Regions of one target with the same nodes and units are one; the first label stays.
+1. A composite belongs to every plain region of its target that contains all its nodes. If there is none, the
+   composite is a region by itself (a bare composite).
+2. A node that a target claims alone keeps that claim when composites cover it: every plain region of the
+   target in which a composite covers the node has a mark for it (a unit without a name).
+3. Regions of one target with equal nodes and units are merged; the first label is kept.
 
-The form depends neither on the order of the regions nor on where they come from, and it survives
-writing and reading, so a set that was read and one that was made of claims cannot be told apart.
+The form is independent of the order and origin of the regions, and is preserved by writing and reading, so a
+set read from annotations equals one made from the same claims.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ TargetNode = tuple[str, NodeId]
 
 
 def in_canonical_order(members: Iterable[NodeRegion]) -> list[NodeRegion]:
-    """Sorted, so that ids do not depend on where the regions came from."""
+    """The regions sorted by `sort_key`, so that ids do not depend on the order in which they were found."""
     return sorted(members, key=lambda member: member.sort_key)
 
 
 def normalized(members: Mapping[RegionId, NodeRegion]) -> dict[RegionId, NodeRegion]:
-    """The normal form of the regions, each with the id that it had.
+    """The normal form of the regions; each keeps its id.
 
     O(nodes of all regions and composites, times the regions of one target that share a node).
     """
@@ -75,7 +75,7 @@ def _with_marks(
 
 
 def regions_from_reading(found: Iterable[tuple[Key, Nodes]]) -> dict[RegionId, NodeRegion]:
-    """The regions that reading found, with the composites and marks that stand inside them, in normal form.
+    """The normal form of the regions that reading found, with composites and marks moved into plain regions.
 
     O(nodes of all regions and composites, times the regions of one target that share a node).
     """
@@ -92,7 +92,7 @@ def regions_from_reading(found: Iterable[tuple[Key, Nodes]]) -> dict[RegionId, N
 
 
 def _filled(plain: list[NodeRegion], units: list[tuple[str, ClaimedUnit]]) -> Iterator[NodeRegion]:
-    """The plain regions with the units that stand inside them, and the units that stand in none."""
+    """The plain regions with the units that lie inside them, and the units that lie in none."""
     held_by = _holders(dict(numbered(RegionId, plain)) if units else {})
     inside: list[list[ClaimedUnit]] = [[] for _ in plain]
     for target, unit in units:
@@ -100,7 +100,7 @@ def _filled(plain: list[NodeRegion], units: list[tuple[str, ClaimedUnit]]) -> It
         for home in homes:
             inside[home].append(unit)
         if not homes:
-            # A mark that stands by itself is a plain claim of its node.
+            # A mark outside every plain region is a plain claim of its node.
             yield NodeRegion(target, unit.nodes, (unit,) if unit.is_composite else ())
     for member, held in zip(plain, inside, strict=True):
         covered = {node for unit in held if unit.is_composite for node in unit.nodes}
@@ -109,7 +109,7 @@ def _filled(plain: list[NodeRegion], units: list[tuple[str, ClaimedUnit]]) -> It
 
 
 def _holders(regions: Mapping[RegionId, NodeRegion]) -> dict[TargetNode, list[RegionId]]:
-    """For each target and node, the regions of that target that hold the node."""
+    """By target and node, the regions of that target that contain the node."""
     holders: dict[TargetNode, list[RegionId]] = {}
     for index, member in regions.items():
         for node in member.nodes:
@@ -118,6 +118,6 @@ def _holders(regions: Mapping[RegionId, NodeRegion]) -> dict[TargetNode, list[Re
 
 
 def _homes(held_by: Mapping[TargetNode, list[RegionId]], target: str, unit: ClaimedUnit) -> list[RegionId]:
-    """The regions that hold all nodes of a unit."""
+    """The regions that contain all nodes of a unit."""
     first, *rest = (held_by.get((target, node), []) for node in unit.nodes)
     return [index for index in first if all(index in others for others in rest)]

@@ -1,4 +1,4 @@
-"""What a binding computes, in one word, for messages, pins, locks and graphs."""
+"""One-word names for what a binding computes, for messages, pins, locks and graphs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["op_name_of"]
 
 
 def op_name_of(value: relax.Expr) -> str:
-    """What a binding computes, in one word: the name of its op, or the kind of its expression."""
+    """The name of the op that `value` calls, or the class of its expression."""
     if isinstance(value, relax.Call):
         callee = value.op
         if isinstance(callee, tvm.ir.Op):

@@ -1,4 +1,4 @@
-"""Moves region sets from a function with lowered calls to the same function with them raised, and back."""
+"""Maps region sets between a function with lowered calls and the same function with the calls raised."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["with_calls_lowered", "with_calls_raised"]
 
 
 def with_calls_raised(regions: AnnotatedRegionSet, calls: LoweredCalls) -> AnnotatedRegionSet:
-    """The same regions with all `calls` raised; a region that holds a call holds all ops that it becomes.
+    """The same regions with all `calls` raised; a region with a lowered call gets all ops that replace it.
 
-    Linear in the function and the regions, as `with_calls_lowered` is.
+    Linear in the function and the regions, as is `with_calls_lowered`.
     """
     raised = _without_regions(regions, calls.raised())
 
@@ -31,9 +31,9 @@ def with_calls_raised(regions: AnnotatedRegionSet, calls: LoweredCalls) -> Annot
 def with_calls_lowered(
     regions: AnnotatedRegionSet, calls: LoweredCalls, raised: Collection[relax.Var]
 ) -> AnnotatedRegionSet:
-    """The same regions, of which all `calls` were raised, with only the calls of the `raised` variables so.
+    """The same regions with all `calls` lowered again, except those of the `raised` variables.
 
-    No region may hold an op of another call.
+    No region may contain an op of a call that is lowered.
     """
     lowered = _without_regions(regions, calls.raised(raised))
     numbers = [lowered.dataflow.number_of(node.var) for node in regions.dataflow.nodes]

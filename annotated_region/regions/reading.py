@@ -1,14 +1,14 @@
 """Recovers regions from the chains of ``compiler_begin``/``compiler_end`` on the edges of a function.
 
-For one key (target and label), a begin says that its consumer is inside and its producer outside, an
-end that its producer is inside and its consumer outside, and ``end begin`` that both are inside, in
-different regions. Nodes joined by an edge without a token of the key are on the same side. So a
-region is what a search reaches from a node that is proved inside, over such edges, in both
-directions; without a label each connected piece is a region of its own, with a label all pieces
-together are one. Whatever is proved both inside and outside is malformed.
+For one key (target and label), a begin states that its consumer is inside and its producer outside, an end
+that its producer is inside and its consumer outside, and ``end begin`` that both are inside, in different
+regions. Nodes joined by an edge without a token of the key are on the same side. So a region is the set of
+nodes reachable, over such edges in both directions, from a node that a token proves inside; without a label
+each connected piece is a separate region, with a label all pieces form one region. A node proved both inside
+and outside is an error.
 
-Each search stays inside its region and on the edges around it, so reading takes time linear in the
-edges plus the sizes of all regions together.
+Each search visits only its region and the edges around it, so reading takes time linear in the edges plus the
+total size of the regions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["read_regions"]
 
 _UNUSED_BEGIN = "the result of compiler_begin is never used; use it or drop it"
 _LABEL_AGAIN = (
-    "the label ends and begins again, but all that carries it is one region; drop both annotations, or give "
+    "the label ends and begins again, but all nodes with one label form one region; drop both, or give "
     "the second region another label"
 )
 _ENTERED_AGAIN = (
@@ -40,7 +40,7 @@ _AFTER_ANOTHER = "after a value of another region of the same target; write comp
 _BEFORE_ANOTHER = "before another region of the same target; write compiler_begin after it"
 
 Crossing = tuple[Edge, bool, bool]
-"""An edge that carries tokens of a key: (edge, whether it ends, whether it begins)."""
+"""An edge with tokens of a key: (edge, whether it has an end, whether it has a begin)."""
 
 
 def read_regions(graph: DataflowGraph) -> list[tuple[Key, tuple[NodeId, ...]]]:
@@ -58,7 +58,7 @@ def read_regions(graph: DataflowGraph) -> list[tuple[Key, tuple[NodeId, ...]]]:
 
     Notes
     -----
-    Time is linear in the number of edges plus the sum of the regions' sizes.
+    Time is linear in the number of edges plus the total size of the regions.
     """
     for edge in graph.unused_begins:
         token = graph.chains.tokens[edge.chain][-1]
@@ -93,7 +93,7 @@ def _annotated_edges(graph: DataflowGraph) -> Iterator[Edge]:
 
 
 def _sides(tokens: tuple[Annotation, ...]) -> list[tuple[Key, bool, bool]] | Annotation:
-    """What a chain says of each key: (key, ends, begins); the offending token if it is malformed."""
+    """The tokens of a chain by key, as (key, ends, begins); the offending token if the chain is malformed."""
     state: dict[Key, tuple[bool, bool]] = {}
     for token in tokens:
         ends, begins = state.get(token.key, (False, False))
@@ -126,11 +126,11 @@ class _RegionSearch:
             return [(self.key, tuple(sorted(piece))) for piece in self.pieces]
         return [(self.key, tuple(sorted(self.piece_of)))] if self.one_scope() else []
 
-    # The numbers of external producers and those of RESULT and DEAD are both negative: an edge is asked
-    # for its producer and for its consumer in two places.
+    # External producers, RESULT and DEAD all have negative numbers, so the producer and the consumer of an
+    # edge are tested against them in separate methods.
 
     def start_at_producer(self, edge: Edge) -> None:
-        """An end says that its producer is inside."""
+        """Start from an end, which proves its producer inside."""
         if edge.producer in self.graph.bare_externals:
             self.fail(edge, "compiler_end follows a constant, which belongs to its user; drop it")
         if edge.producer < 0:
@@ -140,17 +140,15 @@ class _RegionSearch:
         self.fill(edge, edge.producer)
 
     def start_at_consumer(self, edge: Edge) -> None:
-        """A begin says that its consumer is inside."""
+        """Start from a begin, which proves its consumer inside."""
         if edge.consumer == RESULT:
-            self.fail(
-                edge, "compiler_begin stands before the result of the function, which is outside; drop it"
-            )
+            self.fail(edge, "compiler_begin is before the result of the function, which is outside; drop it")
         if edge.consumer == DEAD:
             self.fail(edge, _UNUSED_BEGIN)
         self.fill(edge, edge.consumer)
 
     def fill(self, seed: Edge, start: NodeId) -> None:
-        """Search the piece around a node: breadth first, so that what is reported is near its cause."""
+        """Search the piece around a node, breadth first, so that an error is reported near its cause."""
         if start in self.piece_of:
             return
         piece: list[NodeId] = []
@@ -169,7 +167,7 @@ class _RegionSearch:
                     queue.append((neighbour, edge))
 
     def admit(self, node: NodeId, scope: ScopeId, over: Edge) -> None:
-        """Refuse what no region may hold."""
+        """Reject nodes that no region may contain."""
         found = self.graph.nodes[node]
         if found.kind is NodeKind.LITERAL:
             self.fail(
@@ -196,7 +194,7 @@ class _RegionSearch:
         return f"write {'compiler_end' if node == over.consumer else 'compiler_begin'} on this edge"
 
     def neighbours(self, node: NodeId) -> Iterator[tuple[NodeId, Edge]]:
-        """The nodes joined to `node` by an edge without a token of the key, which are inside too."""
+        """The nodes joined to `node` by an edge without a token of the key; they are inside too."""
         graph = self.graph
         for edge in graph.into[node]:
             if edge.chain in self.chains or graph.is_literal(edge.producer):
@@ -212,30 +210,30 @@ class _RegionSearch:
             yield edge.consumer, edge
 
     def check(self, edge: Edge, ends: bool, begins: bool) -> None:
-        """Hold what an edge says against what the search found."""
+        """Check the tokens of an edge against the pieces that the search found."""
         source = self.piece_of.get(edge.producer)
         sink = self.piece_of.get(edge.consumer)
-        # All pieces with one label are one region.
+        # All pieces with the same label form one region.
         together = source == sink or bool(self.key.label)
         if begins and ends:
             if together:
                 self.fail(edge, _LABEL_AGAIN if self.key.label else _ENTERED_AGAIN)
         elif begins and source is not None:
             where = "inside its own region; drop it" if together else _AFTER_ANOTHER
-            self.fail(edge, f"compiler_begin stands {where}")
+            self.fail(edge, f"compiler_begin is {where}")
         elif ends and sink is not None:
             where = "inside its own region; drop it" if together else _BEFORE_ANOTHER
-            self.fail(edge, f"compiler_end stands {where}")
+            self.fail(edge, f"compiler_end is {where}")
 
     def one_scope(self) -> bool:
-        """Whether there is a region at all; what carries a label must stand in one block."""
+        """Whether the key has a region; its nodes must lie in one block."""
         scopes = dict.fromkeys(self.graph.nodes[node].scope for node in self.piece_of)
         if len(scopes) > 1:
             first, second, *_ = scopes
             edge = next(edge for edge, ends, _begins in self.crossings if self.scope_at(edge, ends) == second)
             self.fail(
                 edge,
-                f"the label stands in {self.scope_path(first)} and in {self.scope_path(second)}, but a "
+                f"the label is used in {self.scope_path(first)} and in {self.scope_path(second)}, but a "
                 f"region "
                 "stays in one block; give them two labels",
             )
@@ -252,7 +250,7 @@ class _RegionSearch:
 
 
 def _boundary(node: DataflowNode) -> str:
-    """What a node is that no region may hold."""
+    """The kind of a boundary node, for messages."""
     if isinstance(node.binding, relax.MatchCast):
         return "a MatchCast"
     kinds = {relax.If: "an If", relax.Function: "a local function"}
@@ -273,6 +271,6 @@ def _malformed_chain(graph: DataflowGraph, edge: Edge, token: Annotation) -> NoR
         graph,
         token.key,
         edge,
-        f"the chain {chain!r} makes no sense; between two nodes it is nothing (same side), 'end' (producer "
+        f"the chain {chain!r} is not valid; between two nodes it is empty (same side), 'end' (producer "
         "inside), 'begin' (consumer inside) or 'end begin' (two regions)",
     )

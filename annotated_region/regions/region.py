@@ -1,4 +1,4 @@
-"""The values that a region set hands out: regions, composites and claims."""
+"""The public values of a region set: regions and composites."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedRegion:
-    """What lies between the begins and the ends of one target: nodes, inputs and outputs.
+    """A region: what lies between the begins and the ends of one target.
 
     Attributes
     ----------
@@ -42,14 +42,14 @@ class AnnotatedRegion:
         The variables that its nodes are bound to, in program order.
     inputs
         The distinct values that enter it, in order of first use: parameters, or nodes outside.
-        Constants, shapes and the like are no inputs, they belong to their users.
+        Constants, shapes and other literals are not inputs; they belong to their users.
     outputs
         Those of its nodes that are used outside, in order of definition.
     composites
         The composites inside, in order of their first node. Before conflicts are resolved they are
-        candidates and may share nodes.
+        candidates that may share nodes.
     label
-        The label that its annotations carry; empty when it needs none. Not part of its identity.
+        The label of its annotations; empty when it needs none. Not compared for equality.
     """
 
     id: RegionId
@@ -68,5 +68,5 @@ class AnnotatedRegion:
 
 
 def _called(var: relax.Var) -> str:
-    """What people call a node: what it was made from, if that is known, else its name."""
+    """The display name of a node: its origin if recorded, else its name."""
     return recorded_origin(var) or var.name

@@ -1,4 +1,4 @@
-"""The set of all annotated regions of a function: the one owner that changes them, through its verbs."""
+"""The set of all annotated regions of a function, and the methods that change them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["AnnotatedRegionSet"]
 
 
 UNHELD: Final = RegionId(-1)
-"""The id of a region that no set holds."""
+"""The id of a region outside any set."""
 
 
 class AnnotatedRegionSet:
@@ -50,9 +50,8 @@ class AnnotatedRegionSet:
 
     Notes
     -----
-    Reading takes time linear in the edges of the function plus the sizes of its regions.
-    Iteration gives the regions in the order of their first node. A set that is valid (see `verify`)
-    stays valid under every verb.
+    Reading takes time linear in the edges of the function plus the sizes of its regions. Iteration yields the
+    regions in the order of their first node. A valid set (see `verify`) stays valid under every method.
     """
 
     @checked
@@ -76,7 +75,7 @@ class AnnotatedRegionSet:
         begin: str = BEGIN,
         end: str = END,
     ) -> AnnotatedRegionSet:
-        """The regions that the annotations of `func` describe, if any, and one more for each claim.
+        """The regions annotated in `func`, if any, and one more region for each claim.
 
         Parameters
         ----------
@@ -91,10 +90,10 @@ class AnnotatedRegionSet:
         Raises
         ------
         InvalidClaimError
-            A claim names nothing, a variable that no binding defines, something that no region may
-            hold, or nodes of two blocks.
+            A claim is empty, names a variable that no binding defines or a node that no region may contain,
+            or spans two blocks.
         MalformedAnnotationError
-            The annotations that `func` has already do not describe regions.
+            The existing annotations of `func` do not describe regions.
         """
         read = cls(func, name, begin=begin, end=end)
         return read._changed_to([*read._node_regions.values(), *regions_from_claims(read._graph, claims)])
@@ -145,7 +144,7 @@ class AnnotatedRegionSet:
 
     @property
     def dataflow(self) -> DataflowGraph:
-        """The dataflow graph of `func`, for those who count nodes by number."""
+        """The dataflow graph of `func`, which numbers its nodes."""
         return self._graph
 
     @property
@@ -155,18 +154,18 @@ class AnnotatedRegionSet:
 
     @property
     def node_regions(self) -> Mapping[RegionId, NodeRegion]:
-        """The regions by node numbers, by id: what passes work on."""
+        """The regions by node numbers, by id: the form that passes work on."""
         return self._node_regions
 
     @checked
     def regions_of(self, var: relax.Var) -> tuple[AnnotatedRegion, ...]:
-        """Every region that holds `var`: none, one or more, by id. O(1), and what `__getitem__` takes."""
+        """Every region that contains `var`, by id. O(1), plus `__getitem__` for each region."""
         node = self._graph.number_of(var)
         return () if node is None else tuple(self[region] for region in self._holders.get(node, ()))
 
     @paused_collector()
     def overlaps(self) -> list[tuple[AnnotatedRegion, AnnotatedRegion, tuple[relax.Var, ...]]]:
-        """Pairs of regions that share nodes, with the shared nodes. O(answer), but for sorting it."""
+        """Pairs of regions that share nodes, with the shared nodes. O(result), plus sorting it."""
         shared: dict[tuple[RegionId, RegionId], list[NodeId]] = {}
         for node in self._shared:
             held = self._holders[node]
@@ -183,13 +182,13 @@ class AnnotatedRegionSet:
 
     @paused_collector()
     def graph(self) -> networkx.DiGraph:
-        """The scopes as a `networkx.DiGraph` of variables. O(nodes + edges).
+        """The dataflow graph as a `networkx.DiGraph` of variables. O(nodes + edges).
 
-        Vertex attributes: ``op``, ``scope``, ``regions`` (ids), ``targets``; edge attribute: ``bytes``
-        (None for symbolic shapes). Edges of 0 bytes carry no value: they order effects, put a cast before
-        the users of its shape variables, and what an `If` uses inside before the `If`.
+        Vertex attributes: ``op``, ``scope``, ``regions`` (ids), ``targets``; edge attribute: ``bytes`` (None
+        for symbolic shapes). Edges of 0 bytes carry no value: they order effects, put a cast before the users
+        of its shape variables, and captured values before the `If` that uses them.
         """
-        # networkx takes longer to load than the whole of this package, and partitioning does not need it.
+        # networkx takes longer to load than this whole package, and partitioning does not need it.
         from annotated_region.regions.networks import scope_network  # noqa: PLC0415
 
         return scope_network(self._graph, self._holders, self._node_regions)
@@ -199,13 +198,13 @@ class AnnotatedRegionSet:
         """The quotient graph of a disjoint set: region ids and host variables. O(nodes + edges).
 
         Vertex attributes: ``target`` ("host" for variables), ``op`` (of variables), ``nodes``; edge
-        attributes: ``values`` (the distinct variables that cross), ``bytes``. An edge without values
-        orders its ends, as in `graph`. The quotient is acyclic exactly if `verify` gives a certificate.
+        attributes: ``values`` (the distinct variables that cross), ``bytes``. An edge without values only
+        orders its ends, as in `graph`. The quotient is acyclic iff `verify` succeeds.
 
         Raises
         ------
         OverlappingRegionsError
-            Two regions share a node, so that it has no one vertex.
+            Two regions share a node, so the node has no single vertex.
         """
         from annotated_region.regions.networks import quotient_network  # noqa: PLC0415 - as above
 
@@ -213,7 +212,7 @@ class AnnotatedRegionSet:
         return quotient_network(self._graph, self._holders, self._node_regions)
 
     def require_disjoint(self) -> None:
-        """Raise `OverlappingRegionsError`, naming a conflict, unless the regions are disjoint."""
+        """Raise `OverlappingRegionsError`, which names a conflict, unless the regions are disjoint."""
         for node in self._shared[:1]:
             regions = " and ".join(str(self[region]) for region in self._holders[node])
             raise OverlappingRegionsError(
@@ -227,16 +226,16 @@ class AnnotatedRegionSet:
     def merge(self, a: AnnotatedRegion | int, b: AnnotatedRegion | int) -> AnnotatedRegion:
         """Join two regions of one target; the result keeps the smaller id. O(nodes + edges).
 
-        What the joined region makes superfluous becomes part of it: composites of that target inside
-        it, and a region of that target that is equal to it.
+        The joined region absorbs composites of its target that lie inside it, and a region of its target that
+        is equal to it.
 
         Raises
         ------
         InvalidClaimError
-            They are no two regions of this set, of one target and of one block.
+            The arguments are not two distinct regions of this set, of one target and in one block.
         RegionCycleError
-            The joined region would have to run both before and after something else, or the set has
-            an order no more for another reason. The set is unchanged.
+            The joined region would have to run both before and after another node, or the set already has no
+            order for another reason. The set is unchanged.
         """
         left, right = sorted((self._id_of(a), self._id_of(b)))
         first, second = self._require_pair(left, right)
@@ -252,8 +251,8 @@ class AnnotatedRegionSet:
             return self[region].id
         if region.id not in self._node_regions or self[region.id] != region:
             raise InvalidClaimError(
-                f"{self._graph.name}: {region} is no region of this set, or no more; ask the set for its "
-                "regions"
+                f"{self._graph.name}: {region} is not in this set: it was merged, or belongs to another "
+                "set; look it up again with regions_of"
             )
         return region.id
 
@@ -300,8 +299,8 @@ class AnnotatedRegionSet:
     def annotate(self) -> relax.Function:
         """The function with the regions written into it as annotations.
 
-        A set that was read and not changed gives the function that it was read from. Time is linear
-        in the edges, each times the number of regions and composites around its ends.
+        An unchanged set returns the function that it was read from. Time is linear in the edges, each times
+        the number of regions and composites around its ends.
         """
         if self._written is None:
             self._written = write_annotated(self._graph, self._node_regions)
@@ -309,7 +308,7 @@ class AnnotatedRegionSet:
 
     @paused_collector()
     def verify(self) -> Certificate:
-        """A certificate that the regions can run, one after the other.
+        """A certificate that the regions can run sequentially.
 
         A disjoint set has one order. Regions that overlap have several, see `Certificate`; each takes
         O((nodes + edges) log nodes).
@@ -317,8 +316,7 @@ class AnnotatedRegionSet:
         Raises
         ------
         RegionCycleError
-            Two regions of an order need each other's results, or a path leaves one region and comes
-            back to it.
+            Regions of one order depend on each other in a cycle, or a path leaves a region and re-enters it.
         """
         certified = []
         try:
@@ -336,7 +334,7 @@ class AnnotatedRegionSet:
         return Certificate(tuple(certified))
 
     def _vertex_names(self, vertices: Iterable[NodeId], family: Iterable[RegionId]) -> list[str]:
-        """Vertices of the quotient graph of a family in words."""
+        """Names of vertices of the quotient graph of a family, for messages."""
         region_at = {
             self._node_regions[region].nodes[0]: region for region in family if region in self._node_regions
         }
@@ -348,7 +346,7 @@ class AnnotatedRegionSet:
     # -- inside -----------------------------------------------------------------------------------
 
     def replaced_by(self, members: Iterable[NodeRegion]) -> AnnotatedRegionSet:
-        """A set of other regions over the same function: how passes make their result."""
+        """A set of other regions over the same function; passes return their result this way."""
         return self._changed_to(members)
 
     @paused_collector()
@@ -374,7 +372,7 @@ class AnnotatedRegionSet:
         return sorted(self._node_regions, key=lambda region: (self._node_regions[region].sort_key, region))
 
     def shown(self, members: NodeRegion, region: RegionId = UNHELD) -> AnnotatedRegion:
-        """A region by numbers as a value, whether the set holds it or not. O(its edges)."""
+        """The public value of a region by node numbers, in the set or not. O(its edges)."""
         graph = self._graph
         inside = set(members.nodes)
         inputs = dict.fromkeys(

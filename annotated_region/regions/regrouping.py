@@ -1,9 +1,8 @@
-"""Joins regions into fewer, larger ones, scope by scope, on top of the grouping engine.
+"""Joins regions into fewer, larger ones, scope by scope, with the grouping engine.
 
-The regions that are handed in become the atoms of a grouping problem; regions of one colour that
-overlap (a composite and the ops it covers, two composites that share an op) are one atom together.
-Where such atoms would make a cycle, composites are left out of them, largest first, until they do
-not; what becomes of those is the caller's choice.
+The input regions become the atoms of a grouping problem; overlapping regions of one colour (a composite and
+the ops it covers, two composites that share an op) form one atom. If contracting these atoms closes a cycle,
+composites are left out, largest first, until it does not; the caller decides what to do with them.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ __all__ = ["Regrouped", "regroup"]
 
 @dataclass(slots=True)
 class Regrouped:
-    """What regrouping leaves.
+    """The result of regrouping.
 
     Attributes
     ----------
     regions
         The joined regions.
     left_out
-        Composites that could not take part, because they would close a cycle.
+        Composites that were left out because they would close a cycle.
     given_back
-        Regions that the limits leave no room for, each with what the predicate answered for it; None where
-        its colour has as many groups as it may have.
+        Regions for which the limits left no room, each with the reason that the predicate gave, or None if
+        the colour already has its maximum number of groups.
     groupings
-        For each scope that has regions: its nodes, its graph and its groups, in local numbers.
+        For each scope with regions: its nodes, its graph and its groups, in local numbers.
     """
 
     regions: list[NodeRegion] = field(default_factory=list)
@@ -59,14 +58,14 @@ def regroup(
     members
         The regions.
     colours
-        The colour of each; regions of different colours never join, and do not overlap.
+        The colour of each region; regions of different colours do not overlap, and are never joined.
     limits
-        By colour; the predicates are asked about node numbers.
+        The limits of each colour; the predicates take node numbers.
 
     Raises
     ------
     RegionCycleError
-        Plain regions as they were handed in need each other's results already.
+        Plain input regions already depend on each other in a cycle.
     """
     result = Regrouped()
     by_scope: dict[ScopeId, list[MemberIndex]] = {}
@@ -114,7 +113,7 @@ class _Scope:
         self.collect(grouping, taking_part, result)
 
     def localised(self, limits: ColourLimits) -> ColourLimits:
-        """The limits with a predicate that is asked in local numbers."""
+        """The limits with a predicate that takes local numbers."""
         accept = limits.accept
         if accept is None:
             return limits
@@ -129,7 +128,9 @@ class _Scope:
         return sorted({self.local[node] for index in atom for node in self.members[index].nodes})
 
     def atoms(self, taking_part: Mapping[MemberIndex, None]) -> Iterator[list[MemberIndex]]:
-        """The regions that take part, those that overlap (and have one colour, therefore) together."""
+        """The participating regions, by union-find: overlapping ones, which have the same colour, form one
+        atom.
+        """
         holder: dict[NodeId, MemberIndex] = {}
         parent = {index: index for index in taking_part}
 
@@ -150,7 +151,7 @@ class _Scope:
     def leave_out(
         self, error: CycleError, atoms: list[list[MemberIndex]], taking_part: dict[MemberIndex, None]
     ) -> None:
-        """Leave the largest composite of the atoms on a cycle out; those are what may be done without."""
+        """Leave out the largest composite among the atoms on a cycle; only composites are dispensable."""
         on_cycle = {vertex for block in error.cycle for vertex in block}
         candidates = [
             index
@@ -186,7 +187,7 @@ class _Scope:
 
 
 def _joined(parts: Sequence[NodeRegion]) -> NodeRegion:
-    """One region of all parts; ops that are claimed alone next to a composite are marked as such."""
+    """The union of all parts; ops claimed alone beside a composite that covers them are marked as such."""
     if len(parts) == 1:
         return parts[0]
     composites = {unit for part in parts for unit in part.units}

@@ -1,4 +1,4 @@
-"""How many bytes values take."""
+"""Sizes of values in bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["bytes_of", "total_bytes"]
 
 
 def bytes_of(ty: tvm.ir.Type) -> int | None:
-    """The size of a value of this type in bytes; None if its shape or dtype is not known before it runs."""
+    """The size of a value of this type in bytes; None if its shape or dtype is not static."""
     if isinstance(ty, tvm.ir.TupleType):
         return total_bytes(bytes_of(part) for part in ty.fields)
     if not isinstance(ty, relax.TensorType) or ty.shape is None or not hasattr(ty.shape, "values"):
@@ -27,7 +27,7 @@ def bytes_of(ty: tvm.ir.Type) -> int | None:
 
 
 def total_bytes(sizes: Iterable[int | None]) -> int | None:
-    """The sum of sizes; None if one of them is not known."""
+    """The sum of sizes; None if one of them is unknown."""
     total = 0
     for size in sizes:
         if size is None:

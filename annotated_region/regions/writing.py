@@ -1,9 +1,9 @@
-"""Writes regions into a function as annotations, and takes annotations out of a function.
+"""Writes regions into a function as annotations, and strips annotations from a function.
 
-For an edge from a producer to a consumer, the regions that hold only the producer end on it and
-those that hold only the consumer begin on it: first the ends, innermost first, then the begins,
-outermost first. Ends stand right behind the producer and begins right before their first consumer in
-a block; equal chains share their bindings.
+The regions that contain only the producer of an edge end on it, those that contain only the consumer begin on
+it: first the ends, innermost first, then the begins, outermost first. Ends are placed directly after the
+producer, begins directly before their first consumer in a block. The chains of one value form a trie: chains
+with a common prefix share its bindings.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ __all__ = ["strip_annotations", "write_annotations"]
 
 Nodes = tuple[NodeId, ...]
 Path = tuple[int, ...]
-"""The marks that a value passes on its way, as tokens: ``2 * mark`` ends, ``2 * mark + 1`` begins."""
+"""The annotations along one edge, as tokens: ``2 * mark`` ends the mark (its index), ``2 * mark + 1``
+begins it.
+"""
 
 _EXTERNAL: Final = NodeId(-1)
-"""Any producer outside of the function's nodes."""
+"""Stands for any producer that is not a node of the function."""
 
 
 @paused_collector()
 def strip_annotations(graph: DataflowGraph) -> relax.Function:
-    """The function without its annotations; the function itself if it has none. O(bindings)."""
+    """The function without its annotations; `func` itself if it has none. O(bindings)."""
     annotated = graph.annotation_values
     if not annotated:
         return graph.func
@@ -54,7 +56,7 @@ def strip_annotations(graph: DataflowGraph) -> relax.Function:
             value = original(argument)
             if graph.number_of(binding.var) is None:
                 values[binding.var] = value
-            else:  # it carries the value out of its block, so it stays, as another name
+            else:  # used outside its block, so it stays as an alias
                 yield relax.VarBinding(binding.var, value, binding.span)
 
     return FunctionRewriter(bindings, original).function(graph.func)
@@ -80,14 +82,14 @@ def write_annotations(graph: DataflowGraph, regions: Sequence[NodeRegion]) -> re
 
 @dataclass(slots=True)
 class _Mark:
-    """What one key of annotations stands for."""
+    """The nodes that one key annotates: a region, or a composite inside one."""
 
     key: Key
     nodes: Nodes
 
 
 def _marks_of(graph: DataflowGraph, regions: Sequence[NodeRegion]) -> list[_Mark]:
-    """A mark for each region, then one for each composite inside one; labels where they are needed."""
+    """A mark for each region, then one for each composite inside one; labelled where necessary."""
     labels = _Labels(regions)
     overlapping = _overlapping_plain_regions(regions)
     marks = []
@@ -109,7 +111,7 @@ def _marks_of(graph: DataflowGraph, regions: Sequence[NodeRegion]) -> list[_Mark
 
 
 class _Labels:
-    """Hands out labels that no region of the same target has."""
+    """Generates labels that no other region of the target has."""
 
     def __init__(self, regions: Iterable[NodeRegion]) -> None:
         self.taken = {(region.target, region.label) for region in regions if not region.is_composite}
@@ -117,7 +119,7 @@ class _Labels:
         self.counts: dict[tuple[str, str], int] = {}
 
     def given(self, target: str, label: str) -> str:
-        """The label that a region was read with; another one if two parts of that region have it now."""
+        """The label that a region was read with; a fresh one if another part of that region has taken it."""
         if (target, label) in self.handed_out:
             return self.fresh(target)
         self.handed_out.add((target, label))
@@ -138,7 +140,7 @@ class _Labels:
 
 
 def _overlapping_plain_regions(regions: Sequence[NodeRegion]) -> set[int]:
-    """The plain regions without a label that share a node with another one of their target."""
+    """The unlabelled plain regions that share a node with another one of their target."""
     holder: dict[tuple[str, int], int] = {}
     overlapping = set()
     for index, region in enumerate(regions):
@@ -153,7 +155,18 @@ def _overlapping_plain_regions(regions: Sequence[NodeRegion]) -> set[int]:
 
 @dataclass(slots=True)
 class _Stop:
-    """A value at some point of its way: the variable it is bound to there, and the ways on."""
+    """A node of the trie of chains that start at one value.
+
+    Attributes
+    ----------
+    var
+        The variable that the annotated value is bound to here.
+    root
+        The name of the value, from which the names of its annotations are derived.
+    onward
+        The next annotation by (token, scope). An end follows its producer and serves all blocks, so its scope
+        is -1; a begin serves the block of its consumer.
+    """
 
     var: relax.Var
     root: str
@@ -181,7 +194,7 @@ class _Writer:
         return FunctionRewriter(self.bindings, self.to_result).function(self.graph.func)
 
     def path(self, producer: NodeId, consumer: NodeId) -> Path:
-        """The tokens between two nodes."""
+        """The tokens on an edge between two nodes."""
         inside = self.around[producer] if producer >= 0 else ()
         target = self.around[consumer] if consumer >= 0 else ()
         if inside == target or self.graph.is_literal(producer):
@@ -194,7 +207,7 @@ class _Writer:
         return tuple(2 * mark for mark in reversed(self.around[node]))
 
     def note_ends(self, edge: Edge) -> None:
-        """Remember the ends that must stand behind a producer, and whether they leave its block."""
+        """Record the chain of ends to place behind a producer, and whether it is used outside its block."""
         if edge.producer < 0:
             return
         ends = tuple(token for token in self.path(edge.producer, edge.consumer) if token % 2 == 0)
@@ -206,7 +219,7 @@ class _Writer:
         behind[ends] = behind.get(ends, False) or not stays
 
     def lost_nodes(self) -> Iterator[NodeId]:
-        """A node of each piece that no edge crosses into or out of: an unused end must mark it."""
+        """One node of each piece that no edge enters or leaves: an unused end must mark it."""
         for mark in self.marks:
             inside = set(mark.nodes)
             for piece in pieces(self.graph, mark.nodes):
@@ -233,7 +246,7 @@ class _Writer:
     def annotated(
         self, value: relax.Expr, consumer: NodeId, scope: ScopeId
     ) -> tuple[relax.Expr, list[relax.Binding]]:
-        """What a node computes, with its operands annotated, and the begins that must stand before it."""
+        """The value of a node with its operands annotated, and the begins to place before it."""
         begins: list[relax.Binding] = []
         changed = replace_operands(value, lambda expr: self.operand(expr, consumer, scope, begins))
         return changed, begins
@@ -241,7 +254,7 @@ class _Writer:
     def operand(
         self, expr: relax.Expr, consumer: NodeId, scope: ScopeId, begins: list[relax.Binding]
     ) -> relax.Expr:
-        """What a node uses instead of `expr`; begins that do not stand yet are added to `begins`."""
+        """The replacement of the operand `expr`; begins that do not exist yet are appended to `begins`."""
         if not isinstance(expr, relax.Var):
             return expr
         producer = self.graph.number_of(expr)
@@ -254,7 +267,7 @@ class _Writer:
         return stop.var
 
     def to_result(self, expr: relax.Expr) -> relax.Expr:
-        """What a result uses instead of `expr`: the result is outside of every region."""
+        """The replacement of `expr` in a function result, which lies outside every region."""
         if not isinstance(expr, relax.Var):
             return expr
         producer = self.graph.number_of(expr)
@@ -264,7 +277,7 @@ class _Writer:
         return stop.var
 
     def ends(self, producer: NodeId, ends: Path, scope: ScopeId) -> Iterator[relax.Binding]:
-        """The chain of ends behind a producer, as far as it does not stand yet."""
+        """The bindings of a chain of ends behind a producer that do not exist yet."""
         stop = self.stop(self.graph.nodes[producer].var)
         leaving = self.leaving[producer]
         for length, token in enumerate(ends, start=1):
@@ -273,7 +286,7 @@ class _Writer:
             stop = stop.onward[token, -1]
 
     def annotate(self, stop: _Stop, token: int, scope: ScopeId, leaves: bool) -> relax.Binding:
-        """Bind the annotation `token` of the value at `stop`, and note where it leads."""
+        """Bind the annotation `token` of the value at `stop`, and add it to the trie."""
         begins = token % 2
         value = relax.Call(self.ops[begins], [stop.var], self.attrs[token // 2], ret_ty=stop.var.ty)
         inside = self.graph.scopes[scope].is_dataflow and not leaves
@@ -283,12 +296,12 @@ class _Writer:
         return relax.VarBinding(var, value)
 
     def stop(self, var: relax.Var) -> _Stop:
-        """Where the way of a value starts."""
+        """The root of the trie of a value."""
         return self.stops.get(var) or self.stops.setdefault(var, _Stop(var, var.name))
 
 
 def _marks_around(graph: DataflowGraph, marks: Sequence[_Mark]) -> list[Path]:
-    """For each node, the marks that hold it; equal ones are one object, so they compare fast."""
+    """For each node, the marks that contain it; interned, so that most comparisons succeed by identity."""
     around: list[list[int]] = [[] for _ in graph.nodes]
     for index, mark in enumerate(marks):
         for node in mark.nodes:

@@ -66,7 +66,7 @@ def test_profiles_are_compared_also_as_bench_prints_them(saved):
         ('{"schema": 7, "kind": "check"}', "other.json: the check has schema 7, and this version reads"),
         ('{"dnnl": [1.0]}', "other.json: the document has no field 'kind'"),
         ('{"schema": 1, "kind": "bench"}', "other.json: the bench has no field 'profile'"),
-        ("{", "other.json: the document is no JSON"),
+        ("{", "other.json: the document is not JSON"),
         ("my diary", "other.json: this is no lock"),
     ],
 )

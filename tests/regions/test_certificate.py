@@ -109,9 +109,9 @@ def test_the_checker_takes_no_tampered_certificate(
         with pytest.raises(ar.RegionCycleError, match=match):
             ar.check_certificate(regions.func, regions, dataclasses.replace(certificate, orders=orders))
 
-    refused([*order[:at], *order[at + 1 :]], "stand nowhere|stands nowhere|stand in no order")
-    refused([*order, item], "stands twice")
-    refused([*order, len(regions)], "stand in no order, or in an order but not in the set")
+    refused([*order[:at], *order[at + 1 :]], "is missing from the certificate|appear in no order")
+    refused([*order, item], "appears twice")
+    refused([*order, len(regions)], "appear in no order, or in an order but not in the set")
     users = list(users_of(regions, order, at))
     if users:
         behind = data.draw(st.sampled_from(users))

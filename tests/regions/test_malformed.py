@@ -42,7 +42,7 @@ CASES = {
         e = end(w, compiler="t")
         return e
         """,
-        "main: target 't', edge 'v' -> 'w': compiler_begin stands inside its own region; drop it",
+        "main: target 't', edge 'v' -> 'w': compiler_begin is inside its own region; drop it",
     ),
     "an end inside its own region": (
         """
@@ -53,7 +53,7 @@ CASES = {
         e = end(w, compiler="t")
         return e
         """,
-        "main: target 't', edge 'v' -> 'w': compiler_end stands inside its own region; drop it",
+        "main: target 't', edge 'v' -> 'w': compiler_end is inside its own region; drop it",
     ),
     "a region entered around its begin": (
         """
@@ -106,7 +106,7 @@ CASES = {
         f = end(w, compiler="t")
         return e, f
         """,
-        "main: target 't', edge 'v' -> 'w': compiler_begin stands after a value of another region of the "
+        "main: target 't', edge 'v' -> 'w': compiler_begin is after a value of another region of the "
         "same target; write compiler_end before it",
     ),
     "an end right before another region of the target": (
@@ -119,7 +119,7 @@ CASES = {
         f = end(w, compiler="t")
         return f
         """,
-        "main: target 't', edge 'v' -> 'w': compiler_end stands before another region of the same target; "
+        "main: target 't', edge 'v' -> 'w': compiler_end is before another region of the same target; "
         "write compiler_begin after it",
     ),
     "begin twice": (
@@ -130,8 +130,8 @@ CASES = {
         e = end(v, compiler="t")
         return e
         """,
-        "main: target 't', edge 'x' -> 'v': the chain 'begin begin' makes no sense; between two nodes it is "
-        "nothing (same side), 'end' (producer inside), 'begin' (consumer inside) or 'end begin' (two "
+        "main: target 't', edge 'x' -> 'v': the chain 'begin begin' is not valid; between two nodes it is "
+        "empty (same side), 'end' (producer inside), 'begin' (consumer inside) or 'end begin' (two "
         "regions)",
     ),
     "begin and end on one edge": (
@@ -141,8 +141,8 @@ CASES = {
         v = R.nn.relu(e)
         return v
         """,
-        "main: target 't', edge 'x' -> 'v': the chain 'begin end' makes no sense; between two nodes it is "
-        "nothing (same side), 'end' (producer inside), 'begin' (consumer inside) or 'end begin' (two "
+        "main: target 't', edge 'x' -> 'v': the chain 'begin end' is not valid; between two nodes it is "
+        "empty (same side), 'end' (producer inside), 'begin' (consumer inside) or 'end begin' (two "
         "regions)",
     ),
     "a region that spans two blocks": (
@@ -187,7 +187,7 @@ CASES = {
             R.output(f, h)
         return f, h
         """,
-        "main: target 't' (region 'r'), edge 'y' -> 'u': the label stands in main (block 0) and in main "
+        "main: target 't' (region 'r'), edge 'y' -> 'u': the label is used in main (block 0) and in main "
         "(block 1), but a region stays in one block; give them two labels",
     ),
     "a label that ends and begins again": (
@@ -200,8 +200,8 @@ CASES = {
         f = end(w, compiler="t", region="r")
         return f
         """,
-        "main: target 't' (region 'r'), edge 'v' -> 'w': the label ends and begins again, but all that "
-        "carries it is one region; drop both annotations, or give the second region another label",
+        "main: target 't' (region 'r'), edge 'v' -> 'w': the label ends and begins again, but all "
+        "nodes with one label form one region; drop both, or give the second region another label",
     ),
     "a begin that nobody uses": (
         """
@@ -227,7 +227,7 @@ CASES = {
         b = begin(x, compiler="t")
         return b
         """,
-        "main: target 't', edge 'x' -> the result: compiler_begin stands before the result of the "
+        "main: target 't', edge 'x' -> the result: compiler_begin is before the result of the "
         "function, which is outside; drop it",
     ),
     "an end after a parameter": (
@@ -324,7 +324,7 @@ def test_the_place_of_a_region_in_a_branch_is_told_in_words() -> None:
         """
     )
     said = (
-        "main: target 't' (region 'r'), edge 'x' -> 'w': the label stands in the true branch of 'r' in main "
+        "main: target 't' (region 'r'), edge 'x' -> 'w': the label is used in the true branch of 'r' in main "
         "(block 1) and in the false branch of 'r' in main (block 2), but a region stays in one block; give "
         "them two labels"
     )

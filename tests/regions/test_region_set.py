@@ -176,8 +176,8 @@ def test_a_set_in_words(diamond: relax.Function) -> None:
 
 
 BAD_CLAIMS = {
-    "unknown variable": ("w", "names w, which is no node: no binding of the function defines it"),
-    "parameter": ("x", "names x, which is no node: no binding of the function defines it"),
+    "unknown variable": ("w", "names w, which is not a node: no binding of the function defines it"),
+    "parameter": ("x", "names x, which is not a node: no binding of the function defines it"),
     "constant": ("k", "names k, a constant: it belongs to its users; leave it out"),
     "conditional": (
         "r",
@@ -219,7 +219,7 @@ def test_claims_of_the_wrong_kind(diamond: relax.Function) -> None:
         ar.AnnotatedRegionSet.from_claims(diamond, {"": [v["a"]]})
     with pytest.raises(ar.InvalidClaimError, match="a composite of target 't' has no name; give it one"):
         ar.AnnotatedRegionSet.from_claims(diamond, {"t": [ar.Composite("", (v["a"],))]})
-    with pytest.raises(ar.InvalidClaimError, match=r"names \['a'\], which is no node"):
+    with pytest.raises(ar.InvalidClaimError, match=r"names \['a'\], which is not a node"):
         ar.AnnotatedRegionSet.from_claims(diamond, {"t": [(["a"],)]})
 
 
@@ -336,7 +336,7 @@ def test_merging_what_cannot_be_merged(diamond: relax.Function) -> None:
         regions.merge(first, 7)
     regions.merge(first, second)
     with pytest.raises(
-        ar.InvalidClaimError, match=r"region 0 of 't' \(a\) is no region of this set, or no more"
+        ar.InvalidClaimError, match=r"region 0 of 't' \(a\) is not in this set: it was merged"
     ):
         regions.merge(first, 2)
     with pytest.raises(ar.InvalidClaimError, match=r"^main has no region 1; its ids are \[0, 2\]$"):

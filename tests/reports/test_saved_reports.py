@@ -68,7 +68,7 @@ def test_fields_that_later_versions_add_are_passed_over(report):
         (["functions"], {}, "^the report: functions is an object, and should be a list$"),
         (["functions", 0], 7, r"^the report: functions\[0\] is 7, and should be an object$"),
         (["functions", 0, "ops", 1, "name"], 1, r"functions\[0\].ops\[1\].name is 1, and should be a text$"),
-        (["functions", 0, "ops", 1, "name"], "\ud800", "should be a text without halves of characters$"),
+        (["functions", 0, "ops", 1, "name"], "\ud800", "should be a text without lone surrogates$"),
         (["functions", 0, "ops", 1, "region"], -1, "is -1, and should be a whole number$"),
         (["functions", 0, "ops", 1, "region"], 99, r"ops\[1\]: it is placed on .* no region of that target$"),
         (["functions", 0, "ops", 1, "bytes"], True, "is true, and should be a whole number$"),
@@ -96,7 +96,7 @@ def test_two_regions_of_one_id_are_refused(report):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the report is no JSON"),
+        ("", "the report is not JSON"),
         ("[" * 100_000, "nested too deep"),
         ("9" * 5_000, "no JSON"),
         (" " * (LONGEST_DOCUMENT + 1), "more than the"),

@@ -239,7 +239,7 @@ def test_a_cache_entry_that_is_corrupt_or_of_something_else_is_built_anew(tensor
     }[harm]
     for file, content in zip(files, harmed, strict=True):
         file.write_bytes(content)
-    with pytest.warns(CacheWarning, match="is damaged; it is removed and made anew"):
+    with pytest.warns(CacheWarning, match="is damaged; it is removed and rebuilt"):
         check_two(machine_of(two_results()))
     assert len(tensorrt.named("Builder.build_serialized_network")) == 2
     assert [file.read_bytes() for file in cached(tmp_path)] == contents
