@@ -1,4 +1,4 @@
-"""What placements cost: the models that `LeastCost` asks."""
+"""Cost models of placements, for `LeastCost`."""
 
 from annotated_region.costs.model import HOST, CostModel
 from annotated_region.costs.roofline import Device, RooflineCost

@@ -1,4 +1,4 @@
-"""What a cost model is: three questions, all answered in seconds."""
+"""The cost model protocols; all costs are in seconds."""
 
 from __future__ import annotations
 
@@ -14,39 +14,41 @@ if TYPE_CHECKING:
 __all__ = ["HOST", "ConfirmingCostModel", "CostModel", "MeasuringCostModel", "PlacementTimes"]
 
 HOST: Final = "host"
-"""The name under which cost models know TVM itself."""
+"""The name of the host (TVM itself) in cost models."""
 
 
 class CostModel(Protocol):
-    """Three questions, answered in seconds. The host is the target "host", and has no launch."""
+    """A model of launch, compute and transfer times in seconds. The host is the target "host", and has no
+    launch.
+    """
 
     def launch(self, target: str) -> float:
-        """What entering a region of `target` costs."""
+        """The time to enter a region of `target`."""
 
     def compute(self, target: str, unit: CostUnit) -> float:
-        """What running `unit` on `target` costs; infinity if it cannot."""
+        """The time to run `unit` on `target`; infinity if it cannot."""
 
     def transfer(self, size: int, source: str, destination: str) -> float:
-        """What moving `size` bytes costs, between two regions of one target too."""
+        """The time to move `size` bytes, also between two regions of one target."""
 
 
 class MeasuringCostModel(CostModel, Protocol):
-    """A cost model that would rather hear all its questions first, to answer them together."""
+    """A cost model that is told all its `compute` queries in advance, to measure them in one batch."""
 
     def prepare(self, questions: Sequence[tuple[str, CostUnit]]) -> None:
-        """Get ready for ``compute(target, unit)`` of each pair."""
+        """Prepare for ``compute(target, unit)`` of each pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementTimes:
-    """What came of running some placements.
+    """The measured times of some placements.
 
     Attributes
     ----------
     taken
-        The number of the placement to take.
+        The index of the placement to use.
     seconds
-        What each takes; infinity stands for one that is refused, or that did not have to run.
+        The time of each; infinity for a placement that was rejected or did not have to run.
     """
 
     taken: int
@@ -55,16 +57,16 @@ class PlacementTimes:
 
 @runtime_checkable
 class ConfirmingCostModel(CostModel, Protocol):
-    """A cost model that knows how sure it is, and can run placements as wholes."""
+    """A cost model with error bounds that can also run whole placements."""
 
     def doubt(self, target: str, unit: CostUnit) -> float:
-        """By how many seconds the answer of `compute` may be off."""
+        """The possible error of `compute`, in seconds."""
 
     def first_of_fastest(
         self, graph: DataflowGraph, placements: Sequence[Sequence[NodeRegion]]
     ) -> PlacementTimes:
-        """The first of some placements of a function, or a later one that is surely faster.
+        """The first of some placements of a function, or a later one that is measurably faster.
 
-        The function has no annotations. What no region holds runs on the host. A placement with a region that
-        its target refuses is not taken if there is another.
+        The function has no annotations. Nodes in no region run on the host. A placement with a region that
+        its target rejects is used only if there is no other.
         """

@@ -1,4 +1,4 @@
-"""RooflineCost: time from work and a description of the device (Williams, Waterman, Patterson 2009)."""
+"""RooflineCost: times from op work and device peaks (Williams, Waterman, Patterson 2009)."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["CPU", "PCIE_GPU", "UNTUNED_HOST", "Device", "RooflineCost"]
 @checked_class
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What a target can do.
+    """The performance of a target's device.
 
     Attributes
     ----------
     flops
-        Floating point operations a second that its kernels reach.
+        Floating point operations per second that its kernels reach.
     bandwidth
-        Bytes a second between its processor and its memory.
+        Bytes per second between its processor and its memory.
     launch
         Seconds to enter a region.
     link
-        Bytes a second between its memory and the host's; infinite if they share one.
+        Bytes per second between its memory and the host's; infinite if they share one.
     latency
         Seconds before the first byte of a transfer moves.
     """
@@ -44,10 +44,10 @@ class Device:
 
 
 CPU = Device(flops=1.5e11, bandwidth=1.5e10, launch=3e-6)
-"""Two server cores with AVX-512 and a library's kernels."""
+"""Two server cores with AVX-512 and library kernels."""
 
 UNTUNED_HOST = Device(flops=2e9, bandwidth=4e9)
-"""The same cores with TVM's kernels as they are without tuning."""
+"""The same cores with TVM's untuned kernels."""
 
 PCIE_GPU = Device(flops=1e13, bandwidth=6e11, launch=2e-5, link=1.2e10, latency=1e-5)
 """A GPU behind PCI Express 3."""
@@ -56,19 +56,20 @@ PCIE_GPU = Device(flops=1e13, bandwidth=6e11, launch=2e-5, link=1.2e10, latency=
 @checked_class
 @dataclass(frozen=True, slots=True)
 class RooflineCost:
-    """The longer of computing and moving, for each op; composites keep their intermediate values inside.
+    """For each op, the larger of its compute time and its memory time; composites keep intermediate values in
+    cache.
 
     Parameters
     ----------
     devices
-        The device behind each target; the host is "host". Targets that are not named count as `CPU`,
-        except the tensorrt target, which counts as `PCIE_GPU`.
+        The device of each target; the host is "host". The default is `CPU`, and `PCIE_GPU` for the tensorrt
+        target.
     """
 
     devices: Mapping[str, Device] = field(default_factory=dict)
 
     def device(self, target: str) -> Device:
-        """The device behind a target."""
+        """The device of a target."""
         known = {HOST: UNTUNED_HOST, "tensorrt": PCIE_GPU, **self.devices}
         return known.get(target, CPU)
 
@@ -82,12 +83,12 @@ class RooflineCost:
         work = reduce(Work.__add__, map(work_of, unit.ops), Work(0.0, 0.0))
         moved = work.bytes
         if unit.composite is not None:
-            # An intermediate value is written by one op and read by the next: neither happens here.
+            # The intermediate values inside a composite are neither written nor read.
             moved -= 2.0 * sum(op.out_bytes for op in unit.ops[:-1])
         return max(work.flops / device.flops, max(moved, 0.0) / device.bandwidth)
 
     def transfer(self, size: int, source: str, destination: str) -> float:
-        """See `CostModel`: over the slower link; between memories that are one, a reorder."""
+        """See `CostModel`: over the slower link; within one memory, the time of a copy."""
         if source == destination and source != HOST:
             return size / self.device(source).bandwidth
         ends = [self.device(source), self.device(destination)]

@@ -1,4 +1,4 @@
-"""UnitCost: counts, where nothing is known of devices."""
+"""UnitCost: counts ops, launches and transfers, for use without device descriptions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ __all__ = ["UnitCost"]
 @checked_class
 @dataclass(frozen=True, slots=True)
 class UnitCost:
-    """Every op, launch and crossing value counts the same, in made-up seconds.
+    """A constant cost for each op, launch and transfer, in arbitrary units.
 
-    With the defaults an op is worth offloading alone only if it saves more than its crossings cost.
+    With the defaults, offloading a single op pays only if it saves more than its transfers cost.
 
     Parameters
     ----------
     op
-        What a unit costs on a target, be it an op or a composite.
+        The cost of a unit on a target, op or composite.
     host_op
-        What an op costs on the host.
+        The cost of an op on the host.
     region
-        What entering a region costs.
+        The cost of entering a region.
     crossing
-        What a value costs that crosses, whatever its size.
+        The cost of a transfer, whatever its size.
     """
 
     op: float = 1.0

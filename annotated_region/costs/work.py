@@ -1,4 +1,4 @@
-"""How much work an op is: floating point operations, and bytes read and written."""
+"""The work of ops: floating point operations, and bytes read and written."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Work:
 def work_of(op: OpView) -> Work:
     """The work of one op.
 
-    Convolutions and products count their multiply-adds, reductions their inputs, what moves no data
-    nothing, transcendental functions 10 a result, and everything else one operation a result.
+    Convolutions and products count their multiply-adds, reductions their inputs, views nothing,
+    transcendental functions 10 operations per result element, and other ops one per result element.
     """
     count = _COUNTERS.get(op.name.removeprefix("relax."), _elementwise)
     return Work(count(op), 0.0 if count is _nothing else float(op.arg_bytes + op.out_bytes))

@@ -1,1 +1,3 @@
-"""The dataflow graph of a function: scopes, nodes, edges, orders, and values seen through tuples."""
+"""The dataflow graph of a function: scopes, nodes, edges, execution order, and values traced through
+tuples.
+"""

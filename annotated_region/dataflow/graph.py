@@ -1,11 +1,11 @@
 """The dataflow graph of a function: its scopes, its nodes and the annotated edges between them.
 
-One walk over the bindings, in program order, numbers every binding that is not an annotation and
-records who uses what through which chain of annotations. Everything that looks at a function
-(reading, writing, verifying, claiming, partitioning) looks at this graph.
+One walk over the bindings, in program order, numbers every binding that is not an annotation and records its
+def-use edges with the annotations on each. Reading, writing, verifying, claiming and partitioning all work on
+this graph.
 
-Nodes are numbered so that every edge goes from a lower to a higher number; the nodes of a branch of
-an `If` come before the `If` itself, because its result is made of theirs.
+Nodes are numbered such that every edge goes from a lower to a higher number; the nodes in the branches of an
+`If` precede the `If` itself, because its result depends on theirs.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from annotated_region.ids import NodeId, ScopeId, numbered
 __all__ = ["DEAD", "RESULT", "Chains", "DataflowGraph", "Edge", "DataflowNode", "NodeKind", "Scope"]
 
 RESULT: Final = NodeId(-1)
-"""The consumer number that stands for the result of the function."""
+"""The consumer number of the function's result."""
 
 DEAD: Final = NodeId(-2)
-"""The consumer number of a ``compiler_end`` that has no user."""
+"""The consumer number of a ``compiler_end`` without users."""
 
 
 class NodeKind(Enum):
-    """What a binding is to a region."""
+    """The kind of a binding, which decides whether a region can contain it."""
 
     OPERATION = auto()
     """A pure call."""
     STRUCTURE = auto()
-    """A tuple, a field of a tuple, another name for a variable: moves no data."""
+    """A tuple, a field of a tuple, an alias: moves no data."""
     LITERAL = auto()
     """A constant, shape, primitive value, data type, string or global function: belongs to its users."""
     BOUNDARY = auto()
-    """An `If`, an impure call, a `MatchCast`, a local function: never inside a region."""
+    """An `If`, an impure call, a `MatchCast`, a local function: never in a region."""
 
 
 @dataclass(slots=True)
@@ -55,9 +55,9 @@ class Scope:
     index
         Its number, in program order.
     block
-        The block as it stands in the function.
+        The block itself.
     path
-        Where it is, in words, such as ``"the true branch of 'y' in main"``.
+        A description of its position, such as ``"the true branch of 'y' in main"``.
     nodes
         The numbers of its nodes, in program order.
     """
@@ -84,16 +84,16 @@ class DataflowNode(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """A value on its way to one consumer.
+    """A def-use edge with its annotations.
 
     Attributes
     ----------
     producer
-        The number of the node that makes the value; ``-1 - k`` for the `k`-th external value.
+        The number of the defining node; ``-1 - k`` for the `k`-th external value.
     consumer
-        The number of the node that uses it, or `RESULT`, or `DEAD`.
+        The number of the using node, or `RESULT`, or `DEAD`.
     chain
-        The number of the chain of annotations between them; 0 is the empty chain.
+        The number of the annotation chain on the edge; 0 is the empty chain.
     """
 
     producer: NodeId
@@ -102,7 +102,7 @@ class Edge(NamedTuple):
 
 
 class Chains:
-    """All chains of annotations of a function, interned: number 0 is the empty chain."""
+    """The interned annotation chains of a function; number 0 is the empty chain."""
 
     def __init__(self) -> None:
         self.tokens: list[tuple[Annotation, ...]] = [()]
@@ -110,7 +110,7 @@ class Chains:
         self._longer: dict[tuple[int, Annotation], int] = {}
 
     def extend(self, chain: int, token: Annotation) -> int:
-        """The number of `chain` with `token` behind it."""
+        """The number of `chain` extended by `token`."""
         known = self._longer.get((chain, token))
         if known is not None:
             return known
@@ -120,14 +120,14 @@ class Chains:
 
 
 class DataflowGraph:
-    """The nodes of a function and the edges between them, as `read_dataflow` finds them.
+    """The nodes of a function and the edges between them, as `read_dataflow` builds them.
 
     Parameters
     ----------
     func
         The function to read, annotated or not.
     name
-        Its name, for messages; by default what its ``global_symbol`` says.
+        Its name, for messages; by default its ``global_symbol``.
     begin, end
         The names of the annotation ops.
 
@@ -136,22 +136,22 @@ class DataflowGraph:
     scopes, nodes
         In program order.
     externals
-        Parameters, then variables of other functions, in order of first use.
+        Parameters, then variables captured from other functions, in order of first use.
     into, out_of
-        For each node, the edges that enter it (one for each distinct value and chain, in order of
-        use) and those that leave it; ``external_out`` holds those that leave the externals and
-        ``result_edges`` those that enter the result.
+        For each node, its incoming edges (one for each distinct value and chain, in order of use) and its
+        outgoing edges; ``external_out`` has the outgoing edges of the externals, ``result_edges`` those to
+        the result.
     order_edges
-        Pairs of nodes of which the first must come before the second without giving it a value: a
-        value used inside an `If` before the `If`, a `MatchCast` before the users of its shape variables,
-        effects one after the other, and who reads a value before who overwrites it.
+        Pairs of nodes that must run in this order although the second does not use the first: a captured
+        value before the `If` that uses it, a `MatchCast` before the users of its shape variables, effects in
+        sequence, and readers of a value before a node that overwrites it.
     has_shape_vars
         Whether any shape depends on a variable.
     unused_begins
-        The edges that end in a ``compiler_begin`` without a user; their consumer is `DEAD`.
+        The edges to a ``compiler_begin`` without users; their consumer is `DEAD`.
     annotation_values
-        For each annotation variable, the expression that it annotates: another annotation
-        variable, where annotations stand one behind the other.
+        For each annotation variable, the expression that it annotates; inside a chain that is another
+        annotation variable.
     """
 
     def __init__(self, func: relax.Function, name: str | None, begin: str, end: str) -> None:
@@ -175,15 +175,15 @@ class DataflowGraph:
 
     @property
     def is_annotated(self) -> bool:
-        """Whether any annotation stands in the function."""
+        """Whether the function has annotations."""
         return bool(self.annotation_values)
 
     @cached_property
     @paused_collector()
     def dag(self) -> Dag:
-        """The nodes and what must come before what, as plain numbers: values and `order_edges`.
+        """The nodes and their dependences (values and `order_edges`) as an integer graph.
 
-        O(nodes + edges) at the first call; not before the graph is complete.
+        O(nodes + edges) at the first access, which must not precede the end of the walk.
         """
         successors: list[list[int]] = [[] for _ in self.nodes]
         for consumer, edges in enumerate(self.into):
@@ -195,7 +195,7 @@ class DataflowGraph:
         return Dag(successors)
 
     def numbered(self) -> Iterator[tuple[NodeId, DataflowNode]]:
-        """The nodes with their numbers."""
+        """The nodes, each with its number."""
         return numbered(NodeId, self.nodes)
 
     def number_of(self, var: relax.Expr) -> NodeId | None:
@@ -203,31 +203,31 @@ class DataflowGraph:
         return self._number.get(var)
 
     def bind_number(self, var: relax.Var, number: NodeId) -> None:
-        """Note that the node `number` binds `var`."""
+        """Record that the node `number` binds `var`."""
         self._number[var] = number
 
     def producer_var(self, producer: NodeId) -> relax.Var:
-        """The variable of a producer: a node's, or an external one."""
+        """The variable of a producer: of a node, or of an external value."""
         return self.nodes[producer].var if producer >= 0 else self.externals[-1 - producer]
 
     def is_literal(self, producer: NodeId) -> bool:
-        """Whether a producer is a constant or the like, which belongs to its users."""
+        """Whether a producer is a literal, which belongs to its users."""
         if producer >= 0:
             return self.nodes[producer].kind is NodeKind.LITERAL
         return producer in self.bare_externals
 
     def leaving(self, producer: NodeId) -> list[Edge]:
-        """The edges that leave a producer, a node or an external value."""
+        """The outgoing edges of a producer, a node or an external value."""
         return self.out_of[producer] if producer >= 0 else self.external_out[-1 - producer]
 
     def edges(self) -> Iterator[Edge]:
-        """All edges: those into each node in program order, then those into the result."""
+        """All edges: those of each node's operands in program order, then those to the result."""
         for edges in self.into:
             yield from edges
         yield from self.result_edges
 
     def describe(self, edge: Edge) -> str:
-        """An edge in words, for messages."""
+        """A description of an edge, for messages."""
         consumer = {RESULT: "the result", DEAD: "none"}.get(edge.consumer)
         if consumer is None:
             consumer = repr(self.nodes[edge.consumer].var.name)

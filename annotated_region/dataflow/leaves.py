@@ -1,7 +1,7 @@
-"""Tuples taken apart: which single values each variable of a function stands for.
+"""Tuple flattening: the single values that each variable of a function stands for.
 
-An external function takes and returns single tensors only. A tuple that enters or leaves it is
-therefore passed field by field, each distinct field once, and put together again on the other side.
+An external function takes and returns single tensors only, so a tuple that enters or leaves it is passed
+field by field, each distinct field once, and rebuilt on the other side.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Leaf", "LeafTable", "Leaves", "flatten", "leaves_of", "readers_of_le
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A single value: a variable, a constant, or the field of a tuple-valued one at the end of a path."""
+    """A single value: a variable, a constant, or a field of a tuple-valued one, selected by a path."""
 
     root: relax.Expr
     path: tuple[int, ...] = ()
@@ -46,23 +46,23 @@ Leaves: TypeAlias = "Leaf | tuple[Leaves, ...]"
 """A leaf, or the leaves of each field of a tuple."""
 
 Definition: TypeAlias = "Callable[[relax.Expr], relax.Expr | Leaves | None]"
-"""For a variable: what it is bound to, or its leaves, as far as it may be looked through; else None."""
+"""Maps a variable to its bound expression or its leaves where it may be traced through, else to None."""
 
 
 class LeafTable:
     """The leaves of every variable of a function.
 
-    Tuples, their fields and other names are looked through, except where that would name a dataflow
-    variable outside of its block.
+    Tuples, tuple fields and aliases are traced through, except where a leaf would be a dataflow variable used
+    outside its block.
 
     Attributes
     ----------
     fields
-        For each scope, the fields of tuples that it reads, and the first variable bound to each.
+        For each scope, the tuple fields that it reads, and the first variable bound to each.
 
     Notes
     -----
-    Filled in one pass over the structure nodes, in program order; O(sizes of their types).
+    Built in one pass over the structural nodes, in program order; O(sizes of their types).
     """
 
     def __init__(self, graph: DataflowGraph) -> None:
@@ -80,7 +80,7 @@ class LeafTable:
                     self.fields[node.scope].setdefault(leaves, node.var)
 
     def of(self, var: relax.Var, scope: ScopeId) -> Leaves:
-        """The leaves of `var`, as they can be named in a scope where `var` is visible."""
+        """The leaves of `var`, as variables visible in a scope where `var` is visible."""
         known = self._known_of(var, scope)
         return _by_type(Leaf(var), var.ty) if known is None else known
 
@@ -98,7 +98,7 @@ class LeafTable:
 def leaves_of(expr: relax.Expr, definition: Definition) -> Leaves:
     """The leaves that `expr` stands for.
 
-    Tuples, their fields and other names are looked through as far as `definition` allows.
+    Tuples, tuple fields and aliases are traced through as far as `definition` allows.
     """
     if isinstance(expr, relax.Tuple):
         return tuple(leaves_of(part, definition) for part in expr.fields)
@@ -116,16 +116,16 @@ def leaves_of(expr: relax.Expr, definition: Definition) -> Leaves:
 
 
 def readers_of_leaves(graph: DataflowGraph, counts: Callable[[NodeId], bool]) -> dict[Leaf, list[NodeId]]:
-    """For each single value, the nodes that read it (or RESULT), seen through tuples, fields and other names.
+    """The nodes (or RESULT) that read each single value, traced through tuples, tuple fields and aliases.
 
-    Constants are no values: they belong to their readers.
+    Constants are left out: they belong to their readers.
 
     Parameters
     ----------
     graph
         The graph of a function.
     counts
-        Which consumers count as readers.
+        Whether a consumer counts as a reader.
 
     Notes
     -----
@@ -159,7 +159,7 @@ def flatten(leaves: Leaves) -> Iterator[Leaf]:
 
 
 def with_paths(leaves: Leaves, path: tuple[int, ...] = ()) -> Iterator[tuple[Leaf, tuple[int, ...]]]:
-    """All leaves, in order, each with the path that leads to it."""
+    """All leaves, in order, each with its path."""
     if isinstance(leaves, Leaf):
         yield leaves, path
         return

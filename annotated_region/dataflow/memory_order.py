@@ -1,13 +1,12 @@
-"""Orders what reads a value around what may overwrite it.
+"""Orders the readers of a value around the nodes that may overwrite it.
 
-Values do not change in Relax, with three exceptions: ``call_tir_inplace`` and ``call_inplace_packed``
-write into an argument, and a call with effects may. What read the argument before such a call must
-stay before it, what reads it afterwards must stay behind it, and the same holds for all that may share
-its memory: tuples, fields, other names, and the results of everything but ops. Printing and asserting
-only look.
+Relax values are immutable, with three exceptions: ``call_tir_inplace`` and ``call_inplace_packed`` write into
+an argument, and a call with effects may. Readers of the argument before such a call must stay before it,
+readers after it must stay after it, and the same holds for all values that may alias it: tuples, fields,
+other names, and the results of everything but ops. Printing and asserting only read.
 
-Values that share memory are kept as disjoint sets; each set lists
-its readers since it was last overwritten, and the smaller list is moved when two classes become one.
+Alias classes are kept as disjoint sets; each lists the readers since its last overwrite, and a union moves
+the shorter list.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ __all__ = ["order_around_overwriting"]
 def order_around_overwriting(
     graph: DataflowGraph, overwriting: Collection[NodeId]
 ) -> list[tuple[NodeId, NodeId]]:
-    """Pairs of nodes of which the first must come before the second.
+    """Pairs of nodes that must run in this order.
 
     Parameters
     ----------
     graph
         The graph of a function.
     overwriting
-        The nodes that may overwrite what they use.
+        The nodes that may overwrite their operands.
 
     Notes
     -----
@@ -47,14 +46,14 @@ def order_around_overwriting(
 
 @dataclass(slots=True)
 class _Class:
-    """Values that share memory.
+    """A class of values that may alias.
 
     Attributes
     ----------
     readers
-        The nodes that used one of them since the last overwriting.
+        The nodes that read one of them since the last overwrite.
     writers
-        The nodes that overwrote it last; several only where classes with different ones became one.
+        The nodes that overwrote it last; several only if classes with different ones were united.
     """
 
     readers: list[NodeId] = field(default_factory=list)
@@ -68,7 +67,7 @@ class _Class:
 class _Memory:
     def __init__(self, graph: DataflowGraph) -> None:
         self.graph = graph
-        # Producers are numbered from minus the number of externals on.
+        # Externals have negative numbers, so this offset maps every producer to an index.
         self.externals = len(graph.externals)
         self.sets = DisjointSets(self.externals + len(graph.nodes))
         self.classes: defaultdict[int, _Class] = defaultdict(_Class)
@@ -86,7 +85,9 @@ class _Memory:
                     self.unite(number, producer)
 
     def earlier(self, number: NodeId, used: Iterable[NodeId], overwrites: bool) -> Iterator[NodeId]:
-        """What must come before a node that reads, or overwrites, what it uses; notes that it does."""
+        """The nodes that must precede a node that reads, or overwrites, its operands; also records the
+        access.
+        """
         for root in dict.fromkeys(map(self.root, used)):
             memory = self.classes[root]
             yield from memory.writers
@@ -110,7 +111,7 @@ class _Memory:
 
 
 def _may_share(node: DataflowNode) -> bool:
-    """Whether the result may be the memory of an operand: only ops promise that theirs is new."""
+    """Whether the result may alias an operand: only ops guarantee fresh memory."""
     call = node.value
     return not (
         node.kind is NodeKind.OPERATION and isinstance(call, relax.Call) and isinstance(call.op, tvm.ir.Op)

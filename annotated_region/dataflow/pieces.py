@@ -12,7 +12,7 @@ __all__ = ["pieces"]
 
 
 def pieces(graph: DataflowGraph, nodes: Iterable[NodeId]) -> Iterator[list[NodeId]]:
-    """The connected pieces of a region, along its values. O(its nodes and the edges around them)."""
+    """The pieces of a region connected by values. O(its nodes and the edges around them)."""
 
     def neighbours(node: NodeId) -> list[NodeId]:
         producers = [edge.producer for edge in graph.into[node]]

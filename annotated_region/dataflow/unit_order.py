@@ -1,4 +1,4 @@
-"""An order for units of nodes, each of which runs as a whole: regions, composites, single nodes."""
+"""Orders units that each run as a whole: regions, composites, single nodes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Nodes = tuple[NodeId, ...]
 
 
 def in_order(graph: DataflowGraph, units: Iterable[Nodes]) -> list[Nodes]:
-    """Disjoint units in an order along the edges between them.
+    """Disjoint units in topological order.
 
-    Of those that could come next, the one with the lowest first number does, so the program's order is kept
-    wherever that is possible (`annotated_region.graphs.program_order`).
+    Of the ready units, the one with the lowest first number comes first, so the program order is kept
+    wherever possible (`annotated_region.graphs.program_order`).
 
     Raises
     ------
     RegionCycleError
-        Two units need each other's results.
+        Units depend on each other in a cycle.
 
     Notes
     -----

@@ -1,17 +1,18 @@
-"""The one walk over the bindings of a function that fills its dataflow graph.
+"""The walk over the bindings of a function that builds its dataflow graph.
 
-The cases that the walk tells apart:
+The walk distinguishes these cases:
 
-1. an annotation: no node; it lengthens the chain of its argument. Only where it also carries a dataflow
-   variable out of its block it is another name for that variable too, as it will be without annotations;
-2. a call, a tuple, a field, another name: a node with an edge from each distinct leaf operand;
-3. an `If`: its branches are scopes of their own, walked first; their results are its operands;
-4. a local function: likewise, its parameters being external values;
-5. a `MatchCast`: a node that may define shape variables, which order its users behind it;
+1. an annotation: not a node; it extends the chain of its argument. Only where its variable also makes a
+   dataflow variable visible outside its block does it become an alias node, as it will when annotations are
+   stripped;
+2. a call, a tuple, a tuple field, an alias: a node with an edge from each distinct leaf operand;
+3. an `If`: its branches are separate scopes, walked first; their results are its operands;
+4. a local function: as case 3, with its parameters as external values;
+5. a `MatchCast`: a node that may define shape variables, whose users are ordered after it;
 6. anything else is a literal.
 
-Bindings with effects keep their order, and what may overwrite a value keeps its place among those that
-read the value (see ``annotated_region.dataflow.memory_order``).
+Bindings with effects keep their order, and nodes that may overwrite a value keep their order relative to its
+readers (see ``annotated_region.dataflow.memory_order``).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ __all__ = ["read_dataflow"]
 
 
 class _Form(Enum):
-    """What an expression looks like."""
+    """The syntactic form of an expression."""
 
     VARIABLE = auto()
     CALL = auto()
@@ -61,8 +62,8 @@ _FORMS: dict[type, _Form] = {
 
 
 def _form_of(kind: type) -> _Form:
-    # isinstance on a class of TVM's that does not match takes longer than all the rest of a binding,
-    # so each class is asked once.
+    # A failing isinstance check against a TVM class is slower than the rest of the walk over a binding, so
+    # the form of each class is cached.
     form = _FORMS.get(kind)
     if form is None:
         form = next((form for known, form in _FORMS.items() if issubclass(kind, known)), _Form.OTHER)
@@ -71,12 +72,12 @@ def _form_of(kind: type) -> _Form:
 
 
 Origin = tuple[NodeId, int]
-"""Where a value comes from: the number of its producer and that of the chain it came through."""
+"""The source of a value: the numbers of its producer and of the annotation chain it came through."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Nature:
-    """What a call does to the world."""
+    """The side effects of a call."""
 
     claimable: bool = False
     overwrites: bool = False
@@ -101,13 +102,13 @@ def _nature_of(op: relax.Expr) -> _Nature:
         return _SPECIAL_OPS.get(op.name, _PURE if op.get_attr("FPurity") else _ANYTHING)
     if not getattr(op.ty, "purity", False):
         return _ANYTHING
-    # A pure function that a variable holds is not known to any code generator.
+    # No code generator can compile a function held in a variable, pure or not.
     return _PURE if isinstance(op, tvm.ir.GlobalVar) else _Nature()
 
 
 @dataclass(slots=True)
 class _Frame:
-    """An open body of an `If` or a local function."""
+    """The body of an `If` or a local function that is being walked."""
 
     first_node: NodeId
     first_scope: ScopeId
@@ -131,9 +132,9 @@ def read_dataflow(
     Raises
     ------
     MalformedAnnotationError
-        An annotation names no target, or does not stand on one value.
+        An annotation names no target, or does not have exactly one operand.
     InvalidModuleError
-        The function is not in TVM's normal form: an operand is itself a call or a conditional.
+        The function is not in normal form: an operand is itself a call or a conditional.
 
     Notes
     -----
@@ -152,7 +153,7 @@ def read_dataflow(
 
 
 class _Walker:
-    # Arrays of TVM's are copied by slicing, which asks for their size once and not for each element.
+    # TVM arrays are copied by slicing, which crosses the FFI once for the size instead of once per element.
 
     def __init__(self, graph: DataflowGraph) -> None:
         self.graph = graph
@@ -168,7 +169,7 @@ class _Walker:
         self.overwriting: list[NodeId] = []
 
     def external(self, var: relax.Var) -> Origin:
-        """Number an external value."""
+        """Assign a number to an external value."""
         self.graph.externals.append(var)
         self.graph.external_out.append([])
         origin = (NodeId(-len(self.graph.externals)), 0)
@@ -176,7 +177,7 @@ class _Walker:
         return origin
 
     def body(self, body: relax.Expr, path: str) -> list[Origin]:
-        """Walk the blocks of a body; the origins of its result."""
+        """Walk the blocks of a body; returns the origins of its result."""
         if not isinstance(body, relax.SeqExpr):
             return self.leaves([body])
         for block in body.blocks:
@@ -225,7 +226,7 @@ class _Walker:
         self.graph.annotation_values[var] = argument
 
     def carries_out(self, var: relax.Var, producer: NodeId) -> bool:
-        """Whether the annotation `var` of the value of `producer` is seen where that value is not."""
+        """Whether the annotation `var` is visible outside the block of the value that it annotates."""
         return (
             producer >= 0
             and not isinstance(var, relax.DataflowVar)
@@ -233,8 +234,8 @@ class _Walker:
         )
 
     def token_of(self, var: relax.Var, call: relax.Call, values: int) -> Annotation:
-        # Annotations written by this package share one attribute object a key, so that reading
-        # them costs one look-up instead of one conversion each. Begin and end differ by the op.
+        # Annotations written by this package share one attribute object per key, so each key is converted
+        # once and then found by identity. Begin and end differ by the op.
         tokens = self.tokens.setdefault(call.op, ExprMap())
         token = tokens.get(call.attrs)
         if token is not None and values == 1:
@@ -262,7 +263,7 @@ class _Walker:
         scope: Scope,
         operands: list[Origin],
     ) -> NodeId:
-        """Case 2: number a node and connect its operands."""
+        """Case 2: create a node and connect its operands."""
         graph = self.graph
         number = NodeId(len(graph.nodes))
         var = binding.var
@@ -317,7 +318,7 @@ class _Walker:
         if isinstance(value, relax.Call):
             if value.op in self.annotation_ops:
                 raise MalformedAnnotationError(
-                    f"{self.graph.name}: binding {binding.var.name!r}: an annotation stands inside a "
+                    f"{self.graph.name}: binding {binding.var.name!r}: an annotation is inside a "
                     "MatchCast; bind it to a variable of its own first"
                 )
             operands = self.call_leaves(value, value.op)
@@ -369,10 +370,10 @@ class _Walker:
         return found
 
     def origins_of(self, var: relax.Var) -> tuple[Origin, ...]:
-        """The origin of a variable; none for a shape variable."""
+        """The origin of a variable; empty for a shape variable."""
         origin = self.origin.get(var)
         if origin is None:
-            # A shape variable stands for a number that parameters and casts define; it is no value.
+            # A shape variable is a number defined by parameters and casts, not a value.
             return () if isinstance(var.ty, tvm.ir.PrimType) else (self.external(var),)
         if origin[1]:
             self.unused.discard(var)
@@ -385,7 +386,7 @@ class _Walker:
             return self.leaves([cast(relax.TupleGetItem, expr).tuple_value])
         if form is _Form.FUNCTION:
             return self.leaves(relax.analysis.free_vars(expr))
-        # An expression over shapes may be a call; that is a number, no operand.
+        # A call over shape variables computes a number and has no value operands.
         if isinstance(expr.ty, tvm.ir.PrimType):
             return []
         raise InvalidModuleError(
@@ -394,7 +395,7 @@ class _Walker:
         )
 
     def edges_to(self, consumer: NodeId, operands: list[Origin]) -> list[Edge]:
-        """One edge for each distinct operand, entered in the lists of its producer."""
+        """One edge for each distinct operand, added to the lists of its producer."""
         edges = [Edge(producer, consumer, chain) for producer, chain in dict.fromkeys(operands)]
         for edge in edges:
             self.graph.leaving(edge.producer).append(edge)
@@ -405,7 +406,7 @@ class _Walker:
         return edges
 
     def finish(self) -> None:
-        """Enter the annotations that are not used: an end still says where its producer is."""
+        """Add the unused annotations: an unused end still proves its producer inside."""
         graph = self.graph
         for producer, chain in self.unused.values():
             edge = Edge(producer, DEAD, chain)

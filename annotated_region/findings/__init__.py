@@ -1,1 +1,1 @@
-"""What passes found out of each function, as values and in words: what reports and pictures are made of."""
+"""The findings of passes about each function, as values and in words, for reports and pictures."""

@@ -1,4 +1,4 @@
-"""The report of one function: its ops, regions and values, who claimed what, and who got it."""
+"""The report of one function: its ops, regions and values, and who claimed and who got each op."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class RegionReport:
     Attributes
     ----------
     symbol
-        Its external function, where a profile is told beside the placement; else empty.
+        Its external function, if the report includes a profile; else empty.
     seconds
-        What it took in a run, as measured; None where there is no profile.
+        Its measured time in one run; None without a profile.
     expected
-        What the policy expects of its ops together, if it goes by costs, without launches and transfers.
+        The time that a cost-based policy expects of its ops, without launches and transfers.
     checked
-        What a check found of it; None where there is no check.
+        The result of a check; None without a check.
     """
 
     id: int
@@ -59,7 +59,7 @@ class RegionReport:
 
 @dataclass(frozen=True, slots=True)
 class ApartReport:
-    """Two neighbouring regions of one target, each by an op, and the op that stands between them, if any."""
+    """Two neighbouring regions of one target, each by an op, and an op on a path between them, if any."""
 
     target: str
     left: str
@@ -68,7 +68,7 @@ class ApartReport:
 
 
 class DissolvedReport(NamedTuple):
-    """A region that was given back: its target, its ops, and why."""
+    """A dissolved region: its target, its ops, and the reason."""
 
     target: str
     ops: tuple[str, ...]
@@ -77,22 +77,22 @@ class DissolvedReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ValueReport:
-    """One value on its way through a function.
+    """A value of a function with its producer and consumers.
 
     Attributes
     ----------
     name
-        The variable, with the path of fields if it is a part of a tuple.
+        The variable, with the path of fields for a part of a tuple.
     producer
-        The position of the op that makes it among the ops of the report; None for a parameter.
+        The position of the producing op among the ops of the report; None for a parameter.
     consumers
-        The positions of the ops that read it, in program order.
+        The positions of the consuming ops, in program order.
     result
         Whether the function returns it.
     bytes
-        Its size; None if that is not known before the function runs.
+        Its size; None if it is not static.
     type
-        Its type in words, such as ``"float32[n, 4]"``; empty in reports that were saved before there was one.
+        Its type in words, such as ``"float32[n, 4]"``; empty in reports saved by versions without this field.
     """
 
     name: str
@@ -104,13 +104,13 @@ class ValueReport:
 
     @property
     def told(self) -> str:
-        """Its type, or that its size is symbolic where that is not known."""
+        """Its type, or a placeholder if the report has none."""
         return self.type or "symbolic size"
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionReport:
-    """One function: its ops in program order, its regions, what the passes noted, and its values."""
+    """One function: its ops in program order, its regions, the notes of the passes, and its values."""
 
     name: str
     ops: tuple[OpReport, ...]
@@ -122,13 +122,13 @@ class FunctionReport:
     values: tuple[ValueReport, ...] = ()
 
     def summary(self) -> Iterator[str]:
-        """One line a target that has regions, then one for the host, then what stands out."""
+        """One line for each target with regions, then one for the host, then further findings."""
         yield from self.target_lines()
         yield words_for_host(host_groups(self.ops))
         yield from self.further_lines()
 
     def target_lines(self) -> Iterator[str]:
-        """One line a target that has regions or cannot run here; one for those that claim and got nothing."""
+        """One line for each target that has regions or cannot run here; one for all others that claim ops."""
         claimed = Counter(target for op in self.ops for target in op.claims)
         won = Counter(op.placed for op in self.ops)
         regions = Counter(region.target for region in self.regions)
@@ -149,7 +149,7 @@ class FunctionReport:
             yield words_for_no_region(without)
 
     def further_lines(self) -> Iterator[str]:
-        """The regions that are kept apart; where it is known, what they took, and whether they are right."""
+        """Regions that are kept apart; if known, the times of regions and the verdicts of a check."""
         called = {op.name: op.called for op in self.ops}
         for each in self.apart[:_APART_SHOWN]:
             left, right = called.get(each.left, each.left), called.get(each.right, each.right)
@@ -165,7 +165,7 @@ class FunctionReport:
             yield f"and {len(self.apart) - _APART_SHOWN} more pairs of regions are kept apart"
 
     def details(self) -> Iterator[str]:
-        """One line an op: what it is called, what it computes on what, its work, where it went, and why."""
+        """One line for each op: its name, op and types, work, placement, and the reasons."""
         for op in self.ops:
             place = op.placed if op.region is None else f"{op.placed}, region {op.region}"
             parts = (f"{op.op.removeprefix('relax.')}: {op.types}", op.work, place, op.why)

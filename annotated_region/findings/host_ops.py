@@ -1,4 +1,4 @@
-"""The ops of the host, those of one kind that stay for one reason together."""
+"""Groups the ops on the host by kind and by the reasons why they stay there."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class HostGroup:
     Attributes
     ----------
     op
-        What they compute, without the prefix of Relax.
+        The op name, without the prefix of Relax.
     count
-        How many they are.
+        The number of ops.
     first
-        What the first of them was made from; empty if that is its name.
+        The origin of the first one; empty if it equals its name.
     reasons
-        Why they stay: who claims them and lost them first, then who declines them.
+        The reasons: first targets that claim them and lost them, then targets that decline them.
     """
 
     op: str
@@ -36,7 +36,7 @@ class HostGroup:
 
 
 def host_groups(ops: Iterable[OpReport]) -> list[HostGroup]:
-    """The ops on the host in groups, in the order of the first of each. Linear in the ops."""
+    """The ops on the host in groups, ordered by the first op of each. Linear in the ops."""
     groups: dict[tuple[object, ...], list[OpReport]] = {}
     for op in ops:
         if op.placed == HOST:
@@ -45,14 +45,16 @@ def host_groups(ops: Iterable[OpReport]) -> list[HostGroup]:
 
 
 def _kinds(op: OpReport) -> Iterator[tuple[str, str]]:
-    """What ops of one group have in common; costs in seconds are added up, not compared."""
+    """The key of an op's group beside its op; losses by cost are equal whatever the seconds, which are
+    summed.
+    """
     yield from op.declines.items()
     for target, words in op.lost.items():
         yield target, "" if _lost_by_cost(op, target) else words
 
 
 def _lost_by_cost(op: OpReport, target: str) -> bool:
-    """Whether the host is cheaper for the op alone: whether its words are those for its costs."""
+    """Whether the op was lost because it alone is cheaper on the host, judged by the loss text."""
     if HOST not in op.costs or target not in op.costs:
         return False
     costs = op.costs[HOST], op.costs[target]
@@ -74,12 +76,12 @@ def _loss(members: Sequence[OpReport], target: str) -> str:
 
 
 def words_for_host(groups: Iterable[HostGroup]) -> str:
-    """What stays on the host, in one line."""
+    """All groups on the host, in one line."""
     return f"{HOST}: {', '.join(map(words_for_group, groups)) or 'nothing'}"
 
 
 def words_for_group(group: HostGroup) -> str:
-    """Ops of one kind on the host: how many, where the first comes from, and why they stay."""
+    """One group: its count, the origin of the first op, and the reasons."""
     count = f" x{group.count}" if group.count > 1 else ""
     at = ", first at " if group.count > 1 else " at "
     return f"{group.op}{count}{at + group.first if group.first else ''} ({'; '.join(group.reasons)})"

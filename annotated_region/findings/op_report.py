@@ -1,4 +1,4 @@
-"""The report of one op: what it computes, where it went, who claims it and who does not, and why."""
+"""The report of one op: what it computes, where it is placed, and which targets claim or decline it."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ __all__ = ["OpReport"]
 
 @dataclass(frozen=True, slots=True)
 class OpReport:
-    """What became of one op.
+    """The findings about one op.
 
     Attributes
     ----------
     name, op
-        The variable that it is bound to, and what it computes.
+        The variable that it is bound to, and the op name.
     placed
-        The target that got it, or "host".
+        The target that runs it, or "host".
     region
         The id of its region; None on the host.
     claims
-        For each target that claims it, what claims it: the rule of its op, or patterns.
+        For each target that claims it, the rule of its op, or the patterns, that do.
     declines
-        For each target that does not, why.
+        For each target that declines it, the reason.
     lost
-        For each target that claims it and did not get it, to whom it was lost, and why.
+        For each target that claims it but did not get it, the place that did, and the reason.
     costs
-        What the op costs by itself, in seconds, on the host and on each target that claims it alone; empty
-        unless the policy goes by costs. The placement also counts launches, and what it takes to move values.
+        The cost of the op alone, in seconds, on the host and on each target that claims it alone; empty
+        unless the policy uses costs. The placement also accounts for launches and transfers.
     origin
-        What it was made from: an ONNX node, a PyTorch module and a line of its source, or the first name of
-        the binding.
+        An ONNX node, a PyTorch module and a line of its source, or the original name of the binding.
     key
-        A name that means this op alone among those of its function, for pins and bans.
+        A name that is unique among the ops of its function, for pins and bans.
     inputs, output
         The types of its arguments and of its result, such as ``"float32[1, 3, 224, 224]"``.
     flops, bytes
-        Its work: floating point operations, and bytes read and written; None if a shape is only known when
-        it runs, or what it computes is not known.
+        Its work: floating point operations, and bytes read and written; None if a shape is not static or the
+        op is unknown.
     composite
-        The pattern that claims it together with others in its region, and a sign that those others share:
-        ``"dnnl.conv2d_bias_relu#3fa2c1"``; empty if it is there by itself.
+        The pattern that claims it together with others in its region, and a suffix that those ops share:
+        ``"dnnl.conv2d_bias_relu#3fa2c1"``; empty if it is claimed alone.
     fingerprint
-        Two digests, of the op alone and of it with its neighbours, by which locks find it in an edited model.
+        Two digests, of the op alone and of the op with its neighbours, with which locks find it in an edited
+        model.
     """
 
     name: str
@@ -66,7 +66,7 @@ class OpReport:
 
     @property
     def called(self) -> str:
-        """What people call it: what it was made from, if that is known, else its name."""
+        """The display name: its origin if known, else its name."""
         return self.origin or self.name
 
     @property
@@ -76,29 +76,29 @@ class OpReport:
 
     @property
     def work(self) -> str:
-        """Its work in words; empty if that is not known."""
+        """Its work in words; empty if unknown."""
         return words_for_work(self.flops, self.bytes)
 
     @property
     def chosen(self) -> str:
-        """What claims it where it is: the pattern of its composite or its own rule; empty on the host."""
+        """The claim in effect: the pattern of its composite or its own rule; empty on the host."""
         pattern = self.composite.rpartition("#")[0]
         by = self.claims.get(self.placed, ())
         return pattern or (self.op if self.op in by else "")
 
     @property
     def first_reason(self) -> str:
-        """To whom the first target that claims it lost it, or why the first one declines it; or empty."""
+        """Why the first target that claims it lost it, else why the first one declines it, else empty."""
         for target, words in self.lost.items():
             return f"lost by {target} {words}"
         return next((f"declined by {target}: {why}" for target, why in self.declines.items()), "")
 
     @property
     def why(self) -> str:
-        """Who claims it, who lost it, who declines it, and why."""
+        """All claims, losses and declines, with their reasons."""
         return words_for_claims(self.claims, self.lost, self.declines, {self.placed: self.chosen})
 
     @property
     def told_origin(self) -> str:
-        """What it was made from, if that is more than its name."""
+        """Its origin if that differs from its name, else empty."""
         return "" if self.origin == self.name else self.origin

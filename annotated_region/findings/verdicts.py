@@ -1,4 +1,4 @@
-"""What a check found of a region, for reports and pictures."""
+"""The result of a check of a region, for reports and pictures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["RegionVerdict", "Verdict", "words_for_verdict", "worst_verdict"]
 
 
 class Verdict(Enum):
-    """Whether a region is right on its target."""
+    """The verdict of a check on a region."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -20,18 +20,18 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RegionVerdict:
-    """What a check found of a region.
+    """The result of a check of a region.
 
     Attributes
     ----------
     verdict
-        Whether it is right; it fails where the target raised an error instead of an answer.
+        The verdict; ``FAILS`` if the target raised an error.
     symbol
-        Its external function, which equal regions share.
+        Its external function; equal regions share one.
     absolute, relative
-        The largest error of its results, and the same over the largest magnitude of the reference.
+        The largest error of its results, and the same relative to the largest magnitude of the reference.
     culprits
-        The names of the ops that are wrong together, where they were looked for.
+        The names of the ops that are wrong together, if they were searched for.
     """
 
     verdict: Verdict
@@ -45,13 +45,15 @@ _BADNESS = (Verdict.FAILS, Verdict.WRONG, Verdict.RIGHT, Verdict.NOT_RUN)
 
 
 def worst_verdict(verdicts: Sequence[RegionVerdict]) -> RegionVerdict | None:
-    """Of several regions the one that fails, is wrong, or has the largest error; None of none."""
+    """The worst of several verdicts: failing, then wrong, then by the largest error; None if there is
+    none.
+    """
     ranked = sorted(verdicts, key=lambda each: (_BADNESS.index(each.verdict), -each.relative))
     return ranked[0] if ranked else None
 
 
 def words_for_verdict(checked: RegionVerdict) -> str:
-    """The verdict, and the largest error over the largest value, short enough for a box of a picture."""
+    """The verdict and the relative error, short enough for a box of a picture."""
     if checked.verdict in (Verdict.FAILS, Verdict.NOT_RUN):
         return str(checked.verdict.value)
     return f"{checked.verdict.value}: error {checked.relative:.2g} of largest"

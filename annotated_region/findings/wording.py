@@ -1,4 +1,4 @@
-"""The words of reports: the one place where reasons become text."""
+"""The text of reports: the only place where reasons are put into words."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def words_for_refusal(refusal: Refusal) -> str:
 
 
 def words_for_dissolved(note: DissolveNote) -> str:
-    """Why a region was given back."""
+    """Why a region was dissolved."""
     match note.reason:
         case DissolveReason.LITTLE_WORK:
             return f"less work than the minimum of {note.limit:g}"
@@ -65,7 +65,7 @@ def words_for_dissolved(note: DissolveNote) -> str:
 
 
 class LossReason(Enum):
-    """Why a target did not get what it claims."""
+    """Why a target did not get an op that it claims."""
 
     CANNOT_RUN = auto()
     """The target cannot run on this machine."""
@@ -77,24 +77,24 @@ class LossReason(Enum):
     """The user bans the op from the target."""
 
     DISSOLVED = auto()
-    """The region that held the op was given back; `Loss.dissolved`."""
+    """The region of the op was dissolved; `Loss.dissolved`."""
 
     COSTS_MORE = auto()
-    """By itself, the op costs `Loss.seconds` where it is now, and `Loss.seconds_lost` on the target."""
+    """The op alone costs `Loss.seconds` where it is placed, and `Loss.seconds_lost` on the target."""
 
     LARGER_UNIT = auto()
-    """The policy goes by costs, and those of the op by itself do not tell."""
+    """The policy uses costs, and the cost of the op alone does not explain the placement."""
 
     COMES_LATER = auto()
-    """The target that got the op comes first."""
+    """The target that got the op has priority."""
 
     NOT_PLACED = auto()
-    """The op stays on the host, and no pass noted why."""
+    """The op is on the host, and no pass noted a reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a target claims and did not get: where it is now, and why."""
+    """A claim that a target did not get: where the op is placed, and why."""
 
     target: str
     placed: str
@@ -116,7 +116,7 @@ _LOSSES = {
 
 
 def words_for_loss(loss: Loss) -> str:
-    """To whom an op was lost, and why."""
+    """Where a claimed op went instead, and why."""
     to = "to the host" if loss.placed == HOST else f"to {loss.placed}"
     if loss.dissolved is not None:
         verb = "had" if loss.dissolved.reason is DissolveReason.LITTLE_WORK else "was"
@@ -128,13 +128,13 @@ def words_for_loss(loss: Loss) -> str:
 def words_for_counts(
     target: str, *, ops: int, total: int, regions: int, claimed: int, unavailable: str | None
 ) -> str:
-    """How much a target got."""
+    """The ops and regions that a target got."""
     line = f"{target}: {ops} of {total} ops in {_counted(regions, 'region')}"
     return f"{line} (claims {claimed}, but cannot run here: {unavailable})" if unavailable else line
 
 
 def words_for_no_region(claimed: Mapping[str, int]) -> str:
-    """The targets that claim ops, each with how many, and have no region."""
+    """The targets that claim ops but have no region, with the number of ops."""
     told = (f"{target} (claims {_counted(count, 'op')})" for target, count in claimed.items())
     return f"without a region: {', '.join(told)}"
 
@@ -145,11 +145,11 @@ def words_for_headline(placed: Mapping[str, int], total: int, first: str) -> str
     Parameters
     ----------
     placed
-        How many ops each target got.
+        The number of ops on each target.
     total
-        How many ops there are.
+        The number of ops.
     first
-        The first op on the host and why, in words; empty if there is none.
+        The first op on the host with the reason, in words; empty if there is none.
     """
     parts = [f"{target}: {count} of {_counted(total, 'op')}" for target, count in placed.items()]
     host = total - sum(placed.values())
@@ -158,26 +158,26 @@ def words_for_headline(placed: Mapping[str, int], total: int, first: str) -> str
 
 
 def words_for_neighbours(target: str, left: str, right: str, between: str | None) -> str:
-    """Why two neighbouring regions are not one."""
+    """Why two neighbouring regions were not merged."""
     why = f"{between} stands between them" if between else "the limits on regions keep them apart"
     return f"{target}: the regions of {left} and {right} are two, because {why}"
 
 
 def words_for_costs(target: str, here: float, there: float) -> str:
-    """Why ops are on the host though a target claims them: by themselves they cost less there."""
+    """Why claimed ops are on the host: alone, they cost less there."""
     outweighed = ", but launches and transfers cost more" if there < here else ""
     alone = f"alone {_seconds(here)} on the host, {_seconds(there)} on {target}"
     return f"lost by {target} by cost: {alone}{outweighed}"
 
 
 def words_for_time(region: int, target: str, symbol: str, seconds: float, expected: float | None) -> str:
-    """What a region took, and what its ops were expected to take."""
+    """The measured time of a region, and the expected time of its ops."""
     beside = "" if expected is None else f", {_seconds(expected)} expected of its ops"
     return f"{target}: region {region} ({symbol}) takes {_seconds(seconds)}{beside}"
 
 
 def words_for_seconds(seconds: float, expected: float | None) -> str:
-    """The same for a picture."""
+    """Measured and expected time, for a picture."""
     return _seconds(seconds) if expected is None else f"{_seconds(seconds)}, {_seconds(expected)} expected"
 
 
@@ -186,7 +186,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    """A time in the unit that fits it."""
+    """A time in a suitable unit."""
     scaled = seconds * 1e6
     for unit in ("us", "ms"):
         if scaled < 1000:
@@ -196,7 +196,7 @@ def _seconds(seconds: float) -> str:
 
 
 def words_for_work(flops: int | None, moved: int | None) -> str:
-    """How much an op computes and moves, such as ``"236 Mflop, 3.85 MB"``; empty if that is not known."""
+    """The work of an op, such as ``"236 Mflop, 3.85 MB"``; empty if unknown."""
     shown = [*([_scaled(flops, "flop")] if flops else []), *([_scaled(moved, "B")] if moved else [])]
     return ", ".join(shown)
 
@@ -216,9 +216,9 @@ def words_for_claims(
     declines: Mapping[str, str],
     chosen: Mapping[str, str],
 ) -> str:
-    """Who claims an op, and by what; who lost it; who declines it.
+    """All claims, losses and declines of an op, in words.
 
-    `chosen` has, for the target that got it, which of several claims was taken.
+    `chosen` has, for the target that got the op, the claim in effect.
     """
     told = [f"claimed by {words_for_claim(target, by, chosen.get(target))}" for target, by in claims.items()]
     told += [f"lost by {target} {why}" for target, why in lost.items()]
@@ -227,7 +227,7 @@ def words_for_claims(
 
 
 def words_for_claim(target: str, by: Sequence[str], chosen: str | None) -> str:
-    """By what a target claims an op, and which of several claims was taken."""
+    """The rule or patterns by which a target claims an op, with the claim in effect marked."""
     marked = (f"{name} (chosen)" if name == chosen and len(by) > 1 else name for name in by)
     return f"{target}: {', '.join(marked)}"
 

@@ -1,4 +1,4 @@
-"""Directed graphs on the integers 0..n-1, and the algorithms that the other rooms share; no TVM."""
+"""Directed graphs on the integers 0..n-1, and the algorithms that other rooms share; independent of TVM."""
 
 from annotated_region.graphs.contraction import Contraction, contract
 from annotated_region.graphs.cycles import CycleError, cyclic_core, find_cycle

@@ -11,17 +11,17 @@ __all__ = ["Contraction", "contract"]
 
 
 class Contraction(NamedTuple):
-    """A quotient graph and how it hangs together with the graph that was contracted.
+    """A quotient graph, and its mapping to the contracted graph.
 
     Attributes
     ----------
     quotient
-        The graph of the blocks, without edges from a block to itself; it may be cyclic.
+        The graph of the blocks, without self-loops; it may be cyclic.
     blocks
-        The vertices that each vertex of the quotient stands for, ascending. Blocks are numbered by their
-        smallest vertex.
+        The vertices that each quotient vertex stands for, ascending. Blocks are numbered by their smallest
+        vertex.
     block_of
-        For each vertex, the number of its block.
+        The block number of each vertex.
     """
 
     quotient: Dag
@@ -37,12 +37,12 @@ def contract(dag: Dag, groups: Iterable[Sequence[int]]) -> Contraction:
     dag
         The graph.
     groups
-        Disjoint sets of vertices; a vertex in none of them is a block of its own.
+        Disjoint sets of vertices; every other vertex forms its own block.
 
     Raises
     ------
     ValueError
-        If the groups overlap or name an unknown vertex.
+        The groups overlap or contain an unknown vertex.
 
     Notes
     -----
@@ -69,7 +69,7 @@ def contract(dag: Dag, groups: Iterable[Sequence[int]]) -> Contraction:
 
 
 def _blocks(size: int, groups: Iterable[Sequence[int]]) -> list[tuple[int, ...]]:
-    """The groups and the vertices left alone, by smallest vertex."""
+    """The groups and the remaining single vertices, by smallest vertex."""
     blocks = [tuple(sorted(group)) for group in groups if len(group)]
     inside = [vertex for block in blocks for vertex in block]
     covered = set(inside)

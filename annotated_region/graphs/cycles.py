@@ -1,4 +1,4 @@
-"""Cycles of a graph that should have none: one to report, and all that lies on or between them."""
+"""Cycle detection: one cycle for error messages, or all vertices on or between cycles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Adjacency = Sequence[Sequence[int]]
 
 
 class CycleError(ValueError):
-    """A graph that has to be acyclic is not.
+    """A graph that must be acyclic is not.
 
     Attributes
     ----------
@@ -25,23 +25,23 @@ class CycleError(ValueError):
         self.cycle = tuple(cycle)
 
     def expanded(self, blocks: Sequence[tuple[int, ...]]) -> CycleError:
-        """The same cycle of a quotient graph in the vertices of the graph that was contracted.
+        """A cycle of a quotient graph, in vertices of the contracted graph.
 
         Parameters
         ----------
         blocks
-            The vertices that each vertex of the quotient graph stands for.
+            The vertices that each quotient vertex stands for.
         """
         return CycleError([blocks[vertex] for (vertex,) in self.cycle])
 
 
 def _name(block: tuple[int, ...]) -> str:
-    """One vertex as its number, a group in braces."""
+    """A single vertex as its number, a group in braces."""
     return str(block[0]) if len(block) == 1 else "{" + ", ".join(map(str, block)) + "}"
 
 
 def indegrees(successors: Adjacency) -> list[int]:
-    """For each vertex, how many edges enter it. O(n + m)."""
+    """The in-degree of each vertex. O(n + m)."""
     found = [0] * len(successors)
     for targets in successors:
         for target in targets:
@@ -50,15 +50,15 @@ def indegrees(successors: Adjacency) -> list[int]:
 
 
 def peeled(successors: Adjacency, waiting: list[int]) -> list[int]:
-    """The vertices that Kahn's algorithm places, in the order in which it does, breadth first.
+    """The vertices that Kahn's algorithm orders, in breadth-first order.
 
     Parameters
     ----------
     successors
         The graph.
     waiting
-        For each vertex, how many of its predecessors are still to be placed. Changed in place: what stays
-        positive lies on a cycle or behind one.
+        For each vertex, the number of predecessors not yet ordered. Updated in place: vertices whose count
+        stays positive are on a cycle or reachable from one.
 
     Notes
     -----
@@ -74,7 +74,7 @@ def peeled(successors: Adjacency, waiting: list[int]) -> list[int]:
 
 
 def find_cycle(successors: Adjacency) -> list[int]:
-    """One cycle, from its smallest vertex on along the edges; empty if the graph has none.
+    """One cycle, along the edges from its smallest vertex; empty if the graph is acyclic.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def find_cycle(successors: Adjacency) -> list[int]:
 
     Notes
     -----
-    Every vertex that Kahn's algorithm leaves over has a predecessor that is left over too, so walking
-    backwards from one of them must return to a vertex already seen. O(n + m).
+    Every vertex that Kahn's algorithm leaves over has a predecessor that is left over too, so a backward walk
+    from one of them must return to a visited vertex. O(n + m).
 
     Examples
     --------
@@ -117,7 +117,7 @@ def cyclic_core(successors: Adjacency) -> list[int]:
 
     Notes
     -----
-    What Kahn's algorithm leaves over from both sides. O(n + m).
+    The vertices that Kahn's algorithm leaves over in both directions. O(n + m).
 
     Examples
     --------

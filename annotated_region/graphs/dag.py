@@ -1,4 +1,4 @@
-"""A directed graph on 0..n-1 by its adjacency lists."""
+"""A directed graph on 0..n-1, as adjacency lists."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["Dag"]
 class Dag:
     """A directed graph given by its successor lists; parallel edges count once.
 
-    Whether it is acyclic is found out by `topological`, not when it is made.
+    Acyclicity is checked by `topological`, not by the constructor.
 
     Attributes
     ----------
     successors
-        ``successors[v]``: the vertices that use what `v` makes, each once, in the order given.
+        ``successors[v]``: the distinct users of the value of `v`, in the given order.
 
     Raises
     ------
     ValueError
-        If an edge leaves ``0..n-1``.
+        An edge has an end outside ``0..n-1``.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class Dag:
     successors: Adjacency
 
     def __post_init__(self) -> None:
-        """Drop parallel edges, in O(n + m)."""
+        """Remove parallel edges, in O(n + m)."""
         successors = [list(dict.fromkeys(targets)) for targets in self.successors]
         size = len(successors)
         for vertex, targets in enumerate(successors):
@@ -48,14 +48,16 @@ class Dag:
 
     @classmethod
     def trusted(cls, successors: Adjacency) -> Dag:
-        """The graph with these lists as they are, in O(1). Not checked: they name vertices, each once."""
+        """The graph with these lists, unchecked, in O(1). They must contain valid vertices without
+        duplicates.
+        """
         dag = object.__new__(cls)
         object.__setattr__(dag, "successors", successors)
         return dag
 
     @cached_property
     def predecessors(self) -> Adjacency:
-        """``predecessors[v]``: the vertices that `v` needs, ascending. O(n + m) at the first call."""
+        """``predecessors[v]``: the operands of `v`, ascending. O(n + m) at the first access."""
         found: list[list[int]] = [[] for _ in self.successors]
         for vertex, targets in enumerate(self.successors):
             for target in targets:
@@ -67,17 +69,17 @@ class Dag:
         return len(self.successors)
 
     def reversed(self) -> Dag:
-        """The same graph with every edge turned round; it shares the lists of this one."""
+        """The graph with all edges reversed; it shares the lists of this one."""
         turned = Dag.trusted(self.predecessors)
         turned.__dict__["predecessors"] = self.successors
         return turned
 
     def induced(self, vertices: Sequence[int]) -> Dag:
-        """The graph on some vertices and the edges between them, numbered in the order given.
+        """The subgraph induced by some vertices, numbered in the given order.
 
         Notes
         -----
-        O(the edges at `vertices`), however large the rest of the graph is.
+        O(the edges at `vertices`), independent of the rest of the graph.
 
         Examples
         --------
@@ -88,17 +90,17 @@ class Dag:
         return Dag.trusted([[local[t] for t in self.successors[vertex] if t in local] for vertex in vertices])
 
     def topological(self) -> list[int]:
-        """A topological order, breadth first from the sources; the same in every process.
+        """A topological order, breadth first from the sources; deterministic.
 
         Raises
         ------
         CycleError
-            If there is none.
+            The graph is cyclic.
 
         Notes
         -----
-        Kahn's algorithm (1962), O(n + m). `annotated_region.graphs.program_order` gives the order that is
-        closest to the numbering, at the price of a logarithm.
+        Kahn's algorithm (1962), O(n + m). `annotated_region.graphs.program_order` gives the order closest to
+        the numbering, at the price of a logarithmic factor.
         """
         order = peeled(self.successors, indegrees(self.successors))
         if len(order) < len(self):

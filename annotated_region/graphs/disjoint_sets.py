@@ -6,10 +6,10 @@ __all__ = ["DisjointSets"]
 
 
 class DisjointSets:
-    """A partition of 0..n-1 that grows coarser: a union-find forest with path halving.
+    """A partition of 0..n-1 under unions: a union-find forest with path halving.
 
-    Who names the union is the caller's choice, because callers keep data by name; so the trees are not
-    balanced, and halving alone keeps them low.
+    The caller chooses the representative of a union, because callers keep data by representative; so there is
+    no union by rank, and path halving alone bounds the depth.
 
     Notes
     -----
@@ -31,7 +31,7 @@ class DisjointSets:
         self._parent = list(range(size))
 
     def find(self, item: int) -> int:
-        """The name of the set that holds `item`: one of its members."""
+        """The representative of the set that contains `item`."""
         parent = self._parent
         while parent[item] != item:
             parent[item] = parent[parent[item]]
@@ -39,7 +39,7 @@ class DisjointSets:
         return item
 
     def unite(self, kept: int, gone: int) -> int:
-        """Make one set of the sets of two items; the name of the first names the union, and is returned."""
+        """Unite the sets of two items; the representative of the first is kept, and returned."""
         name = self.find(kept)
         self._parent[self.find(gone)] = name
         return name

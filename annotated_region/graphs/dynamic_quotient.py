@@ -1,6 +1,6 @@
-r"""The quotient graph under merges: each merge is checked for cycles, and refused with a witness.
+r"""The quotient graph under merges: each merge is checked for cycles, and rejected with a witness path.
 
-The picture that makes the check necessary::
+The case that makes the check necessary::
 
       a        a and c have one colour, h has not. The edge a -> c invites a merge, but {a, c} would
      / \       need h while h needs {a, c}. The path a -> h -> c is the witness.
@@ -25,41 +25,41 @@ __all__ = ["DynamicQuotient"]
 class DynamicQuotient:
     """An acyclic graph of groups that shrinks by merges and stays acyclic.
 
-    A group is named by any of its vertices.
+    Each group is identified by any of its vertices.
 
     Parameters
     ----------
     dag
         The graph.
     groups
-        The groups to start from; every other vertex starts alone.
+        The initial groups; every other vertex starts as its own group.
 
     Raises
     ------
     CycleError
-        If the groups given already close a cycle.
+        The initial groups already close a cycle.
 
     Attributes
     ----------
     steps
-        The edges looked at by all searches and merges so far, by which callers bound their work.
+        The number of edges visited by all searches and merges so far, for callers that bound their work.
 
     Notes
     -----
-    A topological order of the groups is maintained. Merging a and b, a before b, is safe when no path of two
-    or more edges leads from a to b. Only groups between the two in the order can lie on one, so a search from
-    a forwards and a search from b backwards run in turns inside that window. They meet: the path is the
-    witness. Or one of them runs out first, say the one from a, having found the set F: no member of F reaches
-    b, and moving F right behind b makes room for the merged group at b's place. Everything that F feeds
-    inside the window is in F, so the order stays topological; the other case is the mirror image.
+    A topological order of the groups is maintained. Merging a and b, where a precedes b, is safe iff no path
+    of two or more edges leads from a to b. Such a path lies between the two in the order, so a forward search
+    from a and a backward search from b alternate within that window. If they meet, the path is the witness.
+    Otherwise one of them is exhausted, say the one from a, with the set F of reached groups: no member of F
+    reaches b, so F can move directly behind b, and the merged group takes b's place. All successors of F
+    inside the window are in F, so the order stays topological. The other case is symmetric.
 
-    The side whose next vertex keeps its count of edges lower moves next, so a check looks at no more than
-    2 min(f, b) edges for the f and b that the two searches would see alone. Joining the adjacency lists costs
-    O(log n) amortised for each edge, for the shorter list always moves. The two-way search is that of Bender,
-    Fineman, Gilbert and Tarjan, "A new approach to incremental cycle detection and related problems" (2016),
-    the moving of the affected region that of Pearce and Kelly, "A dynamic topological sort algorithm for
-    directed acyclic graphs" (2006), with an order list in place of their ranks so that one side's region is
-    enough.
+    The search with the lower edge count after its next vertex advances next, so a check visits at most 2
+    min(f, b) edges, where f and b are the edges that each search alone would visit. Merging the adjacency
+    lists costs O(log n) amortised per edge, since the shorter list is always the one moved. The two-way
+    search is that of Bender, Fineman, Gilbert and Tarjan, "A new approach to incremental cycle detection and
+    related problems" (2016); moving the affected region is from Pearce and Kelly, "A dynamic topological sort
+    algorithm for directed acyclic graphs" (2006), with an order list in place of their ranks so that moving
+    one side's region suffices.
 
     Examples
     --------
@@ -86,15 +86,15 @@ class DynamicQuotient:
         self.steps = 0
 
     def members(self, vertex: int) -> tuple[int, ...]:
-        """The group that holds `vertex`, ascending."""
+        """The group that contains `vertex`, ascending."""
         return tuple(sorted(self._members[self._root(vertex)]))
 
     def name(self, vertex: int) -> int:
-        """A number that all vertices of one group have in common, until the group is merged again."""
+        """An id shared by all vertices of a group; it changes when the group is merged."""
         return self._root(vertex)
 
     def size(self, vertex: int) -> int:
-        """The number of vertices in the group that holds `vertex`, in O(1) amortised."""
+        """The number of vertices in the group of `vertex`, in O(1) amortised."""
         return len(self._members[self._root(vertex)])
 
     def same(self, left: int, right: int) -> bool:
@@ -102,22 +102,22 @@ class DynamicQuotient:
         return self._root(left) == self._root(right)
 
     def adjacent(self, left: int, right: int) -> bool:
-        """Whether an edge joins the groups of two vertices, in either direction."""
+        """Whether an edge connects the groups of two vertices, in either direction."""
         one, other = self._root(left), self._root(right)
         return other in self._successors[one] or other in self._predecessors[one]
 
     def groups(self) -> list[tuple[int, ...]]:
-        """All groups, vertices alone included, in the topological order that is maintained."""
+        """All groups, single vertices included, in the maintained topological order."""
         return [tuple(sorted(self._members[block])) for block in self._order.items()]
 
     def witness(self, left: int, right: int) -> list[int]:
-        """Why two groups cannot be merged: the vertices of other groups on a path between them.
+        """The obstacle to merging two groups: the vertices of other groups on a path between them.
 
         Returns
         -------
         list
-            One vertex of each group on the path, in path order from whichever of the two comes first; empty
-            if the two can be merged.
+            One vertex of each group on the path, from the earlier group to the later; empty if the two can be
+            merged.
         """
         first, last = self._in_order(left, right)
         if first == last:
@@ -131,7 +131,7 @@ class DynamicQuotient:
         Returns
         -------
         list
-            Empty if the groups are one now; otherwise nothing has changed and this is `witness`.
+            Empty if the groups are merged; otherwise the `witness`, and nothing has changed.
         """
         first, last = self._in_order(left, right)
         if first == last:
@@ -142,12 +142,12 @@ class DynamicQuotient:
         return [min(self._members[block]) for block in path or ()]
 
     def try_merge(self, left: int, right: int, budget: int) -> bool:
-        """Merge the groups of two vertices if at most `budget` edges show that no cycle closes.
+        """Merge the groups of two vertices if at most `budget` edges suffice to show that no cycle closes.
 
         Returns
         -------
         bool
-            Whether the two are one group now. False may mean that the budget was too small.
+            Whether the two are in one group now. False may mean that the budget was too small.
         """
         first, last = self._in_order(left, right)
         if first == last:
@@ -158,19 +158,19 @@ class DynamicQuotient:
         return side is not None
 
     def _root(self, vertex: int) -> int:
-        """The block that stands for the group of `vertex`."""
+        """The representative block of the group of `vertex`."""
         return self._sets.find(self._block_of[vertex])
 
     def _in_order(self, left: int, right: int) -> tuple[int, int]:
-        """The roots of two vertices, the one that comes first in the order first."""
+        """The roots of two vertices, in topological order."""
         one, other = self._root(left), self._root(right)
         label = self._order.label
         return (one, other) if label[one] <= label[other] else (other, one)
 
     def _search(self, first: int, last: int, budget: int | None) -> tuple[list[int] | None, _Side | None]:
-        """A path of two or more edges from `first` to `last` (its inner blocks), or the side that ran out.
+        """A path of two or more edges from `first` to `last` (its inner blocks), or the exhausted side.
 
-        Neither if the budget is used up before one of them is known.
+        Neither, if the budget is used up first.
         """
         ahead = _Side(first, last, self._successors)
         behind = _Side(last, first, self._predecessors)
@@ -188,7 +188,7 @@ class DynamicQuotient:
         return None, exhausted[0] if exhausted else None
 
     def _join(self, first: int, last: int, side: _Side) -> None:
-        """Make two blocks one, at the place that the side which ran out makes room at."""
+        """Merge two blocks. The exhausted side's region moves out of the way, see the class docstring."""
         label = self._order.label
         moved = sorted(side.found(), key=label.__getitem__)
         degree = [len(self._successors[block]) + len(self._predecessors[block]) for block in (first, last)]
@@ -205,7 +205,7 @@ class DynamicQuotient:
         self.steps += min(degree) + len(moved)
 
     def _redirect(self, gone: int, kept: int) -> None:
-        """Hang the edges of a block that is no more on the one that took it over."""
+        """Redirect the edges of a merged block to the block that absorbed it."""
         for edges, mirror in ((self._successors, self._predecessors), (self._predecessors, self._successors)):
             for neighbour in edges[gone]:
                 del mirror[neighbour][gone]
@@ -216,7 +216,7 @@ class DynamicQuotient:
 
 
 class _Side:
-    """One half of the two-way search: a breadth-first search from `start` towards `goal`."""
+    """One direction of the two-way search: breadth first from `start` towards `goal`."""
 
     __slots__ = ("_edges", "_position", "_queue", "goal", "seen", "start", "steps")
 
@@ -231,19 +231,19 @@ class _Side:
 
     @property
     def waiting(self) -> bool:
-        """Whether a block is left to expand."""
+        """Whether there are blocks to expand."""
         return self._position < len(self._queue)
 
     def cost(self) -> int:
-        """The edges that this side will have looked at after its next block."""
+        """The number of visited edges after expanding the next block."""
         return self.steps + len(self._edges[self._queue[self._position]])
 
     def found(self) -> list[int]:
-        """The blocks reached, without the start."""
+        """The reached blocks, without the start."""
         return self._queue[1:]
 
     def advance(self, other: _Side, label: list[int]) -> list[int] | None:
-        """Expand one block; the path from start to goal if the two sides meet there."""
+        """Expand one block; returns the path from start to goal if the two searches meet."""
         block = self._queue[self._position]
         low, high = sorted((label[self.start], label[self.goal]))
         self._position += 1
@@ -252,7 +252,7 @@ class _Side:
             if neighbour in self.seen or not low <= label[neighbour] <= high:
                 continue
             if neighbour == self.goal and block == self.start:
-                continue  # the direct edge is what the merge swallows
+                continue  # the direct edge is contracted by the merge
             if neighbour in other.seen:
                 return [*self._trail(block)[::-1], *other._trail(neighbour)]
             self.seen[neighbour] = block
@@ -260,7 +260,7 @@ class _Side:
         return None
 
     def _trail(self, block: int) -> list[int]:
-        """The way back from a block to the start."""
+        """The path from a block back to the start."""
         trail = [block]
         while block != self.start:
             block = self.seen[block]

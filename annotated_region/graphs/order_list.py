@@ -1,4 +1,4 @@
-"""A list that answers "does x stand before y?" at once, and lets items move anywhere cheaply."""
+"""Order maintenance: a list that compares the positions of two items in O(1), and moves items cheaply."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ __all__ = ["OrderList"]
 
 _GAP = 1 << 24
 _OVERFLOW = 1.4
-"""A range of 2**i labels may hold (2 / _OVERFLOW)**i items before it is spread out over the next size."""
+"""A range of 2**i labels may hold (2 / _OVERFLOW)**i items before it is relabelled with the next larger
+range.
+"""
 
 
 class OrderList:
     """Items 0..n-1 in a linear order with integer labels that increase along it.
 
-    ``label[x] < label[y]`` exactly when x stands before y. This is the list-labelling structure of Bender,
-    Cole, Demaine, Farach-Colton and Zito, "Two simplified algorithms for maintaining order in a list" (2002):
-    an item that finds no free label between its neighbours spreads out the smallest enclosing range of labels
-    that is sparse enough. Inserting costs O(log n) amortised.
+    ``label[x] < label[y]`` iff x precedes y. This is the list-labelling structure of Bender, Cole, Demaine,
+    Farach-Colton and Zito, "Two simplified algorithms for maintaining order in a list" (2002): if there is no
+    free label between an item's neighbours, the smallest enclosing range of labels that is sparse enough is
+    relabelled evenly. Insertion costs O(log n) amortised.
     """
 
     __slots__ = ("_end", "_next", "_previous", "label")
 
     def __init__(self, order: Sequence[int]) -> None:
-        """Take over a permutation of 0..n-1."""
+        """Initialize from a permutation of 0..n-1."""
         self._end = len(order)
         self.label = [0] * (len(order) + 1)
         self._next = [0] * (len(order) + 1)
@@ -47,25 +49,25 @@ class OrderList:
         return found
 
     def remove(self, item: int) -> None:
-        """Take one item out, in O(1); it may be put back."""
+        """Remove an item, in O(1); it may be inserted again."""
         before, after = self._previous[item], self._next[item]
         self._next[before] = after
         self._previous[after] = before
 
     def move_after(self, place: int, items: Sequence[int]) -> None:
-        """Put `items`, in this order, right behind `place`."""
+        """Move `items`, in this order, directly behind `place`."""
         for item in reversed(items):
             self.remove(item)
             self._insert(item, place, self._next[place])
 
     def move_before(self, place: int, items: Sequence[int]) -> None:
-        """Put `items`, in this order, right in front of `place`."""
+        """Move `items`, in this order, directly in front of `place`."""
         for item in items:
             self.remove(item)
             self._insert(item, self._previous[place], place)
 
     def _insert(self, item: int, before: int, after: int) -> None:
-        """Link `item` in between two neighbours and give it a label."""
+        """Link `item` between two neighbours and assign its label."""
         self._next[before] = self._previous[after] = item
         self._previous[item], self._next[item] = before, after
         if before == self._end and after == self._end:

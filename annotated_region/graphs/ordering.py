@@ -1,4 +1,4 @@
-"""Topological orders of groups of vertices: the certificate that a quotient graph is acyclic."""
+"""Topological orders of contracted graphs, as certificates that the quotient is acyclic."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["is_acyclic", "program_order"]
 
 
 def program_order(dag: Dag, groups: Iterable[Sequence[int]] = ()) -> list[tuple[int, ...]]:
-    """The blocks of the quotient graph, every block after those that it needs.
+    """The blocks of the quotient graph in topological order.
 
-    Among the blocks that could come next, the one with the smallest vertex comes first, so the order
-    stays as close to the program's own as the groups allow.
+    Among the ready blocks, the one with the smallest vertex comes first, so the order stays as close to the
+    program order as the groups allow.
 
     Parameters
     ----------
     dag
-        The graph; its numbering is the program's.
+        The graph, numbered in program order.
     groups
-        Disjoint sets of vertices; all other vertices are blocks of their own.
+        Disjoint sets of vertices; every other vertex forms its own block.
 
     Returns
     -------
@@ -33,9 +33,9 @@ def program_order(dag: Dag, groups: Iterable[Sequence[int]] = ()) -> list[tuple[
     Raises
     ------
     CycleError
-        If the quotient graph has a cycle; ``error.cycle`` lists its blocks.
+        The quotient graph has a cycle; ``error.cycle`` lists its blocks.
     ValueError
-        If the groups overlap or name an unknown vertex.
+        The groups overlap or contain an unknown vertex.
 
     Notes
     -----

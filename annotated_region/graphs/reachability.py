@@ -1,4 +1,4 @@
-"""What can be reached along edges, and what hangs together."""
+"""Reachability and connected components over neighbour functions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ V = TypeVar("V", bound=int)
 
 
 def reached(starts: Iterable[V], neighbours: Callable[[V], Iterable[V]]) -> dict[V, None]:
-    """The vertices that paths from the starts lead to, the starts included, breadth first.
+    """The vertices reachable from `starts`, these included, breadth first.
 
     Parameters
     ----------
     starts
-        Where to start.
+        The start vertices.
     neighbours
-        Where edges lead from a vertex; called once for each vertex that is reached. Vertices may have any
-        numbers.
+        The successors of a vertex; called once for each reached vertex. Vertices may be any integers.
 
     Notes
     -----
-    O(the vertices reached and the edges that leave them).
+    O(reached vertices + edges that leave them).
 
     Examples
     --------
@@ -41,19 +40,19 @@ def reached(starts: Iterable[V], neighbours: Callable[[V], Iterable[V]]) -> dict
 
 
 def connected_parts(vertices: Iterable[V], neighbours: Callable[[V], Iterable[V]]) -> Iterator[list[V]]:
-    """The connected parts of some vertices, each in the order in which `vertices` lists them.
+    """The connected components of some vertices, each in the order of `vertices`.
 
     Parameters
     ----------
     vertices
-        The vertices to part. Parts come in the order of their first vertices.
+        The vertices. Components are ordered by their first vertex.
     neighbours
-        The vertices that share an edge with a vertex, in either direction; others than `vertices` are
-        ignored. That ``b in neighbours(a)`` whenever ``a in neighbours(b)`` is not checked.
+        The neighbours of a vertex, in either direction; those not in `vertices` are ignored. It must be
+        symmetric, which is not checked.
 
     Notes
     -----
-    O(k log k + the edges at the k vertices), however large the rest of the graph is.
+    O(k log k + the edges at the k vertices), independent of the rest of the graph.
 
     Examples
     --------

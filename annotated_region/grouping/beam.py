@@ -1,4 +1,6 @@
-"""Beam search for the fewest runs of several colours: a few partial orders of runs are kept at each step."""
+"""Beam search for the fewest runs of several colours: keeps the few best partial orders of runs at each
+step.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,19 @@ def beam(problem: GroupingProblem, width: int) -> Positions:
     problem
         The graph and its colours.
     width
-        How many states are kept; with all of them kept the answer would be optimal.
+        The number of states kept per step; unlimited, the search would be exact.
 
     Notes
     -----
-    A state is the set of vertices that have run. A step runs one more colour as far as it goes, in every
-    state kept, and keeps the states with the smallest bound on what is left, the sum over the colours of the
-    longest path counted in groups of that colour; among equals, those that have done more. With the bound as
-    the only merit this is the look-ahead majority merge of the shortest common supersequence; see Blum,
-    Cotta, Fernandez, Gallardo and Mastrolilli, "Hybridizations of metaheuristics with branch & bound
-    derivates" (2008).
+    A state is the set of vertices that have run. A step runs one more colour to exhaustion in every kept
+    state, and keeps the states with the smallest lower bound on the remaining runs: the sum over the colours
+    of the longest remaining path, counted in groups of that colour. Ties go to the states that have run more
+    vertices. With the bound as the only merit this is the look-ahead majority merge of the shortest common
+    supersequence; see Blum, Cotta, Fernandez, Gallardo and Mastrolilli, "Hybridizations of metaheuristics
+    with branch & bound derivates" (2008).
 
-    O(width k (n + m)) steps of running vertices for k colours, and O(width k n / 64) machine words a run for
-    the sets: quadratic in principle, so callers keep n small.
+    O(width k (n + m)) to run vertices for k colours, and O(width k n / 64) machine words per run for the
+    sets: quadratic in principle, so callers limit n.
     """
     board = _Board.of(problem)
     states = [board.start()]
@@ -49,7 +51,19 @@ def beam(problem: GroupingProblem, width: int) -> Positions:
 
 @dataclass(frozen=True, slots=True)
 class _BeamState:
-    """What has run, what could run next, the bound of each colour, and how it came to be."""
+    """A partial order of runs.
+
+    Attributes
+    ----------
+    done
+        The vertices that have run, as a bit set.
+    ready
+        The coloured vertices whose predecessors have all run.
+    left
+        For each colour, the most groups of it on a path of vertices that have not run.
+    run, before
+        The last run, and the state before it.
+    """
 
     done: int
     ready: tuple[int, ...]
@@ -64,7 +78,18 @@ class _BeamState:
 
 @dataclass(frozen=True, slots=True)
 class _Board:
-    """The problem as bit sets."""
+    """The problem as bit sets: bit v of an int stands for vertex v.
+
+    Attributes
+    ----------
+    needs
+        The predecessors of each vertex.
+    deeper
+        For each colour, then for each count, the vertices that start a path through at least that many of its
+        groups. The bound of a colour is the largest count whose set has a vertex that has not run.
+    everything
+        All vertices.
+    """
 
     dag: Dag
     colours: list[int | None]
@@ -74,24 +99,24 @@ class _Board:
 
     @classmethod
     def of(cls, problem: GroupingProblem) -> _Board:
-        """Turn the problem into bit sets."""
+        """Convert the problem to bit sets."""
         backwards = problem.reversed()
         needs = [_mask(sources) for sources in problem.dag.predecessors]
         deeper = [_nested(levels(backwards, colour)) for colour in problem.limits]
         return cls(problem.dag, problem.colours, needs, deeper, (1 << len(problem.dag)) - 1)
 
     def start(self) -> _BeamState:
-        """The state in which only hosts have run."""
+        """The initial state: only hosts without coloured predecessors have run."""
         sources = [vertex for vertex, needs in enumerate(self.needs) if not needs]
         return self.after(_BeamState(0, (), tuple(len(masks) - 1 for masks in self.deeper)), 0, (), sources)
 
     def steps(self, state: _BeamState) -> list[_BeamState]:
-        """One state for each colour that could run."""
+        """One successor state for each colour with a ready vertex."""
         kinds = dict.fromkeys(self.colours[vertex] for vertex in state.ready)
         return [self.step(state, colour) for colour in kinds]
 
     def step(self, state: _BeamState, colour: int | None) -> _BeamState:
-        """The state after running everything of one colour that is ready or becomes so."""
+        """The state after running all vertices of one colour that are ready or become ready meanwhile."""
         queue = [vertex for vertex in state.ready if self.colours[vertex] == colour]
         freed = [vertex for vertex in state.ready if self.colours[vertex] != colour]
         done = state.done
@@ -102,7 +127,9 @@ class _Board:
         return self.after(state, done, tuple(queue), freed)
 
     def after(self, state: _BeamState, done: int, run: tuple[int, ...], freed: list[int]) -> _BeamState:
-        """Run the hosts among `freed` and those that they free; what is left of it is ready."""
+        """Run the hosts among `freed` and those that they free in turn; the remaining freed vertices are
+        ready.
+        """
         ready = []
         for vertex in freed:  # grows
             if self.colours[vertex] is None:
@@ -116,12 +143,12 @@ class _Board:
         return _BeamState(done, tuple(ready), tuple(left), run, state)
 
     def freed_by(self, vertex: int, done: int) -> list[int]:
-        """The successors of `vertex` that wait for nothing any more."""
+        """The successors of `vertex` whose predecessors have all run."""
         missing = ~done
         return [target for target in self.dag.successors[vertex] if not self.needs[target] & missing]
 
     def positions(self, state: _BeamState) -> Positions:
-        """The runs that led to a state, numbered."""
+        """The runs that led to a state, as positions."""
         runs = []
         link: _BeamState | None = state
         while link is not None:
@@ -136,12 +163,12 @@ class _Board:
 
 
 def _mask(vertices: Iterable[int]) -> int:
-    """The set as bits."""
+    """A bit set of vertices."""
     return reduce(lambda bits, vertex: bits | 1 << vertex, vertices, 0)
 
 
 def _nested(depth: list[int]) -> list[int]:
-    """For each count the set of vertices at least that deep; the set for 0 is everything."""
+    """For each count, the bit set of the vertices at least that deep; the set for 0 has all vertices."""
     found = [0] * (max(depth, default=0) + 1)
     for vertex, count in enumerate(depth):
         found[count] |= 1 << vertex

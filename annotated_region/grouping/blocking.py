@@ -1,4 +1,4 @@
-"""What stands between two groups that could not be one."""
+"""Finds what keeps two groups apart: a vertex on a path between them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Blockers", "blocker"]
 
 
 class Blockers:
-    """Answers, for any two groups of one valid grouping, what keeps them apart.
+    """Finds, for pairs of groups of one valid grouping, what keeps them apart.
 
     Parameters
     ----------
@@ -22,12 +22,12 @@ class Blockers:
     Raises
     ------
     CycleError
-        If the grouping is not valid.
+        The grouping is not valid.
 
     Notes
     -----
-    Setting up is O(n log n + m). A question is a two-way breadth-first search bounded by a topological order
-    of the groups (see `DynamicQuotient`), linear in the part that it looks at.
+    Construction is O(n log n + m). A query is a two-way breadth-first search bounded by a topological order
+    of the groups (see `DynamicQuotient`), linear in the visited subgraph.
     """
 
     __slots__ = ("_dag", "_grouped", "_groups", "_quotient")
@@ -49,9 +49,8 @@ class Blockers:
         Returns
         -------
         int or None
-            A vertex that no group holds if the path found has one, else the smallest vertex at which the path
-            enters another group. None if no path forbids joining the two: then it was a limit, or
-            connectedness, that did.
+            A vertex in no group if the path found has one, else the smallest vertex at which the path enters
+            another group. None if no path prevents the merge; then a limit or connectedness did.
         """
         path = self._quotient.witness(self._groups[left][0], self._groups[right][0])
         alone = [vertex for vertex in path if vertex not in self._grouped]
@@ -63,7 +62,7 @@ class Blockers:
 
 
 def blocker(dag: Dag, groups: Sequence[Sequence[int]], left: int, right: int) -> int | None:
-    """One question to `Blockers`, for callers that have only one.
+    """`Blockers.between` for a single query.
 
     Examples
     --------

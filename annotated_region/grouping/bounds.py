@@ -1,4 +1,4 @@
-"""Lower bounds: how many groups there have to be at least."""
+"""Lower bounds on the number of groups."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from annotated_region.grouping.problem import GroupingProblem, Partition
 __all__ = ["levels", "lower_bound", "part_levels"]
 
 _HANDED_ON = 8
-"""The levels of how many parts one vertex tells its successors."""
+"""The number of parts whose levels a vertex propagates to its successors."""
 
 
 def lower_bound(problem: GroupingProblem) -> int:
-    """A number of groups that no valid grouping of all coloured vertices can go below.
+    """A lower bound on the groups of any valid grouping of all coloured vertices.
 
-    Each colour needs groups of its own, so the bounds of the colours add up. One colour needs as many groups
-    as its longest path has levels, and enough to hold its weight. If its groups have to be connected, each
-    lies in one weakly connected part of the colour, so the parts' own levels add up too.
+    Groups have one colour, so the bounds of the colours add up. A colour needs as many groups as its longest
+    path has levels, and enough to hold its weight. If its groups must be connected, each lies within one
+    weakly connected part of the colour, so the bounds of the parts add up as well.
 
     Notes
     -----
@@ -38,7 +38,7 @@ def _bound_of(problem: GroupingProblem, colour: int) -> int:
 
 
 def _filled(problem: GroupingProblem, vertices: list[int], most: int | None) -> int:
-    """The number of groups that some vertices fill by their weight alone."""
+    """The number of groups that some vertices need by weight alone."""
     if most is None:
         return 0
     weights = [problem.weights[vertex] for vertex in vertices]
@@ -47,9 +47,9 @@ def _filled(problem: GroupingProblem, vertices: list[int], most: int | None) -> 
 
 
 def levels(problem: GroupingProblem, colour: int) -> list[int]:
-    """For each vertex the most groups of one colour that a path up to it has to touch.
+    """For each vertex, the most groups of one colour on any path that ends there.
 
-    A path touches a new group each time that it comes back to the colour from a vertex of another kind.
+    A path enters a new group each time it re-enters the colour from a vertex outside it.
     """
     level = [0] * len(problem.dag)
     for vertex in problem.topological:
@@ -63,7 +63,7 @@ def levels(problem: GroupingProblem, colour: int) -> list[int]:
 
 
 def part_levels(problem: GroupingProblem, parts: Partition) -> list[int]:
-    """For each weakly connected part of a colour the most groups that a path has to touch inside it.
+    """For each weakly connected part of a colour, the most groups on any path inside it.
 
     Parameters
     ----------
@@ -74,10 +74,10 @@ def part_levels(problem: GroupingProblem, parts: Partition) -> list[int]:
 
     Notes
     -----
-    A path touches a new group of a part each time that it comes back to the part from elsewhere. Going
-    through the graph in topological order, each vertex hands on the levels of the parts that paths to it have
-    touched and that have vertices still to come; it hands on a few of them only, which keeps the whole O(n +
-    m) and can only make the numbers smaller.
+    A path enters a new group of a part each time it re-enters the part from outside. Vertices are visited in
+    topological order; each propagates the levels of the parts that paths to it have touched and that have
+    vertices still to come. It propagates at most `_HANDED_ON` of them, which keeps the whole O(n + m) and can
+    only weaken the bound.
     """
     part_of = [-1] * len(problem.dag)
     for index, members in enumerate(parts):
@@ -102,6 +102,6 @@ def part_levels(problem: GroupingProblem, parts: Partition) -> list[int]:
 
 
 def _few(level: dict[int, int], part: int) -> dict[int, int]:
-    """Some of the levels, the vertex's own part first."""
+    """At most `_HANDED_ON` of the levels, that of the vertex's own part first."""
     own = {part: level[part]} if part in level else {}
     return own | dict(list(level.items())[: _HANDED_ON - 1])

@@ -1,4 +1,4 @@
-"""Runs cut into weakly connected parts, for colours whose groups have to hang together."""
+"""Splits runs into weakly connected parts, for colours whose groups must be connected."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def components(dag: Dag, vertices: Iterable[int], key: Sequence[int]) -> Partiti
     dag
         The graph.
     vertices
-        The vertices to part, in the order in which each part shall list them.
+        The vertices; each part lists its vertices in this order.
     key
-        An edge counts if both of its ends have the same key; the key of any other vertex must differ.
+        Edges between vertices of equal key connect. A vertex outside `vertices` must have a different key.
 
     Notes
     -----
-    O((n + m) log n) at most; see `DisjointSets`.
+    O((n + m) log n) in the worst case; see `DisjointSets`.
     """
     sets = DisjointSets(len(dag))
     vertices = list(vertices)
@@ -45,10 +45,11 @@ def parts(dag: Dag, group: Sequence[int]) -> Partition:
 
 
 def cut_runs(problem: GroupingProblem, positions: Positions) -> Partition:
-    """The runs as groups: whole, or their weakly connected parts where the colour asks for that.
+    """The runs as groups: whole, or split into weakly connected parts where the colour requires connected
+    groups.
 
-    The parts of a run stay valid: no path leaves the run and comes back, so ordering the parts among
-    themselves by their edges, of which there are none, orders the quotient graph.
+    Splitting preserves validity: no path leaves a run and re-enters it, and no edge connects two parts of a
+    run, so any order of the parts in place of the run keeps the quotient order topological.
 
     Notes
     -----

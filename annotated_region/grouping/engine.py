@@ -1,4 +1,4 @@
-"""The grouping engine: several strategies, the best answer."""
+"""The grouping engine: runs several strategies and returns the best grouping found."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["group"]
 _NO_LIMITS: Mapping[int, ColourLimits] = {}
 
 _SMALL = 20_000
-"""Graphs with more vertices and edges get fewer strategies, so that large ones stay near one second."""
+"""Graphs with more vertices and edges get fewer strategies, which keeps their time near one second."""
 
 _BITS_SMALL = 6_000
-"""Strategies whose sets have as many bits as the graph has vertices are for graphs up to this size."""
+"""Strategies with one bit set of all vertices per vertex are limited to graphs of this size."""
 
 
 def group(
@@ -38,7 +38,7 @@ def group(
     fixed: Sequence[Sequence[int]] = (),
     effort: int = 2,
 ) -> Grouping:
-    """Put the coloured vertices into as few groups as possible, with the quotient graph acyclic.
+    """Assign the coloured vertices to as few groups as possible such that the quotient graph is acyclic.
 
     Parameters
     ----------
@@ -49,23 +49,23 @@ def group(
     weights
         The weight of each vertex; 1 if not given.
     limits
-        By colour; a colour without an entry has no limits and need not be connected.
+        The limits by colour; a colour without an entry is unlimited and need not be connected.
     fixed
-        Disjoint sets of vertices of one colour each that have to stay together; each counts as connected.
+        Disjoint sets of vertices of one colour that must stay together; each counts as connected.
     effort
-        0: constructive strategies only; 1: their answer is refined as well; 2: and small graphs are searched
-        for the true optimum.
+        0: constructive strategies only; 1: the best grouping is also refined; 2: small graphs are also
+        searched exhaustively for the optimum.
 
     Raises
     ------
     CycleError
-        If the graph is cyclic, or is once the fixed groups are contracted.
+        The graph is cyclic, or becomes cyclic when the fixed groups are contracted.
     ValueError
-        If the arguments do not fit together.
+        The arguments do not fit together.
 
     Notes
     -----
-    O((n + m) log n): every strategy is, and their number is fixed. See ``docs/merging.md``.
+    O((n + m) log n): each strategy is, and there is a fixed number of them. See ``docs/merging.md``.
 
     Examples
     --------
@@ -87,7 +87,9 @@ def group(
 
 
 def _constructed(problem: GroupingProblem, bound: int) -> Iterator[Partition]:
-    """A partition from each strategy that suits the problem; a large graph is content with a few."""
+    """A partition from each strategy that suits the problem; large graphs stop at the first that meets the
+    bound.
+    """
     size = len(problem.dag) + sum(map(len, problem.dag.successors))
     for positions in _positions(problem, size):
         partition = split(problem, cut_runs(problem, settle(problem, positions)))
@@ -105,9 +107,10 @@ def _constructed(problem: GroupingProblem, bound: int) -> Iterator[Partition]:
 
 
 def _positions(problem: GroupingProblem, size: int) -> Iterator[Positions]:
-    """Runs from the sinks back and from the sources on, for several colours by more than one policy.
+    """Runs built from the sinks backwards and from the sources forwards; with several colours, by several
+    policies.
 
-    From the sinks comes first: of the two it leaves fewer groups where groups have to be connected.
+    Backwards comes first: of the two it gives fewer groups where groups must be connected.
     """
     several = len(problem.limits) > 1
     small = size <= _SMALL
@@ -120,7 +123,7 @@ def _positions(problem: GroupingProblem, size: int) -> Iterator[Positions]:
 
 
 def _as_positions(problem: GroupingProblem, partition: Partition) -> Positions:
-    """A partition in topological order as positions: joins and searches leave values to be settled again."""
+    """Convert a partition in topological order to positions, so that it can be settled."""
     positions = [-1] * len(problem.dag)
     for run, members in enumerate(partition):
         for vertex in members:
@@ -129,12 +132,12 @@ def _as_positions(problem: GroupingProblem, partition: Partition) -> Positions:
 
 
 def _cost(problem: GroupingProblem, partition: Partition) -> tuple[int, int]:
-    """Groups first, values that cross second."""
+    """The number of groups, then the number of crossing values."""
     return len(partition), crossings(problem, _as_positions(problem, partition))
 
 
 def _answer(problem: GroupingProblem, partition: Partition, bound: int) -> Grouping:
-    """The partition in the caller's vertices, without what is left over."""
+    """The grouping in the caller's vertices, with refused and surplus groups left over."""
     left_over: dict[int, str | None] = {
         part[0]: problem.refusal(part) for part in partition if len(part) == 1 and problem.refusal(part)
     }
@@ -156,7 +159,7 @@ def _answer(problem: GroupingProblem, partition: Partition, bound: int) -> Group
 
 
 def _surplus(problem: GroupingProblem, partition: Partition, colour: int, most: int | None) -> Partition:
-    """The lightest groups of a colour, beyond the number that is allowed."""
+    """The lightest groups of a colour, in excess of the number allowed."""
     own = [part for part in partition if problem.colours[part[0]] == colour]
     if most is None or len(own) <= most:
         return []

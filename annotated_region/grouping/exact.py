@@ -1,4 +1,4 @@
-"""The true optimum of small scopes, by a bounded search over the order in which groups can run."""
+"""The optimal grouping of small scopes, by a budgeted search over the orders in which groups can run."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ __all__ = ["improve"]
 
 _MOST_VERTICES = 64
 _MOST_COLOURED = 16
-"""Beyond this the subsets that could be groups are too many to finish with."""
+"""With more coloured vertices there are too many candidate subsets to enumerate."""
 
 _MOST_MOVES = 6000
 
 
 def improve(problem: GroupingProblem, partition: Partition) -> tuple[Partition, bool]:
-    """A grouping with the fewest groups, if the search can finish within its budget.
+    """An optimal grouping, if the search finishes within its budget.
 
     Parameters
     ----------
     problem
         Graph and limits.
     partition
-        The best grouping known.
+        The best known grouping.
 
     Returns
     -------
     tuple
-        The partition given, or one with fewer groups; and whether it is proved that there is none with fewer.
+        The given partition, or one with fewer groups; and whether it is proved optimal.
 
     Notes
     -----
-    A valid grouping is a sequence of groups in which everything that a group needs ran before. So a state is
-    the set of vertices that have run (hosts run as soon as they can), a move runs one more group, and the
-    search is for the shortest way from nothing to everything: depth first, pruned where the groups so far and
-    a lower bound on the rest reach the best known, and where the same state was reached with as few groups.
-    For a colour without limits that need not be connected the only move worth trying is everything that is
-    ready, because whatever else could run there instead can run after it as well; for the others every subset
-    closed under predecessors is a move. Exponential; stops after a fixed number of moves, so the time is
-    bounded and the answer the same everywhere.
+    A valid grouping is a sequence of groups, each run after everything it depends on. So a state is the set
+    of vertices that have run (hosts run as early as possible), a move runs one more group, and the search is
+    for the shortest path from the empty state to the full one: depth first, pruned where the groups so far
+    plus a lower bound on the rest reach the best known number, and where the same state was reached with as
+    few groups. For a colour without limits that need not be connected, the only move worth trying is all that
+    is ready: deferring a ready vertex to a later run of its colour gains nothing. For other colours every
+    subset closed under predecessors is a move. Exponential, but it stops after a fixed number of moves, so
+    the time is bounded and the result deterministic.
     """
     coloured = len(problem.coloured())
     subsets = problem.connected or problem.bounded
@@ -65,7 +65,7 @@ def _bits(mask: int) -> list[int]:
 
 @dataclass(slots=True)
 class _ExactSearch:
-    """The state of one search; sets of vertices are bits of an int."""
+    """The state of one search; vertex sets are bit sets in an int."""
 
     problem: GroupingProblem
     needs: list[int]
@@ -73,7 +73,7 @@ class _ExactSearch:
     hosts: int
     of_colour: dict[int, int]
     deeper: dict[int, list[int]]
-    """For each colour and number of groups, the vertices from which some path touches that many more."""
+    """For each colour, at index i, the vertices from which some path touches at least i + 1 of its groups."""
     bound: int
     best: tuple[int, ...] | None
     seen: dict[int, int]
@@ -81,7 +81,7 @@ class _ExactSearch:
 
     @classmethod
     def of(cls, problem: GroupingProblem, bound: int) -> _ExactSearch:
-        """Turn the problem into bit sets."""
+        """Convert the problem to bit sets."""
         dag = problem.dag
         colours = problem.colours
 
@@ -110,7 +110,7 @@ class _ExactSearch:
         )
 
     def run(self, done: int, groups: tuple[int, ...]) -> None:
-        """Try every continuation of the groups that have run."""
+        """Try every continuation of a state, depth first."""
         if len(groups) + self.remaining(done) >= self.bound or self.seen.get(done, self.bound) <= len(groups):
             return
         self.seen[done] = len(groups)
@@ -124,11 +124,11 @@ class _ExactSearch:
             self.run(self.settled(done | group), (*groups, group))
 
     def settled(self, done: int) -> int:
-        """The state once every host that could run has run."""
+        """The state after running every host that can run."""
         return self.closure(done, self.hosts)
 
     def closure(self, done: int, allowed: int) -> int:
-        """`done` and all that can run after it using allowed vertices only."""
+        """`done` and all allowed vertices that can run after it using allowed vertices only."""
         waiting = allowed & ~done
         grown = True
         while grown:
@@ -141,7 +141,9 @@ class _ExactSearch:
         return done
 
     def remaining(self, done: int) -> int:
-        """A lower bound on the groups still to come: the sum over the colours of the larger of two bounds."""
+        """A lower bound on the remaining groups: by colour, the larger of the levels and the connected
+        parts.
+        """
         total = 0
         for colour, deeper in self.deeper.items():
             bound = sum(1 for vertices in deeper if vertices & ~done)
@@ -170,7 +172,7 @@ class _ExactSearch:
         return found
 
     def candidates(self, done: int) -> Iterator[int]:
-        """The groups that could run next, large ones first."""
+        """The candidate groups for the next move, larger ones first."""
         for colour, members in self.of_colour.items():
             ready = self.closure(done, members) & ~done
             limits = self.problem.limits[colour]
@@ -180,7 +182,7 @@ class _ExactSearch:
                 yield from self.subsets(done, ready, limits.connected)
 
     def subsets(self, done: int, ready: int, connected: bool) -> Iterator[int]:
-        """The subsets of what is ready that may form a group, in descending order of their bits."""
+        """The subsets of `ready` that may form a group, in descending order of their bit patterns."""
         subset = ready
         while subset and self.moves <= _MOST_MOVES:
             if self.fits(done, subset, connected):
@@ -188,7 +190,7 @@ class _ExactSearch:
             subset = (subset - 1) & ready
 
     def fits(self, done: int, group: int, connected: bool) -> bool:
-        """Whether a set can run at once, hangs together if it has to, and is accepted."""
+        """Whether a set can run as one group, is connected if required, and is accepted."""
         self.moves += 1
         vertices = _bits(group)
         reached = done | group

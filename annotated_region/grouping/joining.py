@@ -1,4 +1,4 @@
-"""Greedy joins: groups of one colour become one wherever that closes no cycle."""
+"""Greedy joins: merges groups of one colour wherever that closes no cycle."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from annotated_region.grouping.problem import GroupingProblem, Partition
 __all__ = ["join"]
 
 _EFFORT = 8
-"""All searches of one call look at no more edges than this many times the size of the graph."""
+"""All searches of one call together visit at most this many times the edges and vertices of the graph."""
 
 _REACH = 4
-"""An unconnected group is offered to this many later groups of its colour."""
+"""Where groups need not be connected, a merge is tried with this many later groups of the colour."""
 
 
 def join(problem: GroupingProblem, partition: Partition) -> Partition:
-    """The partition after joining groups, edge by edge and then sibling by sibling.
+    """Merge groups along edges, then groups that share no edge.
 
     Parameters
     ----------
@@ -33,11 +33,11 @@ def join(problem: GroupingProblem, partition: Partition) -> Partition:
 
     Notes
     -----
-    Edges that join groups of one colour are tried once, in topological order: what a join absorbs of the
-    paths between two other groups ends in an edge that is tried later. Every refusal by search costs what
-    `DynamicQuotient` says; together the searches stop at a fixed multiple of n + m, so the whole is O((n + m)
-    log n). Contracting edges greedily under a cycle check is what the partitioners of TVM and torch.fx do;
-    here the check is exact.
+    Edges between groups of one colour are tried once, in topological order: a join can only unblock two other
+    groups by absorbing the paths between them, and such a path ends in an edge that is tried later. A
+    rejected merge costs a search, see `DynamicQuotient`; the searches together are capped at a fixed multiple
+    of n + m, so the whole is O((n + m) log n). Contracting edges greedily under a cycle check is what the
+    partitioners of TVM and torch.fx do; here the check is exact.
     """
     pairs = [*_edges(problem, partition), *_siblings(problem, partition)]
     if not pairs:
@@ -51,7 +51,7 @@ def join(problem: GroupingProblem, partition: Partition) -> Partition:
 
 
 class _Joining:
-    """The quotient graph, the weights of its groups, and what is left of the budget."""
+    """The quotient graph, the weights of its groups, and the search budget."""
 
     __slots__ = ("_budget", "_problem", "_weight", "quotient")
 
@@ -65,7 +65,7 @@ class _Joining:
         }
 
     def attempt(self, left: int, right: int) -> None:
-        """Join the groups of two vertices if the limits and the graph allow it."""
+        """Merge the groups of two vertices if the limits and acyclicity allow it."""
         quotient = self.quotient
         if quotient.same(left, right):
             return
@@ -75,7 +75,7 @@ class _Joining:
             self._weight[quotient.name(left)] = weight
 
     def _allowed(self, left: int, right: int, weight: int) -> bool:
-        """Whether the limits let the groups of two vertices be one."""
+        """Whether the limits allow merging the groups of two vertices."""
         limits = self._problem.limits_of(left)
         if limits.max_weight is not None and weight > limits.max_weight:
             return False
@@ -85,7 +85,7 @@ class _Joining:
 
 
 def _edges(problem: GroupingProblem, partition: Partition) -> list[tuple[int, int]]:
-    """An edge for every two groups of one colour that any edge joins, in topological order."""
+    """One edge for each pair of adjacent groups of one colour, in topological order."""
     place = [-1] * len(problem.dag)
     for index, group in enumerate(partition):
         for vertex in group:
@@ -100,9 +100,9 @@ def _edges(problem: GroupingProblem, partition: Partition) -> list[tuple[int, in
 
 
 def _siblings(problem: GroupingProblem, partition: Partition) -> Iterator[tuple[int, int]]:
-    """Pairs of groups that need no edge between them, each with the next few of its colour.
+    """Pairs of groups that need not be adjacent: each group with the next few of its colour.
 
-    With one colour and no limits waves are as few as can be, so there is nothing to gain.
+    With one colour and no limits waves are already optimal, so there is nothing to gain.
     """
     if len(problem.limits) == 1 and not problem.bounded:
         return

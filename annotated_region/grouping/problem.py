@@ -1,4 +1,4 @@
-"""What is to be grouped under which limits, and the answer."""
+"""A grouping problem with its limits, and its solution."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ Partition = list[list[int]]
 _ASKED_OF_EACH = 40
 _ASKED_ANYWAY = 20_000
 _ASKED_ONCE = 8
-"""A question to a predicate costs this much besides the vertices that it is about."""
+"""The fixed cost of a query to a predicate, beside the number of vertices in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColourLimits:
-    """What the groups of one colour have to respect.
+    """Limits on the groups of one colour.
 
     Attributes
     ----------
     connected
-        Whether each group has to hang together through its own edges; otherwise vertices that no edge joins
-        may share a group.
+        Whether each group must be weakly connected; otherwise vertices without edges between them may share
+        one.
     max_weight
         The largest weight of a group that holds more than one vertex; a vertex is never split.
     max_groups
-        How many groups there may be: the heaviest stay, the vertices of all others are left over.
+        The largest number of groups: the heaviest are kept, the vertices of the others are left over.
     accept
-        Called with the ascending vertices of a group that is about to be formed: True, or the reason
-        why this group must not be formed.
+        Called with the ascending vertices of a candidate group: returns True, or the reason to reject it.
     """
 
     connected: bool = False
@@ -42,15 +41,15 @@ class ColourLimits:
     accept: Callable[[list[int]], bool | str] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse limits that make no sense."""
+        """Reject invalid limits."""
         if self.max_weight is not None and self.max_weight < 1:
             raise ValueError(f"max_weight is {self.max_weight}, but a group weighs 1 at least")
         if self.max_groups is not None and self.max_groups < 0:
-            raise ValueError(f"max_groups is {self.max_groups}; it counts groups")
+            raise ValueError(f"max_groups is {self.max_groups}, but cannot be negative")
 
     @property
     def bounded(self) -> bool:
-        """Whether a group may be refused for what it holds."""
+        """Whether a group may be rejected for its weight or by the predicate."""
         return self.max_weight is not None or self.accept is not None
 
 
@@ -61,14 +60,15 @@ class Grouping:
     Attributes
     ----------
     groups
-        Each ascending; ordered by smallest vertex.
+        The vertices of each group, ascending; groups are ordered by smallest vertex.
     group_of
-        For each vertex the index of its group, or None for a host vertex and for one left over.
+        The index of each vertex's group; None for host vertices and vertices left over.
     left_over
-        Coloured vertices in no group, ascending, each with what `ColourLimits.accept` answered for it alone,
-        or None where there are `ColourLimits.max_groups` larger ones. They are host vertices for `groups`.
+        Coloured vertices in no group, ascending, each with the reason that `ColourLimits.accept` gave for it
+        alone, or None where the colour has `ColourLimits.max_groups` heavier groups. In the quotient of
+        `groups` they count as host vertices.
     lower_bound
-        No valid grouping of the vertices that are in `groups` has fewer groups than this.
+        No valid grouping of the vertices in `groups` has fewer groups than this.
     """
 
     groups: tuple[tuple[int, ...], ...]
@@ -79,16 +79,16 @@ class Grouping:
 
 @dataclass(slots=True)
 class GroupingProblem:
-    """A grouping problem in the form that the strategies work on: fixed groups are single vertices.
+    """A grouping problem as the strategies see it: fixed groups are contracted to single vertices.
 
     Attributes
     ----------
     dag, colours, weights
         The graph, the colour of each vertex (None: host), and its weight.
     limits
-        One entry for each colour that occurs, in the order of first use.
+        One entry for each colour in use, in the order of first use.
     blocks
-        The caller's vertices behind each vertex.
+        The caller's vertices that each vertex stands for.
     topological
         One topological order of the graph.
     """
@@ -138,16 +138,16 @@ class GroupingProblem:
 
     @property
     def bounded(self) -> bool:
-        """Whether some colour's groups may be refused for what they hold."""
+        """Whether some colour's groups may be rejected for their weight or by a predicate."""
         return any(limits.bounded for limits in self.limits.values())
 
     @property
     def connected(self) -> bool:
-        """Whether some colour's groups have to be connected."""
+        """Whether some colour's groups must be connected."""
         return any(limits.connected for limits in self.limits.values())
 
     def coloured(self) -> list[int]:
-        """The vertices that have to be grouped, in topological order."""
+        """The coloured vertices, in topological order."""
         return [vertex for vertex in self.topological if self.colours[vertex] is not None]
 
     def limits_of(self, vertex: int) -> ColourLimits:
@@ -157,14 +157,14 @@ class GroupingProblem:
         return self.limits[colour]
 
     def reversed(self) -> GroupingProblem:
-        """The same problem on the reversed graph; answers of predicates are shared."""
+        """The same problem on the reversed graph; cached answers of predicates are shared."""
         return replace(self, dag=self.dag.reversed(), topological=self.topological[::-1])
 
     def accepts(self, group: Sequence[int]) -> bool:
-        """Whether the limits on weight and the predicate allow this group; connectedness is not looked at.
+        """Whether the weight limit and the predicate allow this group; connectedness is not checked.
 
-        A single vertex is within any weight. A predicate may be slow: once it has been asked about many
-        vertices in all, no group is accepted that it was not asked about already.
+        A single vertex satisfies any weight limit. A predicate may be slow: once its query budget is
+        exhausted, only groups with a cached answer can be accepted.
         """
         limits = self.limits_of(group[0])
         if not limits.bounded:
@@ -175,11 +175,11 @@ class GroupingProblem:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the predicates have been asked as much as they may be: some 40 times about each vertex."""
+        """Whether the query budget of the predicates, about 40 queries per vertex, is used up."""
         return self._asked > _ASKED_OF_EACH * len(self.dag) + _ASKED_ANYWAY
 
     def refusal(self, group: Sequence[int]) -> str:
-        """The reason for which the predicate refuses a group, or nothing; each group is asked for once."""
+        """The reason why the predicate rejects a group, or an empty string; cached by group."""
         accept = self.limits_of(group[0]).accept
         if accept is None:
             return ""
@@ -196,7 +196,7 @@ class GroupingProblem:
         return tuple(sorted(vertex for block in group for vertex in self.blocks[block]))
 
     def _fits(self, limits: ColourLimits, group: Sequence[int]) -> bool:
-        """Whether a group is within the weight that its colour allows."""
+        """Whether a group is within its colour's weight limit."""
         if limits.max_weight is None or len(group) == 1:
             return True
         return sum(self.weights[vertex] for vertex in group) <= limits.max_weight

@@ -1,4 +1,4 @@
-"""Greedy merging in program order: a vertex joins the groups of its operands, unless one needs another."""
+"""Greedy merging in program order: a vertex joins the groups of its operands if none depends on another."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["greedy"]
 
 
 def greedy(problem: GroupingProblem) -> Partition | None:
-    """The answer of TVM's ``MergeCompositeFunctions``, where that is valid.
+    """The grouping of TVM's ``MergeCompositeFunctions``, where that is valid.
 
-    Having it among the candidates means never to answer with more groups. It is the one strategy that follows
-    the program's own order, which its authors often chose well.
+    As one of the candidates it guarantees a result with no more groups than TVM's. It is the only strategy
+    that follows the program order, which model authors often choose well.
 
     Returns
     -------
@@ -21,10 +21,10 @@ def greedy(problem: GroupingProblem) -> Partition | None:
 
     Notes
     -----
-    Each group carries the set of vertices that it depends on, as known when its last vertex joined. A vertex
-    joins the groups of all those operands that no operand's group depends on. A dependency that a later merge
-    brings about is not seen, so the result is checked as a whole. O(m n / 64) machine words for the sets;
-    callers keep n small.
+    Each group carries the set of vertices that it depends on, as of the time its last vertex joined. A vertex
+    joins the groups of its operands, except those that another operand's group depends on. Dependencies
+    created by later merges are not tracked, so the final grouping is checked for cycles. O(m n / 64) machine
+    words for the sets; callers limit n.
     """
     program = sorted(range(len(problem.dag)), key=lambda vertex: max(problem.blocks[vertex]))
     rank = {vertex: index for index, vertex in enumerate(program)}
@@ -49,7 +49,7 @@ def greedy(problem: GroupingProblem) -> Partition | None:
 
 
 class _GroupForest:
-    """Groups as a union-find forest, with their members and what they need as bit sets."""
+    """Groups as a union-find forest, with members and transitive dependencies as bit sets."""
 
     __slots__ = ("_dag", "_groups", "members", "needs", "root")
 
@@ -61,7 +61,7 @@ class _GroupForest:
         self.needs = [0] * len(dag)
 
     def merge(self, left: int, right: int) -> None:
-        """Make one group of two; it is named by the first."""
+        """Merge two groups; the first one's root is kept."""
         kept, gone = self.root(left), self.root(right)
         if kept != gone:
             self._groups.unite(kept, gone)
@@ -69,7 +69,7 @@ class _GroupForest:
             self.needs[kept] |= self.needs[gone]
 
     def learn(self, vertex: int) -> None:
-        """Tell a vertex's group what it needs because of this vertex."""
+        """Add the dependencies of a vertex to those of its group."""
         own = self.root(vertex)
         for source in self._dag.predecessors[vertex]:
             other = self.root(source)
@@ -78,7 +78,7 @@ class _GroupForest:
 
 
 def _in_order(problem: GroupingProblem, partition: Partition) -> Partition | None:
-    """The groups, and the vertices of each, in topological order, unless they close a cycle."""
+    """The groups and their vertices in topological order; None if the groups close a cycle."""
     quotient, blocks, _ = contract(problem.dag, partition)
     try:
         order = quotient.topological()

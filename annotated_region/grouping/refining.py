@@ -1,4 +1,4 @@
-"""Refining: a few neighbouring groups at a time are taken apart and put together in another way."""
+"""Refinement: splits a few neighbouring groups at a time and merges their vertices in another way."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from annotated_region.grouping.problem import GroupingProblem, Partition
 __all__ = ["refine"]
 
 _TOGETHER = 4
-"""How many groups are taken apart at once."""
+"""The number of groups that one trial splits."""
 
 _WINDOW = 400
-"""Groups that stand further apart in the order than this are not tried together."""
+"""Groups further apart than this in the topological order are not tried together."""
 
 _VERTICES = 1200
-"""Nor are groups with more vertices than this between the first and the last of them."""
+"""Groups with more vertices than this between the first and the last are not tried together."""
 
 _SWEEPS = 4
-"""How often every group is tried, at most."""
+"""The largest number of passes over all groups."""
 
 _EFFORT = 60
 _EFFORT_AT_MOST = 100_000
-"""The work of one call is a fixed multiple of the size of the graph, and bounded: large graphs get less."""
+"""The work of one call is a fixed multiple of the size of the graph, with a cap: large graphs get less."""
 
 
 def refine(problem: GroupingProblem, partition: Partition) -> Partition:
-    """The partition after taking groups apart and joining their vertices again, where that saves groups.
+    """Split groups and merge their vertices differently where that saves groups.
 
     Parameters
     ----------
@@ -44,16 +44,16 @@ def refine(problem: GroupingProblem, partition: Partition) -> Partition:
 
     Notes
     -----
-    Every group in turn is taken apart together with up to three neighbours of its colour, and the vertices
-    are joined along their edges in random order (from a fixed seed). The result replaces the old groups if it
-    is not worse, since a different answer of the same size is what later trials can improve on. This is large
-    neighbourhood search (Shaw, "Using constraint programming and local search methods to solve vehicle
+    Each group in turn is split together with up to three neighbours of its colour, and the vertices are
+    merged along their edges in random order (with a fixed seed). The result replaces the old groups if it has
+    no more groups; accepting a different partition of equal size lets later trials improve on it. This is
+    large neighbourhood search (Shaw, "Using constraint programming and local search methods to solve vehicle
     routing problems", 1998).
 
-    Only blocks between the groups in the topological order can lie on a path between them, so a trial
-    looks at that window alone: those that are both after and before the groups form, with the vertices set
-    free, a small graph of its own. The rest of the window goes in front of it or behind it, depending on
-    whether it is reached from the groups, so the order of all blocks stays topological. Windows are bounded,
+    Only blocks between the chosen groups in the topological order can lie on a path between them, so a trial
+    looks at this window only. The blocks that are both reached from and reach the groups form a small graph
+    together with the split vertices. The other blocks of the window go behind the result if they are reached
+    from the groups, else in front of it, so the order of all blocks stays topological. Windows are bounded,
     so a sweep is O(n + m) up to the constant of the window.
     """
     arrangement = _Arrangement(problem, partition)
@@ -66,7 +66,7 @@ def refine(problem: GroupingProblem, partition: Partition) -> Partition:
 
 
 class _Arrangement:
-    """All blocks in a topological order, with room for the order to be changed piecewise."""
+    """All blocks in a topological order that can be changed window by window."""
 
     def __init__(self, problem: GroupingProblem, partition: Partition) -> None:
         quotient, blocks, _ = contract(problem.dag, partition)
@@ -87,7 +87,7 @@ class _Arrangement:
         return [sorted(block, key=self._rank.__getitem__) for block in coloured]
 
     def sweep(self, budget: int) -> int:
-        """Try each group once with its neighbours; the number of groups saved."""
+        """Try each group once with some of its neighbours; returns the number of groups saved."""
         gain = 0
         for vertex in [block[0] for block in self._blocks if block]:
             if self.problem.colours[vertex] is None:
@@ -100,7 +100,7 @@ class _Arrangement:
         return gain
 
     def _small(self, places: list[int]) -> bool:
-        """Whether the window from the first to the last place is small enough to look at."""
+        """Whether the window from the first to the last place is within the limits."""
         if places[-1] - places[0] > _WINDOW:
             return False
         self.work += places[-1] - places[0]
@@ -111,7 +111,7 @@ class _Arrangement:
         return self.problem.colours[block[0]]
 
     def _together(self, place: int) -> list[int]:
-        """A group and some of its neighbours, ascending by place."""
+        """The places of a group and some of its neighbours, ascending."""
         block = self._blocks[place]
         colour = self._colour(block)
         near: dict[int, None] = {}
@@ -127,7 +127,7 @@ class _Arrangement:
         return sorted([place, *chosen[: _TOGETHER - 1]])
 
     def _behind(self, place: int, colour: int | None) -> list[int]:
-        """The next groups of a colour in the order, not far away."""
+        """The next few groups of a colour in the order, within a quarter of a window."""
         window = range(place + 1, min(place + 1 + _WINDOW // 4, len(self._blocks)))
         self.work += len(window)
         found = (
@@ -136,7 +136,7 @@ class _Arrangement:
         return [other for other, _ in zip(found, range(_TOGETHER - 1), strict=False)]
 
     def _retry(self, places: list[int]) -> int:
-        """Take the groups at some places apart and join them anew; the number of groups saved."""
+        """Split the groups at `places` and merge their vertices again; returns the number of groups saved."""
         reached = self._marked(places, self.dag.predecessors)
         between = reached & self._marked(places, self.dag.successors)
         inner = sorted(between.difference(places))
@@ -150,7 +150,7 @@ class _Arrangement:
         return 0
 
     def _marked(self, places: list[int], edges: Sequence[Sequence[int]]) -> set[int]:
-        """The places in the window that a path connects with the given ones, against `edges`."""
+        """The places in the window that a path connects with `places`; `edges` lead towards them."""
         marked = set(places)
         window = range(places[0], places[-1] + 1)
         for place in window if edges is self.dag.predecessors else reversed(window):
@@ -161,7 +161,7 @@ class _Arrangement:
         return marked
 
     def _joined(self, blocks: list[list[int]], units: int) -> list[list[int]]:
-        """The blocks of a small graph after joining the first `units` of them, in topological order."""
+        """The blocks of a small graph after merging the first `units` of them, in topological order."""
         local = {vertex: index for index, block in enumerate(blocks) for vertex in block}
         successors: list[list[int]] = [[] for _ in blocks]
         for vertex, index in local.items():
@@ -176,14 +176,14 @@ class _Arrangement:
         return [[vertex for index in group for vertex in blocks[index]] for group in quotient.groups()]
 
     def _pairs(self, successors: list[list[int]], units: int, sample: int) -> Iterable[tuple[int, int]]:
-        """The pairs of units to join: the ends of edges, and any two that stand near if no edge is needed."""
+        """The pairs of units to merge: the ends of edges, and nearby ones if groups need not be connected."""
         for left in range(units):
             yield from ((left, right) for right in successors[left] if right < units)
             if not self.problem.limits_of(sample).connected:
                 yield from ((left, right) for right in range(left + 1, min(units, left + _TOGETHER)))
 
     def _merge(self, quotient: DynamicQuotient, blocks: list[list[int]], left: int, right: int) -> None:
-        """Join two blocks of the small graph if nothing speaks against it."""
+        """Merge two blocks of the small graph if the limits and acyclicity allow it."""
         if quotient.same(left, right):
             return
         if self.problem.limits_of(blocks[left][0]).bounded:
@@ -193,11 +193,13 @@ class _Arrangement:
         quotient.try_merge(left, right, _WINDOW * _WINDOW)
 
     def _allowed(self, group: list[int]) -> bool:
-        """Whether a group that may be new is accepted."""
+        """Whether a possibly new group is accepted."""
         return self._colour(group) is None or len(group) == 1 or self.problem.accepts(group)
 
     def _replace(self, places: list[int], reached: set[int], between: set[int], groups: Partition) -> None:
-        """Write the new blocks into the window: what the groups do not reach, they, and what they reach."""
+        """Rewrite the window: blocks not reached from the groups, then the new blocks, then the other
+        reached blocks.
+        """
         window = range(places[0], places[-1] + 1)
         before = [self._blocks[place] for place in window if place not in reached]
         behind = [self._blocks[place] for place in window if place in reached and place not in between]

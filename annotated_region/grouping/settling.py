@@ -1,7 +1,7 @@
-"""Settling: vertices move between the runs that validity leaves open to them, so that fewer values cross.
+"""Settling: moves vertices between runs, within what validity allows, to reduce the values that cross.
 
-Waves put a vertex into the first run that can take it. A constant's reshape then sits in the first region and
-its value crosses to the tenth, where its only consumer is; it may as well sit there::
+Waves assign a vertex to the first run that can take it. The reshape of a constant then lies in the first run,
+and its value crosses to the tenth, where its only consumer is; it can be moved there::
 
       run 0: {a, r}   host   run 1: {c}      a -> host -> c, r -> c:   r may join c
 """
@@ -15,21 +15,20 @@ from annotated_region.grouping.waves import Positions, turned
 __all__ = ["crossings", "settle"]
 
 _CANDIDATES = 8
-"""How many runs are tried for one vertex; a bound that keeps hubs linear."""
+"""The number of runs tried for one vertex; keeps vertices of high degree linear."""
 
 
 def settle(problem: GroupingProblem, positions: Positions) -> Positions:
-    """Positions with the same runs, or fewer, and no more values that cross between runs.
+    """Positions with the same runs or fewer, and no more values that cross between runs.
 
     Notes
     -----
     One pass from the sinks moves vertices to later runs, one from the sources moves vertices to earlier ones.
-    In the first, every consumer of a vertex is final when the vertex is looked at, so the latest run that it
-    may move to is known, and moving later never breaks what holds towards its producers; the second pass is
-    the same on the reversed graph. A vertex moves only where it strictly lowers the number of distinct
-    (value, run) pairs that cross. O(n + m), for at most 8 runs are tried for each vertex. This is the
-    move-based refinement of Moreira, Popp and Schulz, "Graph partitioning with acyclicity constraints"
-    (2017), with the exact range for each move.
+    In the first, the consumers of a vertex are final when it is visited, so the latest valid run is known,
+    and a later run cannot violate its dependences on producers; the second is the same pass on the reversed
+    graph. A vertex moves only if that strictly lowers the number of distinct (value, run) pairs that cross.
+    O(n + m), since at most 8 runs are tried per vertex. This is the move-based refinement of Moreira, Popp
+    and Schulz, "Graph partitioning with acyclicity constraints" (2017), with the exact range for each move.
     """
     later = _pull(problem, positions)
     return _compact(turned(_pull(problem.reversed(), turned(later))))
@@ -38,7 +37,7 @@ def settle(problem: GroupingProblem, positions: Positions) -> Positions:
 def crossings(problem: GroupingProblem, positions: Positions) -> int:
     """The number of distinct (value, destination) pairs that cross between runs, and to and from the host.
 
-    Each vertex makes one value; all of the host is one destination, and values inside it do not cross.
+    Each vertex produces one value. The host is a single destination, and values within it do not cross.
     """
     total = 0
     for vertex, targets in enumerate(problem.dag.successors):
@@ -52,7 +51,7 @@ def _pull(problem: GroupingProblem, positions: Positions) -> Positions:
     books = _Books(dag, list(positions))
     colour_of = {run: colour for run, colour in zip(positions, colours, strict=True) if colour is not None}
     end = len(dag)
-    latest = [end] * len(dag)  # of a host: the last run that may feed it
+    latest = [end] * len(dag)  # for a host: the last run that may feed it
     for vertex in reversed(problem.topological):
         colour = colours[vertex]
         bound = end
@@ -70,7 +69,7 @@ def _pull(problem: GroupingProblem, positions: Positions) -> Positions:
 
 
 class _Books:
-    """Positions, and how often each value is used in each run."""
+    """Positions, and the number of users of each value in each run."""
 
     __slots__ = ("_dag", "_users", "positions")
 
@@ -86,7 +85,7 @@ class _Books:
             self._users.append(count)
 
     def near(self, vertex: int) -> list[int]:
-        """The runs later than the vertex's own that hold a neighbour or a sibling, each once."""
+        """The distinct later runs that contain a user or a sibling of the vertex."""
         runs = list(self._users[vertex])
         for source in self._dag.predecessors[vertex][:_CANDIDATES]:
             runs.append(self.positions[source])
@@ -96,7 +95,7 @@ class _Books:
         return [run for run in dict.fromkeys(runs) if run > own]
 
     def move(self, vertex: int, runs: list[int]) -> None:
-        """Put a vertex into the run that saves most crossing pairs, if any saves more than its own."""
+        """Move a vertex to the candidate run that saves most crossing pairs, if that beats its own run."""
         own = self.positions[vertex]
         best = max((own, *runs), key=lambda run: self._saved(vertex, run)) if runs else own
         if best == own:
@@ -110,7 +109,7 @@ class _Books:
             count[best] = count.get(best, 0) + 1
 
     def _saved(self, vertex: int, run: int) -> int:
-        """The (value, run) pairs that do not cross, or cross anyway, with the vertex in this run."""
+        """The (value, run) pairs at a vertex that add no crossing if the vertex is in this run."""
         own = self.positions[vertex]
         score = int(run in self._users[vertex])
         for source in self._dag.predecessors[vertex]:
@@ -120,6 +119,6 @@ class _Books:
 
 
 def _compact(positions: Positions) -> Positions:
-    """Positions renumbered without the runs that have become empty."""
+    """Positions renumbered without empty runs."""
     number = {run: index for index, run in enumerate(sorted(set(positions) - {-1}))}
     return [number.get(run, -1) for run in positions]

@@ -1,4 +1,4 @@
-"""Splitting: a group that its limits refuse becomes several that they accept."""
+"""Splitting: cuts groups that violate their limits into groups that satisfy them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ __all__ = ["split"]
 
 
 def split(problem: GroupingProblem, partition: Partition) -> Partition:
-    """The partition with every refused group cut into pieces that are accepted, or single vertices.
+    """The partition with every rejected group cut into accepted groups or single vertices.
 
     Parameters
     ----------
     problem
         Graph and limits.
     partition
-        A valid grouping in a topological order of its groups, connected where that is asked for.
+        A valid grouping in a topological order of its groups, connected where required.
 
     Notes
     -----
-    A refused group is laid out in a topological order that follows its edges, and cut into the longest
-    accepted stretches, found by doubling and bisection, so the predicate sees O(size log size) vertices in
-    all. A stretch comes before the rest of its group, hence cutting keeps the quotient acyclic; where a
-    stretch is not connected and has to be, its connected parts take its place. That a smaller group is
-    accepted more easily is assumed for speed only: each group returned was asked for as it is, or is a single
-    vertex.
+    A rejected group is laid out in a topological order that follows its edges, and cut into the longest
+    accepted segments, found by doubling and bisection, so the predicate sees O(size log size) vertices in
+    total. A segment precedes the rest of its group, so cutting keeps the quotient acyclic; a segment that is
+    not connected but has to be is replaced by its connected parts. Bisection assumes that smaller groups are
+    accepted more easily, but only for speed: each returned group was itself accepted, or is a single vertex.
     """
     done: Partition = []
     todo = partition[::-1]
@@ -41,7 +40,7 @@ def split(problem: GroupingProblem, partition: Partition) -> Partition:
 
 
 def _pieces(problem: GroupingProblem, group: list[int]) -> Partition:
-    """A refused group in two pieces or more, each accepted or in need of another cut."""
+    """A rejected group cut into at least two pieces, each accepted or to be cut again."""
     connected = problem.limits_of(group[0]).connected
     layout = _layout(problem, group)
     pieces: Partition = []
@@ -55,10 +54,10 @@ def _pieces(problem: GroupingProblem, group: list[int]) -> Partition:
 
 
 def _layout(problem: GroupingProblem, group: Sequence[int]) -> list[int]:
-    """A topological order of the group in which a vertex follows closely on what it needs.
+    """A topological order of the group in which a vertex closely follows its predecessors.
 
-    Depth-first from the shallowest last vertex on: each brings with it what is still missing before it, so
-    the front of the layout is connected as far as the group allows, and side branches do not stay behind.
+    Depth-first from the sinks, shallowest first: each sink pulls in its missing predecessors, so the front of
+    the layout is as connected as the group allows, and side branches are not postponed.
     """
     depth: dict[int, int] = {}
     inner: dict[int, list[int]] = {}
@@ -83,7 +82,7 @@ def _layout(problem: GroupingProblem, group: Sequence[int]) -> list[int]:
 
 
 def _stretch(problem: GroupingProblem, layout: Sequence[int], start: int) -> int:
-    """The length of a long accepted stretch from `start` on, shorter than the whole layout."""
+    """The length of a long accepted segment from `start`, shorter than the whole layout."""
     low, high = 1, 2
     most = min(len(layout) - start, len(layout) - 1)
     while high <= most and problem.accepts(layout[start : start + high]):

@@ -1,7 +1,7 @@
-"""Waves: run everything of one colour that is ready, then the next colour; hosts run in between.
+"""Waves: run all ready vertices of one colour, then of the next; hosts run as soon as they are ready.
 
 A grouping without limits is an order of runs: write the quotient graph in topological order and each group is
-one run of its colour. So the fewest groups are the fewest runs, and a run is never worse for taking more.
+one run of its colour. So the fewest groups are the fewest runs, and a longer run is never worse.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from annotated_region.grouping.problem import GroupingProblem
 __all__ = ["POLICIES", "Positions", "tails", "turned", "waves"]
 
 Positions = list[int]
-"""For each coloured vertex the number of its run; all vertices of one run have one colour. -1 for host."""
+"""The run of each coloured vertex; all vertices of one run have one colour. -1 for host vertices."""
 
 Policy = Callable[[int, int, int], tuple[int, int]]
-"""The merit of a colour from what is ready of it: how many vertices, the sum and the largest of their
-tails."""
+"""The merit of a colour, from its ready vertices: their number, and the sum and maximum of their tails."""
 
 POLICIES: tuple[Policy, ...] = (
     lambda _count, total, longest: (longest, total),
@@ -28,26 +27,26 @@ POLICIES: tuple[Policy, ...] = (
 
 
 def waves(problem: GroupingProblem, tail: list[int], policy: Policy) -> Positions:
-    """Positions from running the colour of most merit, as far as it goes, until nothing is left.
+    """Positions from repeatedly running the colour of highest merit until no vertex is left.
 
     Parameters
     ----------
     problem
         The graph and its colours.
     tail
-        For each vertex, the runs that still have to follow on some path; see `tails`.
+        For each vertex, the largest number of runs on a path from it; see `tails`.
     policy
-        Which colour goes next.
+        The merit by which the next colour is chosen.
 
     Notes
     -----
-    O(n + m), and O(k) a run to choose among k colours.
+    O(n + m), plus O(k) per run to choose among k colours.
 
-    With one colour there is nothing to choose and the run of a vertex is its level: 0 without predecessors,
-    the level of a coloured predecessor, one more than the level of a host predecessor, whichever is largest,
-    where a host has the largest level before it. The number of runs is then the least possible: on the path
-    that gives the last level its number, the levels are separated by host vertices, and no group may hold two
-    vertices of a path with a host in between.
+    With one colour there is nothing to choose, and the run of a vertex is its level: the maximum of 0, the
+    levels of its coloured predecessors, and one more than the levels of its host predecessors, where the
+    level of a host is the largest level before it. This is the least possible number of runs: on the path
+    that determines the last level, consecutive levels are separated by host vertices, and no group may
+    contain two vertices of a path with a host in between.
 
     With several colours the fewest runs are the shortest common supersequence of the colours along all paths,
     which is NP-hard for two colours already (Räihä and Ukkonen, "The shortest common supersequence problem
@@ -62,7 +61,7 @@ def waves(problem: GroupingProblem, tail: list[int], policy: Policy) -> Position
     freed = [vertex for vertex, count in enumerate(missing) if not count]
     run = 0
     while True:
-        for vertex in freed:  # grows: what a host frees may be a host again
+        for vertex in freed:  # grows: a host may free further hosts
             colour = colours[vertex]
             if colour is None:
                 freed.extend(_finish(dag, vertex, missing))
@@ -73,7 +72,7 @@ def waves(problem: GroupingProblem, tail: list[int], policy: Policy) -> Position
             return positions
         queue, freed = ready[chosen].vertices, []
         ready[chosen] = _ReadyVertices()
-        for vertex in queue:  # grows: what the run itself makes ready joins it
+        for vertex in queue:  # grows: vertices that the run makes ready join it
             positions[vertex] = run
             for target in _finish(dag, vertex, missing):
                 (queue if colours[target] == chosen else freed).append(target)
@@ -81,7 +80,7 @@ def waves(problem: GroupingProblem, tail: list[int], policy: Policy) -> Position
 
 
 class _ReadyVertices:
-    """The vertices of one colour that could run now, and the measures that policies judge by."""
+    """The ready vertices of one colour, with the measures that policies use."""
 
     __slots__ = ("_longest", "_total", "vertices")
 
@@ -91,18 +90,18 @@ class _ReadyVertices:
         self._longest = 0
 
     def add(self, vertex: int, tail: int) -> None:
-        """Take in one vertex."""
+        """Add a ready vertex."""
         self.vertices.append(vertex)
         self._total += tail
         self._longest = max(self._longest, tail)
 
     def merit(self, policy: Policy) -> tuple[bool, tuple[int, int]]:
-        """What running this colour next is worth; nothing beats nothing."""
+        """The merit of running this colour next; a colour without ready vertices loses to all others."""
         return bool(self.vertices), policy(len(self.vertices), self._total, self._longest)
 
 
 def _finish(dag: Dag, vertex: int, missing: list[int]) -> list[int]:
-    """The vertices that wait for nothing any more once `vertex` is done."""
+    """The vertices that become ready when `vertex` is done."""
     freed = []
     for target in dag.successors[vertex]:
         missing[target] -= 1
@@ -112,7 +111,8 @@ def _finish(dag: Dag, vertex: int, missing: list[int]) -> list[int]:
 
 
 def tails(problem: GroupingProblem) -> list[int]:
-    """For each vertex the most runs on a path from it, its own included: a bound on what is still to come.
+    """For each vertex, the largest number of runs on a path from it, its own included: a lower bound on the
+    rest.
 
     Notes
     -----
@@ -130,6 +130,8 @@ def tails(problem: GroupingProblem) -> list[int]:
 
 
 def turned(positions: Positions) -> Positions:
-    """Positions on the reversed graph as positions on the graph itself: counted from the other end."""
+    """Convert positions on the reversed graph to positions on the graph itself, counted from the other
+    end.
+    """
     last = max(positions, default=-1)
     return [last - position if position >= 0 else -1 for position in positions]

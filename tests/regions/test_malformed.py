@@ -404,9 +404,7 @@ def test_malformed_calls_to_the_annotation_ops(case: str) -> None:
 
 
 def test_an_annotation_inside_a_cast() -> None:
-    said = (
-        "main: binding 'b': an annotation stands inside a MatchCast; bind it to a variable of its own first"
-    )
+    said = "main: binding 'b': an annotation is inside a MatchCast; bind it to a variable of its own first"
     with pytest.raises(ar.MalformedAnnotationError, match=f"^{re.escape(said)}$"):
         ar.AnnotatedRegionSet(function_around(annotation(BEGIN, [X], compiler="t"), X, cast=True))
 
