@@ -1,1 +1,1 @@
-"""What the project knows of a target: its backend, its rules and patterns, and what these see."""
+"""Targets: their backends, their rules and patterns, and the views that these get of ops."""

@@ -1,4 +1,4 @@
-"""Asks a target's rule about one operation, and tells an answer from a mistake."""
+"""Queries a target's rule about one op, and validates the answer."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["refusal_by_rule", "refusal_of"]
 
 
 def refusal_by_rule(target: str, view: OpView, place: str) -> Refusal | None:
-    """Why `target` declines an operation; None if its rule claims it.
+    """Why `target` declines an op; None if its rule claims it.
 
     Parameters
     ----------
     target
         The name of a known target.
     view
-        The operation.
+        The op.
     place
-        Where it stands, for the message of an error.
+        The position of the op, for error messages.
 
     Raises
     ------
     RuleError
-        The rule failed, or its answer is none.
+        The rule raised, or returned an invalid answer.
     """
     rule = rule_of(target, view.name)
     if rule is None:
@@ -41,15 +41,15 @@ def refusal_by_rule(target: str, view: OpView, place: str) -> Refusal | None:
 
 
 def refusal_of(answer: object, where: str) -> Refusal | None:
-    """The reason in the answer of a rule or check; None when it claims.
+    """Convert the answer of a rule or check to a refusal; None if it claims.
 
     Raises
     ------
     RuleError
-        The answer is neither True, nor False, nor a reason.
+        The answer is neither a boolean nor a reason.
     """
     if isinstance(answer, bool | int | np.bool_):
         return None if answer else Refusal(DeclineReason.UNEXPLAINED)
     if isinstance(answer, str) and answer:
         return Refusal(DeclineReason.ANSWERED, answer)
-    raise RuleError(f"{where} answered {answer!r}; answer True, False, or the reason as a text")
+    raise RuleError(f"{where} answered {answer!r}; answer True, False, or the reason as a string")

@@ -1,4 +1,4 @@
-"""What the project knows of a target besides its rules: where it runs and what its code generator takes."""
+"""The description of a target besides its rules: where it runs and what its code generator accepts."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ __all__ = [
 ]
 
 RegionForm: TypeAlias = Literal["any", "connected", "one composite"]
-"""What a target accepts as one region."""
+"""The sets of nodes that a target accepts as one region."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedSource:
-    """C++ that is the same for every module of a target: compiled once, kept, and linked with each of them.
+    """C++ source shared by all modules of a target: compiled once, cached, and linked into each of them.
 
     Attributes
     ----------
@@ -49,10 +49,11 @@ class LinkedSource:
     options
         Options for the compiler, one word each.
     versions
-        What the object depends on besides the text, the options and the compiler: the headers' versions.
+        Inputs of the object besides the text, the options and the compiler, such as header versions.
     macro
-        Defined for the other units of the library when the object is linked. Where it is not, because it
-        cannot be compiled or kept, or the user links in another way, they have to bring the text along.
+        Defined when the library's other units are compiled, if the object is linked. If it is not, because it
+        cannot be compiled or cached, or the user links otherwise, those units must include the text
+        themselves.
     """
 
     text: str
@@ -63,18 +64,18 @@ class LinkedSource:
 
 @dataclass(frozen=True, slots=True)
 class NeededLibrary:
-    """A shared library that the code of a backend needs where it runs.
+    """A shared library that the code of a backend needs at run time.
 
     Attributes
     ----------
     name
-        What the linked code asks for, such as ``"libdnnl.so.3"``.
+        The name that the linked code requests, such as ``"libdnnl.so.3"``.
     file
-        Where it is on this machine. A library that is built here looks for it in that folder.
+        Its path on this machine; libraries built here search that folder for it.
     package
         The distribution on PyPI that installs it.
     instructions
-        What of a processor it cannot do without, for people: ``"SSE4.1 on x86-64"``.
+        The processor features that it requires, for people: ``"SSE4.1 on x86-64"``.
     """
 
     name: str
@@ -86,18 +87,18 @@ class NeededLibrary:
 @checked_class
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """What the system compiler and the linker need for the code that a backend emits.
+    """Compiler and linker options for the code that a backend emits.
 
     Attributes
     ----------
     compile_options
-        Options for the compiler, one word each, such as ``-I/usr/include``. No shell sees them.
+        Options for the compiler, one word each, such as ``-I/usr/include``; passed without a shell.
     link_options
         Options for the linker, one word each.
     sources
-        What is compiled once for all modules.
+        Sources that are compiled once for all modules.
     libraries
-        What has to be there where the module runs; `annotated_region.export` copies it.
+        Libraries needed at run time; `annotated_region.export` copies them.
     """
 
     compile_options: tuple[str, ...] = ()
@@ -120,7 +121,7 @@ def _no_build_options() -> BuildOptions:
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """What one step inside a region is called, and the seconds that it takes."""
+    """A step inside a region, and its time in seconds."""
 
     name: str
     seconds: float
@@ -128,14 +129,14 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True)
 class EngineLog:
-    """How an engine is asked to say what it runs.
+    """How to make an engine log the kernels that it runs.
 
     Attributes
     ----------
     environment
-        The variables that make it speak, such as ``ONEDNN_VERBOSE``.
+        The environment variables that enable the log, such as ``ONEDNN_VERBOSE``.
     prefix
-        What its lines on the standard output begin with.
+        The prefix of its lines on standard output.
     """
 
     environment: Mapping[str, str]
@@ -144,65 +145,66 @@ class EngineLog:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How a target takes its regions.
+    """The description of a target: availability, region forms, limits, build options, profiling.
 
     Attributes
     ----------
     name
         The target name, as in ``compiler_begin(x, compiler=name)``.
     unavailable
-        Called without arguments; None when the target can run on this machine, else the reason and
-        the remedy in one sentence.
+        Called without arguments; returns None if the target can run on this machine, else the reason and the
+        remedy in one sentence.
     build_options
         Called without arguments when a module with regions of this target is built; may raise
         `BackendUnavailableError`.
     bind_constants
         Whether constants stay inside the external functions (True) or become parameters (False).
     regions
-        What its code generator accepts as one region: ``"any"`` set of ops; ``"connected"`` ones, which edges
-        join; ``"one composite"``, or one op that is claimed alone, as the runtimes of TVM's cuBLAS, cuDNN and
-        hipBLAS generators do, which write the result of every kernel to the first output.
+        The form of its regions: ``"any"`` set of ops; ``"connected"`` sets only; ``"one composite"``, or one
+        op that is claimed alone, as the runtimes of TVM's cuBLAS, cuDNN and hipBLAS generators need, which
+        write the result of every kernel to the first output.
     share_equal_regions
         Whether structurally equal regions may become one external function.
     accepts_region
-        A predicate on an `AnnotatedRegion` and its composites: True, or the reason why the code generator
-        cannot take it. It is asked about every region that a policy places; what it refuses is cut into the
-        largest parts that it takes.
+        A predicate on an `AnnotatedRegion` and its composites: returns True, or the reason why the code
+        generator cannot compile it. It is called for every region that a policy places; a rejected region is
+        cut into the largest accepted parts.
     max_ops
-        How many ops one region may hold; None: any number, as for the other limits. Every policy keeps them.
+        The most ops in one region; None means unlimited, here and for the other limits. All policies respect
+        them.
     max_regions
-        How many regions of the target a function may have.
+        The most regions of the target in a function.
     max_constant_bytes
-        How many bytes of constants one region may hold, each constant counted once.
+        The most bytes of constants in one region; each constant counts once.
     max_workspace_bytes
-        How many bytes of intermediate tensors one region may hold: those that ops of the region make and
-        nothing outside of it reads, the insides of composites left out. Nothing shares memory; an extent that
-        is known only at run time counts as 16.
+        The most bytes of intermediate tensors in one region: tensors produced in it and not read outside,
+        except those inside composites. No memory is assumed to be shared; an extent known only at run time
+        counts as 16.
     min_work
-        The least work that is worth a region; see `ResolveConflicts`.
+        The least work of a region; see `ResolveConflicts`.
     work
-        The work of an op, in the unit of `min_work`; None: 1, and 10 for convolutions and products.
+        The work of an op, in the unit of `min_work`; by default 1, and 10 for convolutions and products.
     builds_anywhere
-        Whether its code generator needs nothing of what running needs, so that a module is built where
-        the target is not available, to run somewhere else.
+        Whether its code generator works where the target is not available, so that modules can be built there
+        to run elsewhere.
     needs_python
-        Called with the options of its code generator: why regions that are built with them run in Python
-        processes that import this package, and nowhere else; None if they run elsewhere, too.
+        Called with the options of its code generator: returns why regions built with them run only in Python
+        processes that import this package; None if they run elsewhere, too.
     package
-        The distribution on PyPI that holds its library, whose version tells measured times apart.
+        The distribution on PyPI with its library; measured times are keyed by its version.
     codegen_options
-        Options for the code generator, handed to ``relax.ext.<name>``.
+        Options for the code generator, passed to ``relax.ext.<name>``.
     layouts
-        The layouts that it takes, by op name, for those ops where it does not take any: of the data, such as
+        The accepted layouts by op name, for ops that do not accept every layout: of the data, such as
         ``"NHWC"``, or of data and kernel, ``"NHWC/OHWI"``. See `PlanLayout`.
     step_times
-        For a library that holds a region, and the symbol of the region: what each step of it (a primitive, a
-        kernel) took in its last run. See `annotated_region.profile`.
+        Returns, for a library and the symbol of a region in it, the time of each step (primitive, kernel) in
+        the region's last run. See `annotated_region.profile`.
     recorded_steps
-        For targets that tell their steps only of runs that are recorded: inside the block that it opens,
-        regions are run; behind it, what it gave is asked as `step_times` is.
+        For targets that report step times only for recorded runs: a context manager that records the runs
+        inside its block; the function that it yields is then called as `step_times` is.
     engine_log
-        How the engine is asked to say what it runs, for reproducers. See `annotated_region.check`.
+        How to make the engine log the kernels that it runs, for reproducers. See `annotated_region.check`.
     """
 
     name: str
@@ -228,17 +230,17 @@ class Backend:
     engine_log: EngineLog | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what describes no backend.
+        """Validate the fields.
 
         Raises
         ------
         InvalidBackendError
-            The name is no text, `regions` is none of the three, a limit is no number of 0 or more, or another
-            attribute is of the wrong kind.
+            The name is not a non-empty string, `regions` is none of the three forms, a limit is not a
+            non-negative integer, or another field has the wrong type.
         """
         if not isinstance(self.name, str) or not self.name:
             raise InvalidBackendError(
-                f"the name of a backend is a text that is not empty, not {self.name!r}; hand in a name"
+                f"the name of a backend must be a non-empty string, not {self.name!r}; hand in a name"
             )
         if self.regions not in get_args(RegionForm):
             known = ", ".join(repr(form) for form in get_args(RegionForm))
@@ -249,7 +251,7 @@ class Backend:
             given = getattr(self, limit)
             if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 0):
                 raise InvalidBackendError(
-                    f"backend {self.name!r}: {limit}={given!r} is no limit; give a whole number of 0 "
+                    f"backend {self.name!r}: {limit}={given!r} is not a limit; give an integer of 0 "
                     "or more, or None for no limit"
                 )
         try:
@@ -262,7 +264,7 @@ _BACKENDS: dict[str, Backend] = {}
 
 
 def register_backend(backend: Backend | str, /, **options: Any) -> Backend:
-    """Make a target known, or change what is known of it; the last registration wins.
+    """Register or replace the description of a target; the last registration wins.
 
     Parameters
     ----------
@@ -274,7 +276,7 @@ def register_backend(backend: Backend | str, /, **options: Any) -> Backend:
     Raises
     ------
     InvalidBackendError
-        An option is unknown, or its value makes no sense.
+        An option is unknown, or its value is invalid.
     """
     load_built_in()
     unknown = [name for name in options if name not in Backend.__dataclass_fields__]
@@ -296,12 +298,12 @@ def backend_of(target: str) -> Backend:
     Raises
     ------
     UnknownTargetError
-        Nothing is registered under that name.
+        No target is registered under that name.
     BackendUnavailableError
         The package that provides the target could not be imported.
     """
     load_built_in()
-    # A rule alone makes a target known, and does not describe it: its package may still have to be loaded.
+    # A rule alone registers a target with the default description; its package may still have to be loaded.
     if _BACKENDS.get(target, Backend(target)) == Backend(target):
         load_installed(target)
     failure = failure_of(target)
@@ -326,15 +328,17 @@ def known_targets() -> tuple[str, ...]:
 
 
 def unavailability(backend: Backend) -> str | None:
-    """Why a target cannot run on this machine; None if it can. A check that fails is a reason, too."""
+    """Why a target cannot run on this machine; None if it can. An availability check that raises counts as
+    a reason.
+    """
     try:
         return backend.unavailable()
-    except Exception as error:  # it is a third party's code, and the other targets have nothing to do with it
-        return f"finding out whether it can run here failed: {type(error).__name__}: {error}"
+    except Exception as error:  # third-party code; its failure must not affect other targets
+        return f"its availability check failed: {type(error).__name__}: {error}"
 
 
 def describe(backend: Backend) -> None:
-    """Register `backend` unless its target is described already, which a rule alone does not do."""
+    """Register `backend` unless its target already has a description; a rule alone does not give it one."""
     load_built_in()
     if _BACKENDS.get(backend.name, Backend(backend.name)) == Backend(backend.name):
         _BACKENDS[backend.name] = backend

@@ -1,6 +1,6 @@
-"""The targets that come with the package: all of them are loaded when a target is first asked for.
+"""Loads the targets that ship with the package, when the first target is queried.
 
-They stand on a floor above this one, and are found by name, as the targets of installed packages are.
+They are on a higher floor than this room, and are found by name, like the targets of installed packages.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ __all__ = ["load_built_in"]
 
 
 def load_built_in() -> None:
-    """Register what comes with the package, once; what a user registers then comes later, and wins."""
-    # While they load they register, and so come here again: Python hands back the module as far as it is.
+    """Register the built-in targets, once; registrations by the user come later, and win."""
+    # Loading them registers them, which calls this function again; Python then returns the partially loaded
+    # module.
     import_module("annotated_region.backends")

@@ -1,4 +1,4 @@
-"""Which of the given targets would lose something if a single op stood in the place of several."""
+"""Decides whether replacing several ops by one would lose claims of the given targets."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ ARITHMETIC = frozenset(f"relax.{name}" for name in ("add", "subtract", "multiply
 
 @dataclass(frozen=True, slots=True)
 class Claimants:
-    """The targets that a module is prepared for.
+    """The targets for which a module is prepared.
 
     Attributes
     ----------
     targets
-        Their names; none means that it is not known who will be asked.
+        Their names; empty if the targets are not known yet.
     """
 
     targets: tuple[str, ...] = ()
 
     @staticmethod
     def of(targets: Sequence[str]) -> Claimants:
-        """Given by name, once or several times.
+        """The distinct targets of the given names.
 
         Raises
         ------
@@ -45,22 +45,22 @@ class Claimants:
     def lose(self, whole: OpView, parts: Sequence[OpView], place: str) -> bool:
         """Whether a target declines `whole` but would claim one of the `parts`.
 
-        A part counts as claimed by a pattern if the pattern has an op other than arithmetic in common with
-        the parts, or nothing but arithmetic: whether it matches is not tried.
+        A pattern counts as claiming a part if it shares a non-arithmetic op with the parts, or consists of
+        arithmetic ops that are all among them; it is not matched.
 
         Parameters
         ----------
         whole
-            The one op.
+            The single op.
         parts
-            What computes the same now.
+            The ops that it would replace.
         place
-            Where it stands, for the message of an error.
+            The position of the ops, for error messages.
 
         Raises
         ------
         RuleError
-            A rule failed.
+            A rule raised.
         """
         return any(_loses(target, whole, parts, place) for target in self.targets)
 

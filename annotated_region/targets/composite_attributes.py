@@ -1,7 +1,7 @@
-"""Further attributes of composites, as the pattern that a composite was made with computes them.
+"""Computes the extra attributes of composites with the pattern that matched them.
 
-TVM's ``FuseOpsByPattern`` asks an entry's ``attrs_getter`` when it makes the composite. Here a composite is
-no more than a name and its nodes until a function is made of them; the pattern is matched once more then.
+TVM's ``FuseOpsByPattern`` calls an entry's ``attrs_getter`` when it creates the composite function. Here a
+composite is only a name and nodes until a function is created for it, so the pattern is matched again then.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from annotated_region.targets.rules import Pattern, patterns_of
 __all__ = ["AttributesOf", "composite_attributes"]
 
 AttributesOf: TypeAlias = Callable[[str, tuple[NodeId, ...]], Mapping[str, object]]
-"""From the name of a composite and its nodes, in program order, to its further attributes."""
+"""Maps the name and the nodes of a composite, in program order, to its extra attributes."""
 
 
 def composite_attributes(graph: DataflowGraph, target: str) -> AttributesOf:
-    """What tells the further attributes of the composites of a target in a function.
+    """A function that computes the extra attributes of the composites of a target in a function.
 
-    What it gives raises `RuleError` where the ``attrs_getter`` of a pattern fails, or answers with something
-    else than attributes.
+    It raises `RuleError` if the ``attrs_getter`` of a pattern raises, or does not return attributes.
     """
     patterns = [pattern for pattern in patterns_of(target) if pattern.attributes is not None]
     if not patterns:
@@ -42,7 +41,7 @@ def composite_attributes(graph: DataflowGraph, target: str) -> AttributesOf:
 
 
 def _answer(matcher: Matcher, pattern: Pattern, nodes: tuple[NodeId, ...]) -> Mapping[str, object] | None:
-    """What a pattern answers for these nodes; None if it does not match just them."""
+    """The attributes that a pattern computes for these nodes; None if it does not match exactly them."""
     assert pattern.attributes is not None
     root = nodes[-1]
     found = matcher.found(pattern.pattern, root)

@@ -1,4 +1,4 @@
-"""The version of a target's library, which measured times and locks depend on."""
+"""The version of a target's library; measured times and locks depend on it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["library_version"]
 
 
 def library_version(target: str) -> str:
-    """The distribution that holds the library of a target, with its version.
+    """The distribution that contains the library of a target, with its version.
 
     Returns
     -------
-    Such as ``"onednn-cpu-gomp-2023.2.0"``; with ``"none"`` for the version where it is not installed, and
-    ``"-"`` for a target without a library of its own.
+    The name and version, such as ``"onednn-cpu-gomp-2023.2.0"``; the version is ``"none"`` if it is not
+    installed. ``"-"`` for a target without a library.
 
     Raises
     ------

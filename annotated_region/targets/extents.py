@@ -1,4 +1,4 @@
-"""Estimated extents and bytes of Relax types: what is known only at run time counts as some number."""
+"""Estimated extents and bytes of Relax types; an extent known only at run time counts as a fixed number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvm import relax
 __all__ = ["UNKNOWN_EXTENT", "extents", "size_of"]
 
 UNKNOWN_EXTENT = 16
-"""What an extent counts as when it is known only at run time."""
+"""The assumed value of an extent that is known only at run time."""
 
 
 def extents(ty: tvm.ir.Type) -> list[int]:
@@ -23,7 +23,7 @@ def extents(ty: tvm.ir.Type) -> list[int]:
 
 
 def size_of(ty: tvm.ir.Type) -> int:
-    """Bytes of a value of a tensor or tuple type; 0 for what is no data."""
+    """The bytes of a value of a tensor or tuple type; 0 for any other type."""
     if isinstance(ty, tvm.ir.TupleType):
         return sum(size_of(part) for part in ty.fields)
     if not isinstance(ty, relax.TensorType) or ty.dtype is None:

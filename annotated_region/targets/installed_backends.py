@@ -1,7 +1,7 @@
-"""Backends of installed packages: found by their entry points, imported when somebody asks for their target.
+"""Backends of installed packages: found by entry point, imported when their target is queried.
 
-An entry point is named for its target, so nothing of a package is run for the sake of another target: one
-that is broken or slow costs its own users alone, and what they are told names it.
+An entry point is named for its target, so no code of a package runs for another target: a broken or slow
+package affects only its own users, and their error or warning names it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ __all__ = ["ENTRY_POINT_GROUP", "failure_of", "installed_targets", "load_install
 ENTRY_POINT_GROUP = "annotated_region.backends"
 _PATIENCE = 10.0  # seconds that a package may take before a warning names it
 
-# For each target whose entry points were loaded, the error that stopped that, or None.
+# By target, the error that stopped the loading of its entry points, or None.
 _LOADED: dict[str, BaseException | None] = {}
 
 
 def installed_targets() -> tuple[str, ...]:
-    """The targets of installed packages by name, loaded or not."""
+    """The targets of installed packages in alphabetical order, loaded or not."""
     return tuple(sorted(_entry_points()))
 
 
 def load_installed(target: str) -> None:
-    """Import the package that provides `target`, once; what goes wrong is kept for `failure_of`."""
+    """Import the package that provides `target`, once; an error is recorded for `failure_of`."""
     if target in _LOADED or target not in _entry_points():
         return
-    _LOADED[target] = None  # first, because what it registers may ask for it again
+    _LOADED[target] = None  # first, because registration may query the target again
     start = time.monotonic()
     try:
         for entry in _entry_points()[target]:
@@ -65,6 +65,6 @@ def _entry_points() -> Mapping[str, tuple[EntryPoint, ...]]:
 
 
 def _named(target: str) -> str:
-    """The packages that provide a target, as messages call them."""
+    """The packages that provide a target, for messages."""
     packages = dict.fromkeys(entry.dist.name for entry in _entry_points()[target] if entry.dist is not None)
     return f"the package {', '.join(map(repr, packages)) or 'without a name'} that provides target {target!r}"

@@ -1,4 +1,4 @@
-"""Finds the matches of a target's patterns in a function: the composites that it could claim."""
+"""Finds the matches of a target's patterns in a function: the composites that it can claim."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Match:
     Attributes
     ----------
     pattern
-        What matched.
+        The pattern.
     root
         The node that the pattern was matched at.
     nodes
@@ -48,7 +48,7 @@ class Match:
 
 
 class Matcher:
-    """Matches patterns in one function without annotations."""
+    """Matches patterns in one unannotated function."""
 
     def __init__(self, graph: DataflowGraph) -> None:
         self.graph = graph
@@ -60,7 +60,7 @@ class Matcher:
 
     @cached_property
     def values(self) -> tvm.runtime.Object:
-        """For each variable of the function, the value that is bound to it."""
+        """The bound value of each variable of the function."""
         return relax.analysis.get_var2val(self.graph.func)
 
     def matches(self, patterns: Iterable[Pattern]) -> Iterator[Match]:
@@ -69,7 +69,7 @@ class Matcher:
         Raises
         ------
         RuleError
-            The check of a pattern failed, or answered with something that is no answer.
+            The check of a pattern raised, or returned an invalid answer.
         """
         by_op: dict[str | None, list[tuple[Pattern, int | None]]] = {}
         for pattern in patterns:
@@ -88,10 +88,10 @@ class Matcher:
                     yield self.match(pattern, number, found)
 
     def values_near(self, root: NodeId, depths: Sequence[int | None]) -> tvm.runtime.Object:
-        """For each variable that patterns of these depths can look at from `root`, the value bound to it.
+        """The bound value of each variable that patterns of these depths can reach from `root`.
 
-        TVM looks through the whole map at every call, so one of the whole function would make matching
-        quadratic. It has to do where a depth is not known.
+        TVM scans the whole map in each call, so passing that of the whole function would make matching
+        quadratic. It is only passed if a depth is unknown.
         """
         if None in depths:
             return self.values
@@ -107,7 +107,7 @@ class Matcher:
         return values
 
     def found(self, pattern: dpl.DFPattern, root: NodeId) -> Mapping[dpl.DFPattern, relax.Expr] | None:
-        """What the parts of a pattern match at a node; None if it does not match there."""
+        """The expressions that the parts of a pattern match at a node; None if it does not match there."""
         near = self.values_near(root, [_depth(pattern)])
         found: Mapping[dpl.DFPattern, relax.Expr] | None = pattern.extract_matched_expr(
             self.graph.nodes[root].value, near
@@ -115,7 +115,7 @@ class Matcher:
         return found
 
     def operands(self, node: NodeId) -> Iterator[NodeId]:
-        """The nodes whose values a node reads, and through those that are other names, what they name."""
+        """The nodes whose values a node reads, traced through aliases."""
         for edge in self.graph.into[node]:
             if edge.producer >= 0:
                 yield edge.producer
@@ -123,7 +123,7 @@ class Matcher:
                     yield from self.operands(edge.producer)
 
     def match(self, pattern: Pattern, root: NodeId, found: Mapping[dpl.DFPattern, relax.Expr]) -> Match:
-        """One match, checked."""
+        """Build one match, with its refusal if it has one."""
         nodes = tuple(sorted({root, *self.nodes_of(found)}))
         refusal = self.refuse_shape(root, nodes) or self.refuse_by_check(pattern, root, nodes, found)
         return Match(pattern, root, nodes, refusal and replace(refusal, pattern=pattern.name))
@@ -136,7 +136,9 @@ class Matcher:
                     yield number
 
     def refuse_shape(self, root: NodeId, nodes: tuple[NodeId, ...]) -> Refusal | None:
-        """Why the nodes are no unit: another scope, or a value that leaves before the root does."""
+        """Why the nodes are not a valid unit: several scopes, or an intermediate value with an outside
+        user.
+        """
         graph = self.graph
         inside = set(nodes)
         for node in nodes:
@@ -145,7 +147,7 @@ class Matcher:
             for edge in graph.out_of[node]:
                 if node != root and edge.consumer not in inside and edge.consumer != DEAD:
                     return Refusal(DeclineReason.USED_OUTSIDE, graph.nodes[node].var.name)
-        # Only the root is used outside and every other node comes before it, so no path can return.
+        # Only the root has outside users and every other node precedes it, so no path can leave and re-enter.
         return None
 
     def refuse_by_check(
@@ -175,7 +177,7 @@ class Matcher:
 
     @cached_property
     def usages(self) -> tvm.runtime.Object:
-        """For each variable, the variables of the bindings that use it."""
+        """The variables of the bindings that use each variable."""
         graph = self.graph
         users: tvm.runtime.Object = tvm.runtime.convert(
             {
@@ -189,16 +191,16 @@ class Matcher:
 
     @cached_property
     def bound(self) -> tvm.runtime.Object:
-        """For each value, the variable that it is bound to."""
+        """The variable that each value is bound to."""
         bound: tvm.runtime.Object = tvm.runtime.convert({node.value: node.var for node in self.graph.nodes})
         return bound
 
 
 def without_outranked(matches: Iterable[Match]) -> list[Match]:
-    """The matches without those that share nodes with one of an earlier entry of the same table.
+    """Drop the matches that share nodes with a match of an earlier entry of the same pattern table.
 
-    This is the order of TVM's ``FuseOpsByPattern``: pattern by pattern, for each in program order of the
-    roots. What is refused stays, and stands in the way of none.
+    The precedence is that of TVM's ``FuseOpsByPattern``: pattern by pattern, then in program order of the
+    roots. Refused matches are kept, and do not block others.
     """
     found = list(matches)
     ranked = [
@@ -217,7 +219,7 @@ def without_outranked(matches: Iterable[Match]) -> list[Match]:
 
 
 def ops_of_pattern(pattern: dpl.DFPattern) -> dict[str, None] | None:
-    """The names of the ops in a pattern; None if a part of it is of an unknown kind."""
+    """The names of the ops in a pattern; None if it contains an unknown kind of pattern."""
     found: dict[str, None] = {}
     work, seen = [pattern], ExprSet([pattern])
     while work:
@@ -235,7 +237,7 @@ def ops_of_pattern(pattern: dpl.DFPattern) -> dict[str, None] | None:
 
 
 def _depth(pattern: dpl.DFPattern, known: ExprMap[int | None] | None = None) -> int | None:
-    """How many values lie one behind the other in a pattern, at most; None if that is not known."""
+    """The longest chain of values in a pattern; None if unknown."""
     known = ExprMap() if known is None else known
     if pattern not in known:
         parts = _parts(pattern)
@@ -246,7 +248,7 @@ def _depth(pattern: dpl.DFPattern, known: ExprMap[int | None] | None = None) -> 
 
 
 def _parts(pattern: dpl.DFPattern) -> Sequence[dpl.DFPattern] | None:
-    """The patterns inside a pattern; None for a kind that is not known here."""
+    """The sub-patterns of a pattern; None for an unknown kind."""
     parts = _PARTS.get(type(pattern))
     return None if parts is None else parts(pattern)
 
@@ -265,7 +267,7 @@ _PARTS = {kind: parts for kinds, parts in _KINDS.items() for kind in kinds}
 
 
 def _root_op(pattern: dpl.DFPattern) -> str | None:
-    """The name of the op that a match must end in; None if any may."""
+    """The op at the root of every match; None if it is not fixed."""
     if isinstance(pattern, dpl.CallPattern) and isinstance(pattern.op, dpl.ExprPattern):
         expr = pattern.op.expr
         return str(expr.name) if isinstance(expr, tvm.ir.Op) else None

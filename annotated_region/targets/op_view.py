@@ -1,4 +1,4 @@
-"""What a rule sees of one operation: name, attributes, arguments, types, constants."""
+"""The view of one op that rules get: name, attributes, arguments, types, constants."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["OpView"]
 class OpView:
     """One operation as rules, cost models and code generators read it.
 
-    The view is the same whether the operation stands in the module as a Relax op or as a
-    ``call_tir`` whose PrimFunc carries op info.
+    The view is the same whether the module contains the operation as a Relax op or as a ``call_tir`` whose
+    PrimFunc has op info.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class OpView:
     args
         Its arguments as Relax expressions (variables, constants, tuples, shapes).
     call
-        The call itself; for a ``call_tir``, the call of the op that it stands for.
+        The call itself; for a ``call_tir``, the call of the equivalent Relax op.
     """
 
     name: str
@@ -45,15 +45,15 @@ class OpView:
 
     @staticmethod
     def of(call: relax.Expr, mod: tvm.IRModule | None = None) -> OpView | None:
-        """The view of a call to a Relax op; None for calls to anything else, and for what is no call.
+        """The view of a call to a Relax op; None for any other expression.
 
         Parameters
         ----------
         call
             The call, with its type.
         mod
-            Where to look up the PrimFunc of a ``call_tir``. If it is given, and that PrimFunc is one op,
-            as attached or inferred, the view is of that op.
+            The module with the PrimFunc of a ``call_tir``. If given, and the PrimFunc has op info of a single
+            op, attached or inferred, the view is of that op.
 
         Raises
         ------
@@ -74,11 +74,11 @@ class OpView:
         return tuple(arg.ty for arg in self.args)
 
     def arg_tensor(self, index: int) -> relax.TensorType:
-        """The type of an argument that is known to be a tensor."""
+        """The type of an argument that must be a tensor."""
         return tensor_type(self.args[index])
 
     def arg_extents(self, index: int) -> list[int]:
-        """The shape of an argument as `targets.extents` estimates it; empty for what is no tensor."""
+        """The shape of an argument as `targets.extents` estimates it; empty if it is not a tensor."""
         return extents(self.args[index].ty)
 
     @property
@@ -109,13 +109,13 @@ class OpView:
 
     @property
     def out_tensor(self) -> relax.TensorType:
-        """The type of a result that is known to be one tensor."""
+        """The type of a result that must be a single tensor."""
         return tensor_type(self.call)
 
     def constant(self, index: int) -> np.ndarray | None:
         """Argument `index` as a numpy array if it is a constant, else None.
 
-        Dtypes that numpy lacks (bfloat16, float8) come as their ``ml_dtypes`` counterparts.
+        Dtypes that numpy lacks (bfloat16, float8) have their ``ml_dtypes`` equivalents.
         """
         argument = self.args[index]
         if isinstance(argument, Constant) and isinstance(argument.value, tvm.runtime.Tensor):

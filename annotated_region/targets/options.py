@@ -1,4 +1,4 @@
-"""The options of code generators, as users write them."""
+"""Validates the options that users pass to code generators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def known_options(target: str, options: Mapping[str, object], known: Sequence[st
     Raises
     ------
     CodegenError
-        An option is none of the `known` ones of the target.
+        An option is not among the `known` ones of the target.
     """
     given = {str(name): value for name, value in options.items()}
     unknown = [name for name in given if name not in known]

@@ -1,4 +1,4 @@
-"""The registry of what each target claims: rules for single ops and patterns for composites."""
+"""The registry of claims: each target's rules for single ops and patterns for composites."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ __all__ = [
 ]
 
 Rule = Callable[[OpView], bool | str]
-"""True claims the op; False, or a reason as text, declines it."""
+"""Returns True to claim the op; False, or the reason as a string, to decline it."""
 
 PatternCheck = Callable[[PatternCheckContext], bool | str]
-"""Sees a match the way TVM's ``FusionPattern.check`` does; answers like a rule."""
+"""Gets a match as TVM's ``FusionPattern.check`` does; returns what a rule does."""
 
 AttributesGetter = Callable[[Mapping[str, relax.Expr]], Mapping[str, object]]
-"""From what the annotated parts of a pattern matched to further attributes of the composite."""
+"""Maps the expressions matched by the annotated sub-patterns to extra attributes of the composite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +47,22 @@ class Pattern:
     Attributes
     ----------
     name
-        The name of the composite, such as ``"dnnl.conv2d_bias_relu"``: what the code generator sees.
+        The name of the composite, such as ``"dnnl.conv2d_bias_relu"``, for the code generator.
     pattern
-        The dataflow pattern, matched at the last op of the composite.
+        The dataflow pattern; its root matches the last op of the composite.
     check
         Called for each match; None accepts all.
     annotations
-        Sub-patterns by name, for the check to find what they matched.
+        Sub-patterns by name, so that the check can find their matches.
     rank
-        The place in the table that it came from: where matches share nodes, only that of the first pattern is
-        claimed, as TVM's ``FuseOpsByPattern`` has it. None for a pattern whose matches all are.
+        The position in its pattern table: of matches that share nodes, only that of the first pattern is
+        claimed, as in TVM's ``FuseOpsByPattern``. None for a pattern outside tables, all matches of which are
+        claimed.
     registered_at
-        The file and line that registered it, as ``path:line``, for messages about it.
+        The place of the registration, as ``path:line``, for messages.
     attributes
-        Computes further attributes of the composite function, as ``attrs_getter`` of TVM's ``FusionPattern``
-        does; None for a pattern whose composites have none.
+        Computes extra attributes of the composite function, as ``attrs_getter`` of TVM's ``FusionPattern``
+        does; None if there are none.
     """
 
     name: str
@@ -79,14 +80,14 @@ _PATTERNS: dict[str, dict[str, list[Pattern]]] = {}
 
 @checked
 def register_rule(target: str, op_name: str) -> Callable[[Rule], Rule]:
-    """Decorator: register the rule that says whether `target` can run the op `op_name`.
+    """Decorator: register the rule that decides whether `target` can run the op `op_name`.
 
-    The last registration wins, so a notebook cell can be run again.
+    The last registration wins, so that a notebook cell can be run again.
 
     Raises
     ------
     UsageError
-        The names are no texts, or the rule cannot be called.
+        The names are not strings, or the rule is not callable.
     """
 
     def register(rule: Rule) -> Rule:
@@ -106,14 +107,14 @@ def register_pattern(
     check: PatternCheck | None = None,
     annotations: Mapping[str, DFPattern] | None = None,
 ) -> Pattern:
-    """Register a pattern whose matches `target` claims as composites called `name`.
+    """Register a pattern whose matches `target` claims as composites with the given name.
 
     Several patterns may share a name; registering the same pattern object again replaces its check.
 
     Raises
     ------
     UsageError
-        The names are no texts, the pattern is none of TVM's, or the check cannot be called.
+        The names are not strings, the pattern is not a TVM pattern, or the check is not callable.
     """
     ensure_known(target)
     entry = Pattern(name, pattern, check, dict(annotations or {}), registered_at=_line_of(currentframe()))
@@ -122,19 +123,19 @@ def register_pattern(
 
 @checked
 def register_patterns(target: str, table: Iterable[object]) -> tuple[Pattern, ...]:
-    """Register a pattern table of TVM: `target` claims what TVM's ``FuseOpsByPattern`` would fuse with it.
+    """Register a TVM pattern table: `target` claims what TVM's ``FuseOpsByPattern`` would fuse with it.
 
-    Where matches of the table share nodes, the pattern that comes first wins, whatever the sizes, and of two
-    matches of one pattern the one that ends first. A second table of a target comes behind the first; a
-    pattern object that is registered already moves there.
+    Of matches that share nodes, the one of the first pattern in the table wins, regardless of size; of two
+    matches of one pattern, the one that ends first. A second table of a target is appended to the first; a
+    pattern object that is registered already moves to the new position.
 
     Parameters
     ----------
     target
-        The name of the target. If it is one of TVM's code generators (`cublas`, `cutlass`, ...) and not
-        described yet, it is registered as that generator takes its regions.
+        The name of the target. If it is one of TVM's code generators (`cublas`, `cutlass`, ...) and has no
+        description yet, it is registered with that generator's.
     table
-        What ``tvm.relax.backend.get_patterns_with_prefix`` answers, or tuples of the arguments of
+        The result of ``tvm.relax.backend.get_patterns_with_prefix``, or tuples of the arguments of
         ``tvm.relax.transform.FusionPattern``; the most preferred first.
 
     Returns
@@ -144,7 +145,7 @@ def register_patterns(target: str, table: Iterable[object]) -> tuple[Pattern, ..
     Raises
     ------
     RuleError
-        An entry is no pattern.
+        An entry is not a pattern.
 
     Examples
     --------
@@ -181,7 +182,7 @@ def register_patterns(target: str, table: Iterable[object]) -> tuple[Pattern, ..
 
 
 def _line_of(registering: FrameType | None) -> str:
-    """Where a function of this file was called; Python need not know its frames."""
+    """The location of the call to a function of this file; empty if Python does not provide frames."""
     caller = registering.f_back if registering else None
     if caller and caller.f_globals.get("__name__") == checked.__module__:
         caller = caller.f_back
@@ -189,24 +190,24 @@ def _line_of(registering: FrameType | None) -> str:
 
 
 def _fusion_pattern(item: object) -> FusionPattern:
-    """An entry of a table.
+    """An entry of a pattern table.
 
     Raises
     ------
     RuleError
-        It is none.
+        It is not one.
     """
     if isinstance(item, tuple):
         item = FusionPattern(*item)
     if not isinstance(item, FusionPattern):
         raise RuleError(
-            f"{item!r} is no entry of a pattern table: hand in FusionPatterns, or their arguments"
+            f"{item!r} is not an entry of a pattern table; hand in FusionPatterns, or their arguments"
         )
     return item
 
 
 def _registered(target: str, pattern: Pattern) -> Pattern:
-    """Add a pattern; it takes the place of one with the same pattern object."""
+    """Add a pattern; it replaces one with the same pattern object."""
     variants = _PATTERNS.setdefault(target, {}).setdefault(pattern.name, [])
     variants[:] = [variant for variant in variants if not variant.pattern.same_as(pattern.pattern)]
     variants.append(pattern)

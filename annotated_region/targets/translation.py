@@ -1,4 +1,4 @@
-"""Translates external functions op by op: the walk over bindings and composites that backends share."""
+"""Translates external functions op by op: the walk over bindings and composites that all backends share."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from annotated_region.tvm_adapter.nodes import Constant
 __all__ = ["Declined", "Translation", "flat", "require"]
 
 
-class Declined(Exception):  # noqa: N818 - it is an answer to a question, not an error of the program
+class Declined(Exception):  # noqa: N818 - an answer of a backend, not an error
     """A backend has no translation of an op or expression; the message is the reason.
 
     Attributes
     ----------
     origin
-        What the op was made from, where that is known.
+        The origin of the op, if known.
     """
 
     origin: str | None = None
@@ -32,7 +32,7 @@ class Declined(Exception):  # noqa: N818 - it is an answer to a question, not an
 
 
 def require(condition: bool, reason: str) -> None:
-    """Decline for `reason` unless the condition holds."""
+    """Raise `Declined` with `reason` unless the condition holds."""
     if not condition:
         raise Declined(reason)
 
@@ -41,14 +41,14 @@ Made = TypeVar("Made")
 
 
 class Translation(ABC, Generic[Made]):
-    """Walks a function in the order of its bindings; calls of composites are walked in their place.
+    """Walks the bindings of a function in order; calls of composites are walked in place.
 
-    What a tensor becomes is up to the subclass, whose methods give the values of ops, constants and shapes. A
-    tuple becomes a tuple of values; a composite stands for itself until it is called.
+    The subclass decides what represents a tensor: its methods give the values of ops, constants and shapes. A
+    tuple becomes a tuple of values; a composite represents itself until it is called.
     """
 
     def __init__(self) -> None:
-        """Start outside of any function."""
+        """Start outside any function."""
         self.scope: dict[relax.Var, object] = {}
 
     @abstractmethod
@@ -61,18 +61,18 @@ class Translation(ABC, Generic[Made]):
 
     @abstractmethod
     def passed_shape(self, extents: Iterable[relax.Expr]) -> object:
-        """The value of a shape that is handed to a composite."""
+        """The value of a shape that is passed to a composite."""
 
     @abstractmethod
     def made(self, value: object) -> Made:
-        """A value that has to be one tensor; declines what is none, or is not computed."""
+        """The value as a single tensor; raises `Declined` if it is not one, or is not computed."""
 
     def converted_whole(self, _composite: relax.Function, _arguments: Sequence[relax.Expr]) -> object | None:
-        """The value of a composite that is not walked op by op; None if it is."""
+        """The value of a composite that is translated as a whole; None to walk it op by op."""
         return None
 
     def entered(self, composite: relax.Function, _arguments: Sequence[object]) -> relax.Function:
-        """The composite to walk when `composite` is called with values; here the same."""
+        """The composite to walk for a call with these arguments; by default the composite itself."""
         return composite
 
     def variable(self, var: relax.Var) -> object:
@@ -80,11 +80,11 @@ class Translation(ABC, Generic[Made]):
         return self.scope[var]
 
     def operand(self, expr: relax.Expr) -> Made:
-        """The tensor that an argument stands for."""
+        """The tensor of an argument."""
         return self.made(self.value(expr))
 
     def operands(self, expr: relax.Expr) -> tuple[Made, ...]:
-        """The tensors that a tuple argument stands for."""
+        """The tensors of a tuple argument."""
         return tuple(map(self.made, flat(self.value(expr))))
 
     def body(self, function: relax.Function, arguments: Iterable[object]) -> object:
@@ -108,13 +108,14 @@ class Translation(ABC, Generic[Made]):
         if isinstance(expr, relax.TupleGetItem):
             value = self.value(expr.tuple_value)
             return value[expr.index] if isinstance(value, tuple) else value
-        raise Declined(f"the expression {expr} is no tensor")
+        raise Declined(f"the expression {expr} is not a tensor")
 
     def _value_of(self, binding: relax.Binding) -> object:
         try:
             return self._bound(binding.value)
         except Declined as reason:
-            # The innermost binding knows best; composites are walked in the place of their calls.
+            # The innermost binding has the most specific origin; composites are walked in place of their
+            # calls.
             known = recorded_origin(binding.value) or recorded_origin(binding.var)
             reason.origin = reason.origin or known
             raise
@@ -130,7 +131,7 @@ class Translation(ABC, Generic[Made]):
             return self.converted(view)
         callee = self.scope.get(call.op, call.op) if isinstance(call.op, relax.Var) else call.op
         if not isinstance(callee, relax.Function):
-            raise Declined(f"the call {call} is of no op and no function inside")
+            raise Declined(f"the call {call} calls neither an op nor a composite")
         whole = self.converted_whole(callee, list(call.args))
         if whole is not None:
             return whole
@@ -142,5 +143,5 @@ class Translation(ABC, Generic[Made]):
 
 
 def flat(value: object) -> tuple[object, ...]:
-    """The values of a tuple; of one tensor that alone."""
+    """The values of a tuple, or a single value as a tuple."""
     return value if isinstance(value, tuple) else (value,)

@@ -1,4 +1,4 @@
-"""The code generators that TVM itself may be built with: how they take their regions."""
+"""The code generators that TVM may be built with, and the regions that they accept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ TVM_GENERATORS: Mapping[str, Backend] = MappingProxyType(
         )
     }
 )
-"""What TVM's own ``partition_for_...`` functions and the READMEs beside its tables hand to each generator.
+"""The descriptions match what TVM's own ``partition_for_...`` functions and the READMEs beside its tables
+pass to each generator.
 
-`register_patterns` describes a target of these names so, unless it is described already.
+`register_patterns` registers them for targets of these names that have no description yet.
 """

@@ -209,7 +209,7 @@ def test_a_rule_that_fails_is_named():
 @pytest.mark.parametrize("answer", [None, "", 1.5, []])
 def test_an_answer_that_is_no_answer_is_an_error(answer):
     ar.register_rule("sketch", "relax.tanh")(lambda _op: answer)
-    with pytest.raises(ar.RuleError, match="answer True, False, or the reason as a text"):
+    with pytest.raises(ar.RuleError, match="answer True, False, or the reason as a string"):
         ar.passes.AnnotateTarget(["sketch"])(Chain)
 
 

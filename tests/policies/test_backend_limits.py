@@ -165,7 +165,7 @@ def test_a_pin_that_a_limit_excludes_is_an_error():
 @pytest.mark.parametrize("name", ["max_ops", "max_regions", "max_constant_bytes", "max_workspace_bytes"])
 @pytest.mark.parametrize("limit", [-1, 2.0, "3", True])
 def test_impossible_limits_are_refused(name, limit):
-    with pytest.raises(ar.InvalidBackendError, match=f"backend 't': {name}={limit!r} is no limit"):
+    with pytest.raises(ar.InvalidBackendError, match=f"backend 't': {name}={limit!r} is not a limit"):
         ar.register_backend("t", **{name: limit})
 
 

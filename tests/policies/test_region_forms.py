@@ -113,5 +113,5 @@ def test_what_describes_no_backend_is_an_error(options, said):
 def test_a_name_is_a_text():
     with pytest.raises(ar.InvalidBackendError, match="3 is neither a Backend nor the name of a target"):
         ar.register_backend(3)  # type: ignore[arg-type]
-    with pytest.raises(ar.InvalidBackendError, match="is a text that is not empty, not ''"):
+    with pytest.raises(ar.InvalidBackendError, match="must be a non-empty string, not ''"):
         ar.register_backend("")

@@ -132,7 +132,7 @@ def test_a_target_that_cannot_say_whether_it_runs_does_not_run():
         ar.register_backend("sick", unavailable=broken)
         lines = str(explained("sick", "dnnl")).splitlines()
     assert lines[0].startswith("sick: 0 of 6 ops")
-    assert "finding out whether it can run here failed: OSError: no such device" in lines[0]
+    assert "its availability check failed: OSError: no such device" in lines[0]
     assert lines[1].startswith("dnnl: 6 of 6 ops")
 
 

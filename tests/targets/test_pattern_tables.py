@@ -125,6 +125,6 @@ def test_a_second_table_comes_behind_the_first():
 
 
 def test_what_is_no_entry_is_an_error():
-    with pytest.raises(ar.RuleError, match="'conv2d' is no entry of a pattern table"):
+    with pytest.raises(ar.RuleError, match="'conv2d' is not an entry of a pattern table"):
         ar.register_patterns("t", ["conv2d"])
     assert patterns_of("t") == ()
