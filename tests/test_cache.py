@@ -23,7 +23,7 @@ def test_a_folder_that_others_can_write_into_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cache_folder().mkdir()
     cache_folder().chmod(0o777)
-    with pytest.warns(CacheWarning, match="can be written by others; nothing is kept"):
+    with pytest.warns(CacheWarning, match="can be written by others; nothing is cached"):
         assert private_cache_folder() is None
 
 

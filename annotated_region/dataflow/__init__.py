@@ -1,3 +1,1 @@
-"""The dataflow graph of a function: scopes, nodes, edges, execution order, and values traced through
-tuples.
-"""
+"""The dataflow graph of a function: scopes, nodes, edges, orders, and values traced through tuples."""

@@ -1,6 +1,4 @@
-"""Beam search for the fewest runs of several colours: keeps the few best partial orders of runs at each
-step.
-"""
+"""Beam search for the fewest runs of several colours, over partial orders of runs."""
 
 from __future__ import annotations
 
