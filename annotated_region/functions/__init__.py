@@ -1,1 +1,1 @@
-"""Surgery on Relax functions and modules: external functions out of regions, and back."""
+"""Transformations of Relax functions and modules: external functions from regions, and their inverse."""

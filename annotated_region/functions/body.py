@@ -1,9 +1,9 @@
-"""Makes a function of nodes of another one: what external functions and composites have in common.
+"""Builds a function from nodes of another one: the common base of external functions and composites.
 
-Composites are local functions with the attribute ``Composite``, called inside an external function.
-As in TVM, a composite has one parameter for each distinct variable that enters, tuples included, and
-returns the variables that are used outside of it. Shape variables that no parameter reveals come in
-as one more parameter, a shape.
+Composites are local functions with the attribute ``Composite``, called inside an external function. As in
+TVM, a composite has one parameter for each distinct variable that enters, tuples included, and returns the
+variables with outside users. Shape variables that no parameter determines are passed in one extra parameter,
+a shape.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ Nodes = tuple[NodeId, ...]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The function that nodes are taken from, without annotations, and what is asked of it again and again.
+    """The unannotated function that nodes are taken from, with analyses shared by all its regions.
 
     Attributes
     ----------
     graph
         Its dataflow graph.
     leaves
-        What its variables stand for.
+        The leaves of its variables.
     is_symbolic
-        Whether shapes or values depend on variables that stand for numbers.
+        Whether shapes or values depend on symbolic variables.
     """
 
     graph: DataflowGraph
@@ -49,7 +49,7 @@ class Surroundings:
 
     @staticmethod
     def of(graph: DataflowGraph) -> Surroundings:
-        """Look at a function. O(its structure nodes)."""
+        """Analyse a function. O(its structural nodes)."""
         numbers = any(isinstance(var.ty, tvm.ir.PrimType) for var in graph.externals)
         return Surroundings(graph, LeafTable(graph), graph.has_shape_vars or numbers)
 
@@ -83,18 +83,18 @@ class FunctionBody(ABC):
 
     @abstractmethod
     def imported(self, expr: relax.Expr) -> relax.Expr:
-        """What stands here for a variable, or a constant that is not bound, of the other function."""
+        """The replacement of a variable, or an unbound constant, of the source function."""
 
     def var_of(self, node: NodeId) -> relax.Var:
-        """The variable of the other function that a node is bound to."""
+        """The variable of a node in the source function."""
         return self.graph.nodes[node].var
 
     def here(self, node: NodeId) -> relax.Var:
-        """The variable of this function that stands for a node."""
+        """The variable of a node in this function."""
         return self.renamed[self.var_of(node)]
 
     def used_outside(self) -> list[NodeId]:
-        """The nodes that something outside uses, in program order."""
+        """The nodes with outside users, in program order."""
         not_outside = {DEAD, *self.nodes}
         return [
             node
@@ -103,7 +103,7 @@ class FunctionBody(ABC):
         ]
 
     def name_nodes(self, results: Sequence[NodeId]) -> None:
-        """Give every node a variable here; only results can be seen outside of the dataflow block."""
+        """Create a variable for every node; only those of results are visible outside the dataflow block."""
         leaving = set(results)
         for node in self.nodes:
             var = self.var_of(node)
@@ -111,12 +111,12 @@ class FunctionBody(ABC):
             self.renamed[var] = kind(var.name, var.ty, var.span)
 
     def bind_node(self, node: NodeId) -> None:
-        """Bind one node as it was bound in the other function."""
+        """Copy the binding of one node."""
         value = replace_operands(self.graph.nodes[node].value, self.operand)
         self.bindings.append(relax.VarBinding(self.here(node), value))
 
     def operand(self, expr: relax.Expr) -> relax.Expr:
-        """What stands here for a variable or a constant of the other function."""
+        """The replacement of a variable or a constant of the source function."""
         here = self.renamed.get(expr)
         if here is not None:
             return here
@@ -130,7 +130,7 @@ class FunctionBody(ABC):
         return self.imported(expr)
 
     def stays(self, constant: Constant) -> bool:
-        """Whether a constant stays inside; only tensors can be passed."""
+        """Whether a constant stays inside; only tensors can become parameters."""
         return self.bind_constants or not isinstance(constant.ty, relax.TensorType)
 
     def inner_constant(self, constant: Constant) -> relax.Expr:
@@ -140,7 +140,7 @@ class FunctionBody(ABC):
         return constant
 
     def new_param(self, name: str, ty: tvm.ir.Type) -> relax.Var:
-        """One more parameter; its name is made unique."""
+        """Add a parameter; its name is made unique."""
         count = self._names.get(name, 0)
         self._names[name] = count + 1
         if count:
@@ -149,13 +149,13 @@ class FunctionBody(ABC):
         return self.params[-1]
 
     def bind(self, name: str, value: relax.Expr, leaves: bool = False) -> relax.Var:
-        """Bind a value to a fresh variable, which may leave the block or not."""
+        """Bind a value to a fresh variable; `leaves` makes it visible outside the block."""
         var = (relax.Var if leaves else relax.DataflowVar)(name, value.ty)
         self.bindings.append(relax.VarBinding(var, value))
         return var
 
     def finish(self, result: relax.Expr, attributes: Mapping[str, object]) -> relax.Function:
-        """The function that returns `result`; it shares no variable with the other one."""
+        """The function that returns `result`; it shares no variable with the source function."""
         func = self._function(result, attributes)
         if not self.source.is_symbolic:
             return func
@@ -176,12 +176,12 @@ class FunctionBody(ABC):
 
 
 def _is_shape_var(expr: relax.Expr) -> bool:
-    """Whether a variable that no node binds stands for a number that a shape can pass."""
+    """Whether an unbound variable is a number that a shape parameter can pass."""
     return isinstance(expr.ty, tvm.ir.PrimType) and str(expr.ty) == "int64"
 
 
 def _in_order_of_appearance(found: Sequence[relax.Var], bindings: Sequence[relax.Binding]) -> list[relax.Var]:
-    """The variables that TVM found, which come in the order of their addresses, in a stable order."""
+    """The variables that TVM found, which come in address order, in a deterministic order."""
     if len(found) < 2:
         return list(found)
     rank: ExprMap[int] = ExprMap()
@@ -193,15 +193,15 @@ def _in_order_of_appearance(found: Sequence[relax.Var], bindings: Sequence[relax
 
 @dataclass(frozen=True, slots=True)
 class CompositeFunction:
-    """A composite and how it is called.
+    """A composite function and its call.
 
     Attributes
     ----------
     func
         The local function.
     arguments
-        What it is called with: variables and constants of the function that it was taken from, and a
-        shape where it needs one.
+        The arguments of its call: variables and constants of the source function, and a shape if it needs
+        one.
     results
         The nodes that it returns.
     constants
@@ -217,7 +217,7 @@ class CompositeFunction:
 def composite_function(
     source: Surroundings, nodes: Nodes, name: str, bind_constants: bool, further: Mapping[str, object]
 ) -> CompositeFunction:
-    """Make a composite of nodes, given in program order; `further` are attributes besides its name."""
+    """Build a composite from nodes in program order; `further` are its attributes besides the name."""
     body = _CompositeBody(source, nodes, bind_constants)
     results = body.used_outside() or [nodes[-1]]
     body.name_nodes(results)

@@ -1,4 +1,4 @@
-"""The bindings around the call of an external function: fields read before it, tuples rebuilt behind it."""
+"""Emits the call of an external function: tuple fields are read before it, tuples rebuilt after it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["CallSites"]
 
 
 class CallSites:
-    """Writes the calls of one block; fields of tuples are read once a block.
+    """Emits the calls of one block; each tuple field is read once per block.
 
     Parameters
     ----------
     in_dataflow
         Whether the block is a dataflow block.
     fields
-        The program's own variables for fields of tuples; a field that is needed before the program
-        reads it is bound to that variable then.
+        The caller's variables for tuple fields. A field that is needed before the caller reads it is bound to
+        its variable early.
     """
 
     def __init__(self, in_dataflow: bool, fields: Mapping[Leaf, relax.Var]) -> None:
@@ -37,7 +37,7 @@ class CallSites:
         self.bound = ExprSet()
 
     def bind_host(self, var: relax.Var, leaves: Leaves) -> bool:
-        """Whether a name or tuple of the program is still to be bound; if so it can be read from now on."""
+        """Whether an alias or tuple of the caller is still to be bound; if so it is readable from here on."""
         if var in self.bound:
             return False
         if isinstance(leaves, Leaf) and leaves.path:
@@ -58,7 +58,7 @@ class CallSites:
         return self.made
 
     def bind_results(self, call: relax.Call, external: External) -> None:
-        """Bind each result to the first variable that stands for it, or to a fresh one."""
+        """Bind each result to the first variable that has its leaf, or to a fresh one."""
         returned = external.func.body.body
         if isinstance(returned, relax.Var):
             self.take(external.results[0], call, returned)
@@ -69,7 +69,7 @@ class CallSites:
             self.take(leaf, relax.TupleGetItem(whole, index), field)
 
     def take(self, leaf: Leaf, value: relax.Expr, like: relax.Var | Leaf) -> relax.Expr:
-        """Bind the value of a leaf, to a fresh variable named like another if the program has none for it."""
+        """Bind the value of a leaf, to the caller's variable for it or to a fresh one named after `like`."""
         owner = self.owners.get(leaf, self.fields.get(leaf))
         if owner is None:
             owner = self.bind(like.name, value, None if isinstance(like, Leaf) else like.span)
@@ -79,13 +79,13 @@ class CallSites:
         return self.value_of.setdefault(leaf, owner)
 
     def value(self, leaves: Leaves) -> relax.Expr:
-        """The expression that stands for leaves behind the call."""
+        """The expression for some leaves after the call."""
         if isinstance(leaves, Leaf):
             return self.read(leaves)
         return relax.Tuple([self.value(part) for part in leaves])
 
     def read(self, leaf: Leaf) -> relax.Expr:
-        """The value of a leaf; a field is read from its tuple once."""
+        """The value of a leaf; a field is read from its tuple only once."""
         known = self.value_of.get(leaf)
         if known is not None:
             return known
@@ -95,14 +95,14 @@ class CallSites:
         return self.take(leaf, relax.TupleGetItem(parent, leaf.path[-1]), leaf)
 
     def bind(self, name: str, value: relax.Expr, span: Span | None) -> relax.Var:
-        """Bind a value to a fresh variable; `span` says where it comes from."""
+        """Bind a value to a fresh variable with the origin `span`."""
         var = self.kind(name, value.ty, span)
         self.made.append(relax.VarBinding(var, value))
         return var
 
 
 def _owners(outputs: Mapping[relax.Var, Leaves]) -> dict[Leaf, relax.Var]:
-    """For each leaf that a variable of the region stands for, the first such variable."""
+    """The first output variable of each leaf."""
     owners: dict[Leaf, relax.Var] = {}
     for var, leaves in outputs.items():
         if isinstance(leaves, Leaf):

@@ -1,4 +1,4 @@
-"""Drops bindings that moved data to or from a call and are unused now."""
+"""Removes dead tuple bindings around calls that were inlined."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["without_dead"]
 
 
 def without_dead(func: relax.Function, candidates: ExprSet) -> relax.Function:
-    """The function without the bindings of candidates that are tuples or fields and are never used.
+    """The function without those candidates that are unused tuples or tuple fields.
 
     Parameters
     ----------
     func
         The function.
     candidates
-        Variables; no others are dropped.
+        Variables; only their bindings are removed.
 
     Notes
     -----
@@ -57,7 +57,7 @@ def _without(func: relax.Function, dead: ExprSet) -> relax.Function:
 
 
 def _uses(expr: relax.Expr, values: ExprMap[relax.Expr]) -> Iterator[relax.Var]:
-    """Each variable in leaf position, once a use; notes what bound variables are bound to."""
+    """Each use of a variable in leaf position; records the values of bound variables in `values`."""
     if isinstance(expr, relax.Var):
         yield expr
     elif isinstance(expr, relax.SeqExpr):

@@ -1,4 +1,4 @@
-"""Makes a function that calls an external function and nothing else, so that it can be run by itself."""
+"""Builds a public function that only calls an external function, to run that in isolation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["entry_function"]
 
 
 def entry_function(name: str, callee: tvm.ir.GlobalVar, func: relax.Function) -> relax.Function:
-    """A public function that hands its arguments to an external function, and returns what that returns.
+    """A public function that forwards its arguments to an external function and returns its result.
 
     Parameters
     ----------
@@ -26,5 +26,5 @@ def entry_function(name: str, callee: tvm.ir.GlobalVar, func: relax.Function) ->
     binding = relax.VarBinding(out, relax.Call(callee, params, ret_ty=func.ret_ty))
     body = relax.SeqExpr([relax.DataflowBlock([binding])], out)
     set_type(body, func.ret_ty)
-    # Shape variables belong to one function each.
+    # Functions must not share shape variables.
     return copy_with_new_vars(relax.Function(params, body, func.ret_ty).with_attr("global_symbol", name))

@@ -1,9 +1,9 @@
-"""Finds functions that are equal, constants included, without comparing every pair.
+"""Finds equal functions, constants included, without comparing all pairs.
 
-TVM's structural hash is told to skip the content of constants, which would dominate its time;
-functions of one structure are then told apart by samples of their constants, and only those that
-agree in both are compared in full. A network whose blocks differ in weights alone therefore costs
-linear time, where one hash a structure would make it quadratic.
+The structural hash skips the contents of constants, which would dominate its time; functions with equal hash
+are then distinguished by samples of their constants, and only those that agree in both are compared in full.
+A network whose blocks differ only in weights therefore takes linear time, where the structural hash alone
+would make it quadratic.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SAMPLES = 1024
 
 @dataclass(slots=True)
 class _Structure:
-    """The functions of one structural hash; `by_content` is filled once there are two of them."""
+    """The functions with one structural hash; `by_content` is filled when there is a second one."""
 
     first: _KnownFunction | None
     by_content: dict[tuple[bytes, ...], list[_KnownFunction]] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class _KnownFunction:
 
 
 class EqualFunctions:
-    """Functions without a name of their own, each with what it is called."""
+    """A set of functions up to equality, each with its global variable."""
 
     def __init__(self) -> None:
         self._structures: dict[int, _Structure] = {}
@@ -52,16 +52,16 @@ class EqualFunctions:
     def name_of(
         self, func: relax.Function, constants: Constants, otherwise: tvm.ir.GlobalVar
     ) -> tvm.ir.GlobalVar:
-        """What an equal function is called; `otherwise`, from now on, if there is none.
+        """The global variable of an equal function; if there is none, `func` is added as `otherwise`.
 
         Parameters
         ----------
         func
             The function.
         constants
-            The tensor constants in it, in the order of their uses.
+            Its tensor constants, in the order of their uses.
         otherwise
-            What to call it.
+            The global variable for `func` if it is new.
         """
         entry = _KnownFunction(func, constants, otherwise)
         structure = self._structures.get(key := _structural_hash(func))
@@ -74,7 +74,7 @@ class EqualFunctions:
         return self._file(entry, structure).name
 
     def _file(self, entry: _KnownFunction, structure: _Structure) -> _KnownFunction:
-        """The first entry that is equal to this one."""
+        """The first entry equal to this one, which is added if there is none."""
         alike = structure.by_content.setdefault(tuple(map(self._sample, entry.constants)), [])
         for known in alike:
             if self._equal(known, entry):
@@ -93,7 +93,7 @@ class EqualFunctions:
         return known
 
     def _equal(self, left: _KnownFunction, right: _KnownFunction) -> bool:
-        """Whether two functions, whose samples agree, are equal."""
+        """Whether two functions with equal samples are equal."""
         return bool(tvm_ffi.structural_equal(left.func, right.func, skip_tensor_content=True)) and all(
             a.same_as(b) or a in self._whole or np.array_equal(_bytes_of(a), _bytes_of(b))
             for a, b in zip(left.constants, right.constants, strict=True)
@@ -105,5 +105,5 @@ def _structural_hash(func: relax.Function) -> int:
 
 
 def _bytes_of(constant: Constant) -> np.ndarray:
-    """The content as bytes, so that not-a-number equals itself."""
+    """The content as bytes, so that NaN equals itself."""
     return np.ascontiguousarray(constant.value.numpy()).view(np.uint8).reshape(-1)

@@ -1,7 +1,7 @@
-"""Makes an external function out of a region, in the form that TVM's code generators take.
+"""Builds an external function from a region, in the form that TVM's code generators expect.
 
-The function has the attribute ``Codegen``, one parameter for each distinct single value that enters,
-one dataflow block, and returns a tensor or a flat tuple of distinct tensors.
+The function has the attribute ``Codegen``, one parameter for each distinct leaf that enters, and one dataflow
+block; it returns a tensor or a flat tuple of distinct tensors.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ def _none(_name: str, _nodes: Nodes) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """An external function and how it is called.
+    """An external function and its call.
 
     Attributes
     ----------
     func
-        The function; it shares no variable with the function that it was taken from.
+        The function; it shares no variable with its source.
     arguments
-        What it is called with: expressions of the calling function, and leaves that have to be read
-        from tuples of it first.
+        The arguments of its call: expressions of the caller, and leaves to be read from the caller's tuples
+        first.
     results
-        The leaves of the calling function that it computes, in the order in which it returns them.
+        The caller's leaves that it computes, in the order in which it returns them.
     outputs
-        For each variable of the region that is used outside of it, the leaves that it stands for.
+        The leaves of each variable of the region with outside users.
     constants
         The tensor constants that stay inside, in the order of their uses.
     """
@@ -57,10 +57,10 @@ class External:
 
 
 def computing_nodes(graph: DataflowGraph, nodes: Nodes) -> Nodes:
-    """The nodes of a region, given in program order, without those that only hand on what enters it.
+    """The nodes of a region, in program order, without leading nodes that only pass inputs through.
 
-    A name, tuple or field of values from outside is no result of the region: where something outside
-    uses it, it stays where it is.
+    An alias, tuple or field of values from outside is not a result of the region: if it has outside users, it
+    stays in the caller.
     """
     inside = set(nodes)
     for node in reversed(_lead(graph, nodes)):
@@ -70,7 +70,7 @@ def computing_nodes(graph: DataflowGraph, nodes: Nodes) -> Nodes:
 
 
 def _lead(graph: DataflowGraph, nodes: Nodes) -> Nodes:
-    """The nodes that only take apart, put together or rename what enters."""
+    """The leading structural nodes: those that only unpack, pack or rename inputs."""
     behind: set[NodeId] = set()
     for node in nodes:
         is_structure = graph.nodes[node].kind is NodeKind.STRUCTURE
@@ -94,7 +94,7 @@ def external_function(
     Parameters
     ----------
     source
-        The function that the region lies in; its `Surroundings` where many regions of it are asked for.
+        The function of the region; pass its `Surroundings` when extracting many regions.
     nodes
         The nodes of the region, in program order.
     composites
@@ -104,9 +104,9 @@ def external_function(
     bind_constants
         Whether tensor constants stay inside or become parameters.
     further
-        From the name and the nodes of a composite to its attributes besides the name.
+        Maps the name and nodes of a composite to its attributes besides the name.
     everything
-        Whether to return every tensor that the region computes, used outside or not.
+        Whether to return every computed tensor, even without outside users.
     """
     if not nodes:
         return None
@@ -132,7 +132,7 @@ class _RegionBody(FunctionBody):
         self.further = further
         self.scope = source.graph.nodes[nodes[0]].scope
         self.param_of: dict[Leaf, relax.Var] = {}
-        # Under which name a leaf is used here, where it is not that of its root.
+        # The expression for a leaf in the caller, where the caller has another variable than the leaf's root.
         self.spelling: dict[Leaf, relax.Expr] = {}
 
     def makes(self, leaf: Leaf) -> bool:
@@ -162,9 +162,10 @@ class _RegionBody(FunctionBody):
     def places(
         self, results: Sequence[Leaf], seen: Sequence[NodeId]
     ) -> dict[Leaf, tuple[NodeId, tuple[int, ...]]]:
-        """Where each result is found: at a node, or at the end of a path into one.
+        """The position of each result: a node, and the path of fields into its value.
 
-        `seen` are the nodes that no composite hides; a node that is the result itself comes first.
+        `seen` are the nodes outside composites and the results of composites; a node whose whole value is the
+        result takes precedence.
         """
         wanted = set(results)
         whole: dict[Leaf, tuple[NodeId, tuple[int, ...]]] = {}
@@ -176,12 +177,12 @@ class _RegionBody(FunctionBody):
         return {**inner, **whole}
 
     def arguments(self) -> tuple[relax.Expr | Leaf, ...]:
-        """What the function is called with."""
+        """The arguments of the call."""
         given = [self.spelling.get(leaf, leaf) for leaf in self.param_of]
         return (*given, *([] if self.hidden is None else [self.hidden]))
 
     def imported(self, expr: relax.Expr) -> relax.Expr:
-        """A parameter; for a tuple, a tuple put together from parameters."""
+        """A parameter; for a tuple, a tuple rebuilt from parameters."""
         if isinstance(expr, Constant):
             return self.passed(Leaf(expr))
         var = expect(relax.Var, expr)
@@ -192,13 +193,13 @@ class _RegionBody(FunctionBody):
         return self.put_together(var, leaves)
 
     def put_together(self, var: relax.Var, leaves: Leaves) -> relax.Var:
-        """Bind what stands here for a tuple from outside."""
+        """Rebuild a tuple from outside."""
         whole = self.renamed[var] = relax.Var(var.name, var.ty)
         self.entering.append(relax.VarBinding(whole, self.passed(leaves)))
         return whole
 
     def passed(self, leaves: Leaves) -> relax.Expr:
-        """What stands here for leaves of the other function."""
+        """The expression for leaves of the caller."""
         if isinstance(leaves, tuple):
             return relax.Tuple([self.passed(part) for part in leaves])
         if isinstance(leaves.root, Constant) and self.stays(leaves.root):
@@ -208,7 +209,7 @@ class _RegionBody(FunctionBody):
         return self.param_of[leaves]
 
     def bind_node(self, node: NodeId) -> None:
-        """Bind one node; of a tuple from outside, only the field that is wanted comes in."""
+        """Bind one node; of a tuple from outside, only the field in use becomes a parameter."""
         value = self.graph.nodes[node].value
         if not isinstance(value, relax.TupleGetItem) or not self.comes_from_outside(value.tuple_value):
             super().bind_node(node)
@@ -224,19 +225,19 @@ class _RegionBody(FunctionBody):
         return isinstance(expr, relax.Var) and expr not in self.renamed
 
     def without_lead(self, nodes: Nodes) -> Nodes:
-        """The nodes of a composite without those that only take apart, or put together, what enters it."""
+        """The nodes of a composite without its leading structural nodes."""
         lead = set(_lead(self.graph, nodes))
         return tuple(node for node in nodes if node not in lead)
 
     def composite(self, name: str, nodes: Nodes) -> CompositeFunction:
-        """Make a composite of some of the nodes."""
+        """Build a composite from some of the nodes."""
         further = self.further(name, nodes)
         composite = composite_function(self.source, nodes, name, self.bind_constants, further)
         self.constants += composite.constants
         return composite
 
     def bind_composite(self, composite: CompositeFunction) -> None:
-        """Bind a composite as a local function, and what a call of it returns."""
+        """Bind a composite as a local function, and the results of its call."""
         callee = self.bind("local_func", composite.func)
         arguments = [
             item if isinstance(item, relax.ShapeExpr) else self.operand(item) for item in composite.arguments
@@ -252,7 +253,7 @@ class _RegionBody(FunctionBody):
             self.bindings.append(relax.VarBinding(var, relax.TupleGetItem(whole, index)))
 
     def projected(self, leaf: Leaf, node: NodeId, path: tuple[int, ...]) -> relax.Var:
-        """The variable of a result, which is found at the end of a path into a node."""
+        """The variable of a result, projected along a path from a node."""
         whole = self.here(node)
         for depth, index in enumerate(path, start=1):
             whole = self.bind(leaf.name, relax.TupleGetItem(whole, index), leaves=depth == len(path))

@@ -1,4 +1,4 @@
-"""The external functions of a module under construction: named, and shared where they are equal."""
+"""The external functions of a module under construction: named, and shared if equal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["FunctionLibrary"]
 
 
 class FunctionLibrary:
-    """Collects the functions of a module while a pass replaces and adds some; the module stays as it is."""
+    """Collects replaced and added functions for a pass; the input module is not changed."""
 
     def __init__(self, mod: tvm.IRModule) -> None:
         self._mod = mod
@@ -27,31 +27,31 @@ class FunctionLibrary:
         self._compiled = list(mod.attrs.get("external_mods", []))
 
     def replace(self, global_var: tvm.ir.GlobalVar, func: relax.Function) -> None:
-        """Put `func` in the place of the function called `global_var`."""
+        """Replace the function `global_var`."""
         if not func.same_as(self._mod[global_var]):
             self._replaced[global_var] = func
 
     def add(
         self, external: External, target: str, caller: str, share: bool, place: str = ""
     ) -> tvm.ir.GlobalVar:
-        """Add an external function, or find an equal one, and give what calls it.
+        """Add an external function, or find an equal one; returns the global variable to call.
 
-        Names are ``<target>_<place>``, with a number behind the second of that name and those that follow;
-        without a place they are ``<target>_<caller>_<number>``. Numbers count the calls of this method, and
-        characters that a C identifier cannot have become underscores.
+        Names are ``<target>_<place>``, with a number from the second use of a name on; without a place they
+        are ``<target>_<caller>_<number>``. Numbers count the calls of this method, and characters that are
+        invalid in C identifiers become underscores.
 
         Parameters
         ----------
         external
             The function.
         target
-            Whose it is.
+            Its target.
         caller
-            The function that calls it.
+            The name of the calling function.
         share
-            Whether an equal function of the target does as well.
+            Whether an equal function of the target may be shared.
         place
-            Where in the imported model it lies (see `annotated_region.functions.region_places`).
+            Its place in the imported model (see `annotated_region.functions.region_places`).
         """
         stem = _identifier(f"{target}_{place or caller}")
         global_var = tvm.ir.GlobalVar(self._fresh(stem, is_place=bool(place)))
@@ -66,7 +66,7 @@ class FunctionLibrary:
         return global_var
 
     def module(self) -> tvm.IRModule:
-        """The module with everything replaced and added."""
+        """The module with all replacements and additions."""
         if not self._replaced and not self._added:
             return self._mod
         result = self._mod.clone()

@@ -1,9 +1,9 @@
-"""Puts external functions back in the place of their calls: the inverse of partitioning.
+"""Inlines external functions at their calls: the inverse of partitioning.
 
-The body of the function is copied, composites included, with arguments for parameters. What stood
-around the call for its sake goes: results take the names that the caller has for them, tuples that
-were taken apart or put together become the tuples that they were, and fields that were read for the
-call, or from its result, are dropped where they have no other user.
+The body is copied, composites included, with arguments substituted for parameters. Bindings that existed only
+for the call are removed: results take the caller's names, tuples that were unpacked or packed for the call
+become the original tuples, and fields that were read for the call, or from its result, are dropped if they
+have no other user.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from annotated_region.tvm_adapter.types import expect, set_type
 __all__ = ["Inliner", "callees_among", "inline_functions", "is_inlinable", "opened", "with_shapes_of"]
 
 FunctionOf = Callable[[relax.Expr], "relax.Function | None"]
-"""The function that a callee stands for, if calls to it are to be inlined; else None."""
+"""Returns the function of a callee whose calls are to be inlined; else None."""
 
 _STRUCTURE = relax.Tuple | relax.TupleGetItem | relax.Var
 
 
 def is_inlinable(func: relax.Function) -> bool:
-    """Whether a function is straight code; composites inside are, too."""
+    """Whether a function, including its composites, is straight-line code."""
     return all(
         _is_composite(value) and is_inlinable(value)
         if isinstance(value, relax.Function)
@@ -49,13 +49,14 @@ def _is_composite(func: relax.Function) -> bool:
 
 
 def callees_among(chosen: Mapping[tvm.ir.GlobalVar, relax.Function]) -> FunctionOf:
-    """Calls of the chosen functions are to be inlined, and no others."""
+    """Select exactly the calls of the chosen functions for inlining."""
     return lambda callee: chosen.get(callee) if isinstance(callee, tvm.ir.GlobalVar) else None
 
 
 @paused_collector()
 def inline_functions(mod: tvm.IRModule, chosen: Mapping[tvm.ir.GlobalVar, relax.Function]) -> tvm.IRModule:
-    """The module with calls of the chosen functions inlined, and without those that have no caller left.
+    """The module with calls of the chosen functions inlined, and without chosen functions that have no caller
+    left.
 
     Linear in the size of the result.
     """
@@ -71,14 +72,14 @@ def inline_functions(mod: tvm.IRModule, chosen: Mapping[tvm.ir.GlobalVar, relax.
 
 
 def opened(func: relax.Function, given: Mapping[int, relax.Expr] | None = None) -> relax.Function:
-    """An external function as a host function: straight code without composites and without attributes.
+    """An external function as a host function: straight-line code without composites or attributes.
 
     Parameters
     ----------
     func
-        A function that is inlinable.
+        An inlinable function.
     given
-        By the number of a parameter, the constant that takes its place. The parameter stays.
+        By parameter index, the constant that replaces the parameter. The parameter itself stays.
     """
     name = tvm.ir.GlobalVar("opened")
     set_type(name, func.ty)
@@ -92,7 +93,7 @@ def opened(func: relax.Function, given: Mapping[int, relax.Expr] | None = None) 
 
 
 def _shared(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Function]) -> ExprSet:
-    """Those of the functions that several calls share."""
+    """The functions that are called more than once."""
     calls = Counter(
         binding.value.op
         for func in mod.functions.values()
@@ -104,7 +105,7 @@ def _shared(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Functi
 
 
 def _remove_unused(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Function]) -> None:
-    """Remove those of the functions that none of the others refers to."""
+    """Remove those of `functions` that no other function refers to, directly or through others of them."""
     used = {
         global_var
         for caller, func in mod.functions_items()
@@ -128,10 +129,10 @@ class Inliner:
     Parameters
     ----------
     function_of
-        Which calls to inline.
+        Selects the calls to inline.
     shared
-        Functions that stand for several regions. What is in them comes from the first of these, so what is
-        copied from them comes from where the result of the call does.
+        Functions shared by several equal regions. Their bindings have the origins of the first region, so
+        copies take the origin of the call's result instead.
     """
 
     def __init__(self, function_of: FunctionOf, shared: ExprSet | None = None) -> None:
@@ -140,13 +141,14 @@ class Inliner:
         self.leaves: ExprMap[Leaves] = ExprMap()
         self.outer_holders = _Holders()
         self.fields: ExprMap[relax.Var] = ExprMap()
-        # The caller's variable for a fresh one; later blocks may have noted either.
+        # Maps a fresh variable to the caller's variable that replaces it; later blocks may have recorded
+        # either.
         self.renamed: ExprMap[relax.Var] = ExprMap()
         self.removable = ExprSet()
         self.depth = 0
 
     def inlined(self, func: relax.Function) -> relax.Function:
-        """The function with the calls in it inlined. Linear in the size of the result."""
+        """The function with its calls inlined. Linear in the size of the result."""
         for param in func.params:
             if isinstance(param.ty, tvm.ir.TupleType):
                 self.outer_holders.tuples.setdefault(self.leaves_of(param), param)
@@ -158,12 +160,14 @@ class Inliner:
         return _Block(self, isinstance(block, relax.DataflowBlock), rewriter).bindings(block)
 
     def leaves_of(self, expr: relax.Expr) -> Leaves:
-        """The single values that an expression stands for."""
+        """The leaves of an expression."""
         return leaves_of(expr, self.leaves.get)
 
 
 class _Holders:
-    """Which variable holds what: a tuple, known by its values; a constant or shape, known by itself."""
+    """Variables by value: those that hold a tuple, by its leaves; those that hold a constant or shape, by
+    identity.
+    """
 
     def __init__(self) -> None:
         self.tuples: dict[Leaves, relax.Var] = {}
@@ -176,15 +180,15 @@ class _Block:
     Attributes
     ----------
     made
-        The bindings so far. Fresh variables in them may still get the caller's name for them.
+        The bindings emitted so far. Fresh variables in them may still be renamed to the caller's.
     unnamed
-        For each value, the fresh variables that hold it and that the caller has no name for yet.
+        For each value, the fresh variables that hold it and have no caller's name yet.
     holders
         The variables of this block that hold tuples, constants and shapes.
     read
-        For the values of fields that were read for the call at hand, the fields.
+        The fields that were read for the current call, by value.
     parts
-        For each variable that was bound to a call with several results, these.
+        For each variable bound to a call with several results, the results.
     """
 
     def __init__(self, inliner: Inliner, in_dataflow: bool, rewriter: FunctionRewriter) -> None:
@@ -205,7 +209,7 @@ class _Block:
         return (self.named(binding) for binding in self.made)
 
     def named(self, binding: relax.Binding) -> relax.Binding:
-        """A binding with the caller's names in it."""
+        """A binding with fresh variables renamed to the caller's."""
 
         def name(expr: relax.Expr) -> relax.Expr:
             return self.inliner.renamed.get(expr, expr)
@@ -219,7 +223,7 @@ class _Block:
     # -- the caller's bindings ---------------------------------------------------------------------
 
     def take(self, binding: relax.Binding) -> None:
-        """One binding of the caller."""
+        """Process one binding of the caller."""
         value = binding.value
         call = value if isinstance(value, relax.Call) else None
         callee = None if call is None else self.inliner.function_of(call.op)
@@ -238,7 +242,7 @@ class _Block:
             self.show(binding.var)
 
     def call(self, var: relax.Var, callee: relax.Function, args: Sequence[relax.Expr]) -> None:
-        """A call that is inlined."""
+        """Inline a call."""
         self.read = {}
         for arg in args:
             if arg in self.inliner.fields:
@@ -251,7 +255,7 @@ class _Block:
         self.define(var, result)
 
     def structure(self, binding: relax.VarBinding) -> None:
-        """A tuple, a field or another name: perhaps one that is there already, from a function."""
+        """Process a tuple, field or alias; it may be an inlined value that is bound already."""
         value = binding.value
         if isinstance(value, relax.TupleGetItem):
             parts = self.parts.get(value.tuple_value)
@@ -269,7 +273,9 @@ class _Block:
         self.hold(binding.var, leaves)
 
     def define(self, var: relax.Var, value: relax.Expr) -> None:
-        """Let a variable of the caller be `value`: its name, where `value` has none yet."""
+        """Define a variable of the caller as `value`: by renaming a fresh variable if possible, else by an
+        alias.
+        """
         leaves = self.inliner.leaves_of(value)
         unnamed = self.unnamed.get(leaves, [])
         mine = next((fresh for fresh in unnamed if fresh.same_as(value)), None)
@@ -284,34 +290,36 @@ class _Block:
         self.hold(var, leaves)
 
     def hold(self, var: relax.Var, leaves: Leaves) -> None:
-        """Note which values a variable stands for."""
+        """Record the leaves of a variable."""
         self.inliner.leaves[var] = leaves
         self.show(var)
 
     def show(self, var: relax.Var) -> None:
-        """Note that a variable holds a tuple."""
+        """Record that a variable holds a tuple."""
         if isinstance(var.ty, tvm.ir.TupleType):
             for holders in self.holders_for(var):
                 holders.tuples.setdefault(self.inliner.leaves_of(var), var)
 
     def note_literal(self, value: relax.Expr, var: relax.Var) -> None:
-        """Note that a variable holds this constant or shape."""
+        """Record that a variable holds this constant or shape."""
         for holders in self.holders_for(var):
             holders.literals.setdefault(value, var)
 
     def holders_for(self, var: relax.Var) -> list[_Holders]:
-        """Where to note what a variable holds: for this block, and for later ones that can see it."""
+        """The holders to update for a variable: those of this block, and those of later blocks that can
+        see it.
+        """
         outer = not self.inliner.depth and not isinstance(var, relax.DataflowVar)
         return [self.holders, self.inliner.outer_holders] if outer else [self.holders]
 
     def holder(self, leaves: Leaves) -> relax.Var | None:
-        """A variable that can be seen here and holds the tuple of these values."""
+        """A visible variable that holds the tuple of these leaves."""
         return self.holders.tuples.get(leaves, self.inliner.outer_holders.tuples.get(leaves))
 
     # -- bodies of functions -----------------------------------------------------------------------
 
     def expanded(self, func: relax.Function, args: Sequence[relax.Expr]) -> relax.Expr:
-        """Copy the body of a function behind what is made; its result, in terms of the caller."""
+        """Emit a copy of the body of a function; returns its result in terms of the caller."""
         func = with_shapes_of(func, args)
         here = ExprMap(zip(func.params, map(self.literal, args), strict=True))
         composites: ExprMap[relax.Function] = ExprMap()
@@ -337,7 +345,7 @@ class _Block:
         return _replaced(func.body.body, operand)
 
     def literal(self, expr: relax.Expr) -> relax.Expr:
-        """A constant or shape of a function; the caller's name for it, where it has one."""
+        """A constant or shape of an inlined function, or the caller's variable for it."""
         if isinstance(expr, relax.Var):
             return expr
         return self.holders.literals.get(expr, self.inliner.outer_holders.literals.get(expr, expr))
@@ -349,7 +357,7 @@ class _Block:
         return self.inliner.function_of(value.op) if composite is None else composite
 
     def copied(self, binding: relax.Binding, value: relax.Expr, puts_together: bool) -> relax.Expr:
-        """What stands for a variable of an inlined function."""
+        """The replacement of a variable of an inlined function."""
         known = self.known(binding.value, value, puts_together)
         if known is not None:
             return known
@@ -362,7 +370,7 @@ class _Block:
         self.made.append(relax.VarBinding(var, value))
         if isinstance(value, _STRUCTURE):
             self.hold(var, self.inliner.leaves_of(value))
-            # The way to a result, where the caller has the result by another one.
+            # It is dead if the caller has the result under another variable.
             self.inliner.removable.add(var)
         else:
             self.show(var)
@@ -372,23 +380,23 @@ class _Block:
         return var
 
     def known(self, old: relax.Expr, new: relax.Expr, puts_together: bool) -> relax.Expr | None:
-        """What needs no binding of its own, because the caller, or what was copied before, has one."""
+        """An existing expression for a value, of the caller or copied before; None if it has to be bound."""
         if isinstance(new, relax.Tuple) and puts_together:
             return self.holder(self.inliner.leaves_of(new))
         if isinstance(old, relax.TupleGetItem) and not isinstance(new, relax.TupleGetItem):
-            return new  # a result of a composite
+            return new  # the result of a composite
         if isinstance(new, relax.TupleGetItem):
             return self.read.get(self.inliner.leaves_of(new))
         return self.inliner.fields.get(new)
 
 
 def _puts_together(bindings: Sequence[relax.Binding]) -> bool:
-    """Whether a block only makes tuples of what enters; partitioning gives these a block of their own."""
+    """Whether a block only packs inputs into tuples; partitioning emits these in a separate block."""
     return all(isinstance(binding.value, relax.Tuple) for binding in bindings)
 
 
 def _replaced(expr: relax.Expr, substitute: Substitute) -> relax.Expr:
-    """`expr` with its operands replaced; fields of tuples that stand there are taken out of them."""
+    """`expr` with its operands replaced; fields of literal tuples are folded."""
     new = replace_operands(expr, substitute)
     if isinstance(new, relax.Call):
         args = new.args[:]
@@ -402,7 +410,7 @@ def _replaced(expr: relax.Expr, substitute: Substitute) -> relax.Expr:
 
 
 def with_shapes_of(func: relax.Function, args: Sequence[relax.Expr]) -> relax.Function:
-    """The function with the shapes of its arguments in the place of its shape variables."""
+    """The function with its shape variables bound to the shapes of the arguments."""
     known: dict[relax.Var, relax.Expr] = {}
     for param, arg in zip(func.params, args, strict=True):
         for var, value in _matched(param.ty, arg.ty):
@@ -411,7 +419,9 @@ def with_shapes_of(func: relax.Function, args: Sequence[relax.Expr]) -> relax.Fu
 
 
 def _matched(ty: tvm.ir.Type, given: tvm.ir.Type) -> Iterator[tuple[relax.Var, relax.Expr]]:
-    """The shape variables that stand alone in a type, with what stands there in another one."""
+    """The shape variables that are whole extents of a type, with the extents of another type at the same
+    positions.
+    """
     if isinstance(ty, tvm.ir.TupleType):
         for part, given_part in zip(ty.fields, expect(tvm.ir.TupleType, given).fields, strict=True):
             yield from _matched(part, given_part)

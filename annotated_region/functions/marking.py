@@ -1,4 +1,4 @@
-"""Marks the bindings of a function with where they come from, and names them all."""
+"""Enumerates the bindings of a function and sets their spans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["bindings_in", "marked"]
 
 
 def bindings_in(body: relax.Expr) -> Iterator[relax.Binding]:
-    """All bindings of a body in program order, what is bound inside of a value before the value."""
+    """All bindings of a body in program order; bindings nested in a value precede that value's binding."""
     if not isinstance(body, relax.SeqExpr):
         return
     for block in body.blocks:
@@ -29,15 +29,15 @@ def bindings_in(body: relax.Expr) -> Iterator[relax.Binding]:
 
 
 def marked(func: relax.Function, spans: ExprMap[Span | None]) -> relax.Function:
-    """The function with new spans at some bindings, their variables and their calls.
+    """The function with new spans on some bindings: on their variables and calls.
 
     Parameters
     ----------
     func
-        The function; it is not changed.
+        The function.
     spans
-        By binding, its new span, or None for none. Variables of these bindings are new ones of the same name
-        and type.
+        The new span of each binding, or None to remove it. Their variables are replaced by new ones of the
+        same name and type.
 
     Notes
     -----

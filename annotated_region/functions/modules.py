@@ -1,4 +1,4 @@
-"""Which functions of a module the passes work on, and how a pass replaces them."""
+"""Selects the functions of a module that passes work on, and replaces them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = [
     "without_uncalled",
 ]
 
-# Functions that a code generator or a kernel already owns.
+# Attributes of functions that a code generator or kernel already owns.
 _OWNED = ("Codegen", "Composite", "Primitive", "kCodegen")
 
 
 def functions_to_partition(mod: tvm.IRModule) -> Iterator[tuple[tvm.ir.GlobalVar, relax.Function]]:
-    """The Relax functions that no code generator owns yet, in order of their names."""
+    """The Relax functions that no code generator owns yet, in alphabetical order."""
     for global_var, func in sorted(mod.functions_items(), key=lambda item: item[0].name_hint):
         owned = isinstance(func, relax.Function) and func.attrs and any(key in func.attrs for key in _OWNED)
         if isinstance(func, relax.Function) and not owned:
@@ -32,7 +32,7 @@ def functions_to_partition(mod: tvm.IRModule) -> Iterator[tuple[tvm.ir.GlobalVar
 def replace_functions(
     mod: tvm.IRModule, rewrite: Callable[[str, relax.Function], relax.Function]
 ) -> tvm.IRModule:
-    """A module with each function replaced by what `rewrite(name, function)` gives; `mod` stays as it is.
+    """The module with each function replaced by `rewrite(name, function)`; `mod` is not changed.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def replace_functions(
 
 
 def updated(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Function]) -> tvm.IRModule:
-    """A module with these functions; `mod` itself if it holds them all already."""
+    """The module with these functions; `mod` itself if it already has them all."""
     changed = {name: func for name, func in functions.items() if not func.same_as(mod[name])}
     if not changed:
         return mod
@@ -56,7 +56,7 @@ def updated(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Functi
 
 
 def without_uncalled(before: tvm.IRModule, after: tvm.IRModule) -> tvm.IRModule:
-    """`after` without the private PrimFuncs and composites that only the calls in `before` needed."""
+    """`after` without the private PrimFuncs and composites that are called in `before` but not in `after`."""
     lowered = [
         global_var
         for global_var, func in after.functions_items()
@@ -85,7 +85,7 @@ def _called(mod: tvm.IRModule) -> set[str]:
 
 
 def require_well_formed(mod: tvm.IRModule) -> None:
-    """Raise `InvalidModuleError`, with what TVM says of it, unless `mod` is a well-formed IRModule."""
+    """Raise `InvalidModuleError`, with TVM's diagnosis, unless `mod` is a well-formed IRModule."""
     if not isinstance(mod, tvm.IRModule):
         raise InvalidModuleError(
             f"expected a tvm.IRModule, got {type(mod).__name__}; make one as IRModule({{'main': func}})"

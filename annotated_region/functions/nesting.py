@@ -1,7 +1,7 @@
-"""How deep a module is nested: branches in branches, functions in functions, tuples in tuples.
+"""Limits the nesting depth of modules: branches in branches, functions in functions, tuples in tuples.
 
-Passes, TVM's and ours, visit what is nested by recursion. Python gives out after some 200 levels, in the
-middle of a pass and with an error that names no function, so the depth is checked before.
+TVM's passes and ours are recursive. Python's recursion limit is reached after some 200 levels, in the middle
+of a pass and with an error that names no function, so the depth is checked in advance.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEEPEST = 100
 
 
 def require_shallow(mod: tvm.IRModule) -> None:
-    """Raise `InvalidModuleError` where a function is nested more than `DEEPEST` levels deep. O(bindings)."""
+    """Raise `InvalidModuleError` if a function is nested more than `DEEPEST` levels deep. O(bindings)."""
     for global_var, func in mod.functions_items():
         if not isinstance(func, relax.Function):
             continue
@@ -32,7 +32,7 @@ def require_shallow(mod: tvm.IRModule) -> None:
 
 
 def _bindings(func: relax.Function) -> Iterator[tuple[relax.Binding, int]]:
-    """Every binding, with the number of bodies around it."""
+    """Every binding, with the number of enclosing bodies."""
     waiting: list[tuple[relax.Expr, int]] = [(func.body, 0)]
     while waiting:
         body, depth = waiting.pop()
@@ -49,7 +49,9 @@ def _bindings(func: relax.Function) -> Iterator[tuple[relax.Binding, int]]:
 
 
 def _depth_of(ty: tvm.ir.Type) -> int:
-    """How deep tuples stand in tuples, along the first field that is one; not counted beyond the bound."""
+    """The nesting depth of a tuple type, along the first tuple field of each level; capped above the
+    limit.
+    """
     depth = 0
     level: tvm.ir.Type | None = ty
     while isinstance(level, relax.TupleType) and depth <= DEEPEST:

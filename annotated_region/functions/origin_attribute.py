@@ -1,4 +1,4 @@
-"""Origins as an attribute of a function, which TVMScript prints; spans it leaves out."""
+"""Origins as a function attribute, which TVMScript prints; it does not print spans."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from annotated_region.origins import bounded, recorded_origin, span_of
 __all__ = ["ORIGINS", "with_attribute", "without_attribute"]
 
 ORIGINS = "annotated_region.origins"
-"""The attribute: a map from the names of variables to origins."""
+"""The attribute: a map from variable names to origins."""
 
 
 def with_attribute(func: relax.Function) -> relax.Function:
-    """The function with its origins in an attribute; the function itself if it has none to tell.
+    """The function with its origins in an attribute; the function itself if it has none.
 
-    Left out are variables that TVMScript would give another name, because it is no name or not the only one.
+    Variables that TVMScript would rename, because their name is invalid or not unique, are left out.
     """
     bindings = list(bindings_in(func.body))
     names = Counter(var.name for var in (*func.params, *(binding.var for binding in bindings)))
@@ -41,12 +41,12 @@ def _is_name(name: str) -> bool:
 
 
 def without_attribute(func: relax.Function, where: str) -> relax.Function:
-    """The function with the origins of its attribute at its bindings; itself if it has no such attribute.
+    """The function with the origins of its attribute as spans; the function itself without the attribute.
 
     Raises
     ------
     InvalidModuleError
-        The attribute of the function, which is called `where`, is no map from names to texts.
+        The attribute of the function, named `where` in the message, is not a map from strings to strings.
     """
     if not func.attrs or ORIGINS not in func.attrs:
         return func
@@ -62,5 +62,5 @@ def _read(attribute: object, where: str) -> dict[str, str]:
         if all(isinstance(text, str) for pair in told.items() for text in pair):
             return {str(name): bounded(str(origin)) for name, origin in told.items()}
     raise InvalidModuleError(
-        f"{where}: the attribute {ORIGINS!r} is no map from the names of variables to texts; remove it"
+        f"{where}: the attribute {ORIGINS!r} is not a map from variable names to strings; remove it"
     )

@@ -1,4 +1,4 @@
-"""Rebuilds a function whose operations change their types: what reads them gets its type anew."""
+"""Rebuilds a function with calls that change their types, and infers the types of all users again."""
 
 from __future__ import annotations
 
@@ -14,35 +14,36 @@ from annotated_region.origins import origin_of, span_of, with_span
 __all__ = ["Emit", "retyped"]
 
 Emit = Callable[[relax.Expr], relax.Var]
-"""Binds a value to a new variable in front of the call that is rewritten."""
+"""Binds a value to a new variable before the call that is being rewritten."""
 
 Retype = Callable[[relax.Call, relax.VarBinding, Emit], relax.Expr | None]
-"""What takes the place of a call with its new operands, given its binding as it was; None if it stays."""
+"""Returns the replacement of a call with its new operands, given its original binding; None to keep it."""
 
 
 def retyped(function: relax.Function, rewrite: Retype) -> relax.Function:
-    """The function with each call rewritten, and each type inferred again from there on.
+    """The function with each call rewritten, and types inferred again from there on.
 
     Parameters
     ----------
     function
-        A function in normal form. One with an ``If`` or a local function, whose types would have to be
-        carried into other scopes, stays as it is.
+        A function in normal form. A function with an ``If`` or a local function is returned unchanged,
+        because new types would have to be propagated into other scopes.
     rewrite
-        Called with each call, with its binding as it was, and with a function that binds values.
+        Called with each call, its original binding, and a function that binds values.
 
     Returns
     -------
-    `function` itself if nothing was rewritten. Variables of another type are new ones of the same name.
+    `function` itself if nothing was rewritten. A variable whose type changes is replaced by a new one of the
+    same name.
 
     Raises
     ------
     tvm.error.InternalError
-        An operation does not take an operand of its new type.
+        An op does not accept an operand of its new type.
 
     Notes
     -----
-    Linear in the number of bindings, apart from what `rewrite` does.
+    Linear in the number of bindings, excluding `rewrite`.
     """
     if any(isinstance(value, relax.If | relax.Function) for value in _values(function)):
         return function
@@ -76,7 +77,7 @@ class _Retyping:
         return kind(self._bindings, block.span)
 
     def current(self, expr: relax.Expr) -> relax.Expr:
-        """What stands for a variable now."""
+        """The current replacement of a variable."""
         return self._new.get(expr, expr) if isinstance(expr, relax.Var) else expr
 
     def _bind(self, binding: relax.Binding) -> None:
@@ -112,7 +113,7 @@ class _Retyping:
 
 
 def _untyped(expr: relax.Expr) -> relax.Expr:
-    """The expression without its type, which is inferred again."""
+    """A copy of the expression without its type, for inference."""
     if isinstance(expr, relax.Call):
         return relax.Call(expr.op, expr.args, expr.attrs, expr.ty_args, expr.span)
     if isinstance(expr, relax.Tuple):

@@ -1,7 +1,7 @@
-"""Rebuilds functions with other bindings and operands, keeping every variable that is bound.
+"""Rebuilds functions with new bindings and operands, preserving the bound variables.
 
-TVM's mutators give fresh variables to changed bindings; here they keep theirs, so that a region set
-means the same nodes before and after annotations are written or removed.
+TVM's mutators create fresh variables for changed bindings; these functions keep the variables, so that a
+region set refers to the same nodes before and after annotations are written or removed.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ __all__ = ["FunctionRewriter", "make_block", "rebind", "replace_operands", "type
 AnyExpr = TypeVar("AnyExpr", bound=relax.Expr)
 
 Substitute = Callable[[relax.Expr], relax.Expr]
-"""What to put in the place of a variable; and of a tensor constant, where those are replaced too."""
+"""Returns the replacement of a variable, or of a tensor constant where those are replaced too."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionRewriter:
-    """Rebuilds a function block by block; what does not change stays the same object.
+    """Rebuilds a function block by block; unchanged parts stay the same objects.
 
     Attributes
     ----------
     bindings
-        Called for each binding block, in program order, with the block and this rewriter; gives the
-        new bindings. It hands the values that hold bodies to `nested`.
+        Called for each binding block, in program order, with the block and this rewriter; returns the new
+        bindings. It passes values with nested bodies to `nested`.
     result
         Called for each variable in the result of a body.
     """
@@ -56,12 +56,12 @@ class FunctionRewriter:
         result = replace_operands(body.body, self.result)
         if result.same_as(body.body) and all(a.same_as(b) for a, b in zip(old, new, strict=True)):
             return body
-        # A dataflow block without bindings prints as what cannot be parsed.
+        # TVMScript prints an empty dataflow block in a form that does not parse.
         filled = [block for block in new if len(block.bindings)]
         return typed(relax.SeqExpr(filled, result, body.span), body.ty)
 
     def nested(self, value: relax.Expr) -> relax.Expr:
-        """`value` with the bodies inside it rebuilt: branches of an `If`, a local function."""
+        """`value` with its nested bodies rebuilt: branches of an `If`, a local function."""
         if isinstance(value, relax.Function):
             return self.function(value)
         if not isinstance(value, relax.If):
@@ -73,7 +73,7 @@ class FunctionRewriter:
 
 
 def make_block(old: relax.BindingBlock, bindings: list[relax.Binding]) -> relax.BindingBlock:
-    """A block of the kind of `old`; `old` itself when it has these bindings already."""
+    """A block of the kind of `old`; `old` itself if it already has these bindings."""
     before = old.bindings[:]
     if len(before) == len(bindings) and all(a.same_as(b) for a, b in zip(before, bindings, strict=True)):
         return old
@@ -82,7 +82,7 @@ def make_block(old: relax.BindingBlock, bindings: list[relax.Binding]) -> relax.
 
 
 def rebind(binding: relax.Binding, value: relax.Expr) -> relax.Binding:
-    """The binding with another value; the binding itself when the value is the same."""
+    """The binding with another value; the binding itself if the value is the same."""
     if value.same_as(binding.value):
         return binding
     if isinstance(binding, relax.MatchCast):
@@ -93,7 +93,7 @@ def rebind(binding: relax.Binding, value: relax.Expr) -> relax.Binding:
 def replace_operands(expr: relax.Expr, substitute: Substitute) -> relax.Expr:
     """`expr` with each variable and tensor constant in leaf position replaced.
 
-    It is `expr` itself when nothing changes. Bodies of `If` and of local functions are not entered.
+    Returns `expr` itself if nothing changes. Bodies of an `If` and of local functions are not entered.
     """
     if isinstance(expr, relax.Var | Constant):
         return substitute(expr)
@@ -134,15 +134,15 @@ def _replace_in_call(call: relax.Call, substitute: Substitute) -> relax.Call:
 
 
 def _replace_all(exprs: Sequence[relax.Expr], substitute: Substitute) -> list[relax.Expr] | None:
-    """The replaced expressions; None when nothing changes."""
+    """The replaced expressions; None if nothing changes."""
     old = exprs[:]
     new = [replace_operands(expr, substitute) for expr in old]
     return None if all(a.same_as(b) for a, b in zip(old, new, strict=True)) else new
 
 
 def typed(expr: AnyExpr, ty: tvm.ir.Type) -> AnyExpr:
-    """`expr`, given the type `ty` unless it has one."""
-    # Tuples and fields get their type when they are made; the others are made without one.
+    """`expr`, with the type `ty` unless it already has one."""
+    # TVM infers the types of tuples and fields on construction, but not those of other expressions.
     if expr.ty.is_missing():
         set_type(expr, ty)
     return expr

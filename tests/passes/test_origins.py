@@ -219,7 +219,7 @@ def test_a_module_without_origins_stays_the_same_object():
 @pytest.mark.parametrize("told", ["lv", ["lv"], {"lv": 3}, {"lv": ["a"]}])
 def test_an_attribute_that_is_no_map_of_texts_is_refused(told):
     func = two_equal_regions()["main"].with_attr("annotated_region.origins", told)
-    with pytest.raises(ar.InvalidModuleError, match=r"main: the attribute .* is no map from"):
+    with pytest.raises(ar.InvalidModuleError, match=r"main: the attribute .* is not a map from"):
         ar.passes.ReadOrigins()(tvm.IRModule({"main": func}))
 
 
