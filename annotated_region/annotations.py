@@ -148,9 +148,7 @@ def _annotate(op_name: str, value: relax.Expr | float, compiler: str, region: st
     if isinstance(value, tuple | list | relax.Tuple):
         raise MalformedAnnotationError("a tuple is annotated field by field; hand in each of its values")
     if not isinstance(value, relax.Expr | Number | np.generic):
-        raise MalformedAnnotationError(
-            f"{shown(value)} is not a Relax expression; hand in a variable, call or constant"
-        )
+        raise MalformedAnnotationError(f"the argument value is {shown(value)}; hand in a Relax expression")
     # TVMScript allows plain numbers as operands; other ops turn them into constants as well.
     operand = value if isinstance(value, relax.Expr) else relax.const(value)
     return relax.Call(tvm.ir.Op.get(op_name), [operand], tvm.ir.make_node("ir.DictAttrs", **attrs))

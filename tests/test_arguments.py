@@ -115,5 +115,7 @@ def test_it_is_a_type_error_too():
 
 
 def test_a_text_is_no_value_to_annotate():
-    with pytest.raises(ar.MalformedAnnotationError, match="'x' is not a Relax expression"):
+    with pytest.raises(
+        ar.MalformedAnnotationError, match="the argument value is 'x'; hand in a Relax expression"
+    ):
         ar.compiler_begin("x", "dnnl")

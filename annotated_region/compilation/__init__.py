@@ -1,1 +1,1 @@
-"""From external functions to an executable: code generators, TVM's part, libraries."""
+"""From external functions to an executable: code generation, TVM's compilation, linking."""

@@ -1,13 +1,13 @@
-"""Calls the code generators of a module's targets, as TVM's ``RunCodegen`` does, for every module.
+"""Calls the code generators of a module in place of TVM's ``RunCodegen``, which fails on some modules.
 
-TVM's pass (0.27) crashes on a function that calls itself, leaves external functions that only
-private functions call to the host without a word, forgets the constants of code that was generated
-before, and takes targets in the order of a hash table. Here
+TVM's pass (0.27) crashes on recursive functions, silently leaves external functions that only private
+functions call to the host, drops the constants of previously generated code, and processes targets in hash
+order. Here
 
-1. each external function is handed to ``relax.ext.<target>`` once, sorted by name, target by target;
-2. each constant has one name, also where several functions use it;
-3. calls become ``call_dps_packed``, wherever they stand, and the external functions go;
-4. modules and constants from before stay.
+1. each external function is passed to ``relax.ext.<target>`` once, sorted by name within its target;
+2. each constant has one name, even if several functions use it;
+3. calls are replaced by ``call_dps_packed`` at any nesting depth, and the external functions removed;
+4. existing modules and constants are kept.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Externals = Mapping[tvm.ir.GlobalVar, relax.Function]
 
 
 def external_functions(mod: tvm.IRModule) -> dict[str, dict[tvm.ir.GlobalVar, relax.Function]]:
-    """The external functions of a module, by target, all in order of the functions' names.
+    """The external functions of a module by target, both in alphabetical order of the functions.
 
     Raises
     ------
     InvalidModuleError
-        One of them has no ``global_symbol``, so that nothing could call what is generated for it.
+        One of them has no ``global_symbol``, so its generated code could not be called.
     """
     found: dict[str, dict[tvm.ir.GlobalVar, relax.Function]] = {}
     for global_var, func in mod.functions_items():
@@ -47,20 +47,19 @@ def external_functions(mod: tvm.IRModule) -> dict[str, dict[tvm.ir.GlobalVar, re
 
 
 def generate_code(mod: tvm.IRModule, options: Mapping[str, Mapping[str, object]]) -> tvm.IRModule:
-    """The module with generated code in the place of its external functions.
+    """The module with its external functions replaced by generated code.
 
     Parameters
     ----------
     mod
-        A module whose targets all have a code generator.
+        A module whose targets all have code generators.
     options
         The options of each target's code generator.
 
     Raises
     ------
     BuildError
-        The shape of a result is not known from the shapes of the arguments, so that no caller can
-        make room for it.
+        The shape of a result is not determined by the shapes of the arguments, so callers cannot allocate it.
     """
     by_target = external_functions(mod)
     externals = {name: func for functions in by_target.values() for name, func in functions.items()}
@@ -89,7 +88,7 @@ def _require_shapes(func: relax.Function) -> None:
     for index, ty in enumerate(types):
         if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
             raise BuildError(
-                f"{_symbol(func)}: result {index} has the type {ty}, of a shape not known before it runs; "
+                f"{_symbol(func)}: result {index} has the type {ty}, whose shape is known only at run time; "
                 "let the rules of its target decline such ops, or give the value a shape with match_cast"
             )
 
@@ -120,7 +119,7 @@ def _constants(func: relax.Function) -> list[Constant]:
 
 
 def _without_externals(mod: tvm.IRModule, externals: Externals) -> tvm.IRModule:
-    """The module with its external functions gone, and calls of generated code in their places."""
+    """The module without its external functions, with their calls replaced by calls of generated code."""
 
     def bindings(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
         for binding in block.bindings:
@@ -148,7 +147,7 @@ def _packed_call(symbol: str, call: relax.Call) -> relax.Call:
 
 
 def _wanted_constants(modules: Sequence[tvm.runtime.Module]) -> set[str] | None:
-    """The constants that TVM has to load for the generated modules; None if one of them does not say."""
+    """The constants that TVM must load for the generated modules; None if a module does not list them."""
     asked = [module.get_function("get_const_vars") for module in modules if module.kind == "c"]
     if len(asked) < len(modules):
         return None
@@ -158,7 +157,7 @@ def _wanted_constants(modules: Sequence[tvm.runtime.Module]) -> set[str] | None:
 def _with_generated(
     mod: tvm.IRModule, modules: Sequence[tvm.runtime.Module], constants: Mapping[Constant, str]
 ) -> tvm.IRModule:
-    """The module with generated modules, and with constants, behind those that it has."""
+    """The module with generated modules and constants appended to its own."""
     known = dict(mod.attrs.get("const_name_to_constant", {}))
     wanted = _wanted_constants(modules)
     new = {name: constant.value for constant, name in constants.items() if wanted is None or name in wanted}

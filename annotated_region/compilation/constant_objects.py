@@ -1,12 +1,11 @@
-"""Puts constants into an object file that is linked as it is, instead of through TVM's loader.
+"""Embeds constants into an object file that is linked directly, bypassing TVM's loader.
 
-TVM keeps the constants of a module in a text of its own, and makes tensors of them when a library is loaded:
-for a moment they are in memory three times, and twice for as long as the library lives. In an object file
-they are a part of the library that the system maps: nothing is read before it is needed, and what was read
-can be given back.
+TVM serializes the constants of a module and deserializes them into tensors when a library is loaded: they are
+in memory three times during loading, and twice for the library's lifetime. In an object file they are part of
+the mapped library: pages are read on demand, and can be evicted.
 
-The small ones lie together at the beginning: a system may map two megabytes at once where one number is read,
-and biases between the weights would keep most of these in memory.
+Small constants are placed together at the beginning: a system may map two megabytes on one page fault, and
+biases scattered among the weights would keep most of these in memory.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """Where constants lie in an object file.
+    """The placement of constants in an object file.
 
     Attributes
     ----------
     symbol
-        The name of the whole.
+        The symbol of the data.
     offsets
-        Where each constant begins, in order.
+        The offset of each constant, in the order of the input.
     size
-        The bytes of the whole.
+        The total size in bytes.
     """
 
     symbol: str
@@ -49,19 +48,19 @@ class Embedded:
 
 
 def constant_object(symbol: str, arrays: Sequence[np.ndarray]) -> tuple[Embedded, tvm.runtime.Module] | None:
-    """Constants as one object file.
+    """Constants as a single object file.
 
     Parameters
     ----------
     symbol
-        The name of the whole; it is hidden outside of the library.
+        The symbol of the data; it is hidden outside the library.
     arrays
         The constants.
 
     Returns
     -------
-    Where each constant lies, and the module that holds the object file; None where there is no compiler, and
-    on systems whose object files are not ELF of 64 bits.
+    The placement, and a module with the object file; None if there is no compiler, or if the system's object
+    files are not 64-bit ELF.
     """
     compiler, header = cc.get_cc(), object_header()
     if not compiler or shutil.which(compiler) is None or header is None:
@@ -82,8 +81,8 @@ def constant_object(symbol: str, arrays: Sequence[np.ndarray]) -> tuple[Embedded
 
 
 def _placed(sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """Where each constant begins, by increasing size, and the end of the last."""
-    # What can be given back is made of pages; a constant that is as large begins with one.
+    """The offset of each constant, placed by increasing size, and the end of the last."""
+    # Only whole pages can be evicted; constants of at least a page start at a page boundary.
     offsets, end = [0] * len(sizes), 0
     for index in sorted(range(len(sizes)), key=sizes.__getitem__):
         unit = PAGE if sizes[index] >= PAGE else ALIGNMENT

@@ -1,4 +1,4 @@
-"""Finds the op that TVM cannot build, of a module that it cannot build."""
+"""Finds the op that TVM fails to build in a module."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from annotated_region.regions.op_names import op_name_of
 __all__ = ["Part", "unbuildable_part"]
 
 Part = tuple[str, str, relax.Function]
-"""A binding in words, the name of its op, and the function that computes the binding alone."""
+"""A description of a binding, its op name, and a function that computes only it."""
 
 
 def unbuildable_part(mod: tvm.IRModule) -> Part | None:
-    """The first op of a module's host functions that TVM cannot build alone; None if it can build each."""
+    """The first op of a module's host functions that TVM cannot build alone; None if it can build every
+    one.
+    """
     return _first_unbuildable(list(_parts(mod)))
 
 
 def _parts(mod: tvm.IRModule) -> Iterator[Part]:
-    """Each op of the module's functions by itself."""
+    """Each op of the module's functions as a separate part."""
     for name, func in functions_to_partition(mod):
         graph = read_dataflow(func, name.name_hint)
         for number, node in graph.numbered():
@@ -40,7 +42,7 @@ def _parts(mod: tvm.IRModule) -> Iterator[Part]:
 
 
 def _first_unbuildable(parts: Sequence[Part]) -> Part | None:
-    """The first part that TVM cannot build; O(log n) builds for one of them."""
+    """The first part that TVM cannot build, by bisection: O(log n) builds if there is one."""
     if not parts or _builds(parts):
         return None
     if len(parts) == 1:

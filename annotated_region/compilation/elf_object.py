@@ -1,12 +1,12 @@
-"""Writes data as an object file for the linker, without an assembler in between.
+"""Writes data as an object file for the linker, without an assembler.
 
-An assembler copies what it includes several times, which is most of the time that building a model of a
-hundred megabytes takes. The file is a relocatable one of ELF (System V ABI, chapters 4 and 5; 64 bits):
+An assembler copies included data several times, which would dominate the build time of a model of a hundred
+megabytes. The file is a relocatable ELF file (System V ABI, chapters 4 and 5; 64 bits):
 
     header | data, from a page on | symbols | names of symbols | names of sections | section headers
 
-The one symbol is global, so that other objects can refer to it, and hidden, so that none outside the library
-can.
+The single symbol is global, so that other objects can refer to it, and hidden, so that it is not exported
+from the library.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import tvm_ffi
 __all__ = ["PAGE", "object_header", "write_object"]
 
 PAGE = 4096
-"""The data begins with one in the file, and in memory."""
+"""The size of a page; the data is page-aligned in the file and in memory."""
 
-_IDENTITY = 16  # bytes in front of the header's numbers: what tells an ELF file, its width and byte order
+_IDENTITY = 16  # the length of e_ident: magic number, class and byte order
 _CLASS_64 = 2
 _RELOCATABLE = 1
 _PROGBITS, _SYMBOLS, _NAMES = 1, 2, 3
@@ -41,7 +41,7 @@ _SECTION_NAMES = ("", ".rodata.annotated_region", ".note.GNU-stack", ".symtab", 
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """A section header without its name, its fields in the order of the file."""
+    """A section header without its name; the fields are in file order."""
 
     kind: int
     flags: int = 0
@@ -55,7 +55,7 @@ class _Section:
 
 
 def object_header() -> bytes | None:
-    """The header of a library of this process, which tells its machine; None if it is not ELF of 64 bits."""
+    """The header of a library of this process, for its machine type; None if it is not 64-bit ELF."""
     try:
         with Path(tvm_ffi.libinfo.find_libtvm_ffi()).open("rb") as file:
             header = file.read(_HEADER.size)
@@ -68,20 +68,20 @@ def object_header() -> bytes | None:
 def write_object(
     file: BinaryIO, header: bytes, symbol: str, size: int, write: Callable[[BinaryIO, int], None]
 ) -> None:
-    """Write an object file that holds nothing but data.
+    """Write an object file with a single data section.
 
     Parameters
     ----------
     file
         A new file.
     header
-        What `object_header` gives.
+        The result of `object_header`.
     symbol
-        The name of the data.
+        The symbol of the data.
     size
-        Its bytes.
+        Its size in bytes.
     write
-        Called with the file and the place in it where the data begins; what is not written is zero.
+        Called with the file and the file offset of the data; bytes that it does not write are zero.
     """
     write(file, PAGE)
     names, starts = _joined(_SECTION_NAMES)
@@ -94,7 +94,7 @@ def write_object(
         _Section(0),
         _Section(_PROGBITS, _ALLOCATED, offset=PAGE, size=size, alignment=PAGE),
         _Section(_PROGBITS, offset=end),
-        # `link` is the section of the symbols' names, `info` the first symbol that is not local.
+        # `link` is the section of the symbol names, `info` the index of the first non-local symbol.
         _Section(
             _SYMBOLS, offset=end, size=len(entries), link=4, info=1, alignment=8, entry_size=_SYMBOL.size
         ),
@@ -110,7 +110,7 @@ def write_object(
 
 
 def _header(known: bytes, sections_at: int, count: int) -> bytes:
-    """The header of the file: width, byte order, machine and flags are those of a known one."""
+    """The file's header; class, byte order, machine and flags are copied from a known one."""
     identity, _, machine, version, _, _, _, flags, size, *_ = _HEADER.unpack(known)
     return _HEADER.pack(
         identity,
@@ -131,7 +131,7 @@ def _header(known: bytes, sections_at: int, count: int) -> bytes:
 
 
 def _joined(names: tuple[str, ...]) -> tuple[bytes, list[int]]:
-    """Names as one text of the file, each with a zero behind, and where each begins."""
+    """A string table of null-terminated names, and the offset of each."""
     text, starts = b"", []
     for name in names:
         starts.append(len(text))

@@ -1,4 +1,4 @@
-"""Compiles a module with external functions: code generation, TVM's part, the link with the libraries."""
+"""Compiles a module with external functions: code generation, TVM's compilation, linking."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from annotated_region.targets.backend import Backend, BuildOptions, backend_of, 
 __all__ = ["LinkedExecutable", "LinkedRegion", "compile_module", "targets_of"]
 
 
-# TVM raises these, and classes derived from them, for what its passes and LLVM cannot do.
+# TVM raises these, and subclasses of them, when its passes or LLVM fail.
 _FAILURES_OF_TVM = (RuntimeError, ValueError, TypeError, NotImplementedError)
 
 
@@ -34,13 +34,13 @@ class LinkedRegion:
     Attributes
     ----------
     target
-        Where it runs.
+        The target that it runs on.
     inputs
-        How many of its arguments are inputs.
+        The number of its arguments that are inputs.
     ops
-        The bindings of its ops, those of composites included.
+        The bindings of its ops, including those in composites.
     needs_python
-        Why it runs in Python processes alone; None if it does not.
+        Why it runs only in Python processes; None if it does not.
     """
 
     target: str
@@ -50,10 +50,10 @@ class LinkedRegion:
 
 
 class LinkedExecutable(VMExecutable):
-    """A `VMExecutable` that knows which libraries its external functions need.
+    """A `VMExecutable` with the libraries that its external functions need.
 
-    `relax.VirtualMachine` takes it as it is; ``export_library(path)`` makes a library that TVM's
-    runtime loads in any process, without this package.
+    `relax.VirtualMachine` accepts it; ``export_library(path)`` builds a library that TVM's runtime can load
+    in any process, without this package.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class LinkedExecutable(VMExecutable):
     libraries
         The shared libraries of the engines that run its regions.
     host
-        The kind of TVM's target for what the host runs, and the instructions that it names.
+        The kind of TVM's target for the host, and the instruction set that it names.
     """
 
     def __init__(
@@ -86,32 +86,32 @@ class LinkedExecutable(VMExecutable):
 
     @checked
     def export_library(self, file_name: str, **kwargs: Any) -> object:
-        """Compile and link everything into one shared library; code that was compiled before is only linked.
+        """Compile and link everything into one shared library; objects in the cache are only linked.
 
-        The library is written whole or not at all. It looks for the libraries of its engines where they are
-        on this machine, and where the system looks.
+        The library is written atomically. Its run path has the folders of its engines' libraries on this
+        machine, before the system's search path.
 
         Parameters
         ----------
         file_name
             The library to write.
         **kwargs
-            As for TVM's ``Executable.export_library``; ``options`` go to the compiler after ours.
-            ``run_path`` names other folders in which the library looks, as the linker takes them.
+            As for TVM's ``Executable.export_library``; ``options`` are passed to the compiler after ours.
+            ``run_path`` replaces the folders of the run path.
 
         Raises
         ------
         BackendUnavailableError
             There is no C++ compiler on this machine.
         BuildError
-            The compiler or the linker refuses the code.
+            The compiler or the linker rejects the code.
         OSError
             The library cannot be written.
 
         Warns
         -----
         CacheWarning
-            What was compiled before cannot be believed, and is compiled anew.
+            A cached object failed verification, and is compiled again.
         """
         looked_for = [str(library.file.parent) for library in self.libraries]
         run_path = dict.fromkeys(kwargs.pop("run_path", looked_for))
@@ -123,7 +123,7 @@ class LinkedExecutable(VMExecutable):
                 "no C++ compiler found, and the external functions are C++; install one (on Debian: apt-get "
                 "install g++) or name it in the environment variable CXX"
             )
-        # A path is a word of its own: commas in it would separate words behind -Wl.
+        # The path is passed as a separate argument: a comma in it would split a -Wl argument.
         looking = [word for each in run_path for word in ("-Xlinker", "-rpath", "-Xlinker", each)]
         options = [*self.options, *kwargs.pop("options", ()), *looking]
         if kwargs.get("fcompile") is None and str(file_name).endswith(".so"):
@@ -143,14 +143,15 @@ def compile_module(
     *,
     checked: tvm.IRModule | None = None,
 ) -> LinkedExecutable:
-    """Compile a partitioned module as it is; parameters and errors are those of `annotated_region.build`.
+    """Compile a partitioned module without further passes; parameters and errors are those of
+    `annotated_region.build`.
 
-    `checked` is a module that is known to be well formed, and is not asked about again.
+    `checked` is a module known to be well formed, which is not checked again.
 
     Raises
     ------
     RegionRejectedError
-        A code generator refuses a region.
+        A code generator rejects a region.
     """
     if not mod.same_as(checked):
         require_well_formed(mod)
@@ -161,7 +162,7 @@ def compile_module(
     needs = [backend.build_options() for backend in backends]
     chosen = options or {}
     for name in chosen:
-        backend_of(name)  # a name that is not registered is a slip, and its options would count for nothing
+        backend_of(name)  # reject unregistered names, whose options would be ignored
     codegen_options = {
         backend.name: {**backend.codegen_options, **chosen.get(backend.name, {})} for backend in backends
     }
@@ -176,7 +177,7 @@ def compile_module(
 
 
 def _linked_regions(mod: tvm.IRModule, bound: Mapping[str, str | None]) -> dict[str, LinkedRegion]:
-    """The external functions by symbol; `bound` says for each target why it needs Python, if it does."""
+    """The external functions by symbol; `bound` has, for each target, why it needs Python, or None."""
     return {
         str(func.attrs["global_symbol"]): LinkedRegion(target, len(func.params), _ops_in(func), bound[target])
         for target, functions in external_functions(mod).items()
@@ -201,19 +202,19 @@ def _ops_in(func: relax.Function) -> tuple[str, ...]:
 
 
 def _instructions(host: tvm.target.Target) -> str:
-    """The kind of a target, and the processor and the instructions that it names, as text."""
+    """The kind of a target with its processor and instruction set, as text."""
     named = [f"{key}={host.attrs[key]}" for key in ("mcpu", "mattr") if key in host.attrs]
     return " ".join([str(host.kind.name), *named])
 
 
 def _parameters(mod: tvm.IRModule) -> list[str]:
-    """The names of the parameters of ``main``; none if there is no such function."""
+    """The names of the parameters of ``main``; empty if there is no such function."""
     mains = [func for name, func in mod.functions_items() if name.name_hint == "main"]
     return [param.name for func in mains if isinstance(func, relax.Function) for param in func.params]
 
 
 def targets_of(mod: tvm.IRModule) -> tuple[str, ...]:
-    """The targets of the external functions of a module, in order of the functions' names."""
+    """The targets of the external functions of a module, in alphabetical order of the functions."""
     return tuple(external_functions(mod))
 
 

@@ -1,15 +1,15 @@
-"""What an object depends on besides the compiler and its options: the text of its source, and the headers.
+"""The part of an object's cache key that its source determines: its text, and the included headers.
 
-The text behind the preprocessor says all of it, but to run the preprocessor costs more than to link what it
-finds, and the units of a module, one a region, include the same headers. So the directives of a unit are run
-alone, with the macros that the headers define, once for all units that have the same ones; the rest of the
-unit counts as it stands:
+The preprocessed text would be a complete key, but running the preprocessor takes longer than linking a cached
+object, and the units of a module, one per region, include the same headers. So only the directives of a unit
+are preprocessed, with the macros that the headers define, once for all units with the same directives; the
+rest of the unit is hashed verbatim:
 
-    #include "tables.h"                      behind the preprocessor, with macros
-    const int shape[] = {1, 3, 224, 224};    as it stands
+    #include "tables.h"                      preprocessed, with macros
+    const int shape[] = {1, 3, 224, 224};    verbatim
 
-A text in which a line that begins like a directive may be none, and one that says where or when it is
-compiled, goes through the preprocessor whole.
+A text in which a line may only look like a directive, and one that uses its file name or compile time, is
+preprocessed as a whole.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ __all__ = ["Compiler", "Meanings"]
 
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\\n|\\.)*", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*//.*\n?", re.MULTILINE)
-# Comments over several lines and raw strings may hold what looks like a directive or a comment.
+# Block comments and raw strings may contain text that looks like a directive or a comment.
 _UNCLEAR = re.compile(r'/\*|R"|//[^\n]*\\\n|__FILE__|__DATE__|__TIME')
 
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A compiler, and what it says of its version."""
+    """A compiler, and the version that it reports."""
 
     path: str
     version: bytes
 
     @staticmethod
     def at(path: str) -> Compiler:
-        """The compiler at a path, asked now.
+        """The compiler at a path; runs it for its version.
 
         Raises
         ------
         OSError
-            It cannot be started.
+            The compiler cannot be started.
         subprocess.CalledProcessError
-            It does not say.
+            The compiler does not report a version.
         """
         return Compiler(path, subprocess.run([path, "--version"], capture_output=True, check=True).stdout)
 
 
 class Meanings:
-    """Asks one compiler about the sources of one library; threads may share it.
+    """Computes the keys of the sources of one library with one compiler; thread-safe.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Meanings:
     options
         Its options.
     folder
-        Where files may be written.
+        A folder for temporary files.
     """
 
     def __init__(self, compiler: Compiler, options: Sequence[str], folder: Path) -> None:
@@ -71,14 +71,14 @@ class Meanings:
         self._lock = Lock()
 
     def of(self, source: Path) -> list[str | bytes]:
-        """What is equal for two sources only if their objects are.
+        """The key of a source; two sources have equal keys only if their objects are equal.
 
         Raises
         ------
         OSError
             The source cannot be read, or the compiler cannot be started.
         subprocess.CalledProcessError
-            The preprocessor refuses the source.
+            The preprocessor rejects the source.
         """
         text = source.read_text(encoding="utf-8")
         if _UNCLEAR.search(text):
@@ -86,7 +86,7 @@ class Meanings:
         return [_COMMENT.sub("", text), self._included(source, "\n".join(_DIRECTIVE.findall(text)))]
 
     def _included(self, source: Path, directives: str) -> bytes:
-        """What directives bring in, macros included, seen from the folder of a source."""
+        """The preprocessed directives with their macros, as seen from the folder of the source."""
         key = (directives, source.suffix, str(source.parent))
         with self._lock:
             if key not in self._headers:

@@ -1,12 +1,12 @@
-"""Object files kept between builds: what was compiled once from the same text is only linked again.
+"""Caches object files between builds: a source that was compiled before is only linked.
 
-An object is found by the hash of all that it depends on, as in ccache (https://ccache.dev): the text with
-what it includes (`meanings.py`), so that a changed header counts, the compiler with its version, and the
-options. Objects are entries of the user's private cache folder, whose digests are checked
-(`annotated_region.cache`). What is linked is a copy of what was checked, in a folder of this build alone.
-The units of a module are compiled side by side. Of several processes, or units, that need the same object
-one compiles it, and the others wait; those objects that were used longest ago go when there are too many.
-Where nothing can be kept, every build compiles.
+The cache key is the hash of everything that the object depends on, as in ccache (https://ccache.dev): the
+text with its includes (`meanings.py`), so that a changed header changes the key, the compiler with its
+version, and the options. Objects are entries of the user's private cache folder, whose digests are verified
+(`annotated_region.cache`); the linker gets a copy of the verified content, in a folder private to this build.
+The units of a module are compiled in parallel. If several processes or units need the same object, one
+compiles it and the others wait; the least recently used objects are evicted. Where nothing can be cached,
+every build compiles.
 """
 
 from __future__ import annotations
@@ -36,19 +36,18 @@ KEPT_BYTES = 256 << 20
 _HASH_DIGITS = 32
 SOURCES = (".c", ".cc", ".cpp")
 LINKING = ("-Wl,--build-id=none",)
-"""Options for the linker alone. An identity of a library is a digest of all its weights, and of no use."""
+"""Options for the linker only. A build id is a digest of all weights, and is not used."""
 
 
 class SharedLibraryLinker:
-    """Compiles and links as `tvm.support.cc.create_shared` does, and keeps the objects of sources.
+    """Compiles and links as `tvm.support.cc.create_shared` does, and caches the objects of sources.
 
-    An instance is what TVM's ``export_library`` takes as `fcompile`. The library is written whole or not at
-    all.
+    An instance can be passed to TVM's ``export_library`` as `fcompile`. The library is written atomically.
 
     Parameters
     ----------
     sources
-        What is linked with every library besides its own files.
+        Sources linked into every library besides its own files.
     """
 
     def __init__(self, sources: Sequence[LinkedSource] = ()) -> None:
@@ -62,7 +61,7 @@ class SharedLibraryLinker:
         cc: str | None = None,
         **others: Any,
     ) -> None:
-        """Make a shared library.
+        """Build a shared library.
 
         Parameters
         ----------
@@ -73,14 +72,14 @@ class SharedLibraryLinker:
         options
             Options for the compiler and the linker, one word each.
         cc
-            The compiler; TVM's choice if left out.
+            The compiler; by default TVM's choice.
         **others
             As for `tvm.support.cc.create_shared`.
 
         Raises
         ------
         RuntimeError
-            The compiler or the linker refuses the code; the message holds what it said.
+            The compiler or the linker rejects the code; the message has its output.
         OSError
             The library cannot be written.
         """
@@ -93,10 +92,12 @@ class SharedLibraryLinker:
             tvm_cc.create_shared(str(unfinished), linked, options=linking, cc=compiler, **others)
 
     def _compiled(self, files: Sequence[str], path: str, words: list[str], folder: Path) -> list[str]:
-        """What is linked, sources as objects where that can be done; `words` get what the units are told."""
+        """The files to link, with sources replaced by objects where possible; adds macro definitions to
+        `words`.
+        """
         try:
             compiler = Compiler.at(path)
-        except (OSError, subprocess.CalledProcessError):  # the linker's run will tell what is wrong
+        except (OSError, subprocess.CalledProcessError):  # the linker will report the error
             return list(files)
         linked = []
         for index, source in enumerate(self.sources):
@@ -107,12 +108,12 @@ class SharedLibraryLinker:
         return linked + _objects_of(files, compiler, words, folder)
 
     def get_target_triple(self) -> str:
-        """The machine that the compiler makes code for; TVM asks where it has no code of its own.
+        """The machine that the compiler targets; TVM calls it if it has no code for the host.
 
         Raises
         ------
         BuildError
-            The compiler does not say.
+            The compiler does not report it.
         """
         triple = compiler_triple()
         if not triple:
@@ -124,19 +125,21 @@ class SharedLibraryLinker:
 
 
 def _compile_linked(source: LinkedSource, compiler: Compiler, place: Path) -> bool:
-    """Whether there is an object of a source now at `place`; otherwise the units have to do without."""
+    """Compile a source to `place`; returns whether that succeeded. If not, units include the source
+    themselves.
+    """
     file = place.with_suffix(".cc")
     file.write_text(source.text, encoding="utf-8")
     try:
         return _compile(file, compiler, source.options, [source.text, *source.versions], place)
-    except (OSError, subprocess.CalledProcessError):  # the units' own compilation will tell what is wrong
+    except (OSError, subprocess.CalledProcessError):  # compiling the units will report the error
         return False
 
 
 def _objects_of(files: Sequence[str], compiler: Compiler, options: Sequence[str], folder: Path) -> list[str]:
-    """The objects of sources, in their order, whichever is made first; one compiler a core.
+    """The objects of sources, in their order; runs one compiler per core.
 
-    Where an interrupt or an error ends this, compilers that have not begun do not begin.
+    On an interrupt or an error, compilers that have not started are cancelled.
     """
     cores = len(os.sched_getaffinity(0))
     meanings = Meanings(compiler, options, folder)
@@ -153,13 +156,15 @@ def _objects_of(files: Sequence[str], compiler: Compiler, options: Sequence[str]
 
 
 def _object_of(file: str, meanings: Meanings, place: Path) -> str:
-    """The object of a source, at `place`; the file itself if it is none, or cannot be compiled here."""
+    """The object of a source, at `place`; the file itself if it is not a source, or cannot be compiled
+    here.
+    """
     source = Path(file)
     if source.suffix not in SOURCES:
         return file
     try:
         made = _compile(source, meanings.compiler, meanings.options, meanings.of(source), place)
-    except (OSError, subprocess.CalledProcessError):  # the linker's run will tell what is wrong
+    except (OSError, subprocess.CalledProcessError):  # the linker will report the error
         return file
     return str(place) if made else file
 
@@ -167,10 +172,10 @@ def _object_of(file: str, meanings: Meanings, place: Path) -> str:
 def _compile(
     source: Path, compiler: Compiler, options: Sequence[str], meaning: Sequence[str | bytes], place: Path
 ) -> bool:
-    """Compile a source to `place`, or copy the object that is kept of it; False where nothing can be kept.
+    """Compile a source to `place`, or copy its cached object; False if nothing can be cached.
 
-    `meaning` is what the object depends on besides the compiler and the options, of which those that only the
-    linker needs do no harm.
+    `meaning` is the part of the key besides compiler and options. Linker-only options among these are
+    harmless.
     """
     folder = private_cache_folder()
     if folder is None:
@@ -179,11 +184,11 @@ def _compile(
     if _taken(entry, place):
         return True
     with alone(entry):
-        if _taken(entry, place):  # another process has made it meanwhile
+        if _taken(entry, place):  # another process has compiled it meanwhile
             return True
         command = [compiler.path, *options, "-fPIC", "-c", str(source), "-o", str(place)]
         subprocess.run(command, capture_output=True, check=True)
-        with suppress(OSError):  # a full disk, or a folder that went: this build has what it needs
+        with suppress(OSError):  # a full disk, or a removed folder: this build has its object already
             store_entry(entry, place.read_bytes())
             _make_room(folder)
             sweep(folder)
@@ -207,12 +212,12 @@ def _hash(*parts: str | bytes) -> str:
 
 
 def _make_room(folder: Path) -> None:
-    """Remove the objects that were used longest ago, until the others are not too many; the newest stays."""
+    """Evict the least recently used objects until the rest fits; the newest is always kept."""
     known = []
     for path in folder.glob(f"object-{'?' * _HASH_DIGITS}"):
         try:
             info = path.lstat()
-        except FileNotFoundError:  # another process makes room, too
+        except FileNotFoundError:  # another process is evicting, too
             continue
         known.append((info.st_mtime_ns, path, info.st_size))
     total = 0

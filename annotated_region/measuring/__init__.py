@@ -1,4 +1,4 @@
-"""Measured costs: units are built and run on their targets, and their times are kept."""
+"""Measured costs: units are built and run on their targets, and their times stored."""
 
 from annotated_region.measuring.measured import MeasuredCost
 

@@ -1,9 +1,9 @@
-"""Compares two ways of computing the same, and tells whether one is faster beyond what noise explains.
+"""Compares the speed of two implementations, and decides whether one is faster beyond noise.
 
-Samples of both alternate, so that both meet the same machine. Of all samples the fastest quarter counts,
-since other work makes samples longer and never shorter. If neither way is faster, each of these is as likely
-of one as of the other, whatever the noise, so how many are of one is hypergeometric (the quantile test of
-Johnson, Verrill and Moore 1987).
+Samples of both alternate, so that both see the same state of the machine. Only the fastest quarter of all
+samples counts, since other load makes samples longer, never shorter. If the two are equally fast, each of
+these samples is equally likely to belong to either, whatever the noise, so the number that belong to one is
+hypergeometric (the quantile test of Johnson, Verrill and Moore 1987).
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from annotated_region.measuring.timing import Time, sample
 __all__ = ["WORTH", "SpeedComparison", "compare"]
 
 WORTH = 0.01
-"""A gain of this share at least is worth another placement."""
+"""The smallest relative gain for which another placement is used."""
 
 _ONE_IN = 1000
-"""One of two equal ways passes for the faster one in one of so many looks, at most."""
+"""The false positive rate of one look is at most one in this many."""
 
 _LOOKS = (5, 10, 20, 40, 80)
-"""After how many times the given rounds the samples are looked at; beyond the last no more are taken."""
+"""Sample counts at which the test is made, in multiples of `rounds`; the last one ends the comparison."""
 
 _PROMISE = WORTH / 2
-"""Where a look finds a gain below this share, no more samples are taken."""
+"""A look that finds a smaller relative gain ends the comparison."""
 
 _FEW, _FAR = 4, 2.0
-"""After so few rounds a factor between all samples of one way and all of the other is enough."""
+"""After `_FEW` rounds the comparison ends if all samples of one are `_FAR` times those of the other."""
 
 _SECONDS = 60.0
-"""A comparison that took so long ends at the next look."""
+"""A comparison that has taken this long ends at the next look."""
 
 Run = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
 class SpeedComparison:
-    """What two ways take, in seconds.
+    """The times of two implementations, in seconds.
 
     Attributes
     ----------
     current
-        The lower quartile of the samples of the way that is kept if the other is not surely faster.
+        The lower quartile of the samples of the current implementation, the default if neither is faster.
     candidate
-        That of the other way; its spread tells what it takes at most, if the current one takes `current`.
+        The lower quartile of the other one; its spread is the margin within which it is surely no slower.
     """
 
     current: float
@@ -56,24 +56,25 @@ class SpeedComparison:
 
     @property
     def gain(self) -> float:
-        """What the candidate seems to save, as a share."""
+        """The estimated relative saving of the candidate."""
         return 1 - self.candidate.seconds / self.current
 
     @property
     def share_at_most(self) -> float:
-        """The share of the current way's time that the candidate surely does not exceed."""
+        """An upper confidence bound on the candidate's time relative to the current one."""
         return self.candidate.seconds * (1 + self.candidate.spread) / self.current
 
     @property
     def is_faster(self) -> bool:
-        """Whether the candidate is surely faster, by `WORTH` at least."""
+        """Whether the candidate is significantly faster, by at least `WORTH`."""
         return self.share_at_most < 1 - WORTH
 
 
 def compare(current: Run, candidate: Run, rounds: int) -> SpeedComparison:
-    """Compare two ways, in `rounds` times as many interleaved rounds as `_LOOKS` says.
+    """Compare two implementations, in `rounds` times as many interleaved rounds as `_LOOKS` has.
 
-    It ends early where the candidate is surely faster, or does not seem to be, or the two are far apart.
+    It ends early if the candidate is significantly faster, appears not to be faster, or the two are far
+    apart.
     """
     samples: tuple[list[float], list[float]] = ([], [])
     began = time.perf_counter()
@@ -91,7 +92,7 @@ def compare(current: Run, candidate: Run, rounds: int) -> SpeedComparison:
 
 
 def _round(ways: tuple[Run, Run], samples: tuple[list[float], list[float]]) -> None:
-    """Take a sample of each, the other way first each time."""
+    """Take a sample of each, alternating the order."""
     for number in (0, 1) if len(samples[0]) % 2 == 0 else (1, 0):
         samples[number].append(sample(ways[number]))
 
@@ -102,10 +103,10 @@ def _comparison(samples: tuple[Sequence[float], Sequence[float]], share: float) 
 
 
 def _share_at_most(current: Sequence[float], candidate: Sequence[float]) -> float:
-    """The least factor on the current samples with which the test still calls the candidate faster.
+    """The smallest factor on the current samples for which the test still finds the candidate faster.
 
-    Infinite where the samples are too few. The test wants `needed` of the fastest quarter to be the
-    candidate's: one sample of it has to come before the first of the others that would leave too few places.
+    Infinite if there are too few samples. The test requires `needed` of the fastest quarter to be the
+    candidate's, so its sample number `needed` must precede the current sample that would be one too many.
     """
     quarter = len(current) // 2  # of the samples of both
     needed = _needed(len(current), quarter)
@@ -116,14 +117,14 @@ def _share_at_most(current: Sequence[float], candidate: Sequence[float]) -> floa
 
 @cache
 def _needed(count: int, quarter: int) -> int | None:
-    """How many of the `quarter` fastest have to be of one of two ways, with `count` samples each.
+    """The critical value of the test: how many of the `quarter` fastest samples must belong to one side.
 
-    More than that many of two equal ways are met in one of `_ONE_IN` comparisons. None where all of them
-    are not enough.
+    With `count` samples per side and no difference, that many or more occur with a probability of at most 1 /
+    `_ONE_IN`, by the hypergeometric distribution. None if even all of them are not enough.
     """
     tail, of = 0, math.comb(2 * count, quarter)
     for needed in range(quarter, -1, -1):
         tail += math.comb(count, needed) * math.comb(count, quarter - needed)
         if tail * _ONE_IN > of:
             return None if needed == quarter else needed + 1
-    raise AssertionError("none of them is no sign")
+    raise AssertionError("the sum over all counts is 1")

@@ -1,4 +1,4 @@
-"""What identifies a measurement: what ran, and all that its time depends on besides."""
+"""Keys of measurements: what was run, and everything else that its time depends on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["key_of", "key_of_pair", "surroundings"]
 
 
 def key_of(timed: Timed) -> str:
-    """What identifies a measurement; nothing in it depends on addresses or names."""
+    """The key of a measurement; independent of addresses and names."""
     digest = hashlib.sha256()
     structure = int(tvm_ffi.structural_hash(timed.func, skip_tensor_content=True))
     digest.update(structure.to_bytes(8, "little", signed=structure < 0))
@@ -36,12 +36,12 @@ def key_of(timed: Timed) -> str:
 
 
 def key_of_pair(current: Sequence[str], candidate: Sequence[str]) -> str:
-    """What identifies the comparison of two sequences of what is timed, given by their keys."""
+    """The key of a comparison of two sequences of timed parts, given by their keys."""
     return "pair " + hashlib.sha256(repr((list(current), list(candidate))).encode()).hexdigest()
 
 
 def surroundings(target: str) -> str:
-    """Target, versions, processor and threads: what a time depends on besides the unit."""
+    """Target, versions, processor and threads: everything but the unit that a time depends on."""
     threads = os.environ.get("TVM_NUM_THREADS", str(os.cpu_count()))
     return f"{target} {_library_version(target)} tvm-{tvm.__version__} {_processor()} {threads}"
 

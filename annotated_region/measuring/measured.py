@@ -1,4 +1,4 @@
-"""MeasuredCost: each distinct unit is built and run on its target once, and the time is kept."""
+"""MeasuredCost: builds and runs each distinct unit on its target once, and stores the time."""
 
 from __future__ import annotations
 
@@ -37,58 +37,57 @@ from annotated_region.tvm_adapter.types import expect
 __all__ = ["MeasuredCost"]
 
 _BATCH = 48
-# A unit's time is never known better than this share: the least of a few samples may be luck.
+# The relative error of a time is assumed to be at least this: the minimum of few samples is noisy.
 _LEAST_DOUBT = 0.02
 _COPY_SIZES = (1 << 14, 1 << 22)
-# What stays of a unit's time at least, however much of it entering and leaving its region seems to cost.
+# The smallest share of a unit's time that is attributed to the unit itself, not to launch and transfers.
 _LEAST_SHARE = 0.05
 _REFUSED = Time(math.inf, 0.0)
 
 
 @checked_class
 class MeasuredCost:
-    """Costs as measured on this machine.
+    """Costs measured on this machine.
 
-    A unit's time is the least of interleaved runs of a module that holds nothing else, less what
-    entering a region costs and less the crossings of its own values: those are charged by the
-    objective wherever they really happen. Times are kept in an SQLite file under the structural hash
-    of the unit, the content of its constants, the target, the versions of TVM and of the target's
-    library, the processor and the number of threads. An interrupted measurement resumes where it was;
-    several processes may share the file. To drop the times, remove it.
+    The time of a unit is the minimum over interleaved runs of a module with only this unit, minus the launch
+    of a region and the transfers of its own values: the objective charges these where they really occur.
+    Times are stored in an SQLite file, keyed by the structural hash of the unit, the contents of its
+    constants, the target, the versions of TVM and of the target's library, the processor and the number of
+    threads. An interrupted measurement resumes; several processes may share the file. To discard the times,
+    remove the file.
 
-    Placements are compared as wholes, each with the one to beat, in interleaved rounds; a gain has to be
-    1 % at least and beyond noise, and one below 10 % has to show in two further builds. The answers are kept
-    under the regions and ops of both.
+    Placements are compared as wholes, each with the best one so far, in interleaved rounds; a gain must be at
+    least 1 % and significant, and one below 10 % must be reproduced by two further builds. Results are
+    stored, keyed by the regions and ops of both placements.
 
-    What is not kept: times that stay unsteady in repeated rounds, as on a busy machine, and failures. A unit
-    that its target refuses costs infinity for as long as this object lives, and so does one that the
-    compiler refuses.
+    Not stored are times that vary too much in repeated rounds, as on a busy machine, and failures. A unit
+    that its target or the compiler rejects costs infinity for the lifetime of this object.
 
     Parameters
     ----------
     path
-        The file; by default one in the user's own cache folder.
+        The file; by default one in the user's cache folder.
     rounds
-        How many interleaved rounds of runs the least is taken of. Placements are compared in 5 to 80 times
-        as many.
+        The number of interleaved rounds of runs for the minimum. Placements are compared in 5 to 80 times as
+        many.
     progress
-        Whether to show a progress bar with the remaining time while measuring, on a terminal's stderr.
+        Whether to show a progress bar with the remaining time while measuring, if stderr is a terminal.
 
     Raises
     ------
     ModelError
-        The file is no cost database, or cannot be opened.
+        The file is not a cost database, or cannot be opened.
     UsageError
-        There is no round.
+        `rounds` is less than 1.
 
     Warns
     -----
     MeasurementWarning
-        Some times are unsteady, a unit could not be compiled, or the file cannot be written.
+        Some times vary too much, a unit could not be compiled, or the file cannot be written.
 
     Notes
     -----
-    Where the compiler works for no unit of a target at all, the questions raise its `BuildError`.
+    If the compiler fails on every unit of a target, the methods raise its `BuildError`.
     """
 
     def __init__(self, path: str | Path | None = None, rounds: int = 5, progress: bool = True) -> None:
@@ -98,7 +97,7 @@ class MeasuredCost:
         self.rounds = rounds
         self.progress = progress
         self._known: dict[str, Time] = {}
-        # The least time of a unit, by target: entering a region of it takes no more.
+        # The minimum time of any unit, by target: an upper bound on its launch time.
         self._least: dict[str, float] = {}
 
     # -- the three questions ----------------------------------------------------------------------
@@ -106,8 +105,8 @@ class MeasuredCost:
     def launch(self, target: str) -> float:
         """See `CostModel`: the time of a region with one op on one number.
 
-        Of a target that does not take that op, or only composites, the least time of the units that were
-        measured, which is not kept.
+        For a target that rejects that op, or claims only composites, the minimum time of the measured units,
+        which is not stored.
         """
         if target == HOST:
             return 0.0
@@ -116,14 +115,14 @@ class MeasuredCost:
         try:
             return self._remembered(key, target, lambda: time_together([smallest], self.rounds)[0])
         except AnnotatedRegionError as error:
-            # Where every unit is refused nothing will be launched.
+            # If every unit is rejected, nothing will be launched.
             if target not in self._least and not isinstance(error, RegionRejectedError):
                 raise
             self._known[key] = Time(self._least.get(target, 0.0), 0.0)
             return self._known[key].seconds
 
     def compute(self, target: str, unit: CostUnit) -> float:
-        """See `CostModel`; infinite if the target refuses to build the unit."""
+        """See `CostModel`; infinite if the target rejects the unit."""
         timed = timed_unit(target, unit)
         if timed is None:
             return 0.0
@@ -136,7 +135,7 @@ class MeasuredCost:
         return max(seconds - self.launch(target) - entering - leaving, _LEAST_SHARE * seconds)
 
     def transfer(self, size: int, source: str, destination: str) -> float:
-        """See `CostModel`: targets on this processor share its memory, so a crossing is one copy."""
+        """See `CostModel`: targets on this processor share its memory, so a transfer is one copy."""
         if source == destination == HOST:
             return 0.0
         small, large = (
@@ -147,7 +146,7 @@ class MeasuredCost:
         return max(small - per_byte * _COPY_SIZES[0], 0.0) + per_byte * size
 
     def doubt(self, target: str, unit: CostUnit) -> float:
-        """See `ConfirmingCostModel`: by the spread of its samples, and not less than 2 %."""
+        """See `ConfirmingCostModel`: the spread of its samples, at least 2 %."""
         timed = timed_unit(target, unit)
         if timed is None:
             return 0.0
@@ -158,7 +157,7 @@ class MeasuredCost:
     def first_of_fastest(
         self, graph: DataflowGraph, placements: Sequence[Sequence[NodeRegion]]
     ) -> PlacementTimes:
-        """See `ConfirmingCostModel`: each placement runs as a whole, in turn with the one to beat."""
+        """See `ConfirmingCostModel`: each placement runs as a whole, interleaved with the best one so far."""
         wholes = WholePlacements(
             [WholePlacement.of(graph, members) for members in placements], self._tell_refusal
         )
@@ -168,12 +167,12 @@ class MeasuredCost:
             if found is not None:
                 seconds[taken], seconds[number] = found.current, found.candidate.seconds
                 taken = number if found.is_faster else taken
-            elif wholes.can_run(number):  # so the other is refused
+            elif wholes.can_run(number):  # so the current one is rejected
                 taken = number
         return PlacementTimes(taken, tuple(seconds.values()))
 
     def _compared(self, wholes: WholePlacements, current: int, candidate: int) -> SpeedComparison | None:
-        """Two placements side by side, measured once; None if one of them is refused."""
+        """The comparison of two placements, measured once; None if one of them is rejected."""
         key = wholes.key_of_pair(current, candidate)
         first, second = self._look_up(f"{key} current"), self._look_up(f"{key} candidate")
         if first is not None and second is not None:
@@ -188,12 +187,12 @@ class MeasuredCost:
     # -- measuring --------------------------------------------------------------------------------
 
     def prepare(self, questions: Sequence[tuple[str, CostUnit]]) -> None:
-        """Measure all units that are not known yet, in batches, with a progress bar."""
+        """Measure all units without a known time, in batches, with a progress bar."""
         units = [timed_unit(target, unit) for target, unit in questions]
         self._measure([unit for unit in units if unit is not None], self.rounds)
 
     def _measure(self, units: Sequence[Timed], rounds: int) -> None:
-        """Measure those of some units that are not known yet."""
+        """Measure the units without a known time."""
         distinct = {key_of(unit): unit for unit in units}
         missing = [(key, unit) for key, unit in distinct.items() if self._look_up(key) is None]
         with self._progress(len(missing)) as advance:
@@ -207,23 +206,24 @@ class MeasuredCost:
                 self._least[unit.target] = min(self._least.get(unit.target, math.inf), seconds)
 
     def _times(self, units: Sequence[Timed], rounds: int) -> list[Time]:
-        """The time of each unit; infinite where its target or the compiler refuses it."""
+        """The time of each unit; infinite if its target or the compiler rejects it."""
         try:
             return list(time_together(units, rounds))
         except AnnotatedRegionError as error:
             if len(units) == 1:
                 self._tell_refusal(units[0], error)
                 return [_REFUSED]
-        # One unit that its target refuses spoils the batch: find out which.
+        # One rejected unit fails the whole batch, so time them one by one.
         return [time for unit in units for time in self._times([unit], rounds)]
 
     def _tell_refusal(self, unit: Timed, error: AnnotatedRegionError) -> None:
-        """Tell what failed besides a target's own refusal; if nothing of the target works, raise that.
+        """Warn of a failure other than a rejection by the target; raise it if the target does not work at
+        all.
 
         Raises
         ------
         AnnotatedRegionError
-            Not even the smallest unit of the target can be built and run.
+            Even the smallest unit of the target cannot be built and run.
         """
         if isinstance(error, RegionRejectedError) or unit.target == HOST:
             return
@@ -248,7 +248,7 @@ class MeasuredCost:
         return self._known[key]
 
     def _keep(self, measured: Mapping[str, tuple[Time, str]], what: str = "units") -> None:
-        """Know some times, of `what`, and keep those that are worth it."""
+        """Cache some times of `what` in memory, and store the steady ones."""
         self._known |= {key: time for key, (time, _target) in measured.items()}
         finite = {key: each for key, each in measured.items() if each[0] is not _REFUSED}
         steady = {key: each for key, each in finite.items() if each[0].is_steady}
@@ -265,7 +265,7 @@ class MeasuredCost:
 
     @contextmanager
     def _progress(self, total: int) -> Iterator[Callable[[int], None]]:
-        """A progress bar over `total` units; none without work, or without a terminal."""
+        """A progress bar over `total` units; none if there is nothing to do, or no terminal."""
         console = Console(stderr=True)
         if not total or not self.progress or not console.is_terminal:
             yield lambda _done: None
@@ -281,7 +281,7 @@ def _tell(message: str) -> None:
 
 
 def _smallest() -> relax.Function:
-    """A region with next to nothing to do."""
+    """A region with almost no work."""
     x = relax.Var("x", relax.TensorType((1, 1), "float32"))
     builder = relax.BlockBuilder()
     with builder.function("smallest", [x]):

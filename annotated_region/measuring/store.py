@@ -1,7 +1,7 @@
-"""Keeps measured times in an SQLite file that several processes may share.
+"""Stores measured times in an SQLite file that several processes may share.
 
-A file may come from anywhere, and SQLite runs what it holds: views that never end, triggers. So its table has
-to be the very one that is made here, with nothing attached to it.
+A file may come from an untrusted source, and SQLite executes what it contains: unbounded views, triggers. So
+its schema must be exactly the one created here, with nothing attached to the table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from annotated_region.measuring.timing import Time
 
 __all__ = ["CostStore", "default_path"]
 
-# An earlier form of this file, without spreads, was called `measured`; nothing of it is used.
+# Files of an earlier version had a table `measured` without spreads; it is ignored.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS times (
     key TEXT PRIMARY KEY,
@@ -27,25 +27,25 @@ CREATE TABLE IF NOT EXISTS times (
     what TEXT NOT NULL
 )
 """
-# The table, and all that SQLite keeps or runs with it; reading this runs nothing.
+# Lists the table and everything attached to it; reading this executes nothing from the file.
 _ATTACHED = "SELECT type, name, sql FROM sqlite_master WHERE tbl_name = 'times' ORDER BY name"
 _BUSY_SECONDS = 30.0
-# What SQLite says of files that are something else; all other errors have to do with the file's surroundings.
+# SQLite's errors for files that are not databases; all others concern the file system or locks.
 _FOREIGN = frozenset((sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR))
 
 
 def default_path() -> Path:
-    """The user's own file, in a folder that no other user can read.
+    """The user's own file, in a folder that other users cannot read.
 
     Raises
     ------
     ModelError
-        There is no such folder, and none can be made.
+        There is no such folder, and it cannot be created.
 
     Warns
     -----
     CacheWarning
-        It is there, and others may write to it.
+        The folder exists, but others may write to it.
     """
     folder = private_cache_folder()
     if folder is None:
@@ -57,24 +57,24 @@ def default_path() -> Path:
 
 @cache
 def _expected() -> list[tuple[str, str, str | None]]:
-    """What `_ATTACHED` gives of a new database."""
+    """The result of `_ATTACHED` for a new database."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(_SCHEMA)
         return connection.execute(_ATTACHED).fetchall()
 
 
 class CostStore:
-    """Times by key. What is in the file is data: numbers and labels, nothing that is run.
+    """Times by key. The file is data, numbers and labels; nothing in it is executed.
 
     Parameters
     ----------
     path
-        The file; made when it is missing, in a private folder if that has to be made too.
+        The file; created if missing, in a private folder if that must be created too.
 
     Raises
     ------
     ModelError
-        The file is no cost database, or cannot be opened.
+        The file is not a cost database, or cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,12 +91,12 @@ class CostStore:
             attached = connection.execute(_ATTACHED).fetchall()
         if attached != _expected():
             raise ModelError(
-                f"{path} is no cost database (its table is another one); remove it, or name another file"
+                f"{path} is not a cost database (its table is another one); remove it, or name another file"
             )
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one transaction: kept short, so that processes take turns."""
+        """A connection for one short transaction, so that processes can take turns."""
         connection: sqlite3.Connection | None = None
         try:
             connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS)
@@ -105,8 +105,10 @@ class CostStore:
         except sqlite3.DatabaseError as error:
             raise ModelError(self._complaint(error)) from error
         except UnicodeDecodeError as error:
-            # Messages of SQLite quote the file, and what they quote need not be text.
-            raise ModelError(f"{self.path} is no cost database; remove it, or name another file") from error
+            # SQLite's messages quote the file's content, which may not be valid text.
+            raise ModelError(
+                f"{self.path} is not a cost database; remove it, or name another file"
+            ) from error
         finally:
             if connection is not None:
                 connection.close()
@@ -114,22 +116,23 @@ class CostStore:
     def _complaint(self, error: sqlite3.DatabaseError) -> str:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in _FOREIGN:
-            return f"{self.path} is no cost database ({error}); remove it, or name another file"
+            return f"{self.path} is not a cost database ({error}); remove it, or name another file"
         return f"the cost database {self.path} cannot be used now: {error}"
 
     def get(self, key: str) -> Time | None:
-        """The time measured under `key`; None if there is none."""
+        """The time stored under `key`; None if there is none."""
         with self._connected() as connection:
             row = connection.execute("SELECT seconds, spread FROM times WHERE key = ?", (key,)).fetchone()
         if row is None:
             return None
         for number in row:
             if not isinstance(number, float | int) or not 0 <= number < float("inf"):
-                raise ModelError(f"{self.path} holds {number!r} where seconds should stand; remove it")
+                raise ModelError(f"{self.path} has {number!r} instead of seconds; remove it")
         return Time(float(row[0]), float(row[1]))
 
     def put(self, measured: Mapping[str, tuple[Time, str]]) -> None:
-        """Keep (time, what was measured) by key; what another process measured meanwhile stays.
+        """Store pairs of a time and what was measured, by key; existing entries, also of other processes, are
+        kept.
 
         Raises
         ------

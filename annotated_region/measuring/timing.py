@@ -1,4 +1,4 @@
-"""Times units: builds many of them together, one module a target, and runs them in turn."""
+"""Times units: builds many of them in one module per target, and interleaves their runs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from annotated_region.tvm_adapter.types import expect, set_type
 
 __all__ = ["Time", "Timed", "runs_of", "sample", "time_copy", "time_together"]
 
-# One sample runs a unit until this much time has passed, so that short units are above the clock's noise.
+# A sample repeats a unit until this much time has passed, to exceed the clock's resolution.
 _SAMPLE_SECONDS = 2e-3
-# A time is steady if a quarter of its samples came within this share of the least.
+# A time is steady if its lower quartile is within this share of the minimum.
 WIDEST_SPREAD = 0.25
-# What is not steady is measured again, in as many more rounds each time.
+# Unsteady times are measured again in further rounds, at most this many times.
 REPEATS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What is timed: a function, and the target that it runs on as a whole."""
+    """A function to time, and the target that runs it as a whole."""
 
     target: str
     func: relax.Function
@@ -41,10 +41,11 @@ class Time:
     Attributes
     ----------
     seconds
-        The least of the samples: whatever else the machine does makes a sample longer, never shorter.
+        The minimum of the samples: other load makes a sample longer, never shorter.
     spread
-        By how much the sample at the lower quartile (the second least at least) is longer, as a share of the
-        least. Small if the least was met several times, and large if it was luck or the machine is busy.
+        The distance of the lower quartile (at least the second smallest sample) from the minimum, relative to
+        the minimum. Small if the minimum was reached several times; large if it was an outlier or the machine
+        is busy.
     """
 
     seconds: float
@@ -52,22 +53,22 @@ class Time:
 
     @staticmethod
     def of(samples: Sequence[float]) -> Time:
-        """The time that some samples tell; one sample alone has no spread."""
+        """The time estimated from samples; the spread of a single sample is 0."""
         ordered = sorted(samples)
         witness = ordered[min(max(1, len(ordered) // 4), len(ordered) - 1)]
         return Time(ordered[0], (witness - ordered[0]) / ordered[0])
 
     @property
     def is_steady(self) -> bool:
-        """Whether it is worth keeping."""
+        """Whether it is reliable enough to store."""
         return self.spread <= WIDEST_SPREAD
 
 
 def time_together(units: Sequence[Timed], rounds: int) -> list[Time]:
     """The time of each unit.
 
-    The units run in `rounds` interleaved rounds, whatever their targets, so that a change of the
-    machine's speed falls on all of them. Those whose times are not steady run in more rounds.
+    The units of all targets run in `rounds` interleaved rounds, so that a change of the machine's speed
+    affects all of them. Units with unsteady times run in more rounds.
 
     Raises
     ------
@@ -89,7 +90,7 @@ def _times(runs: Sequence[Callable[[], object]], rounds: int) -> list[Time]:
 
 
 def runs_of(units: Sequence[Timed]) -> list[Callable[[], object]]:
-    """What runs each unit once, built, one module a target, and run once already.
+    """Functions that run each unit once; built in one module per target, and warmed up.
 
     Raises
     ------
@@ -109,14 +110,14 @@ def runs_of(units: Sequence[Timed]) -> list[Callable[[], object]]:
 
 
 def time_copy(size: int, rounds: int = 9) -> Time:
-    """The time that copying `size` bytes within this machine's memory takes."""
+    """The time to copy `size` bytes within this machine's memory."""
     source = np.zeros(size, np.uint8)
     target = np.ones(size, np.uint8)
     return _times([lambda: np.copyto(target, source)], rounds)[0]
 
 
 def sample(run: Callable[[], object]) -> float:
-    """Seconds of one run, as the mean of as many as it takes to be above the clock's noise."""
+    """The time of one run in seconds, as the mean over enough runs to exceed the clock's resolution."""
     count = 0
     start = time.perf_counter()
     while True:
@@ -128,7 +129,9 @@ def sample(run: Callable[[], object]) -> float:
 
 
 def _module(target: str, units: Mapping[int, relax.Function]) -> tvm.IRModule:
-    """A module with one entry ``unit_<number>`` a unit, which calls it if it is an external function."""
+    """A module with an entry function ``unit_<number>`` for each unit, which calls it if it is an external
+    function.
+    """
     functions: dict[tvm.ir.GlobalVar, relax.Function] = {}
     for number, func in units.items():
         entry = f"unit_{number}"
@@ -154,7 +157,7 @@ def _runner(machine: relax.VirtualMachine, number: int, func: relax.Function) ->
 
 
 def _argument(ty: tvm.ir.Type, generator: np.random.Generator) -> object:
-    """Seeded input: numbers around one, so that no op meets a denormal or a division by zero."""
+    """Seeded input: values around one, to avoid denormals and division by zero."""
     if isinstance(ty, relax.ShapeType):
         return tvm.runtime.ShapeTuple(tuple(int(expect(tvm.tirx.IntImm, each)) for each in ty.values or ()))
     shape, dtype = extents(ty), str(expect(relax.TensorType, ty).dtype)

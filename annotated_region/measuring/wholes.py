@@ -1,4 +1,4 @@
-"""A placement as what is run one after the other: its regions, and the ops that stay on the host."""
+"""A placement as a sequence of timed parts: its regions, and the ops that stay on the host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from annotated_region.targets.composite_attributes import composite_attributes
 __all__ = ["WholePlacement", "WholePlacements", "timed_unit"]
 
 _PLAIN, _FURTHER_BUILDS = 0.1, 2
-"""A gain of less than this share has to show in as many further builds."""
+"""A relative gain below `_PLAIN` must be reproduced by `_FURTHER_BUILDS` further builds."""
 
 Run = Callable[[], object]
 Tell = Callable[[Timed, AnnotatedRegionError], None]
@@ -28,12 +28,12 @@ Tell = Callable[[Timed, AnnotatedRegionError], None]
 
 @dataclass(frozen=True, slots=True)
 class WholePlacement:
-    """What a placement runs.
+    """The parts of a placement.
 
     Attributes
     ----------
     parts
-        The distinct ones, by key.
+        The distinct parts, by key.
     order
         The keys in the order in which the parts run.
     """
@@ -43,14 +43,14 @@ class WholePlacement:
 
     @staticmethod
     def of(graph: DataflowGraph, members: Sequence[NodeRegion]) -> WholePlacement:
-        """What runs where some regions are placed, and the host has the rest."""
+        """The parts for some placed regions, with the remaining ops on the host."""
         timed = [each for each in _parts(graph, members) if each is not None]
         order = tuple(key_of(each) for each in timed)
         return WholePlacement(dict(zip(order, timed, strict=True)), order)
 
 
 def timed_unit(target: str, unit: CostUnit) -> Timed | None:
-    """The function that computes just this unit; None if it computes nothing."""
+    """The function that computes exactly this unit; None if it computes nothing."""
     attributes = {} if target == HOST else {"Codegen": target}
     func = unit.function(attributes, target == HOST or backend_of(target).bind_constants)
     return None if func is None else Timed(target, func)
@@ -76,14 +76,14 @@ def _region(graph: DataflowGraph, member: NodeRegion) -> Timed | None:
 
 
 class WholePlacements:
-    """Some placements of one function, which are built together when they are first run.
+    """Some placements of one function, built together before the first run.
 
     Parameters
     ----------
     wholes
         The placements.
     tell
-        Is told of each part that its target refuses.
+        Called for each part that its target rejects.
     """
 
     def __init__(self, wholes: Sequence[WholePlacement], tell: Tell) -> None:
@@ -92,18 +92,18 @@ class WholePlacements:
         self._built: list[Run | None] | None = None
 
     def key_of_pair(self, current: int, candidate: int) -> str:
-        """What identifies the comparison of two of them."""
+        """The key of the comparison of two of them."""
         return key_of_pair(self._wholes[current].order, self._wholes[candidate].order)
 
     def can_run(self, number: int) -> bool:
-        """Whether no target refuses a part of a placement."""
+        """Whether no target rejects a part of a placement."""
         return self._runs()[number] is not None
 
     def compared(self, current: int, candidate: int, rounds: int) -> SpeedComparison:
-        """Two placements that can run, side by side.
+        """Compare two runnable placements.
 
-        Two builds of the same differ by where their tensors lie, so a small gain has to show in each of some
-        further builds; the answer is the first one that does not show it.
+        Two builds of the same placement differ in the addresses of their tensors, so a small gain must be
+        reproduced by further builds; the result is that of the first build that does not.
         """
         found = _compared(self._runs(), current, candidate, rounds)
         if not found.is_faster or found.share_at_most < 1 - _PLAIN:
@@ -129,7 +129,7 @@ def _compared(runs: Sequence[Run | None], current: int, candidate: int, rounds: 
 
 
 def _runs_of(wholes: Sequence[WholePlacement], tell: Tell) -> list[Run | None]:
-    """What runs each placement once; None where a part of it is refused, which is told."""
+    """Functions that run each placement once; None if a part of it is rejected, which is reported."""
     parts = {key: timed for whole in wholes for key, timed in whole.parts.items()}
     runs = _runs(parts, tell)
     return [_in_turn([runs[key] for key in whole.order]) for whole in wholes]
@@ -143,7 +143,7 @@ def _runs(parts: Mapping[str, Timed], tell: Tell) -> dict[str, Run | None]:
             (timed,) = parts.values()
             tell(timed, error)
             return dict.fromkeys(parts)
-    # One that its target refuses spoils them all: find out which.
+    # One rejected part fails the whole batch, so build them one by one.
     return {key: run for part in parts.items() for key, run in _runs(dict([part]), tell).items()}
 
 

@@ -99,7 +99,7 @@ def test_who_has_no_home_is_told_what_to_set(monkeypatch):
 def test_a_file_that_is_no_database_is_refused(tmp_path):
     path = tmp_path / "costs.sqlite3"
     path.write_text("these are no costs, and long enough to be taken for a database header")
-    with pytest.raises(ar.ModelError, match="is no cost database"):
+    with pytest.raises(ar.ModelError, match="is not a cost database"):
         CostStore(path)
 
 
@@ -121,7 +121,7 @@ def test_nothing_that_a_file_holds_is_run(tmp_path, hostile):
     path = tmp_path / "costs.sqlite3"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(hostile)
-    with pytest.raises(ar.ModelError, match="is no cost database"):
+    with pytest.raises(ar.ModelError, match="is not a cost database"):
         CostStore(path).get("one")
 
 
@@ -144,7 +144,7 @@ def test_a_database_with_something_else_in_it_is_refused(tmp_path):
     connection.execute("INSERT INTO times VALUES ('one', 'soon', '0', 'conv')")
     connection.commit()
     connection.close()
-    with pytest.raises(ar.ModelError, match="holds 'soon' where seconds should stand"):
+    with pytest.raises(ar.ModelError, match="has 'soon' instead of seconds"):
         CostStore(path).get("one")
 
 

@@ -323,7 +323,7 @@ def test_a_result_of_unknown_shape_is_refused():
                 R.output(a)
             return a
 
-    with pytest.raises(ar.BuildError, match=r"toy_main_0: result 0 .* not known before it runs.*match_cast"):
+    with pytest.raises(ar.BuildError, match=r"toy_main_0: result 0 .* known only at run time.*match_cast"):
         ar.build(ar.partition(Unknown, ["toy"], prepare=False))
 
 
