@@ -1,1 +1,1 @@
-"""How conflicts between targets are resolved: priority, least cost, pins and bans."""
+"""Conflict resolution between targets: priority, least cost, pins and bans."""

@@ -1,9 +1,9 @@
-"""Holds placements of least cost against the obvious ones, by running each as a whole.
+"""Validates least-cost placements against obvious ones by running each as a whole.
 
-Costs of units add up only roughly: inside a large region a library keeps its own layouts and memory from
-unit to unit, and none of that shows when units are timed one by one. And they are noisy: where two engines
-are about as fast, the least sum is a matter of luck. A model that can run whole placements is therefore asked
-which of the obvious placements is the fastest, and another one has to be surely faster than that.
+Unit costs are only roughly additive: inside a large region a library keeps its own layouts and memory from
+unit to unit, which timings of single units do not show. They are also noisy: if two engines are about equally
+fast, the minimum is decided by noise. A cost model that can run whole placements is therefore asked for the
+fastest of the obvious placements, and any other placement must be significantly faster than that.
 """
 
 from __future__ import annotations
@@ -28,24 +28,25 @@ def confirmed(
     model: ConfirmingCostModel,
     obvious: Mapping[str, Resolution],
 ) -> Resolution:
-    """The fastest of the obvious placements, unless one of least cost is surely faster.
+    """The fastest of the obvious placements, unless a least-cost placement is significantly faster.
 
     Parameters
     ----------
     regions
-        What the targets offer.
+        The regions that the targets offer.
     found
-        The placement that the costs of single units lead to.
+        The placement of least cost by unit costs.
     near
-        That which they lead to if what a placement holds counts as fast as it may be, and all else as slow.
+        Returns the placement of least cost if the costs of staying in a given placement take their lower
+        bounds and all other costs their upper bounds.
     model
-        Runs placements.
+        The model that runs placements.
     obvious
-        As `obvious_placements` gives them, without those that break a limit.
+        The result of `obvious_placements`, without those that violate a limit.
 
     Returns
     -------
-    Its details say under ``"measured"`` which placement was taken, and the seconds of each that was run.
+    The chosen placement; ``details["measured"]`` has its name, and the time of each placement that was run.
     """
     ranked = dict(sorted(obvious.items(), key=lambda item: len(item[1].regions)))
     race = _Race(regions, model)
@@ -67,7 +68,7 @@ def obvious_placements(
 ) -> Iterator[tuple[str, Resolution]]:
     """`Priority` with each target first, and each target alone.
 
-    Where nodes may not go to the host, a target alone is no placement.
+    A single target is no option if nodes are pinned to targets.
     """
     for target in regions.targets:
         yield f"{target} first", Priority([target]).resolve(regions, pinned)
@@ -77,12 +78,12 @@ def obvious_placements(
 
 
 def _held(resolution: Resolution) -> tuple[object, ...]:
-    """What tells placements apart."""
+    """The identity of a placement."""
     return tuple(sorted(member.sort_key for member in resolution.regions))
 
 
 class _Race:
-    """Runs placements, each distinct one once, and keeps what they take."""
+    """Runs each distinct placement once, and records the times."""
 
     def __init__(self, regions: AnnotatedRegionSet, model: ConfirmingCostModel) -> None:
         self._graph = regions.dataflow
@@ -90,7 +91,7 @@ class _Race:
         self._seconds: dict[tuple[object, ...], float] = {}
 
     def winner(self, candidates: Mapping[str, Resolution]) -> str:
-        """The first candidate, or a later one that is surely faster."""
+        """The first candidate, or a later one that is significantly faster."""
         distinct: dict[tuple[object, ...], str] = {}
         for name, each in candidates.items():
             distinct.setdefault(_held(each), name)
@@ -102,6 +103,6 @@ class _Race:
         return names[times.taken]
 
     def seconds_of(self, candidates: Mapping[str, Resolution]) -> dict[str, float]:
-        """What the candidates take that were run."""
+        """The times of those candidates that were run."""
         held = {name: _held(each) for name, each in candidates.items()}
         return {name: self._seconds[key] for name, key in held.items() if key in self._seconds}

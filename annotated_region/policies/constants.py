@@ -1,4 +1,4 @@
-"""The constants of a function and the nodes that read them, seen through tuples and other names."""
+"""The constants of a function and their readers, traced through tuples and aliases."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ __all__ = ["ReadConstant", "constants_of_nodes"]
 
 @dataclass(frozen=True, slots=True)
 class ReadConstant:
-    """A constant: its bytes, and the ops that read it, ascending."""
+    """A constant: its size in bytes, and the ops that read it, ascending."""
 
     size: int
     readers: tuple[NodeId, ...]
 
 
 def constants_of_nodes(graph: DataflowGraph) -> Sequence[ReadConstant]:
-    """The constants that ops of a function read, in order of first use; each object counts once. O(edges)."""
+    """The constants that the ops of a function read, in order of first use; each object counts once.
+    O(edges).
+    """
     readers: ExprMap[dict[NodeId, None]] = ExprMap()
     for number, node in graph.numbered():
         if node.kind is NodeKind.OPERATION and isinstance(node.value, relax.Call):
@@ -38,7 +40,7 @@ def constants_of_nodes(graph: DataflowGraph) -> Sequence[ReadConstant]:
 
 
 def _constants_in(graph: DataflowGraph, expr: relax.Expr) -> Iterator[Constant]:
-    """The constants that an argument stands for, or that a tuple of it holds."""
+    """The constants in an argument, which may be a tuple or an alias."""
     if isinstance(expr, Constant):
         yield expr
     elif isinstance(expr, relax.Tuple):

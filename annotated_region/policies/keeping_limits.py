@@ -1,8 +1,9 @@
-"""Cuts and drops placed regions until every backend takes what it gets.
+"""Splits and drops placed regions until all satisfy the limits of their backends.
 
-A region that is too large, or that its backend does not accept, is cut along a topological order of its
-units, each time behind the longest beginning that is accepted, so its target keeps what it can. What it
-refuses even alone, and the smallest regions where there are too many, are given back; others may have them.
+A region that exceeds a limit, or that its backend rejects, is split along a topological order of its units,
+each time after the longest accepted prefix, so its target keeps as much as possible. Units that are rejected
+even alone are given back, and so are the smallest regions of a target with too many; other targets may claim
+them.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ __all__ = ["GivenBack", "KeptRegions", "within_backend_limits", "without_given_b
 
 @dataclass(frozen=True, slots=True)
 class GivenBack:
-    """A region, or a unit of one, that its target does not take, and why."""
+    """A region, or a unit of one, that its target gives back, and why."""
 
     member: NodeRegion
     note: DissolveNote
 
     @property
     def is_composite(self) -> bool:
-        """Whether it is a composite that is refused as such: its ops may be accepted."""
+        """Whether only the composite is rejected; its ops may still be accepted individually."""
         return self.note.reason is DissolveReason.REFUSED and bool(self.member.composites)
 
 
 def without_given_back(offered: Iterable[NodeRegion], back: Sequence[GivenBack]) -> list[NodeRegion]:
-    """The offers of targets without what these gave back."""
+    """The offered regions without what their targets gave back."""
     nodes: dict[str, set[NodeId]] = {}
     composites: dict[str, set[ClaimedUnit]] = {}
     for each in back:
@@ -56,15 +57,15 @@ def without_given_back(offered: Iterable[NodeRegion], back: Sequence[GivenBack])
 
 @dataclass(slots=True)
 class KeptRegions:
-    """What is left of placed regions.
+    """The result of enforcing the limits.
 
     Attributes
     ----------
     regions
-        Regions that their backends take.
+        Regions that satisfy the limits of their backends.
     given_back
-        What they do not take. Of a composite that is refused, the target may still have those ops that it
-        claims alone.
+        Regions and units that were given back. For a rejected composite, the target may still have the ops
+        that it claims alone.
     """
 
     regions: list[NodeRegion] = field(default_factory=list)
@@ -74,23 +75,24 @@ class KeptRegions:
 def within_backend_limits(
     graph: DataflowGraph, asked: RegionLimits, members: Sequence[NodeRegion], pinned: Collection[NodeId]
 ) -> KeptRegions:
-    """Disjoint regions, cut and dropped until their backends take them.
+    """Split and drop disjoint regions until they satisfy the limits of their backends.
 
     Parameters
     ----------
     graph
         The function.
     asked
-        Asks the backends.
+        Evaluates the limits of backends.
     members
-        Disjoint regions with an acyclic quotient, in the forms that their backends take; that stays so.
+        Disjoint regions with an acyclic quotient, in forms that their backends accept; the result has these
+        properties, too.
     pinned
-        Nodes whose regions are the last to go where there are too many.
+        Nodes whose regions are dropped last if a target has too many.
 
     Raises
     ------
     RuleError
-        What a backend says of regions failed.
+        The predicate of a backend raised.
     """
     kept = KeptRegions()
     for member in members:
@@ -106,10 +108,10 @@ def within_backend_limits(
 
 
 def _cut_down(graph: DataflowGraph, asked: RegionLimits, member: NodeRegion, kept: KeptRegions) -> None:
-    """Keep the largest parts of a region that its backend takes, give back the units that it does not."""
+    """Keep the largest accepted parts of a region, and give back the rejected units."""
     unit_of = {_computing(graph, unit): unit for unit in in_units(graph, member)}
     covered = {node for block in unit_of for node in block}
-    # What moves no data takes part, because units may depend on each other through it.
+    # Structural nodes are ordered, too, because units may depend on each other through them.
     others = [(node,) for node in member.nodes if node not in covered]
     blocks = [block for block in in_order(graph, [*unit_of, *others]) if block in unit_of]
 
@@ -128,21 +130,21 @@ def _cut_down(graph: DataflowGraph, asked: RegionLimits, member: NodeRegion, kep
 
 
 def _computing(graph: DataflowGraph, unit: NodeRegion) -> tuple[NodeId, ...]:
-    """The nodes of a composite, or the one node of another unit that computes."""
+    """The nodes of a composite, or the single computing node of another unit."""
     if unit.units:
         return unit.units[0].nodes
     return tuple(node for node in unit.nodes if graph.nodes[node].kind is not NodeKind.STRUCTURE)
 
 
 def _part(graph: DataflowGraph, member: NodeRegion, nodes: Sequence[NodeId]) -> tuple[NodeId, ...]:
-    """Some nodes of a region with what moves no data and belongs to them."""
+    """Some nodes of a region, with the structural nodes that follow them."""
     owner = dict.fromkeys(nodes, MemberIndex(0))
     follow_the_data(graph, [member], owner, {MemberIndex(0): member.target})
     return tuple(sorted(owner))
 
 
 def _joined(graph: DataflowGraph, asked: RegionLimits, members: Sequence[NodeRegion]) -> list[NodeRegion]:
-    """The regions, joined as merging will join them, so that they are not too many before that."""
+    """The regions joined as merging will join them, so that only the joined ones are counted."""
     colour_of = {
         target: colour for colour, target in numbered(Colour, dict.fromkeys(each.target for each in members))
     }
@@ -152,7 +154,7 @@ def _joined(graph: DataflowGraph, asked: RegionLimits, members: Sequence[NodeReg
 
 
 def _drop_smallest(graph: DataflowGraph, kept: KeptRegions, pinned: Collection[NodeId]) -> None:
-    """Give back the smallest regions of targets that have too many."""
+    """Give back the smallest regions of targets with too many."""
 
     def worth(member: NodeRegion) -> tuple[bool, int]:
         ops = sum(graph.nodes[node].kind is NodeKind.OPERATION for node in member.nodes)

@@ -1,4 +1,4 @@
-"""LeastCost: the placement that a cost model makes cheapest, with a bound that says how cheap it could be."""
+"""LeastCost: the placement of least cost under a cost model, with a lower bound."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ __all__ = ["LeastCost"]
 class LeastCost:
     """The placement of least cost under a model; never worse than `Priority` under the same model.
 
-    A model that can run whole placements (a `ConfirmingCostModel`, as `MeasuredCost` is one) has the last
-    word: the best of the obvious placements is left only for one that is surely faster.
+    If the model can run whole placements (a `ConfirmingCostModel` such as `MeasuredCost`), it decides: the
+    result is the best of the obvious placements unless another one is significantly faster.
 
-    The objective is in ``docs/resolving-conflicts.md``. Each block of a function is one problem. What
-    moves no data (tuples, their fields, other names) is no part of it: values are followed through it.
+    The objective is in ``docs/resolving-conflicts.md``. Each block of a function is a separate problem. Nodes
+    that move no data (tuples, their fields, aliases) are not part of it: values are traced through them.
 
     Parameters
     ----------
     model
         Any object with the methods of `CostModel`.
     budget
-        How much to search where the answer is not found exactly: a number of search states, so that
-        the result does not depend on the machine. 300 000 take about eight seconds.
+        The search effort where the exact algorithms do not finish, as a number of search states, so that the
+        result does not depend on the machine. 300 000 take about eight seconds.
     budget_bytes
-        By target, the memory that all its regions may take together: of each region its constants, each once,
-        and of each unit (op or composite) the tensors that it makes and others read, results of the region
-        included. Nothing shares memory, as in ONNX Runtime's accounting; an extent that is known only at run
-        time counts as 16. The budget is of one function.
+        The memory of all regions of a target in a function, by target: for each region its constants, each
+        counted once, and for each unit (op or composite) the tensors that it produces for others, including
+        results of the region. No memory is assumed to be shared, as in ONNX Runtime's accounting; an extent
+        known only at run time counts as 16.
     """
 
     model: CostModel
@@ -54,12 +54,12 @@ class LeastCost:
     budget_bytes: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no budget.
+        """Validate the memory budgets.
 
         Raises
         ------
         UsageError
-            A budget of memory is below 0.
+            A budget is negative.
         """
         for target, size in (self.budget_bytes or {}).items():
             if size < 0:
@@ -71,7 +71,7 @@ class LeastCost:
         Raises
         ------
         PinError
-            The pins leave a node without a place.
+            The pins leave no place for a node.
         """
         for target in self.budget_bytes or {}:
             backend_of(target)
@@ -99,14 +99,14 @@ def _details(solutions: Sequence[Solution]) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class _Scopes:
-    """The scopes of a function that have offers, which share what their targets limit by function.
+    """The scopes of a function with offers, which share the function-wide limits of their targets.
 
     Attributes
     ----------
     offers
-        One for each scope.
+        The offers of each scope.
     limits
-        By target.
+        The limits by target.
     """
 
     offers: Sequence[Offers]
@@ -139,16 +139,16 @@ class _Scopes:
         return Resolution(list(chosen), _details(solutions))
 
     def doubting(self, model: ConfirmingCostModel, current: Resolution) -> Resolution:
-        """The regions of least cost where the nodes of a placement leave it for a sure gain alone."""
+        """The regions of least cost if nodes leave the `current` placement only for a significant gain."""
         home = {node: member.target for member in current.regions for node in member.nodes}
         return replace(self, facts=replace(self.facts, doubts=Doubts(model, home))).resolution()
 
     def solutions(self) -> list[Solution]:
         """A solution for each scope.
 
-        Each scope is first solved as if the limits of functions were its own. Where the answers use more
-        together, the scopes are solved once more, each with what those before have left; the bounds of the
-        first answers hold for that as well.
+        Each scope is first solved with the whole function-wide limits. If the solutions together exceed them,
+        the scopes are solved again in order, each with what its predecessors left; the lower bounds of the
+        first solutions remain valid.
         """
         first = [self._solved(offers, self.limits) for offers in self.offers]
         if len(first) == 1 or self._within(first):
@@ -162,7 +162,7 @@ class _Scopes:
     def _solved(
         self, offers: Offers, limits: Mapping[str, TargetLimits]
     ) -> tuple[Solution, Mapping[str, TargetLimits]]:
-        """The solution of one scope, and the limits that it leaves."""
+        """The solution of one scope, and the remaining limits."""
         problem = problem_of(offers, self.pinned, self.facts, self.policy.model, limits)
         solution = solve(problem, self.policy.budget)
         left, uses = dict(limits), Uses(problem)
@@ -172,7 +172,7 @@ class _Scopes:
         return solution, left
 
     def _within(self, answers: Sequence[tuple[Solution, Mapping[str, TargetLimits]]]) -> bool:
-        """Whether all answers together keep the limits of functions."""
+        """Whether all solutions together satisfy the function-wide limits."""
         for target, limits in self.limits.items():
             used = [limits.used_up(left[target]) for _solution, left in answers]
             regions, memory = (sum(column) for column in zip(*used, strict=True))
@@ -183,7 +183,7 @@ class _Scopes:
         return True
 
     def keeps(self, resolution: Resolution) -> bool:
-        """Whether regions keep all limits."""
+        """Whether a resolution satisfies all limits."""
         left = dict(self.limits)
         for member in resolution.regions:
             if self.facts.asked.refusal(member):

@@ -1,4 +1,4 @@
-"""What may run where in one scope of a function, as a placement problem, and the way back to regions."""
+"""Builds the placement problem of one scope of a function, and converts solutions back to regions."""
 
 from __future__ import annotations
 
@@ -32,28 +32,29 @@ __all__ = ["Doubts", "FunctionFacts", "Offers", "problem_of"]
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """What stays where it is counts as fast as it may be, what leaves as slow as it may be.
+    """Adjusts costs by their error bounds: optimistic for a unit that stays in its place, pessimistic for a
+    move.
 
     Attributes
     ----------
     model
-        Knows how sure its costs are.
+        The model with the error bounds.
     home
-        By node, its target in the placement that is to be left for a sure gain alone; the host's have none.
+        By node, its target in the reference placement; nodes on the host are left out.
     """
 
     model: ConfirmingCostModel
     home: Mapping[NodeId, str]
 
     def change(self, target: str, nodes: Sequence[NodeId], unit: CostUnit) -> float:
-        """Seconds to add to what a unit costs."""
+        """The seconds to add to the cost of a unit."""
         stays = all(self.home.get(node, HOST) == target for node in nodes)
         return (-1 if stays else 1) * self.model.doubt(target, unit)
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionFacts:
-    """What all scopes of a function share.
+    """Facts shared by all scopes of a function.
 
     Attributes
     ----------
@@ -62,9 +63,9 @@ class FunctionFacts:
     constants
         The constants that nodes read.
     asked
-        Asks backends about regions.
+        Evaluates the limits of backends.
     doubts
-        What costs are changed by for a placement that is to be left for a sure gain alone, if there is one.
+        The adjustment of costs in favour of a reference placement, if there is one.
     """
 
     readers: Mapping[Leaf, Sequence[NodeId]]
@@ -74,7 +75,7 @@ class FunctionFacts:
 
 
 class Offers:
-    """What may run where in one scope, numbered for the placement engine, and the way back."""
+    """The candidate units of one scope, numbered for the placement engine, and the way back to regions."""
 
     def __init__(self, graph: DataflowGraph, scope: Scope, members: Sequence[NodeRegion]) -> None:
         self.graph = graph
@@ -99,28 +100,28 @@ class Offers:
                     yield member.target, unit, CostUnit.of(self.graph, ops, unit.name or None)
 
     def ops(self, unit: ClaimedUnit) -> tuple[NodeId, ...]:
-        """The nodes of a unit that the problem knows: those that compute."""
+        """The nodes of a unit in the placement problem: those that compute."""
         return tuple(node for node in unit.nodes if node in self.local)
 
     def questions(self) -> Iterator[tuple[str, CostUnit]]:
-        """All that the cost model will be asked."""
+        """All queries that the cost model will get."""
         for target, unit, cost_unit in self.units:
             if self.graph.nodes[unit.nodes[0]].kind is NodeKind.OPERATION:
                 yield target, cost_unit
 
     def regions(self, solution: Solution) -> list[NodeRegion]:
-        """The regions that a solution chose, with what moves no data put where its data is."""
+        """The regions of a solution, with structural nodes assigned to them."""
         groups = [(self.targets[region.place], region.units) for region in solution.placement.regions]
         return self._grouped(groups, self.members)
 
     def region(self, target: str, units: Sequence[UnitId]) -> NodeRegion:
-        """The region that some units of one target would be."""
+        """The region that some units of one target would form."""
         nodes = [node for unit in units for node in self.units[unit][1].nodes]
         beside = NodeRegion(target, tuple(sorted(self._structure_beside(nodes))))
         return self._grouped([(target, units)], [beside])[0]
 
     def _structure_beside(self, nodes: Sequence[NodeId]) -> dict[NodeId, None]:
-        """What moves no data and hangs on some nodes, if their target claims it."""
+        """The structural nodes connected to some nodes."""
         graph = self.graph
         found: dict[NodeId, None] = {}
         work = list(nodes)
@@ -136,7 +137,7 @@ class Offers:
     def _grouped(
         self, groups: Sequence[tuple[str, Sequence[UnitId]]], members: Sequence[NodeRegion]
     ) -> list[NodeRegion]:
-        """One region for each group of units, with what moves no data of `members` where its data is."""
+        """One region for each group of units, with the structural nodes of `members` assigned to them."""
         owner: dict[NodeId, MemberIndex] = {}
         composites: dict[MemberIndex, list[ClaimedUnit]] = {}
         targets: dict[MemberIndex, str] = {}
@@ -164,11 +165,11 @@ def problem_of(
     model: CostModel,
     limits: Mapping[str, TargetLimits],
 ) -> PlacementProblem:
-    """The offers with what they cost and what targets limit."""
+    """The placement problem of some offers: costs, values, limits."""
     places = (*offers.targets, HOST)
     forms = [backend_of(target).regions for target in offers.targets]
     single = [form == "one composite" for form in forms]
-    # A target that takes one unit a region pays its launch with each unit, which bounds then see.
+    # A target that accepts only single units launches once per unit; charging it per unit tightens bounds.
     entry = [model.launch(target) for target in offers.targets]
     by_unit = [*(cost if alone else 0.0 for cost, alone in zip(entry, single, strict=True)), 0.0]
     by_region = tuple(0.0 if alone else cost for cost, alone in zip(entry, single, strict=True))
@@ -198,7 +199,7 @@ def problem_of(
 
 
 class _Predicate:
-    """What the backends of a scope say of regions, asked about units; each region is asked about once."""
+    """The acceptance predicates of the backends of a scope, over units; cached by region."""
 
     def __init__(self, offers: Offers, asked: RegionLimits) -> None:
         self._offers = offers
@@ -223,7 +224,7 @@ def _predicate(offers: Offers, asked: RegionLimits) -> _Predicate | None:
 
 
 class _Tables:
-    """What values cost to move, by size: the same table for the same size."""
+    """Transfer costs by size; one shared table for each size."""
 
     def __init__(self, model: CostModel, places: Sequence[str]) -> None:
         self.model = model
@@ -232,7 +233,7 @@ class _Tables:
         self.known: dict[int, tuple[tuple[float, ...], ...]] = {}
 
     def of(self, size: int) -> tuple[tuple[float, ...], ...]:
-        """Seconds by source and destination, for a value of `size` bytes."""
+        """Transfer times by source and destination, for a value of `size` bytes."""
         if size not in self.known:
             self.known[size] = tuple(
                 tuple(self._seconds(size, source, destination) for destination in self.places)
@@ -261,7 +262,7 @@ def _values(
 
 
 def _orders(offers: Offers, tables: _Tables) -> Iterator[PlacementValue]:
-    """Edges that carry no value still order what they join."""
+    """Order edges as values of size 0."""
     local = offers.local
     for before, after in offers.graph.order_edges:
         if before in local and after in local:

@@ -1,4 +1,4 @@
-"""The names by which users refer to operations: of a binding, of an op, of what a binding was made from."""
+"""The names by which users refer to operations: binding names, op names and origins."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from annotated_region.regions.op_names import op_name_of
 __all__ = ["ALL", "OperationNames"]
 
 ALL = "#*"
-"""What makes a key mean all bindings that its name fits."""
+"""The suffix of a key that selects all bindings of its name."""
 
 _LINE = " ("
 
 
 @dataclass(frozen=True, slots=True)
 class OperationNames:
-    """What the operations of one function are called.
+    """The names of the operations of one function.
 
     Attributes
     ----------
     function
         The name of the function.
     bindings
-        By the name of a binding, the nodes that have it, in program order.
+        The nodes of each binding name, in program order.
     calls
-        By the name of an op, the nodes that call it.
+        The nodes that call each op.
     origins
-        By an origin that is not the binding's own name, the nodes that come from it; an origin with a line of
-        source, ``"layers.0.query (model.py:42)"``, also stands without the line.
+        The nodes of each origin that differs from the binding's name; an origin with a source line,
+        ``"layers.0.query (model.py:42)"``, is also listed without the line.
     name_of, origin_of
         The name and the origin of each node.
     """
@@ -69,10 +69,11 @@ class OperationNames:
         return self.calls.get(key, ())
 
     def nodes_called(self, key: str) -> Sequence[NodeId]:
-        """The nodes that a key means: ``"name"``, ``"name#2"``, ``"name#*"``, or these behind ``"main/"``.
+        """The nodes that a key selects: ``"name"``, ``"name#2"``, ``"name#*"``, or one of these after
+        ``"main/"``.
 
-        The name is that of a binding or of what it comes from; ``#2`` means the second one of that name,
-        ``#*`` all of them.
+        The name is that of a binding or an origin; ``#2`` selects the second of that name, ``#*`` all of
+        them.
         """
         for name in (key, key.removeprefix(f"{self.function}/")):
             if same := self._called(name):
@@ -87,14 +88,14 @@ class OperationNames:
 
     def _called(self, name: str) -> Sequence[NodeId]:
         bound, made = self.bindings.get(name, ()), self.origins.get(name, ())
-        # What was derived of a binding comes from it, but does not have its name. A binding that merely
-        # happens to be called like a node of the model is another matter: then the name means both.
+        # Bindings derived from a binding have its name as their origin, and do not count if it still exists.
+        # If a binding only happens to have the name of a node of the model, the name selects both.
         if bound and all(self.origin_of[node] == name for node in bound):
             return bound
         return tuple(sorted({*bound, *made}))
 
     def keys(self) -> dict[NodeId, str]:
-        """For each node a name that means it alone in its function: its origin, where nothing else has that.
+        """A unique key for each node of the function: its origin, if no other node has it.
 
         Linear in the nodes.
         """
@@ -108,14 +109,14 @@ class OperationNames:
         keys = {}
         for node, name in self.name_of.items():
             origin = self.origin_of[node]
-            # A node may come from a binding that still exists, which alone has that name then.
+            # The node's origin may be the name of a binding that still exists, which then owns the name.
             called = origin if number_in(origin, node) is not None else name
             number = number_in(called, node)
             keys[node] = called if len(numbers[called]) == 1 else f"{called}#{number}"
         return keys
 
     def unique_name(self, node: NodeId) -> str:
-        """The name of a binding which no other binding of the module has."""
+        """A name of a binding that is unique in the module."""
         name = self.name_of[node]
         same = self.bindings[name]
         return f"{self.function}/{name}" + (f"#{same.index(node) + 1}" if len(same) > 1 else "")
@@ -125,7 +126,7 @@ class OperationNames:
         return next(name for name, nodes in self.calls.items() if node in nodes)
 
     def all(self) -> Iterator[str]:
-        """All names of bindings, of ops, and of what bindings come from."""
+        """All binding names, op names and origins."""
         yield from self.bindings
         yield from self.calls
         yield from self.origins

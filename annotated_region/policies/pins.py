@@ -1,4 +1,4 @@
-"""Pins and bans: what a user fixes before conflicts are resolved."""
+"""Pins and bans: decisions that users make before conflicts are resolved."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from annotated_region.targets.rules import rule_of
 
 __all__ = ["Pins", "require_target"]
 
-# Of the names that an error offers.
+# Limits on the names listed in an error message.
 _CHOICES, _NEAREST = 12, 3
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What pins and bans leave.
+    """The claims that pins and bans leave.
 
     Attributes
     ----------
     regions
-        The regions without the claims that are ruled out.
+        The regions without the claims ruled out.
     pinned
-        The nodes that the host may not have.
+        The nodes that must not run on the host.
     notes
-        Each claim that is ruled out.
+        The claims ruled out.
     """
 
     regions: Sequence[NodeRegion]
@@ -47,30 +47,30 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """Where ops have to go, and where they must not go.
+    """Targets that ops must, or must not, run on.
 
     Attributes
     ----------
     pins
-        By the name of a binding (``"lv3"``), by what it comes from (``"/layer1/conv1/Conv"``, see
-        `annotated_region.origins`) or by the name of an op (``"relax.nn.softmax"``), the one target that may
-        have it; "host" keeps it on the host. A binding's own pin goes before its op's. Where several bindings
-        have the same name or come from the same node, ``"main/lv3"`` is that of one function, ``"lv3#2"`` the
-        second one, and ``"lv3#*"`` means all of them.
+        The target of each pinned op, by the name of its binding (``"lv3"``), by its origin
+        (``"/layer1/conv1/Conv"``, see `annotated_region.origins`) or by the name of the op
+        (``"relax.nn.softmax"``); "host" keeps it on the host. The pin of a binding takes precedence over that
+        of its op. If several bindings have the same name or origin, ``"main/lv3"`` is that of one function,
+        ``"lv3#2"`` the second one, and ``"lv3#*"`` selects all of them.
     bans
-        Likewise, the targets that may not have it.
+        The targets that must not run an op, by the same names.
     """
 
     pins: Mapping[str, str] = field(default_factory=dict)
     bans: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def require_targets(self, targets: Sequence[str]) -> None:
-        """Check that ops are pinned to, and banned from, targets that take part.
+        """Check that all targets in pins and bans take part.
 
         Raises
         ------
         PinError
-            A target is none of `targets`; the message gives the nearest of them.
+            A target is not among `targets`; the message suggests the nearest one.
         """
         for key, place in self.pins.items():
             if place != HOST:
@@ -80,13 +80,13 @@ class Pins:
                 require_target(f"{key!r} is banned from", target, targets)
 
     def require_known(self, graphs: Sequence[DataflowGraph]) -> None:
-        """Check that each name stands for an op or for one binding of a module's functions.
+        """Check that each name selects an op or exactly one binding of a module's functions.
 
         Raises
         ------
         PinError
-            A name stands for nothing, and the message gives the nearest names; or it stands for several
-            bindings, and the message gives a name for each.
+            A name selects nothing (the message suggests the nearest names), or several bindings (the message
+            lists a unique name for each).
         """
         functions = [OperationNames.of(graph) for graph in graphs]
         for what, keys in (("pin", self.pins), ("ban", self.bans)):
@@ -96,15 +96,15 @@ class Pins:
     def apply(
         self, graph: DataflowGraph, members: Sequence[NodeRegion], absent: Mapping[str, str] | None = None
     ) -> Allowed:
-        """What pins and bans leave of the claims in a function.
+        """The claims in a function that pins and bans leave.
 
-        Names that stand for nothing in this function are for another one, see `require_known`. `absent` holds
-        the targets whose claims are left out because they cannot run here, and why they cannot.
+        Names that select nothing in this function belong to another one, see `require_known`. `absent` has
+        the targets whose claims are left out because they cannot run here, with the reason.
 
         Raises
         ------
         PinError
-            A pin asks for a target that does not claim the op; the message says why it declined.
+            A pin names a target that does not claim the op; the message has the reason.
         """
         if not self.pins and not self.bans:
             return Allowed(members)
@@ -129,7 +129,7 @@ class Pins:
         return Allowed(kept, {node for node, place in places.items() if place != HOST}, tuple(notes))
 
     def _places(self, names: OperationNames) -> dict[NodeId, str]:
-        """Where each pinned node goes."""
+        """The place of each pinned node."""
         found = [(names.nodes_called(key), place) for key, place in self.pins.items()]
         by_op = {node: place for key, place in self.pins.items() for node in names.calls_of(key)}
         return by_op | {node: place for nodes, place in found for node in nodes}
@@ -147,7 +147,7 @@ def require_target(what: str, target: str, targets: Sequence[str]) -> None:
     Raises
     ------
     PinError
-        It does not; the message begins with `what` and gives the nearest target.
+        It does not; the message begins with `what` and suggests the nearest target.
     """
     if target not in targets:
         nearest = get_close_matches(target, targets, n=1)
@@ -180,7 +180,7 @@ def _meaning(key: str, bindings: Sequence[tuple[OperationNames, NodeId]]) -> str
 
 
 def _choices(key: str, bindings: Sequence[tuple[OperationNames, NodeId]]) -> str:
-    """A name for each of several bindings, and its op; the first ones of many."""
+    """A unique name for each of several bindings, with its op; only the first ones of many."""
     keys = {names.function: names.keys() for names, _ in bindings}
 
     def choice(names: OperationNames, node: NodeId) -> str:
@@ -195,7 +195,7 @@ def _choices(key: str, bindings: Sequence[tuple[OperationNames, NodeId]]) -> str
 
 def _nearest(key: str, functions: Iterable[OperationNames]) -> str:
     known = dict.fromkeys(name for names in functions for name in names.all())
-    # The names of nodes are long paths; what a user remembers is often their end.
+    # Node names are long paths, and users often remember only a part.
     holding = [name for name in known if key in name] if len(key) > 2 else []
     nearest = holding[:_NEAREST] or get_close_matches(key, known, n=_NEAREST)
     return f", such as {_listed([repr(name) for name in nearest], 'or')}" if nearest else ""
@@ -226,7 +226,7 @@ def _require_offers(
 
 
 def _refusal(graph: DataflowGraph, node: NodeId, target: str) -> str:
-    """Why a target does not have a node on offer, in its own words where it has any."""
+    """Why a target does not offer a node, in the words of its rule if it gave a reason."""
     view = OpView.of(graph.nodes[node].value)
     rule = rule_of(target, view.name) if view is not None else None
     if view is None or rule is None:

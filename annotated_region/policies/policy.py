@@ -1,4 +1,4 @@
-"""How conflicts between targets are resolved: what every policy answers, and `Priority`."""
+"""The protocol of policies, which resolve conflicts between targets, and `Priority`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["Policy", "Priority", "Resolution"]
 @checked_class
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a policy answers: disjoint regions, and what it has to say of them.
+    """The result of a policy: disjoint regions, and details for the report.
 
     Attributes
     ----------
     regions
         Disjoint regions whose quotient graph is acyclic.
     details
-        For the report, such as the cost, the lower bound and the gap.
+        Details for the report, such as the cost, the lower bound and the gap.
     """
 
     regions: Sequence[NodeRegion]
@@ -39,18 +39,18 @@ class Resolution:
 
 
 class Policy(Protocol):
-    """What `ResolveConflicts` asks of a policy."""
+    """The protocol that `ResolveConflicts` requires of a policy."""
 
     def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[NodeId]) -> Resolution:
-        """Choose a target, or the host, for each node that a region holds.
+        """Choose a target, or the host, for each node in a region.
 
         Parameters
         ----------
         regions
-            The regions that may win; they may overlap.
+            The candidate regions, which may overlap.
         pinned
-            Nodes that may not go to the host. The target that claims them is pinned already: no other
-            region holds them.
+            Nodes that must not go to the host. All claims on them but those of their pinned target are
+            removed already.
         """
 
 
@@ -59,16 +59,14 @@ class Policy(Protocol):
 class Priority:
     """The first target that claims a node gets it, as in ONNX Runtime.
 
-    Of the composites of one target that share nodes, the largest wins, then the first. A region that
-    loses nodes to another target falls into its connected parts, which MergeCompilerRegions joins
-    again where that is valid. Where the parts would need each other's results, the block is grouped
-    anew from its units.
+    Of the composites of one target that share nodes, the largest wins, then the first. A region that loses
+    nodes to another target is split into connected parts, which MergeCompilerRegions joins again where that
+    is valid. If the parts depend on each other in a cycle, the block is regrouped from its units.
 
     Parameters
     ----------
     order
-        The targets, the most preferred first; targets that are not named come last, in the order of
-        their first region.
+        The targets, the most preferred first; other targets follow in the order of their first region.
     """
 
     order: tuple[str, ...]
@@ -77,7 +75,7 @@ class Priority:
         object.__setattr__(self, "order", (order,) if isinstance(order, str) else tuple(order))
 
     def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[NodeId] = ()) -> Resolution:  # noqa: ARG002
-        """See `Policy`. O(n log n) in the nodes and edges, for each composite that has to be dropped."""
+        """See `Policy`. O(n log n) in the nodes and edges, for each composite that is dropped."""
         graph = regions.dataflow
         rank = {target: place for place, target in enumerate(dict.fromkeys((*self.order, *regions.targets)))}
         members = sorted(
@@ -96,7 +94,7 @@ class Priority:
 
 
 class _Winners:
-    """Which region's claim wins each node, and which composites are taken."""
+    """Assigns each node to the region whose claim wins it, and selects composites."""
 
     def __init__(
         self,
@@ -119,7 +117,7 @@ class _Winners:
         follow_the_data(graph, members, self.owner, targets)
 
     def parts(self) -> Iterator[NodeRegion]:
-        """What is left of each region: the region itself, or its connected parts."""
+        """The remaining nodes of each region: the region itself, or its connected parts."""
         held: dict[MemberIndex, list[NodeId]] = {}
         for node, index in sorted(self.owner.items()):
             held.setdefault(index, []).append(node)
@@ -135,7 +133,7 @@ class _Winners:
                 yield NodeRegion(member.target, tuple(sorted(part)), units)
 
     def grouped_anew(self) -> Regrouped:
-        """The winning units of all regions, grouped by target as if no region had been there before."""
+        """The winning units of all regions, regrouped by target regardless of the original regions."""
         units = [(index, unit) for index, chosen in self.composites.items() for unit in chosen]
         covered = {node for _index, unit in units for node in unit.nodes}
         atoms = [NodeRegion(self.members[index].target, unit.nodes, (unit,)) for index, unit in units]
@@ -150,9 +148,9 @@ class _Winners:
 
 
 def _by_preference(members: Sequence[NodeRegion]) -> Iterator[tuple[MemberIndex, ClaimedUnit]]:
-    """What each target offers, composites before single nodes and large ones first, in whichever region.
+    """The units in order of preference: by target, then composites before single nodes, large ones first.
 
-    The regions of a target stand together, in the order of the targets.
+    Expects the regions grouped by target, in the order of preference.
     """
     for _target, group in groupby(numbered(MemberIndex, members), key=lambda each: each[1].target):
         offers = [(index, unit) for index, member in group for unit in units_of(member)]
@@ -164,7 +162,7 @@ def _by_preference(members: Sequence[NodeRegion]) -> Iterator[tuple[MemberIndex,
 def _drop_orphans(
     graph: DataflowGraph, members: Sequence[NodeRegion], owner: dict[NodeId, MemberIndex]
 ) -> None:
-    """Take what moves no data out of regions that lost all that it stood beside."""
+    """Remove structural nodes from regions that lost all of the nodes' neighbours."""
     inside = [set(member.nodes) for member in members]
     for node, index in list(owner.items()):
         if graph.nodes[node].kind is not NodeKind.STRUCTURE:

@@ -1,4 +1,4 @@
-"""Cuts regions into what their targets accept as one region: connected parts, or single units."""
+"""Splits regions into the forms that their targets accept: connected parts, or single units."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["in_accepted_form"]
 
 
 def in_accepted_form(graph: DataflowGraph, members: Iterable[NodeRegion]) -> Iterator[NodeRegion]:
-    """The regions, cut where their targets do not accept them whole (`Backend.regions`).
+    """The regions, split where their targets do not accept them whole (`Backend.regions`).
 
-    A cut closes no cycle that regions and composites did not hold before: connected parts exchange no value,
-    and a composite that only its last node leaves needs no result of what needs its own.
+    Splitting creates no new cycle: connected parts exchange no values, and a composite whose only exit is its
+    last node cannot depend on a node that depends on it.
 
     Raises
     ------
     UnknownTargetError
-        A region is one of a target that is not registered.
+        The target of a region is not registered.
     """
     for member in members:
         match backend_of(member.target).regions:

@@ -1,4 +1,4 @@
-"""What backends take as one region: its sizes against their limits, and what they say of it themselves."""
+"""Checks regions against the limits and predicates of backends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["RegionLimits", "RegionSize", "joining_limits", "readers_of_values"]
 
 
 def readers_of_values(graph: DataflowGraph) -> dict[Leaf, list[NodeId]]:
-    """For each single value, the nodes that compute with it (or RESULT)."""
+    """The nodes that compute with each single value (or RESULT)."""
 
     def computes(consumer: NodeId) -> bool:
         return consumer < 0 or graph.nodes[consumer].kind is not NodeKind.STRUCTURE
@@ -31,7 +31,7 @@ def readers_of_values(graph: DataflowGraph) -> dict[Leaf, list[NodeId]]:
 
 
 class RegionSize(NamedTuple):
-    """How large a region is: its ops, and bytes of its constants and of its intermediate tensors."""
+    """The size of a region: its ops, and the bytes of its constants and of its intermediate tensors."""
 
     ops: int
     constant_bytes: int
@@ -40,19 +40,19 @@ class RegionSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _MadeValue:
-    """A value that a node makes: who reads it, and its bytes."""
+    """A value that a node produces: its readers and its size in bytes."""
 
     readers: frozenset[NodeId]
     size: int
 
 
 class RegionLimits:
-    """Asks the backends of a function about regions.
+    """Evaluates limits and predicates of backends on regions of a function.
 
     Parameters
     ----------
     regions
-        The function, and the regions whose composites may lie in those that are asked about.
+        The function, and the regions with the composites that tested regions may contain.
     """
 
     def __init__(self, regions: AnnotatedRegionSet) -> None:
@@ -60,25 +60,25 @@ class RegionLimits:
         self._graph = regions.dataflow
 
     def refusal(self, member: NodeRegion) -> str:
-        """Why the target of a region does not take it; nothing if it does.
+        """Why the target of a region rejects it; empty if it accepts it.
 
         Raises
         ------
         RuleError
-            What the backend says of regions failed.
+            The predicate of the backend raised.
         """
         backend = backend_of(member.target)
         return self._too_large(backend, member) or self.declined(member)
 
     def with_composites(self, target: str, nodes: Iterable[NodeId]) -> NodeRegion:
-        """A region of some nodes and the composites of its target that lie in it."""
+        """A region of some nodes, with the composites of its target inside it."""
         inside = set(nodes)
         known = self._composites.get(target, {})
         units = [unit for node in inside for unit in known.get(node, ()) if inside.issuperset(unit.nodes)]
         return NodeRegion(target, tuple(sorted(inside)), tuple(sorted(units)))
 
     def size(self, member: NodeRegion) -> RegionSize:
-        """How large a region is. O(its edges)."""
+        """The size of a region. O(its edges)."""
         inside = frozenset(member.nodes)
         ops = [node for node in member.nodes if self._graph.nodes[node].kind is NodeKind.OPERATION]
         constants = dict(constant for node in ops for constant in self._constants.get(node, ()))
@@ -86,11 +86,13 @@ class RegionLimits:
         return RegionSize(len(ops), sum(constants.values()), workspace)
 
     def memory(self, member: NodeRegion) -> int:
-        """What a region counts against the budget of its target: constants, and what its units hand on."""
+        """The memory that a region uses of its target's budget: constants, and values that its units
+        produce for others.
+        """
         return self.size(member).constant_bytes + sum(value.size for value in self._handed_on(member))
 
     def _handed_on(self, member: NodeRegion) -> Iterator[_MadeValue]:
-        """The values that units of a region make and something outside of the unit reads."""
+        """The values that units of a region produce and nodes outside the unit read."""
         unit_of = {node: unit for unit in largest_composites(member) for node in unit.nodes}
         for node in member.nodes:
             own = unit_of[node].nodes if node in unit_of else (node,)
@@ -107,12 +109,12 @@ class RegionLimits:
         return ""
 
     def declined(self, member: NodeRegion) -> str:
-        """What the backend of a region says against it; nothing if it accepts it.
+        """Why the predicate of a backend rejects a region; empty if it accepts it.
 
         Raises
         ------
         RuleError
-            What the backend says of regions failed.
+            The predicate of the backend raised.
         """
         backend = backend_of(member.target)
         if backend.accepts_region is None:
@@ -130,7 +132,7 @@ class RegionLimits:
 
     @cached_property
     def _composites(self) -> Mapping[str, Mapping[NodeId, Sequence[ClaimedUnit]]]:
-        """By target and first node, the composites."""
+        """Composites by target and first node."""
         found: dict[str, dict[NodeId, list[ClaimedUnit]]] = {}
         for member in self._regions.node_regions.values():
             known = found.setdefault(member.target, {})
@@ -142,7 +144,7 @@ class RegionLimits:
 
     @cached_property
     def _constants(self) -> Mapping[NodeId, Sequence[tuple[int, int]]]:
-        """For each node, the constants that it reads: their numbers and bytes."""
+        """The constants that each node reads, as pairs of number and bytes."""
         found: dict[NodeId, list[tuple[int, int]]] = {}
         for number, constant in enumerate(constants_of_nodes(self._graph)):
             for node in constant.readers:
@@ -151,7 +153,7 @@ class RegionLimits:
 
     @cached_property
     def _made(self) -> Mapping[NodeId, Sequence[_MadeValue]]:
-        """For each node, the values that it makes."""
+        """The values that each node produces."""
         found: dict[NodeId, list[_MadeValue]] = {}
         for leaf, readers in readers_of_values(self._graph).items():
             producer = self._graph.number_of(leaf.root)
@@ -169,7 +171,7 @@ def joining_limits(
     max_regions: int | None = None,
     keeps_limits: bool = True,
 ) -> ColourLimits:
-    """The limits under which regions of a target join: those given, and what its backend takes.
+    """The limits on joining regions of a target: the given ones, and those of its backend.
 
     Raises
     ------
