@@ -1,4 +1,4 @@
-"""Colours: of targets by their names, so that they are the same in every picture; of times."""
+"""Colours of targets, determined by their names so that all pictures agree, and of times and verdicts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from annotated_region.findings.verdicts import Verdict
 
 __all__ = ["fill_of_verdict", "fills_of", "heat"]
 
-# Fill colours that black text can be read on, after Paul Tol's "light" scheme.
+# Fill colours with enough contrast for black text, after Paul Tol's "light" scheme.
 _KNOWN = {
     "dnnl": "#77aadd",
     "onnxruntime": "#ee8866",
@@ -20,7 +20,7 @@ _KNOWN = {
     "": "#ffffff",
 }
 _LIGHTNESS, _SATURATION = 0.76, 0.62
-# From fast to slow; black text can be read on all of them.
+# From fast to slow; all have enough contrast for black text.
 _HEAT = ((255, 255, 212), (254, 196, 79), (240, 105, 80))
 
 # Paul Tol's "bright" red and "light" mint, which also differ in lightness, and grey.
@@ -34,15 +34,15 @@ _VERDICTS = {
 
 
 def fill_of_verdict(verdict: Verdict) -> str:
-    """The colour of what a check found."""
+    """The colour of a verdict."""
     return _VERDICTS[verdict]
 
 
 def fills_of(targets: Iterable[str]) -> Mapping[str, str]:
-    """The fill colour of each target, of the host and of what runs nowhere.
+    """The fill colour of each target, of the host, and of boxes without a place.
 
-    It depends on the name alone; that of a target from elsewhere has a hue made of its checksum. Two of
-    them may look alike: a colour that depended on the others would change from picture to picture.
+    A colour depends only on the name; that of a third-party target is a hue derived from a checksum. Two of
+    these can be similar, because a colour that depended on the other targets would vary between pictures.
     """
     named = dict.fromkeys(target for target in targets if target not in ("host", ""))
     return {target: _KNOWN.get(target) or _of_name(target) for target in (*named, "host", "")}
@@ -55,7 +55,7 @@ def _of_name(target: str) -> str:
 
 
 def heat(seconds: float, slowest: float) -> str:
-    """The colour of a time: pale yellow for none, through orange to red for the slowest."""
+    """The colour of a time: pale yellow for zero, through orange to red for the slowest."""
     share = min(1.0, max(0.0, seconds / slowest)) if slowest > 0 else 0.0
     position = share * (len(_HEAT) - 1)
     first = min(int(position), len(_HEAT) - 2)

@@ -1,4 +1,4 @@
-"""Draws a report into a file; the same report gives the same file, byte for byte."""
+"""Draws a report to a file; deterministic, byte for byte."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _ENDINGS = (".svg", ".html", ".json")
 
 
 def draw(functions: Sequence[FunctionReport], summary: str, path: Path) -> Path:
-    """Draw a report into a file that ends in ``.svg``, ``.html`` or ``.json``, and return its path.
+    """Draw a report to a file that ends in ``.svg``, ``.html`` or ``.json``, and return its path.
 
-    JSON is that of Model Explorer.
+    JSON is in the format of Model Explorer.
 
     Parameters
     ----------
     functions
         The reports of its functions.
     summary
-        The report as text, which a page shows on top.
+        The report as text, which a page shows at the top.
     path
-        Where to.
+        The file to write.
 
     Raises
     ------
     DrawingError
-        The ending is another one, or the layout engine is not installed.
+        The file has another ending, or the layout engine is not installed.
     """
     ending = path.suffix.lower()
     if ending not in _ENDINGS:

@@ -1,4 +1,4 @@
-"""Text of a report as text of HTML and SVG."""
+"""Escapes report text for HTML and SVG."""
 
 from __future__ import annotations
 
@@ -10,5 +10,7 @@ __all__ = ["escape"]
 
 
 def escape(text: str) -> str:
-    """The text as XML and HTML hold it; control characters, which XML cannot hold at all, as escapes."""
+    """The text escaped for XML and HTML; control characters, which XML does not allow, become escape
+    sequences.
+    """
     return html.escape(printable(text))

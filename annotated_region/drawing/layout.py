@@ -1,4 +1,4 @@
-"""Places boxes in layers, so that lines go down and cross seldom: python-igraph's Sugiyama layout.
+"""Places boxes in layers with few edge crossings: python-igraph's Sugiyama layout.
 
 K. Sugiyama, S. Tagawa, M. Toda: Methods for visual understanding of hierarchical system structures, 1981.
 """
@@ -17,14 +17,14 @@ __all__ = ["Placed", "PlacedPicture", "layout_of"]
 
 WIDTH, TEXT, PADDING = 210.0, 15.0, 8.0
 GAP, LAYER_GAP = 24.0, 56.0
-_ROUNDS = 100  # of reducing crossings
+_ROUNDS = 100  # of crossing reduction
 
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a box is: its left upper corner and its height."""
+    """The position of a box: its upper left corner and its height."""
 
     x: float
     y: float
@@ -33,7 +33,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class PlacedPicture:
-    """Where everything is, boxes and the points of lines in the order of the picture, and the size of it."""
+    """The positions of boxes and the points of lines, in the order of the picture, and its size."""
 
     boxes: tuple[Placed, ...]
     lines: tuple[tuple[Point, ...], ...]
@@ -42,7 +42,7 @@ class PlacedPicture:
 
 
 def layout_of(picture: Picture) -> PlacedPicture:
-    """Places a picture. Lines that skip layers have a column of their own in each, where no box is.
+    """Place a picture. A line that skips layers has a free column in each of them.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def layout_of(picture: Picture) -> PlacedPicture:
 
 
 def _layers(picture: Picture) -> list[int]:
-    """The layer of each box: below everything that it reads. O(boxes + lines)."""
+    """The layer of each box: below all boxes that it reads. O(boxes + lines)."""
     outputs: list[list[int]] = [[] for _box in picture.boxes]
     for line in picture.lines:
         outputs[line.source].append(line.target)
@@ -90,7 +90,7 @@ def _layers(picture: Picture) -> list[int]:
 
 
 def _ends_outside(picture: Picture, layers: list[int]) -> list[int]:
-    """Parameters stand above everything else, the result below."""
+    """Move the parameters above all other layers, and the result below."""
     titles = [box.title for box in picture.boxes]
     inner = [layer + 1 for layer in layers]
     inner[titles.index(PARAMETERS)] = 0
@@ -103,7 +103,9 @@ def _ends_outside(picture: Picture, layers: list[int]) -> list[int]:
 def _with_bends(
     picture: Picture, layers: Sequence[int]
 ) -> tuple[list[list[int]], list[int], list[tuple[int, int]]]:
-    """For each line the vertices that it passes, the layer of every vertex, and all edges between layers."""
+    """The vertices of each line, with a dummy vertex in each layer it skips; the layers of all vertices;
+    all edges.
+    """
     all_layers, routes, edges = list(layers), [], []
     for line in picture.lines:
         route = [line.source]
@@ -142,9 +144,9 @@ def _points(
     tops: Sequence[float],
     bottoms: Sequence[float],
 ) -> tuple[Point, ...]:
-    """The points of a line, which changes its column between layers alone: there it crosses no box.
+    """The points of a line, which changes columns only between layers, so that it crosses no box.
 
-    `tops` and `bottoms` are those of the layers that it passes.
+    `tops` and `bottoms` are those of the layers on its route.
     """
     source, target = route[0], route[-1]
     points: list[Point] = [

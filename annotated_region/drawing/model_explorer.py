@@ -1,6 +1,6 @@
-"""Reports as graphs of Model Explorer: nodes in layers by module path, with targets and reasons.
+"""Reports as Model Explorer graphs: nodes nested by module path, with targets and reasons.
 
-The form is that of ``GraphCollection`` in the package ``ai-edge-model-explorer``.
+The format is that of ``GraphCollection`` in the package ``ai-edge-model-explorer``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["model_explorer_graphs"]
 
 
 def model_explorer_graphs(functions: Sequence[FunctionReport]) -> str:
-    """A collection with one graph a function; a node for each op, and one each for parameters and results.
+    """A collection with one graph per function; its nodes are the ops, the parameters and the result.
 
     Linear in the ops and the readers of values.
     """

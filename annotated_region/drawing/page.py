@@ -1,7 +1,7 @@
-"""One HTML page: the picture of each function to zoom, search and unfold, its regions, every op and why.
+"""One HTML page: the picture of each function to zoom, search and unfold, its regions, all ops with reasons.
 
-The page needs nothing but itself. Its one script is `viewer.js`; the page's own policy allows no other, by
-its digest, and no connection. What comes from a model is data, which the script draws as text.
+The page is self-contained. Its only script is `viewer.js`; the page's content security policy allows only
+that, by its digest, and no connections. Model data is embedded as JSON, which the script draws as text.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ summary { cursor: pointer; padding: 4px 0; }
 
 
 def page_of(functions: Sequence[FunctionReport], summary: str) -> str:
-    """The report as a page that needs nothing but itself."""
+    """The report as a self-contained page."""
     fills = fill_of(functions)
     pictures = [quotient(function) for function in functions]
     parts = [
@@ -74,7 +74,7 @@ def page_of(functions: Sequence[FunctionReport], summary: str) -> str:
 
 
 def _colours_told(functions: Sequence[FunctionReport]) -> str:
-    """What colours of regions mean, where they are not those of targets."""
+    """The legend of region colours, where they are not those of targets."""
     regions = [region for function in functions for region in function.regions]
     if any(region.checked is not None for region in regions):
         return _CHECK_TOLD
@@ -127,7 +127,7 @@ def _figure(picture: Picture, fills: Mapping[str, str], link: str | None) -> str
 
 
 def _apart(function: FunctionReport) -> Iterator[str]:
-    """Which regions are two, and what stands between them."""
+    """The pairs of regions kept apart, and what is between them."""
     if not function.apart:
         return
     pairs = (

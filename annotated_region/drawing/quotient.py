@@ -1,12 +1,13 @@
-"""What is drawn of a function: a box for each region, and one for host ops with no region between them.
+"""Folds a function into boxes: one for each region, and one for host ops with no region between them.
 
-Two host ops share a box if they hang together and lie equally deep, where the depth of a box counts the
-changes between host and regions on the longest way to it. A way out of such a box and back into it would
-pass a region and so get deeper; hence the boxes form a graph without cycles, whatever the regions are.
+Two host ops share a box if they are connected and have equal depth, where the depth of a node is the number
+of changes between host and regions on the longest path to it. A path that leaves such a box and re-enters it
+would pass through a region, so its end would be deeper; hence the boxes form an acyclic graph for any
+regions.
 
-Where that leaves more boxes than anybody can look at, all regions of one target that lie equally deep share
-one, and so do all host ops, where the depth now counts the changes of the target. Values that skip many of
-these boxes are told by a line of text in the box that reads them.
+If that leaves too many boxes, all regions of one target with equal depth share a box, and so do all host ops,
+where the depth now counts changes of the target. Values that skip many of these boxes are listed as text in
+the box that reads them.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ __all__ = ["Box", "Line", "Picture", "every_op", "quotient"]
 PARAMETERS, RESULT = "parameters", "result"
 _KINDS_SHOWN = 7
 _NAME_SHOWN = 40  # characters
-_BOXES_SHOWN = 150  # more than these are folded once more
-_FAR = 3  # how many changes of the target a line may pass in a picture that is folded twice
+_BOXES_SHOWN = 150  # the second folding applies above this
+_FAR = 3  # the most changes of the target along a line, in a picture folded twice
 
 _Key = tuple[str, int]
 
@@ -42,17 +43,17 @@ class Box:
     title
         Its first line.
     lines
-        What stands below.
+        The lines below it.
     target
-        The target that runs it; "host", or "" for what runs nowhere, such as a parameter.
+        The target that runs it; "host", or "" for parameters and the result.
     region
-        The id of its region, if it is one.
+        The id of its region, if it has exactly one.
     ops
         The positions of its ops in the report.
     seconds
-        What its regions took in a run; None without a profile.
+        The measured time of its regions; None without a profile.
     verdict
-        Whether its regions are right: of several, the worst; None without a check.
+        The worst verdict on its regions; None without a check.
     """
 
     title: str
@@ -70,24 +71,24 @@ class Box:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether one of its regions is wrong, or fails."""
+        """Whether one of its regions is wrong or fails."""
         return self.verdict in (Verdict.WRONG, Verdict.FAILS)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What goes from one box to another.
+    """The values between two boxes.
 
     Attributes
     ----------
     source, target
         The positions of the boxes.
     values
-        How many values.
+        The number of values.
     bytes
-        Their size; None if that of one is only known when the function runs.
+        Their total size; None if one is known only at run time.
     told
-        In words, what stands for a size that is not known: the type of the one value, or how many there are.
+        The label if the size is unknown: the type of the only value, or the number of values.
     """
 
     source: int
@@ -99,7 +100,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Boxes and the lines between them; lines go from earlier to later ops."""
+    """Boxes and the lines between them; lines lead from earlier to later ops."""
 
     boxes: tuple[Box, ...]
     lines: tuple[Line, ...]
@@ -120,7 +121,7 @@ def every_op(function: FunctionReport) -> Picture:
 
 
 def _folded(function: FunctionReport) -> list[int]:
-    """For each op, the number of its box."""
+    """The box of each op."""
     keys, graph = _regions_and_ops(function)
     depth: dict[_Key, int] = {}
     for key in networkx.topological_sort(graph):
@@ -140,9 +141,10 @@ def _folded(function: FunctionReport) -> list[int]:
 
 
 def _folded_by_target(function: FunctionReport) -> tuple[list[int], list[int]]:
-    """For each op the number of its box, and for each box how deep it lies.
+    """The box of each op, and the depth of each box.
 
-    A line between different boxes leads to a deeper one, because either the target changes or the depth does.
+    A line between different boxes leads to a greater depth, because it changes the target or stays within it
+    and ends deeper.
     """
     keys, graph = _regions_and_ops(function)
     target = dict(zip(keys, (op.placed for op in function.ops), strict=True))
@@ -156,7 +158,7 @@ def _folded_by_target(function: FunctionReport) -> tuple[list[int], list[int]]:
 
 
 def _regions_and_ops(function: FunctionReport) -> tuple[list[_Key], networkx.DiGraph]:
-    """For each op a key, the same for all ops of a region, and the graph of the keys."""
+    """A key for each op, shared by all ops of a region, and the graph of the keys."""
     keys = [
         ("region", op.region) if op.region is not None else ("op", at) for at, op in enumerate(function.ops)
     ]
@@ -169,7 +171,7 @@ def _regions_and_ops(function: FunctionReport) -> tuple[list[_Key], networkx.DiG
 
 
 def _without_far_lines(picture: Picture, depth: Sequence[int]) -> Picture:
-    """The picture with a text in place of each line that passes many boxes; `depth` is that of the boxes."""
+    """The picture with lines that pass many boxes replaced by text; `depth` has the depth of each box."""
     far = [line for line in picture.lines if line.target < len(depth) and _is_far(line, depth)]
     sources: dict[int, list[Line]] = {}
     for line in far:
@@ -194,7 +196,7 @@ def _op_edges(function: FunctionReport) -> Iterator[tuple[int, int]]:
 
 
 def _picture(function: FunctionReport, box_of: Sequence[int]) -> Picture:
-    """The picture in which op `i` lies in box ``box_of[i]``; parameters and result come behind the others."""
+    """The picture with op `i` in box ``box_of[i]``; the boxes of parameters and result come last."""
     held: dict[int, list[int]] = {}
     for position, box in enumerate(box_of):
         held.setdefault(box, []).append(position)
@@ -246,7 +248,7 @@ def _box(function: FunctionReport, positions: tuple[int, ...]) -> Box:
 
 
 def _timed(function: FunctionReport, ids: Sequence[int | None]) -> tuple[float | None, tuple[str, ...]]:
-    """What some regions took together, as a number and in words."""
+    """The total time of some regions, as a number and in words."""
     known = [region for region in function.regions if region.id in ids and region.seconds is not None]
     if not known:
         return None, ()
@@ -256,21 +258,21 @@ def _timed(function: FunctionReport, ids: Sequence[int | None]) -> tuple[float |
 
 
 def _checked(function: FunctionReport, ids: Sequence[int | None]) -> tuple[Verdict | None, tuple[str, ...]]:
-    """The worst verdict on some regions, and in words."""
+    """The worst verdict on some regions, and its text."""
     known = [region.checked for region in function.regions if region.id in ids and region.checked]
     worst = worst_verdict(known)
     return (None, ()) if worst is None else (worst.verdict, (words_for_verdict(worst),))
 
 
 def _contested(ops: Sequence[OpReport]) -> Iterator[str]:
-    """Who else claims how many of the ops."""
+    """How many of the ops each other target claims."""
     others = Counter(target for op in ops for target in op.claims if target != op.placed)
     for target, count in others.items():
         yield f"{count} claimed by {target}, too" if len(ops) > 1 else f"claimed by {target}, too"
 
 
 def _fitting(name: str) -> str:
-    """The end of a long name: names of nodes are paths."""
+    """The end of a long name; names of nodes are paths."""
     return name if len(name) <= _NAME_SHOWN else f"...{name[-_NAME_SHOWN:]}"
 
 

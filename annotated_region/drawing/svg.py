@@ -1,4 +1,4 @@
-"""SVG: boxes in the colour of their target, lines with the bytes that cross."""
+"""SVG pictures: boxes in the colour of their target, lines with the bytes that cross."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from annotated_region.findings.function_report import FunctionReport
 
 __all__ = ["STYLE", "amount", "fill_of", "drawing_of", "measured_fills", "size_of", "svg_of", "targets_of"]
 
-_LETTERS = 31  # of a line that fit into a box
+_LETTERS = 31  # per line of a box
 _TITLE_SPACE = 34.0
 
 _HEAD = (
@@ -35,7 +35,7 @@ STYLE = """\
 
 
 def svg_of(functions: Sequence[FunctionReport]) -> str:
-    """The quotient graphs of all functions below each other, as one file."""
+    """The quotient graphs of all functions, one below the other, in one file."""
     pictures = [(function.name, drawing_of(quotient(function), fill_of(functions))) for function in functions]
     width = max((size[0] for _name, (_text, size) in pictures), default=0.0)
     parts, top = [], 0.0
@@ -58,7 +58,7 @@ def fill_of(functions: Sequence[FunctionReport]) -> Mapping[str, str]:
 
 
 def targets_of(function: FunctionReport) -> list[str]:
-    """The targets that a function meets: those with regions first, then those that claim."""
+    """All targets in the report of a function: those with regions first, then those with claims."""
     placed = [region.target for region in function.regions]
     return [*placed, *(target for op in function.ops for target in op.claims), *function.unavailable]
 
@@ -71,11 +71,11 @@ def drawing_of(
     Parameters
     ----------
     picture
-        What to draw.
+        The picture.
     fills
         The colour of each target.
     link
-        Where a box of a region leads, the id of the region to be put behind it; None for nowhere.
+        The link target of region boxes, to which the region id is appended; None for no links.
     """
     layout = layout_of(picture)
     drawn = (_lines(picture, layout), _boxes(picture, layout, fills, link), _labels(picture, layout))
@@ -90,7 +90,7 @@ def _lines(picture: Picture, layout: PlacedPicture) -> Iterator[str]:
 
 
 def _curve(points: tuple[tuple[float, float], ...]) -> str:
-    """A line through the points: straight where it goes down, smooth where it changes its column."""
+    """A path through the points: straight where it goes down, curved where it changes columns."""
     steps = [f"M{points[0][0]:g} {points[0][1]:g}"]
     for (x, y), (to_x, to_y) in pairwise(points):
         middle = (y + to_y) / 2
@@ -104,7 +104,8 @@ def _labels(picture: Picture, layout: PlacedPicture) -> Iterator[str]:
     fed = Counter(line.target for line in picture.lines)
     for line, points in zip(picture.lines, layout.lines, strict=True):
         (x, y), (to_x, to_y) = points[-2], points[-1]
-        # Above the arrowhead, where lines that leave one box have parted; higher where lines meet in one.
+        # Near the arrowhead, where lines of one source have separated; near the tail if lines meet in one
+        # target.
         meets = fed[line.target] > read[line.source]
         at = (x + 0.1 * (to_x - x), y + 16) if meets else (x + 0.85 * (to_x - x), to_y - 16)
         yield f'<text class="bytes" x="{at[0]:g}" y="{at[1]:g}">{escape(size_of(line))}</text>'
@@ -115,12 +116,12 @@ def _crossing(line: Line) -> str:
 
 
 def size_of(line: Line) -> str:
-    """What goes over a line: its bytes, or where extents are symbolic, a type."""
+    """The label of a line: its bytes, or a type where extents are symbolic."""
     return line.told or amount(line.bytes)
 
 
 def amount(size: int | None) -> str:
-    """A number of bytes as people write it."""
+    """A number of bytes with a binary unit."""
     if size is None:
         return "? B"
     scaled = float(size)
@@ -143,7 +144,7 @@ def _boxes(
 
 
 def measured_fills(picture: Picture) -> list[str | None]:
-    """For each box the colour of its verdict, or else of its time; None where neither is known."""
+    """The colour of each box's verdict, else of its time; None if it has neither."""
     slowest = max((box.seconds or 0.0 for box in picture.boxes), default=0.0)
     return [_measured_fill(box, slowest) for box in picture.boxes]
 

@@ -1,4 +1,4 @@
-"""What the script of a page draws: the ops of each function, their boxes when folded, the edges."""
+"""The data of the page's script: the ops of each function, their boxes when folded, the edges."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from annotated_region.printable import printable
 __all__ = ["module_path", "viewer_data"]
 
 _DETAIL = re.compile(r"( \([^()]*:\d+\))?(#\d+)?$")
-"""What stands behind a path: the line of PyTorch's source, the number among ops of one origin."""
+"""The suffix of a path: a line of PyTorch source, the number among ops of one origin."""
 
 
 def viewer_data(
     functions: Sequence[FunctionReport], pictures: Sequence[Picture], fills: Mapping[str, str]
 ) -> str:
-    """The data as JSON that may stand within a script element: it holds no ``<``, and ASCII alone.
+    """The data as JSON that is safe inside a script element: ASCII, without ``<`` and ``&``.
 
     Parameters
     ----------
     functions
         The reports.
     pictures
-        For each function the picture with its regions folded.
+        The picture of each function with its regions folded.
     fills
         The colour of each target.
     """
@@ -84,6 +84,6 @@ def _edges(value: ValueReport) -> Iterator[tuple[int, int, str]]:
 
 
 def module_path(op: OpReport) -> list[str]:
-    """The modules that an op is in, outermost first: what its key says before the last slash or point."""
+    """The modules of an op, outermost first: the components of its key before the last slash or point."""
     key = _DETAIL.sub("", op.key)
     return [part for part in key.split("/" if "/" in key else ".")[:-1] if part]

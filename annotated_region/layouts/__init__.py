@@ -1,6 +1,6 @@
-"""Layouts: how tensors may be stored otherwise, and what each op is called with then."""
+"""Layouts: storage orders of tensors, and rules that convert ops to another layout."""
 
-from annotated_region.layouts import blocked_convolution, data_rules  # these register what they hold
+from annotated_region.layouts import blocked_convolution, data_rules  # imported to register their rules
 from annotated_region.layouts.image_rules import with_kernel
 from annotated_region.layouts.layout import Layout, Piece
 from annotated_region.layouts.registry import (

@@ -1,7 +1,8 @@
-"""Lowers ``conv2d`` with blocked channels, which TVM types but does not lower.
+"""Lowers ``conv2d`` with blocked channels, which TVM can type but not lower.
 
-TVM's own legalization gives up on layouts such as NCHW8c. Here it is registered anew: what TVM can lower, TVM
-lowers; for data in NCHW<c>c and kernels in OIHW<i>i<o>o with the result as the data this file has the code.
+TVM's legalization rejects layouts such as NCHW8c. It is replaced by a wrapper that delegates to TVM's, except
+for data in NCHW<c>c with kernels in OIHW<i>i<o>o and a result in the layout of the data, which this file
+lowers.
 """
 
 from __future__ import annotations

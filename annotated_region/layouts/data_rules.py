@@ -1,4 +1,4 @@
-"""Layout rules of the ops whose attributes count axes: joins, reductions, norms, slices."""
+"""Layout rules of ops whose attributes refer to axes: joins, reductions, norms, slices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _with(info: OpInfo, **attrs: object) -> OpInfo:
     *(f"relax.{name}" for name in ("sort", "argsort")),
 )
 def _along_an_axis(info: OpInfo, layout: Layout) -> LayoutChange | None:
-    """Every operand has the same rank; the axis moves with the rest."""
+    """All operands have the same rank; the axis is permuted with the others."""
     axis = info.attrs["axis"]
     moved = None if axis is None else layout.position(axis)
     return None if moved is None else carried(_with(info, axis=moved), layout)
@@ -32,7 +32,7 @@ def _along_an_axis(info: OpInfo, layout: Layout) -> LayoutChange | None:
 
 @register_layout_rule("relax.concat")
 def _concat(info: OpInfo, layout: Layout) -> LayoutChange | None:
-    """Along an axis of blocks, whole blocks are joined."""
+    """Along a blocked axis, whole blocks are concatenated."""
     if info.attrs["axis"] is None:
         return None
     axis = info.attrs["axis"] % layout.rank
@@ -51,7 +51,9 @@ def _first_along_an_axis(info: OpInfo, layout: Layout) -> LayoutChange | None:
 
 @register_layout_rule("relax.take")
 def _take(info: OpInfo, layout: Layout) -> LayoutChange | None:
-    """Where the indices have one axis, the result is stored as the data; else the types will not fit."""
+    """If the indices have one axis, the result has the layout of the data; otherwise the types will not
+    fit.
+    """
     return _first_along_an_axis(info, layout)
 
 
@@ -100,7 +102,7 @@ def _position_along_an_axis(info: OpInfo, layout: Layout) -> LayoutChange | None
 
 @register_layout_rule("relax.nn.batch_norm")
 def _batch_norm(info: OpInfo, layout: Layout) -> LayoutChange | None:
-    """The running statistics come and go as they are."""
+    """The running statistics keep their layout."""
     change = _first_along_an_axis(info, layout)
     return None if change is None else replace(change, results=(layout, None, None))
 
@@ -112,14 +114,14 @@ def _dropout(info: OpInfo, layout: Layout) -> LayoutChange | None:
 
 @register_layout_rule("relax.nn.layer_norm", "relax.nn.rms_norm")
 def _norm(info: OpInfo, layout: Layout) -> LayoutChange | None:
-    """Scale and shift have the axes in the order of the list, so these must keep it."""
+    """Scale and shift have their axes in the order of `axes`, so that order must be preserved."""
     axes = [axis % layout.rank for axis in info.attrs["axes"]]
     moved = layout.positions(axes)
     if moved is None or list(moved) != sorted(moved) or axes != sorted(axes):
         return None
     last = tuple(range(len(layout.pieces)))[-len(moved) :]
     if info.name == "relax.nn.rms_norm" and moved != last:
-        return None  # TVM types this, but lowers it for the last axes only
+        return None  # TVM types other axes, but lowers only the last ones
     return carried(_with(info, axes=moved), layout, [0])
 
 
@@ -133,7 +135,7 @@ def _norm_of_channels(info: OpInfo, layout: Layout) -> LayoutChange | None:
 
 @register_layout_rule("relax.nn.pad")
 def _pad(info: OpInfo, layout: Layout) -> LayoutChange | None:
-    """Axes of blocks must not be padded."""
+    """Blocked axes must not be padded."""
     widths = info.attrs["pad_width"]
     pairs = [widths[2 * piece.axis : 2 * piece.axis + 2] for piece in layout.pieces]
     if any(any(pair) for pair, piece in zip(pairs, layout.pieces, strict=True) if not piece.is_whole):
@@ -143,7 +145,7 @@ def _pad(info: OpInfo, layout: Layout) -> LayoutChange | None:
 
 @register_layout_rule("relax.tile")
 def _tile(info: OpInfo, layout: Layout) -> LayoutChange | None:
-    """Axes of blocks must not be repeated."""
+    """Blocked axes must not be repeated."""
     repeats = info.attrs["repeats"]
     if len(repeats) > layout.rank:
         return None
@@ -155,7 +157,7 @@ def _tile(info: OpInfo, layout: Layout) -> LayoutChange | None:
 
 @register_layout_rule("relax.strided_slice")
 def _slice(info: OpInfo, layout: Layout) -> LayoutChange | None:
-    """The axes are the second argument; begins, ends and steps go with them."""
+    """The axes are the second argument; begins, ends and strides are in the same order."""
     axes = info.arg_roles[1].source
     if not isinstance(axes, Sources):
         return None
@@ -184,9 +186,9 @@ def _as_it_is(info: OpInfo, layout: Layout) -> LayoutChange | None:
 
 @register_layout_rule("relax.matmul")
 def _matmul(info: OpInfo, layout: Layout) -> LayoutChange | None:
-    """The axis that is summed over may be in any order, as long as it is the same in the weight.
+    """The contracted axis may be stored in any order that the weight has, too.
 
-    So what was flattened need not be transposed before: the rows of a constant weight are put in order.
+    So a flattened tensor need not be transposed first: the rows of a constant weight are permuted instead.
     """
     last = layout.rank - 1
     parts = len(layout.pieces) - last

@@ -1,4 +1,4 @@
-"""Layout rules of the ops that name their layout: convolutions, pools, resizing."""
+"""Layout rules of ops with a layout attribute: convolutions, pools, resizing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from annotated_region.op_info.info import OpInfo
 __all__ = ["with_kernel"]
 
 PLAIN = ("NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC")
-"""The layouts without blocks that TVM can lower convolutions in."""
+"""The unblocked layouts in which TVM can lower convolutions."""
 
 
 def _renamed(info: OpInfo, layout: Layout) -> tuple[OpInfo, str] | None:
-    """The op with the letters of the new layout, and these; None if the letters do not tell the layout."""
+    """The op with the letters of the new layout, and the letters; None if letters cannot express the
+    layout.
+    """
     letters = data_layout_of(info) or ""
     if info.attrs.get("out_layout", letters) != letters or len(letters) != layout.rank:
         return None
@@ -47,7 +49,7 @@ def _resize(info: OpInfo, layout: Layout) -> LayoutChange | None:
 
 @register_layout_rule("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 def _convolution(info: OpInfo, layout: Layout) -> LayoutChange | None:
-    """The kernel stays as it is, but for blocked data, which need a blocked kernel."""
+    """The kernel keeps its layout, except that blocked data need a blocked kernel."""
     renamed = _renamed(info, layout)
     if renamed is None:
         return None
@@ -60,7 +62,7 @@ def _convolution(info: OpInfo, layout: Layout) -> LayoutChange | None:
 
 
 def with_kernel(change: LayoutChange, kernel: str) -> LayoutChange | None:
-    """The change with the kernel in a named layout; None if that has other axes than the kernel."""
+    """The change with the kernel in a named layout; None if that layout has other axes."""
     info = change.info
     if "kernel_layout" not in info.attrs:
         return None

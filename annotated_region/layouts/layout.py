@@ -1,6 +1,6 @@
-"""Layout: in which order, and in which blocks, the elements of a tensor are stored.
+"""Layout: the order and blocks in which the elements of a tensor are stored.
 
-A layout is relative to a tensor's own axes. Each axis of what is stored is a piece of one of them:
+A layout is relative to the tensor's axes. Each stored axis is a piece of one of them:
 
     NCHW -> NHWC       (0) (2) (3) (1)              axis 1 goes last
     NCHW -> NCHW4c     (0) (1: 4..) (2) (3) (1: ..4)   index // 4 and index % 4 of axis 1
@@ -20,21 +20,24 @@ from tvm import relax
 __all__ = ["Extent", "Layout", "Piece", "extent_of", "merged", "product", "split"]
 
 Extent: TypeAlias = int | relax.Expr
-"""How long an axis is: a number, or an expression where the shape is symbolic."""
+"""The extent of an axis: a number, or an expression where the shape is symbolic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some digits of the index along one axis: ``index // low % (high // low)``.
+    """A run of digits of the index along one axis: ``index // low % (high // low)``.
+
+    The index is a mixed-radix number. With blocks of 4 it has two digits, ``index // 4`` (low 4, no high) and
+    ``index % 4`` (low 1, high 4).
 
     Attributes
     ----------
     axis
         The axis of the tensor.
     low
-        The weight of the lowest digit.
+        The place value of the lowest digit.
     high
-        The weight of the digit above the highest; None if the piece goes up to the extent.
+        The place value of the digit above the highest; None if the piece includes the most significant digit.
     """
 
     axis: int
@@ -43,20 +46,20 @@ class Piece:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the piece is the axis itself."""
+        """Whether the piece is the whole axis."""
         return self.low == 1 and self.high is None
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The pieces of a tensor's axes in the order in which they are stored.
+    """The pieces of a tensor's axes in storage order.
 
     Attributes
     ----------
     pieces
         The pieces.
     joined
-        How many pieces make up each axis of what is stored, if that is not one each.
+        The number of pieces that form each stored axis; None if it is one each.
     """
 
     pieces: tuple[Piece, ...]
@@ -64,12 +67,12 @@ class Layout:
 
     @staticmethod
     def of_order(order: Sequence[int]) -> Layout:
-        """What ``permute_dims(tensor, order)`` stores."""
+        """The layout of ``permute_dims(tensor, order)``."""
         return Layout(tuple(map(Piece, order)))
 
     @staticmethod
     def between(old: str, new: str) -> Layout | None:
-        """The layout that turns one named layout into another, such as NCHW into NHWC or NCHW8c.
+        """The layout that converts one named layout to another, such as NCHW to NHWC or NCHW8c.
 
         None if the axes differ, or `old` has blocks.
         """
@@ -95,36 +98,36 @@ class Layout:
 
     @property
     def order(self) -> tuple[int, ...] | None:
-        """The axes in their order; None if there are blocks."""
+        """The axes in storage order; None if there are blocks."""
         plain = self.joined is None and all(piece.is_whole for piece in self.pieces)
         return tuple(piece.axis for piece in self.pieces) if plain else None
 
     @property
     def is_identity(self) -> bool:
-        """Whether the tensor is stored as it is."""
+        """Whether the layout is the tensor's own."""
         return self.order == tuple(range(len(self.pieces)))
 
     def position(self, axis: int) -> int | None:
-        """Where an axis, which may be counted from the end, is stored; None if it is cut into blocks."""
+        """The stored position of an axis, which may be negative; None if it is split into blocks."""
         whole = Piece(axis % self.rank)
         return self.pieces.index(whole) if whole in self.pieces else None
 
     def positions(self, axes: Sequence[int]) -> tuple[int, ...] | None:
-        """Where several axes are stored; None if one of them is cut into blocks."""
+        """The stored positions of several axes; None if one of them is split into blocks."""
         found = [self.position(axis) for axis in axes]
         return None if None in found else tuple(index for index in found if index is not None)
 
     def letters(self, old: str) -> str:
-        """The name of the layout, if that of the tensor's own axes is `old`."""
+        """The name of the layout, where `old` names the tensor's own axes."""
         return "".join(
             old[piece.axis] if piece.high is None else f"{piece.high}{old[piece.axis].lower()}"
             for piece in self.pieces
         )
 
     def shape(self, extents: Sequence[Extent]) -> tuple[Extent, ...] | None:
-        """The shape of what is stored; None if an extent is no multiple of its block.
+        """The stored shape; None if an extent is not a multiple of its block.
 
-        An axis of extent 1, as broadcasting reads it, has pieces of extent 1.
+        Pieces of an axis of extent 1 have extent 1, so that it can be broadcast.
         """
         found = [_extent(piece, extents[piece.axis]) for piece in self.pieces]
         shape = tuple(extent for extent in found if extent is not None)
@@ -136,19 +139,19 @@ class Layout:
         return tuple(product(shape[first:end]) for first, end in pairwise(ends))
 
     def without(self, axes: Sequence[int]) -> Layout:
-        """The layout of what a tensor becomes when it loses axes."""
+        """The layout of the tensor without some of its axes."""
         kept = [axis for axis in range(self.rank) if axis not in axes]
         pieces = (piece for piece in self.pieces if piece.axis not in axes)
         return Layout(tuple(Piece(kept.index(piece.axis), piece.low, piece.high) for piece in pieces))
 
     def with_first(self, axis: int) -> Layout:
-        """The layout of what a tensor becomes with one more axis, which is stored in front of the others."""
+        """The layout of the tensor with one more axis, which is stored first."""
         moved = (Piece(p.axis + (p.axis >= axis), p.low, p.high) for p in self.pieces)
         return Layout((Piece(axis), *moved))
 
 
 def merged(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-    """The same digits in as few pieces as possible: ``index // 4`` followed by ``index % 4`` is ``index``."""
+    """The same digits in the fewest pieces: ``index // 4`` followed by ``index % 4`` is ``index``."""
     runs: list[Piece] = []
     for piece in pieces:
         if runs and runs[-1].axis == piece.axis and runs[-1].low == piece.high:
@@ -159,7 +162,9 @@ def merged(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
 
 
 def split(pieces: Sequence[Piece]) -> Callable[[Piece], tuple[Piece, ...]] | None:
-    """A function that cuts a piece wherever one of `pieces` begins; None if the cuts do not fit together."""
+    """A function that splits a piece wherever one of `pieces` begins; None if the place values do not
+    divide each other.
+    """
     cuts: dict[int, list[int]] = {}
     for piece in pieces:
         cuts.setdefault(piece.axis, []).append(piece.low)
@@ -176,7 +181,7 @@ def split(pieces: Sequence[Piece]) -> Callable[[Piece], tuple[Piece, ...]] | Non
 
 
 def product(extents: Iterable[Extent]) -> Extent:
-    """How many elements there are within some extents."""
+    """The product of some extents."""
     whole: Extent = 1
     for extent in extents:
         whole = whole * extent
@@ -184,7 +189,7 @@ def product(extents: Iterable[Extent]) -> Extent:
 
 
 def extent_of(piece: Piece, extent: Extent) -> Extent:
-    """The extent of a piece of an axis; the blocks fit into it."""
+    """The extent of a piece of an axis whose extent is a multiple of its blocks."""
     if piece.is_whole:
         return extent
     return extent // piece.low if piece.high is None else piece.high // piece.low

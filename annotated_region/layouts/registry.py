@@ -1,7 +1,7 @@
-"""Layout rules: what an op is called, and with which attributes, when its tensors are stored otherwise.
+"""Layout rules: how an op changes when its tensors are stored in another layout.
 
-A rule answers with the op that does the same work on tensors in the new layout. Without a rule an op gets its
-tensors in the old one.
+A rule returns the op that does the same work on tensors in the new layout. The tensors of an op without a
+rule are converted back to their own layout.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class LayoutChange:
     info
         The op with its new attributes.
     operands
-        The parameters that come in another layout, and in which; the others stay as they are. An operand of
-        lower rank than its layout is read as broadcasting reads it, with extents of one in front.
+        The layouts of the parameters that change; others keep theirs. An operand of lower rank than its
+        layout gets leading extents of one, as for broadcasting.
     results
-        The layout of each result, and None for one that stays as it is.
+        The layout of each result; None for one that keeps its own.
     """
 
     info: OpInfo
@@ -56,11 +56,11 @@ _RULES: dict[str, LayoutRule] = {}
 
 
 def register_layout_rule(*names: str) -> Callable[[LayoutRule], LayoutRule]:
-    """Decorator: the rule for the ops of these names, such as ``"relax.concat"``.
+    """Decorator: register the rule for some ops, such as ``"relax.concat"``.
 
-    The rule gets the op info and the wanted layout of the op's data, which is its first operand, or for
-    ops that broadcast their result. It gives a `LayoutChange`, or None where it has no answer. An answer
-    whose types do not fit together is dropped.
+    The rule takes the op info and the requested layout of the op's data: of its first operand, or for
+    broadcasting ops of the result. It returns a `LayoutChange`, or None. A change whose types do not fit is
+    discarded.
     """
 
     def register(rule: LayoutRule) -> LayoutRule:
@@ -78,18 +78,18 @@ def layout_rule_of(name: str) -> LayoutRule | None:
 
 
 def layout_attribute(info: OpInfo) -> str | None:
-    """The name of the attribute that says the layout of the data."""
+    """The name of the attribute with the layout of the data."""
     return next((name for name in ("data_layout", "layout") if name in info.attrs), None)
 
 
 def data_layout_of(info: OpInfo) -> str | None:
-    """The layout of the data by its letters, for ops that name it."""
+    """The layout of the data as letters, for ops with such an attribute."""
     name = layout_attribute(info)
     return None if name is None else str(info.attrs[name])
 
 
 def parameters_of(source: Source) -> tuple[int, ...]:
-    """The parameters that an argument is made of."""
+    """The parameters in an argument."""
     if isinstance(source, Parameter):
         return (source.index,)
     return sum(map(parameters_of, source.fields), ()) if isinstance(source, Sources) else ()
@@ -98,18 +98,18 @@ def parameters_of(source: Source) -> tuple[int, ...]:
 def carried(
     info: OpInfo, layout: Layout, roles: Iterable[int] | None = None, result: Layout | None = None
 ) -> LayoutChange:
-    """A change that stores the arguments at `roles` (all of them if not given) and the result in `layout`.
+    """A change that stores the arguments at `roles` (by default all) and the result in `layout`.
 
     Parameters
     ----------
     info
         The op with its new attributes.
     layout
-        Of the arguments.
+        The layout of the arguments.
     roles
-        Positions of arguments.
+        Argument positions.
     result
-        The layout of the result, if that is another one.
+        The layout of the result, if different.
     """
     places = range(len(info.arg_roles)) if roles is None else roles
     parameters = [index for place in places for index in parameters_of(info.arg_roles[place].source)]
