@@ -87,7 +87,7 @@ def within_limits(problem: PlacementProblem, uses: Uses, placement: Placement) -
         parts = _parts(problem, uses, region)
         regions += [PlacedRegion(region.place, tuple(sorted(part))) for part in parts.parts]
         dropped += parts.refused
-    kept = list(_few_and_small(problem, uses, regions))
+    kept = dict.fromkeys(_few_and_small(problem, uses, regions))
     dropped += [unit for region in regions if region not in kept for unit in region.units]
     nodes = [node for unit in dropped for node in problem.units[unit].nodes]
     if any(node not in hosted for node in nodes):

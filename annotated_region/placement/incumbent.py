@@ -30,8 +30,8 @@ class Solution:
     lower_bound
         No placement costs less. It equals the cost when they agree within `TOLERANCE`.
     proof
-        Where the bound comes from: ``"trivial"``, ``"minimum cut"``, ``"prices"``, ``"look-ahead"`` or
-        ``"frontier"`` (dynamic programming).
+        Where the bound comes from: ``"trivial"``, ``"minimum cut"``, ``"prices"``, ``"look-ahead"``,
+        ``"frontier"`` (dynamic programming) or ``"segments"`` (equal segments solved once).
     work
         The work done, in the unit of the budget.
     """
@@ -57,13 +57,14 @@ class Incumbent:
         self.cost = math.inf
         self.bound, self._proof = 0.0, "trivial"
         self.work = 0
-        known = list(candidates)
+        known = [(evaluate(problem, placement), placement) for placement in dict.fromkeys(candidates)]
         finite = [unit.cost for unit in problem.units if math.isfinite(unit.cost)]
-        scale = min([evaluate(problem, placement) for placement in known], default=math.fsum(finite))
+        scale = min([cost for cost, _ in known], default=math.fsum(finite))
         self.step = grid_step(scale or 1.0)
         self.problem = snapped_problem(problem, self.step)
-        for placement in known:
-            self.offer(placement)
+        for cost, placement in known:
+            if cost <= scale * (1 + TOLERANCE):  # on the grid, too, the others are dearer
+                self.offer(placement)
 
     @property
     def placement(self) -> Placement | None:

@@ -4,9 +4,11 @@
 2. Starting placements: first come, first served within the limits; whatever the searches below find, cut and
    dropped to the limits.
 3. The problem without limits: its bound holds, and if its answer keeps the limits it is the answer.
-4. Prices for memory (`annotated_region.placement.penalties`); the units that are best at prices about these
+4. Where the network is a row of segments of which many are equal, those are solved once, at prices for what
+   is short (`annotated_region.placement.row_prices`).
+5. Prices for memory (`annotated_region.placement.penalties`); the units that are best at prices about these
    and without launches, cut to the limits (`annotated_region.placement.free_launches`).
-5. Dynamic programming with labels that carry what they have used, in ever wider runs
+6. Dynamic programming with labels that carry what they have used, in ever wider runs
    (`annotated_region.placement.limited_search`).
 """
 
@@ -17,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
+from annotated_region.errors import PinError
 from annotated_region.ids import UnitId, numbered
 from annotated_region.placement.elimination import narrow_order, steps_of
 from annotated_region.placement.free_launches import offer_free_of_launches
@@ -28,6 +31,8 @@ from annotated_region.placement.lookahead import look_ahead
 from annotated_region.placement.penalties import priced_memory
 from annotated_region.placement.prices import Potential
 from annotated_region.placement.problem import Placement, PlacementProblem
+from annotated_region.placement.row_prices import solve_limited_row
+from annotated_region.placement.segment_solver import SmallSolver
 from annotated_region.placement.starts import starting_placements
 from annotated_region.placement.transitions import Transitions
 from annotated_region.placement.uses import Uses
@@ -71,7 +76,11 @@ def without_limits(problem: PlacementProblem) -> PlacementProblem:
 
 
 def solve_limited(
-    problem: PlacementProblem, budget: int, starts: Iterable[Placement], free: Solution | None
+    problem: PlacementProblem,
+    budget: int,
+    starts: Iterable[Placement],
+    free: Solution | None,
+    solver: SmallSolver,
 ) -> Solution:
     """See `annotated_region.placement.solver.solve`.
 
@@ -85,6 +94,8 @@ def solve_limited(
         Further placements, which keep the limits.
     free
         The answer to the problem without limits, if it was sought.
+    solver
+        Solves small problems without limits.
     """
     uses = Uses(problem)
     known = [
@@ -98,7 +109,8 @@ def solve_limited(
     if free is not None:
         best.work = free.work
         best.raise_bound(free.lower_bound, free.proof)
-    if not best.proven:
+    is_large = problem.nodes * PASS > budget
+    if not best.proven and not (_solve_row(best, uses, budget // SHARE, solver) and is_large):
         _search(best, uses, budget)
     return best.solution()
 
@@ -109,6 +121,14 @@ def _cut_down(problem: PlacementProblem, uses: Uses, placements: Iterable[Placem
         found = within_limits(problem, uses, placement)
         if found is not None:
             yield found
+
+
+def _solve_row(best: Incumbent, uses: Uses, budget: int, solver: SmallSolver) -> bool:
+    """Solve equal segments once, if there are enough; whether that led to a bound."""
+    try:
+        return solve_limited_row(best, uses, budget, solver, partial(_offer, best, uses))
+    except PinError:  # a segment has a placement that a narrow search misses
+        return False
 
 
 def _search(best: Incumbent, uses: Uses, budget: int) -> None:

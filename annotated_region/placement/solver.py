@@ -2,8 +2,10 @@
 
 1. Starting placements: all-host, each target alone, the priority orders, what the caller hands in; for one
    target the minimum cut.
-2. Prices give a lower bound and a potential (`annotated_region.placement.prices`).
-3. Dynamic programming over the frontier with ever more room, each run limited by the best placement so
+2. Where the network is a row of segments of which many are equal, those are solved once
+   (`annotated_region.placement.segment_solver`).
+3. Prices give a lower bound and a potential (`annotated_region.placement.prices`).
+4. Dynamic programming over the frontier with ever more room, each run limited by the best placement so
    far and followed by a look ahead from the articulation points, until the bound meets the cost or the
    budget is used up. After the first run that is not exact, the units that are best without launches
    (`annotated_region.placement.free_launches`).
@@ -33,6 +35,8 @@ from annotated_region.placement.lookahead import look_ahead
 from annotated_region.placement.mincut import minimum_cut
 from annotated_region.placement.prices import Potential, Prices
 from annotated_region.placement.problem import Placement, PlacementProblem
+from annotated_region.placement.segment_solver import row_of
+from annotated_region.placement.segments import Tariff
 from annotated_region.placement.starts import starting_placements
 from annotated_region.placement.transitions import Transitions
 from annotated_region.placement.waves import wave_placement
@@ -106,7 +110,7 @@ def _solve_limited(problem: PlacementProblem, budget: int, starts: Iterable[Plac
     free = None
     if problem.nodes * PASS <= budget:
         free = solve(without_limits(offered), budget // SHARE)
-    return solve_limited(offered, budget, starts, free)
+    return solve_limited(offered, budget, starts, free, solve)
 
 
 def _improve(best: Incumbent, budget: int) -> None:
@@ -114,6 +118,9 @@ def _improve(best: Incumbent, budget: int) -> None:
     problem = best.problem
     _cut(best)
     if best.proven:
+        return
+    is_large = problem.nodes * PASS > budget
+    if _solve_row(best, budget if is_large else budget // SHARE) and (is_large or best.proven):
         return
     order = narrow_order(problem)
     prices = Prices(problem, order)
@@ -141,6 +148,21 @@ def _cut(best: Incumbent) -> None:
     ]
     all_host = math.fsum(min([problem.units[unit].cost for unit in row], default=math.inf) for row in host)
     best.raise_bound(min(all_host, flow + problem.launch[0]), "minimum cut")
+
+
+def _solve_row(best: Incumbent, budget: int) -> bool:
+    """Solve equal segments once, if there are enough; whether a placement was found so."""
+    row = row_of(best.problem, {})
+    try:
+        found = None if row is None else row.solve(Tariff(best.problem.launch), budget, solve)
+    except PinError:  # a segment has a placement that a narrow search misses
+        return False
+    if row is None or found is None:
+        return False
+    best.work += found.work
+    best.raise_bound(found.bound, "segments")
+    best.offer(row.placement(found.chosen))
+    return True
 
 
 def _search(best: Incumbent, search: FrontierSearch, budget: int) -> None:
