@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import tvm
 from tvm import relax
@@ -12,6 +13,7 @@ from annotated_region.backends.dnnl.emission import constants_of, emit_unit, run
 from annotated_region.backends.dnnl.graph import Graph, Kind
 from annotated_region.backends.dnnl.importer import import_function
 from annotated_region.backends.dnnl.ops import COMPOSITES, CONVERTERS, TARGET
+from annotated_region.backends.dnnl.parameters import PackedProduct
 from annotated_region.backends.dnnl.rewriting.pipeline import (
     DYNAMIC,
     FUSION,
@@ -29,6 +31,9 @@ from annotated_region.tvm_adapter.nodes import Constant
 __all__ = ["generate", "register_codegen", "region_graph"]
 
 PRECISIONS = ("fp32", "bf16", "bf16_if_faster")
+
+DIGITS = {"float32": 3, "int16": 2, "int8": 1}
+"""Of a number that meets packed weights, 8 bits each, by the option ``"packed_activations"``."""
 
 
 def region_graph(
@@ -88,6 +93,9 @@ def generate(
         supports them, or ``"bf16_if_faster"`` for bfloat16 products only where they are faster than float32.
         ``"finite_math"``: whether to use oneDNN's clip and GELU, which differ from TVM on NaN and infinity;
         False by default, implied by bfloat16.
+        ``"packed_activations"``: the precision of activations in products with 4- and 8-bit weights, scaled
+        by group: ``"float32"`` (the default), ``"int16"`` or ``"int8"``. Only kernels in integer arithmetic
+        (AVX-512 VNNI) round; the others compute in float32.
     constant_names
         TVM's names of the constants of the module.
 
@@ -98,11 +106,12 @@ def generate(
     """
     names = dict(constant_names.items())
     values = {name: constant.value for constant, name in names.items()}
-    given = known_options(TARGET, options or {}, ("precision", "finite_math"))
-    precision = _precision(given)
+    given = known_options(TARGET, options or {}, ("precision", "finite_math", "packed_activations"))
+    precision = _choice(given, "precision", PRECISIONS)
+    digits = DIGITS[_choice(given, "packed_activations", DIGITS)]
     finite_math = _finite_math(given) or precision != "fp32"
     made = [_with_constants(function, names, values, finite_math) for function in functions]
-    units = [_unit(graph, part, precision) for graph, part in made]
+    units = [_unit(_with_digits(graph, digits), part, precision) for graph, part in made]
     units[0].import_module(cpp_module(runtime_unit(), ["annotated_region_dnnl_runtime"]))
     return units
 
@@ -145,12 +154,25 @@ def _finite_math(given: Mapping[str, object]) -> bool:
     return bool(value)
 
 
-def _precision(given: Mapping[str, object]) -> str:
-    precision = str(given.get("precision", "fp32"))
-    if precision not in PRECISIONS:
-        known = ", ".join(map(repr, PRECISIONS))
-        raise CodegenError(f"target 'dnnl' does not know the precision {precision!r}; known: {known}")
-    return precision
+def _choice(given: Mapping[str, object], name: str, known: Collection[str]) -> str:
+    """The value of an option; the first of the known ones if it is not given."""
+    value = str(given.get(name, next(iter(known))))
+    if value not in known:
+        names = ", ".join(map(repr, known))
+        raise CodegenError(
+            f"target 'dnnl' does not know the {name.replace('_', ' ')} {value!r}; known: {names}"
+        )
+    return value
+
+
+def _with_digits(graph: Graph, digits: int) -> Graph:
+    """The graph with rows of so many digits wherever weights are packed."""
+    for index, node in enumerate(graph.nodes):
+        if isinstance(node.parameters, PackedProduct):
+            graph.nodes[index] = replace(node, parameters=replace(node.parameters, digits=digits))
+    if graph.in_floats:
+        _with_digits(graph.in_floats, digits)
+    return graph
 
 
 def register_codegen() -> None:

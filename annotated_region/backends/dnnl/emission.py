@@ -49,6 +49,8 @@ RUNTIME_FILES = (
     "few_rows.h",
     "packed_weights.h",
     "packed_digits.h",
+    "packed_blocks.h",
+    "packed_rows.h",
     "packed_products.h",
     "primitives.h",
     "views.h",

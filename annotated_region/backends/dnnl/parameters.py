@@ -266,6 +266,8 @@ class PackedProduct(Parameters):
         The extents of the weights.
     zeros
         Whether the groups have zero points.
+    digits
+        How many digits of 8 bits a number of the rows has, where they are multiplied in whole numbers.
     """
 
     bits: int
@@ -273,6 +275,7 @@ class PackedProduct(Parameters):
     depth: int
     columns: int
     zeros: bool
+    digits: int = 3
 
 
 class WholeFunction(Enum):

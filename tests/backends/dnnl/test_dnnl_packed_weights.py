@@ -3,124 +3,28 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tvm
 from kits.backends.dnnl.dnnl_harness import ConstantNames, needs_onednn, offload, run
+from kits.backends.dnnl.packed_samples import SAMPLES, Sample, compiled, has_whole_numbers, pointer
 from kits.onnx_nodes import CONTRIBUTED, Node, by_onnx_runtime, model_of_nodes
 from tvm import relax
 from tvm.relax import op
-from tvm.support import cc
 
 import annotated_region as ar
-from annotated_region.backends.dnnl import emission
 from annotated_region.backends.dnnl.codegen import region_graph
 from annotated_region.backends.dnnl.graph import Kind
-from annotated_region.backends.dnnl.installation import LANGUAGE
-from annotated_region.backends.dnnl.packed_weight import PackedWeight, Words
 from annotated_region.backends.dnnl.quantized_product import read_product
 from annotated_region.targets.translation import Declined
-
-PROGRAM = """
-#include <vector>
-#include "packed_weights.h"
-#include "packed_digits.h"
-using namespace annotated_region_dnnl;
-extern "C" int best() { return static_cast<int>(level()); }
-extern "C" void multiply(const int64_t* given, int wanted, const char* stored, const float* from,
-                         int64_t rows, const float* bias, float* to) {
-  const PackedWeight weight{given[0], given[1], given[2], given[3], given[4] != 0};
-  const int64_t depth = weight.padded_depth();
-  for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
-    const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
-    const char* const at = stored + tile * weight.tile_bytes();
-    multiply_tile(weight, static_cast<Level>(wanted), at, from, depth, rows, bias + first, to + first, width);
-  }
-}
-extern "C" int multiply_in_digits(const int64_t* given, const char* stored, const float* from,
-                                  const float* bias, float* to) {
-  const PackedWeight weight{given[0], given[1], given[2], given[3], given[4] != 0};
-  if (!takes_digits(weight)) return 2;
-  std::vector<char> memory(static_cast<size_t>(digit_bytes(weight)));
-  const DigitRow row = digit_row(weight, memory.data());
-  if (!make_digits(weight, from, row)) return 1;
-  for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
-    const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
-    const char* const at = stored + tile * weight.tile_bytes();
-    multiply_digits(weight, at, row, bias + first, to + first, width);
-  }
-  return 0;
-}
-extern "C" void unpack(const int64_t* given, int wanted, const char* stored, float* to) {
-  const PackedWeight weight{given[0], given[1], given[2], given[3], given[4] != 0};
-  for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
-    const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
-    const char* const at = stored + tile * weight.tile_bytes();
-    tile_unpacker(weight, static_cast<Level>(wanted))(weight, at, to + first, weight.columns, width);
-  }
-}
-"""
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    folder = tmp_path_factory.mktemp("packed_weights")
-    source, library = folder / "program.cc", folder / "program.so"
-    source.write_text(PROGRAM, encoding="utf-8")
-    headers = Path(emission.__file__).parent / "runtime"
-    options = [*LANGUAGE, "-fPIC", "-shared", f"-I{headers}"]
-    subprocess.run([cc.get_cc(), *options, str(source), "-o", str(library)], check=True)
-    return ctypes.CDLL(str(library))
+    return compiled(tmp_path_factory.mktemp("packed_weights"))
 
 
-class Sample:
-    """A weight of random numbers: as it is stored, and as floats [depth, columns]."""
-
-    def __init__(self, bits: int, depth: int, columns: int, group: int, zeros: bool, seed: int = 0) -> None:
-        rng = np.random.default_rng(seed)
-        groups = -(-depth // group)
-        numbers = rng.integers(0, 2**bits, (columns, groups * group), "uint8")
-        scales = rng.random(columns * groups, "float32") / np.float32(2**bits)
-        points = rng.integers(0, 2**bits, columns * groups, "uint8") if zeros else None
-        middle = 2 ** (bits - 1)
-        pairs = numbers[:, 0::2] | numbers[:, 1::2] << 4 if bits == 4 else numbers
-        self.constants = {"words": pairs, "scales": scales, **({} if points is None else {"zeros": points})}
-        held = middle if points is None else "zeros"
-        self.stored = PackedWeight(Words("words", bits), "scales", held, depth, columns, group)
-        zero = np.full(columns * groups, middle) if points is None else points
-        shifted = numbers.reshape(-1, group).astype("float32") - zero[:, None].astype("float32")
-        self.floats = (shifted * scales[:, None]).reshape(columns, -1)[:, :depth].T
-
-    def described(self) -> ctypes.Array[ctypes.c_int64]:
-        """The fields of the struct of the runtime."""
-        stored = self.stored
-        fields = (stored.depth, stored.columns, stored.stored_group, stored.bits, stored.has_zeros)
-        return (ctypes.c_int64 * 5)(*fields)
-
-    def bytes(self) -> np.ndarray:
-        """What lies in the library, at an address as there."""
-        made = self.stored.value(self.constants.__getitem__)
-        assert made.size == self.stored.size
-        space = np.empty(made.size + 64, np.uint8)
-        first = -space.ctypes.data % 64
-        space[first : first + made.size] = made
-        return space[first : first + made.size]
-
-
-def pointer(array: np.ndarray) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.ctypes.data)
-
-
-SAMPLES = [
-    (bits, *extents, zeros)
-    for bits, extents, zeros in itertools.product(
-        (4, 8), ((64, 64, 32), (96, 70, 96), (80, 130, 32), (8, 3, 8)), (False, True)
-    )
-]
 LEVELS = {"least": 0, "avx2": 1, "avx512": 2}
 
 
@@ -144,44 +48,6 @@ def test_every_instruction_set_multiplies_and_unpacks(library, sample, level):
         library.multiply(given, LEVELS[level], *arguments)
         expected = data[:, :depth].astype("float64") @ weight.floats + bias
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
-
-
-EXACT = "the processor has no AVX-512 VNNI"
-MAGNITUDES = (1.0, 1e-20, 1e20)
-
-
-@pytest.mark.parametrize("magnitude", MAGNITUDES)
-@pytest.mark.parametrize("sample", SAMPLES, ids=str)
-def test_a_row_in_whole_numbers_is_as_exact_as_floats(library, sample, magnitude):
-    weight = Sample(*sample)
-    stored, given = weight.bytes(), weight.described()
-    depth, columns = weight.floats.shape
-    bias = np.linspace(-magnitude, magnitude, columns, dtype="float32")
-    for seed in range(20):
-        data = np.zeros(weight.stored.groups * weight.stored.stored_group, "float32")
-        data[:depth] = np.random.default_rng(seed).standard_normal(depth) * magnitude
-        found = np.empty(columns, "float32")
-        status = library.multiply_in_digits(
-            given, pointer(stored), pointer(data), pointer(bias), pointer(found)
-        )
-        if status == 2:
-            pytest.skip(EXACT)
-        assert status == 0
-        wide = data[:depth].astype("float64")
-        most = np.abs(wide) @ np.abs(weight.floats) + np.abs(bias)
-        assert (np.abs(found - (wide @ weight.floats + bias)) <= 1e-6 * most).all()
-
-
-@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 1e-40])
-def test_what_has_no_digits_is_left_to_floats(library, odd):
-    weight = Sample(4, 64, 64, 32, False)
-    data, found = np.zeros(64, "float32"), np.empty(64, "float32")
-    data[40] = odd
-    arguments = [weight.described(), *map(pointer, (weight.bytes(), data, found, found))]
-    status = library.multiply_in_digits(*arguments)
-    if status == 2:
-        pytest.skip(EXACT)
-    assert status == 1
 
 
 def product(weight: np.ndarray, follow: bool = True, dtype: str = "float32") -> tvm.IRModule:
@@ -232,6 +98,7 @@ FORMS = [
     (4, 32, False, (256, 200)),
     (4, 32, True, (256, 200)),
     (4, None, True, (33, 70)),
+    (4, None, False, (300, 70)),
     (8, 128, False, (256, 130)),
     (8, 24, True, (72, 64)),
 ]
@@ -251,15 +118,17 @@ def test_products_of_any_number_of_rows_are_those_of_the_floats(form):
         expected = np.maximum(x @ floats + np.linspace(-1, 1, extents[1]), 0) + other
         (found,) = offloaded.call("main", x, other)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-        label = "few rows of" if rows <= 16 else "unpack of"
-        assert label in "\n".join(offloaded.plan(symbol))
+        plan = "\n".join(offloaded.plan(symbol))
+        is_short = (group or extents[0]) <= 256
+        wide = "many rows of" if is_short and has_whole_numbers() else "unpack of"
+        assert ("few rows of" if rows <= 16 else wide) in plan
 
 
 @needs_onednn
 def test_many_rows_take_no_slow_implementation():
     """Two million floats are a panel, so this weight has two, the second of another width."""
     weight = random_weight(4096, 600)
-    module = ar.passes.QuantizeWeights(8, 128)(product(weight))
+    module = ar.passes.QuantizeWeights(8, 512)(product(weight))  # groups too long for whole numbers
     offloaded = offload(module)
     (symbol,) = offloaded.symbols_of("main")
     x, other = data_for(20, weight)
@@ -314,8 +183,10 @@ def test_products_of_the_same_few_rows_are_one_step(bits):
         found, expected = offloaded.call("main", x), run(alone, "main", [x])
         for each, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(each, other, rtol=1e-4, atol=1e-4)
-        steps = [line for line in offloaded.plan(symbol) if line.startswith("few rows")]
-        assert steps == ([] if rows > 16 else [f"few rows of int{bits} in groups of 32 times 3"])
+        steps = [line for line in offloaded.plan(symbol) if " rows of int" in line]
+        many = ["many rows"] if has_whole_numbers() else []
+        words = many if rows > 16 else ["few rows"]
+        assert steps == [f"{each} of int{bits} in groups of 32 times 3" for each in words]
 
 
 @needs_onednn
@@ -352,21 +223,23 @@ def test_halves_are_multiplied_as_float32():
 
 
 ONNX_FORMS = [
-    (4, 64, 8, 32, None),
-    (4, 80, 70, 32, "bytes"),
-    (4, 96, 6, 32, "floats"),
-    (8, 40, 6, 16, "bytes"),
-    (8, 64, 6, 32, None),
+    (4, 64, 8, 32, None, 5),
+    (4, 80, 70, 32, "bytes", 5),
+    (4, 80, 70, 32, "bytes", 20),
+    (4, 96, 6, 32, "floats", 5),
+    (8, 40, 6, 16, "bytes", 5),
+    (8, 40, 6, 16, "bytes", 300),
+    (8, 64, 6, 32, None, 5),
 ]
 
 
 @needs_onednn
 @pytest.mark.parametrize("form", ONNX_FORMS, ids=str)
 def test_an_imported_product_is_that_of_onnx_runtime(form):
-    bits, depth, columns, size, zeros = form
+    bits, depth, columns, size, zeros, rows = form
     rng = np.random.default_rng(0)
     blocks = -(-depth // size)
-    x = rng.standard_normal((5, depth)).astype("float32")
+    x = rng.standard_normal((rows, depth)).astype("float32")
     constants = {
         "w": rng.integers(0, 256, (columns, blocks, size * bits // 8), "uint8"),
         "s": (rng.random(columns * blocks) / 2**bits).astype("float32"),
@@ -383,7 +256,10 @@ def test_an_imported_product_is_that_of_onnx_runtime(form):
     (symbol,) = offloaded.symbols_of("main")
     (found,), (expected,) = offloaded.call("main", x), by_onnx_runtime(model, {"x": x})
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-4)
-    assert [line.split(" in ")[0] for line in offloaded.plan(symbol)] == [f"few rows of int{bits}"]
+    if rows > 16 and not has_whole_numbers():
+        return
+    count = "few" if rows <= 16 else "many"
+    assert [line.split(" in ")[0] for line in offloaded.plan(symbol)] == [f"{count} rows of int{bits}"]
 
 
 def composite_of(module: tvm.IRModule) -> list[str]:

@@ -6,7 +6,8 @@
 //
 //     x = unit * (65536 * high + 256 * middle + low)
 //
-// What is lost is less than the last bit of a float32 as large as the largest of the group. A product of digits with
+// What is lost is less than the last bit of a float32 as large as the largest of the group. An option asks for two
+// digits or one, whose units are larger: 1/65000 and 1/254 of that number may be lost then. A product of digits with
 // weights, and the sum of these over a group, is exact; sums of groups are floats. An instruction multiplies four bytes
 // of a lane with four digits, so a word of weights needs its digits in the order of its bytes: those of the rows 0, 2, 4
 // and 6, then of 1, 3, 5 and 7 (4 bits), or of 0 to 3.
@@ -17,9 +18,9 @@
 namespace annotated_region_dnnl {
 namespace {
 
-constexpr int64_t kDigits = 3;
+constexpr int64_t kMostDigits = 3;
+constexpr int64_t kBytesOfWord = kWordBits / 8;
 constexpr int64_t kLongestExact = 256;       // rows of a group whose sums of digits a float holds
-constexpr float kLargestWhole = 8355584.0f;  // three digits of 127, less what rounding may add
 constexpr float kSmallestLargest = 1e-30f;   // of a group: less has no unit that is a normal number
 constexpr float kFinite = 3.4028235e38f;
 
@@ -28,25 +29,29 @@ constexpr float kFinite = 3.4028235e38f;
 // step, weights are not kept in the outer caches.
 constexpr int64_t kAhead = 8192;
 
+// What the largest number of a group becomes: digits of 127, the last of them less what rounding may add.
+constexpr float largest_whole(int64_t digits) { return digits == 3 ? 8355584.0f : digits == 2 ? 32512.0f : 127.0f; }
+
 // A row as digits, in memory of the caller.
 struct DigitRow {
-  int32_t* words;    // [group][word][half][digit]: four digits each
+  int64_t digits;    // of a number
+  int32_t* words;    // [group][word][half][digit]: the same digit of four numbers each
   int32_t* offsets;  // [group][digit]: what the sums of a group begin with
   float* units;      // [group]
   float* sums;       // [group]: of the whole numbers
 };
 
-inline int64_t digit_words(const PackedWeight& weight) { return weight.words() * (weight.bits == 4 ? 2 : 1) * kDigits; }
+inline int64_t digit_words(const PackedWeight& weight, int64_t digits) { return weight.group / kBytesOfWord * digits; }
 
-inline int64_t digit_bytes(const PackedWeight& weight) {
-  return weight.groups() * (digit_words(weight) + kDigits + 2) * static_cast<int64_t>(sizeof(float));
+inline int64_t digit_bytes(const PackedWeight& weight, int64_t digits) {
+  return weight.groups() * (digit_words(weight, digits) + digits + 2) * static_cast<int64_t>(sizeof(float));
 }
 
-inline DigitRow digit_row(const PackedWeight& weight, char* memory) {
+inline DigitRow digit_row(const PackedWeight& weight, int64_t digits, char* memory) {
   int32_t* const words = reinterpret_cast<int32_t*>(memory);
-  int32_t* const offsets = words + weight.groups() * digit_words(weight);
-  float* const units = reinterpret_cast<float*>(offsets + weight.groups() * kDigits);
-  return {words, offsets, units, units + weight.groups()};
+  int32_t* const offsets = words + weight.groups() * digit_words(weight, digits);
+  float* const units = reinterpret_cast<float*>(offsets + weight.groups() * digits);
+  return {digits, words, offsets, units, units + weight.groups()};
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -101,13 +106,14 @@ ANNOTATED_REGION_VNNI inline bool make_group(const PackedWeight& weight, const f
                                              int64_t group) {
   const float largest = largest_of(from, weight.group);
   if (largest < 0.0f || (largest > 0.0f && largest < kSmallestLargest)) return false;
-  const __m512 inverse = _mm512_set1_ps(largest > 0.0f ? kLargestWhole / largest : 0.0f);
-  alignas(64) int8_t digits[kDigits][kLongestExact];
-  __m512i totals[kDigits] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+  const float whole_of_largest = largest_whole(row.digits);
+  const __m512 inverse = _mm512_set1_ps(largest > 0.0f ? whole_of_largest / largest : 0.0f);
+  alignas(64) int8_t digits[kMostDigits][kLongestExact];
+  __m512i totals[kMostDigits] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
   for (int64_t k = 0; k < weight.group; k += 16) {
     const __m512 numbers = _mm512_maskz_loadu_ps(present(weight.group - k), from + k);
     __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(numbers, inverse));
-    for (int64_t digit = 0; digit < kDigits; ++digit) {
+    for (int64_t digit = 0; digit < row.digits; ++digit) {
       const __m512i part = take_digit(whole);
       totals[digit] = _mm512_add_epi32(totals[digit], part);
       _mm_store_si128(reinterpret_cast<__m128i*>(digits[digit] + k), _mm512_cvtepi32_epi8(part));
@@ -116,13 +122,13 @@ ANNOTATED_REGION_VNNI inline bool make_group(const PackedWeight& weight, const f
   // The stored weights have a sign, and are read without one: as larger by the middle of their range.
   const int32_t middle = 1 << (weight.bits - 1);
   float sum = 0.0f;
-  for (int64_t digit = kDigits - 1; digit >= 0; --digit) {
+  for (int64_t digit = row.digits - 1; digit >= 0; --digit) {
     const int32_t total = _mm512_reduce_add_epi32(totals[digit]);
-    row.offsets[group * kDigits + digit] = -middle * total;
+    row.offsets[group * row.digits + digit] = -middle * total;
     sum = sum * 256.0f + static_cast<float>(total);
-    arrange(weight, digits[digit], row.words + group * digit_words(weight) + digit, kDigits);
+    arrange(weight, digits[digit], row.words + group * digit_words(weight, row.digits) + digit, row.digits);
   }
-  row.units[group] = largest / kLargestWhole;
+  row.units[group] = largest / whole_of_largest;
   row.sums[group] = sum;
   return true;
 }
@@ -140,14 +146,26 @@ ANNOTATED_REGION_VNNI inline void ask_for_tile_row(const char* stored) {
   for (int64_t line = 0; line < 256; line += 64) _mm_prefetch(stored + kAhead + line, _MM_HINT_NTA);
 }
 
+// The number that the sums of its digits stand for, in units.
+template <int kDigits>
+ANNOTATED_REGION_VNNI inline __m512 whole_of(const __m512i* parts) {
+  const __m512 place = _mm512_set1_ps(256.0f);
+  __m512 whole = _mm512_cvtepi32_ps(parts[kDigits - 1]);
+#pragma GCC unroll 2
+  for (int digit = kDigits - 2; digit >= 0; --digit) {
+    whole = _mm512_fmadd_ps(whole, place, _mm512_cvtepi32_ps(parts[digit]));
+  }
+  return whole;
+}
+
 // Adds the products with one group of a tile to 64 sums. All columns at a time: twelve sums of digits stay in registers.
-template <int kBits, bool kZeros>
+template <int kBits, bool kZeros, int kDigits>
 ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, const char* group, const DigitRow& row,
                                                   int64_t index, __m512 (&sums)[4]) {
   constexpr int kHalves = kBits == 4 ? 2 : 1;
   const float* const scales = reinterpret_cast<const float*>(group);
   const char* stored = group + (kZeros ? 2 : 1) * kTileColumns * static_cast<int64_t>(sizeof(float));
-  const int32_t* from = row.words + index * digit_words(weight);
+  const int32_t* from = row.words + index * digit_words(weight, kDigits);
   const __m512i low_bits = _mm512_set1_epi8(kBits == 4 ? 0x0f : -1);
   const __m512i middle = _mm512_set1_epi8(kBits == 4 ? 0x08 : -128);
   for (const char* row_of_scales = group; row_of_scales < stored; row_of_scales += 256) ask_for_tile_row(row_of_scales);
@@ -176,12 +194,10 @@ ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, co
       }
     }
   }
-  const __m512 unit = _mm512_set1_ps(row.units[index]), place = _mm512_set1_ps(256.0f);
+  const __m512 unit = _mm512_set1_ps(row.units[index]);
 #pragma GCC unroll 4
   for (int vector = 0; vector < 4; ++vector) {
-    const __m512i* const parts = added[vector];
-    __m512 whole = _mm512_fmadd_ps(_mm512_cvtepi32_ps(parts[2]), place, _mm512_cvtepi32_ps(parts[1]));
-    whole = _mm512_fmadd_ps(whole, place, _mm512_cvtepi32_ps(parts[0]));
+    __m512 whole = whole_of<kDigits>(added[vector]);
     if (kZeros) {
       const __m512 zeros = _mm512_load_ps(scales + kTileColumns + vector * 16);
       whole = _mm512_fnmadd_ps(zeros, _mm512_set1_ps(row.sums[index]), whole);
@@ -190,20 +206,27 @@ ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, co
   }
 }
 
-template <int kBits, bool kZeros>
+template <int kBits, bool kZeros, int kDigits>
 ANNOTATED_REGION_VNNI void digit_tile(const PackedWeight& weight, const char* tile, const DigitRow& row, float* to) {
   __m512 sums[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
   for (int64_t group = 0; group < weight.groups(); ++group) {
-    add_digit_group<kBits, kZeros>(weight, tile + group * weight.group_bytes(), row, group, sums);
+    add_digit_group<kBits, kZeros, kDigits>(weight, tile + group * weight.group_bytes(), row, group, sums);
   }
   for (int vector = 0; vector < 4; ++vector) _mm512_store_ps(to + vector * 16, sums[vector]);
+}
+
+template <int kBits, bool kZeros>
+void tile_of_digits(const PackedWeight& weight, const char* tile, const DigitRow& row, float* to) {
+  if (row.digits == 1) return digit_tile<kBits, kZeros, 1>(weight, tile, row, to);
+  if (row.digits == 2) return digit_tile<kBits, kZeros, 2>(weight, tile, row, to);
+  digit_tile<kBits, kZeros, 3>(weight, tile, row, to);
 }
 
 // The product with one tile: its columns of a result.
 inline void multiply_digits(const PackedWeight& weight, const char* tile, const DigitRow& row, const float* bias,
                             float* to, int64_t width) {
-  const auto multiply = weight.bits == 4 ? (weight.has_zeros ? digit_tile<4, true> : digit_tile<4, false>)
-                                         : (weight.has_zeros ? digit_tile<8, true> : digit_tile<8, false>);
+  const auto multiply = weight.bits == 4 ? (weight.has_zeros ? tile_of_digits<4, true> : tile_of_digits<4, false>)
+                                             : (weight.has_zeros ? tile_of_digits<8, true> : tile_of_digits<8, false>);
   alignas(64) float sums[kTileColumns];
   multiply(weight, tile, row, sums);
   for (int64_t column = 0; column < width; ++column) to[column] = bias ? sums[column] + bias[column] : sums[column];

@@ -1,9 +1,9 @@
-// Products with weights of 8 or 4 bits: few rows with the weights as they are stored, many with floats made of a
-// panel of columns at a time.
+// Products with weights of 8 or 4 bits: with the weights as they are stored, or, many rows on processors without
+// AVX-512 VNNI, with floats made of a panel of columns at a time.
 
 namespace annotated_region_dnnl {
 
-constexpr int64_t kMostPackedRows = 16;                // more rows pay for making floats of the weights
+constexpr int64_t kMostPackedRows = 16;                // more rows pay for making bytes or floats of the weights
 constexpr int64_t kPanelNumbers = int64_t{1} << 21;    // floats of a panel: 8 MB
 constexpr int64_t kPanelRows = 16, kPanelColumns = 64;  // blocks of the layout BA16a64b
 
@@ -12,86 +12,8 @@ inline Place bias_of(Builder& builder, const NodeRow& node) {
   return builder.fetch(node.inputs[2], builder.plain(node.inputs[2]));
 }
 
-// Copies rows with zeros behind them, so that they are as deep as the last group of the weights reaches.
-inline void pad_rows(const float* from, int64_t rows, int64_t depth, float* to, int64_t padded) {
-  for (int64_t row = 0; row < rows; ++row, from += depth, to += padded) {
-    std::copy(from, from + depth, to);
-    std::fill(to + depth, to + padded, 0.0f);
-  }
-}
-
 inline std::string note_of(const PackedWeight& weight) {
   return "of int" + std::to_string(weight.bits) + " in groups of " + std::to_string(weight.group);
-}
-
-// One of the products that a step computes: its weight, and which of the step's pointers are what. A bias below zero is
-// none.
-struct PackedPart {
-  PackedWeight weight;
-  int stored, bias, result;
-};
-
-// Products of the same few rows with one or more weights that agree in depth, group and bits.
-struct PackedRows {
-  std::vector<PackedPart> parts;
-  int64_t rows;
-  Level level;
-  bool in_digits;  // one row in whole numbers, where it can be
-
-  const PackedWeight& weight() const { return parts.front().weight; }
-  int64_t padded_floats() const { return weight().padded_depth() == weight().depth ? 0 : rows * weight().padded_depth(); }
-  size_t padded_bytes() const { return round_up(static_cast<size_t>(padded_floats()) * sizeof(float), kAlignment); }
-  size_t share_bytes() const { return in_digits ? round_up(static_cast<size_t>(digit_bytes(weight())), kAlignment) : 0; }
-
-  int64_t tiles() const {
-    int64_t count = 0;
-    for (const PackedPart& part : parts) count += part.weight.tiles();
-    return count;
-  }
-
-  // Some of the tiles, those of one part behind those of the other; `digits` is null if the row has none.
-  void run(const std::vector<char*>& pointers, const float* from, const DigitRow* digits, int64_t first,
-           int64_t last) const {
-    for (const PackedPart& part : parts) {
-      const int64_t count = part.weight.tiles();
-      for (int64_t tile = std::max<int64_t>(first, 0); tile < std::min(last, count); ++tile) {
-        multiply(pointers, part, from, digits, tile);
-      }
-      first -= count, last -= count;
-    }
-  }
-
- private:
-  void multiply(const std::vector<char*>& pointers, const PackedPart& part, const float* from, const DigitRow* digits,
-                int64_t tile) const {
-    const PackedWeight& weight = part.weight;
-    const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
-    const char* const stored = pointers[part.stored] + tile * weight.tile_bytes();
-    const float* const bias = part.bias < 0 ? nullptr : floats(pointers[part.bias]) + first;
-    float* const to = floats(pointers[part.result]) + first;
-    if (digits != nullptr) return multiply_digits(weight, stored, *digits, bias, to, width);
-    multiply_tile(weight, level, stored, from, weight.padded_depth(), rows, bias, to, width);
-  }
-};
-
-// The caller's thread and the workers take neighbouring tiles, which they read as one stream. Each makes the digits of
-// the row in memory of its own: that takes less time than to get them from the cache of another processor.
-inline Kernel few_packed_rows(const PackedRows& work) {
-  return [work, tiles = work.tiles()](const std::vector<char*>& pointers) {
-    const PackedWeight& weight = work.weight();
-    const float* from = floats(pointers[0]);
-    if (work.padded_floats() > 0) {
-      pad_rows(from, work.rows, weight.depth, floats(pointers.back()), weight.padded_depth());
-      from = floats(pointers.back());
-    }
-#pragma omp parallel num_threads(help_is_worth() > 0 ? helpers() + 1 : 1)
-    {
-      const int64_t share = omp_get_thread_num(), shares = omp_get_num_threads();
-      const DigitRow digits = digit_row(weight, pointers.back() + work.padded_bytes() + share * work.share_bytes());
-      const bool has_digits = work.in_digits && make_digits(weight, from, digits);
-      work.run(pointers, from, has_digits ? &digits : nullptr, tiles * share / shares, tiles * (share + 1) / shares);
-    }
-  };
 }
 
 // Makes the floats of some tiles: in blocks as oneDNN's products read them, or as a plain matrix.
@@ -139,8 +61,8 @@ inline void multiply_panel(Builder& builder, const NodeRow& node, const PackedWe
 }
 
 inline PackedWeight packed_weight_of(const NodeRow& node) {
-  const auto& [bits, group, depth, columns, zeros] = parameters_of<PackedProductRow>(node);
-  return {depth, columns, group, bits, zeros};
+  const PackedProductRow& given = parameters_of<PackedProductRow>(node);
+  return {given.depth, given.columns, given.group, given.bits, given.zeros};
 }
 
 // Whether a later node multiplies the same rows with such a weight, and nothing else has to be computed before.
@@ -169,18 +91,20 @@ inline PackedPart part_of(Builder& builder, const NodeRow& node, std::vector<Arg
 
 // All rows with the weights as they are stored; at once with the later products of the same rows, such as those that
 // make queries, keys and values, for the threads to meet once.
-inline void multiply_few(Builder& builder, const NodeRow& node, int64_t rows) {
+inline void multiply_stored(Builder& builder, const NodeRow& node, int64_t rows, int64_t digits) {
   const Desc data = plain(builder.dims(node.inputs[0]), kFloat);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, data, builder.fetch(node.inputs[0], data)}};
-  PackedRows work{{}, rows, level(), rows == 1 && takes_digits(packed_weight_of(node))};
+  const bool is_few = rows <= kMostPackedRows;
+  PackedRows work{{}, rows, level(), is_few && rows > 1 ? 0 : digits};
   const List<NodeRow>& nodes = builder.graph().nodes;
   for (int index = static_cast<int>(&node - &nodes[0]); index < nodes.size; ++index) {
     if (&nodes[index] != &node && !is_alike(builder, node, nodes[index])) continue;
     work.parts.push_back(part_of(builder, nodes[index], arguments));
   }
   const std::string times = work.parts.size() > 1 ? " times " + std::to_string(work.parts.size()) : "";
-  const size_t scratchpad = work.padded_bytes() + omp_get_max_threads() * work.share_bytes();
-  builder.add_kernel(few_packed_rows(work), std::move(arguments), "few rows " + note_of(work.weight()) + times, scratchpad);
+  const std::string label = (is_few ? "few rows " : "many rows ") + note_of(work.weight()) + times;
+  const size_t scratchpad = is_few ? few_rows_scratchpad(work) : BlockMemory(work).bytes();
+  builder.add_kernel(is_few ? few_packed_rows(work) : many_packed_rows(work), std::move(arguments), label, scratchpad);
 }
 
 // inputs: rows, the stored weights, and a bias or none.
@@ -189,7 +113,8 @@ inline void packed_product(Builder& builder, const NodeRow& node) {
   const PackedWeight weight = packed_weight_of(node);
   const Dims& out = builder.dims(node.output);
   const int64_t rows = volume(out, 0, out.size() - 1);
-  if (rows <= kMostPackedRows) return multiply_few(builder, node, rows);
+  const int64_t digits = takes_digits(weight) ? parameters_of<PackedProductRow>(node).digits : 0;
+  if (rows <= kMostPackedRows || digits > 0) return multiply_stored(builder, node, rows, digits);
   const Desc to = plain(out, kFloat);
   const Place place = builder.fresh(to);
   for (int64_t first = 0; first < weight.columns; first += panel_columns(weight)) {

@@ -1,0 +1,195 @@
+// Products of rows with packed weights as they are stored: the work of a step, shared among threads.
+
+namespace annotated_region_dnnl {
+
+constexpr int64_t kLeastRowsOfShare = 32;  // a tile is made bytes of for each share
+
+// Copies rows with zeros behind them, so that they are as deep as the last group of the weights reaches.
+inline void pad_rows(const float* from, int64_t rows, int64_t depth, float* to, int64_t padded) {
+  for (int64_t row = 0; row < rows; ++row, from += depth, to += padded) {
+    std::copy(from, from + depth, to);
+    std::fill(to + depth, to + padded, 0.0f);
+  }
+}
+
+// One of the products that a step computes: its weight, and which of the step's pointers are what. A bias below zero is
+// none.
+struct PackedPart {
+  PackedWeight weight;
+  int stored, bias, result;
+};
+
+// A tile of a part of a step: where it is stored, and where its columns of the result lie.
+struct PackedTile {
+  const PackedWeight& weight;
+  const char* stored;
+  const float* bias;
+  float* to;
+  int64_t width;
+
+  PackedTile(const PackedPart& part, const std::vector<char*>& pointers, int64_t index)
+      : weight(part.weight), stored(pointers[part.stored] + index * weight.tile_bytes()),
+        bias(part.bias < 0 ? nullptr : floats(pointers[part.bias]) + index * kTileColumns),
+        to(floats(pointers[part.result]) + index * kTileColumns),
+        width(std::min(kTileColumns, weight.columns - index * kTileColumns)) {}
+
+  void multiply_floats(Level level, const float* from, int64_t first, int64_t rows) const {
+    const int64_t depth = weight.padded_depth();
+    multiply_tile(weight, level, stored, from + first * depth, depth, rows, bias, to + first * weight.columns, width);
+  }
+
+  void write(int64_t row, const float* sums) const {
+    float* const out = to + row * weight.columns;
+    for (int64_t column = 0; column < width; ++column) out[column] = bias ? sums[column] + bias[column] : sums[column];
+  }
+};
+
+// Products of the same rows with one or more weights that agree in depth, group and bits.
+struct PackedRows {
+  std::vector<PackedPart> parts;
+  int64_t rows;
+  Level level;
+  int64_t digits;  // of a number; none where rows are multiplied as floats
+
+  const PackedWeight& weight() const { return parts.front().weight; }
+  int64_t depth() const { return weight().depth; }
+  int64_t padded_depth() const { return weight().padded_depth(); }
+  size_t padded_bytes(int64_t count) const {
+    return padded_depth() == depth() ? 0 : rounded(count * padded_depth() * static_cast<int64_t>(sizeof(float)));
+  }
+  size_t row_bytes() const { return digits > 0 ? rounded(digit_bytes(weight(), digits)) : 0; }
+
+  int64_t tiles() const {
+    int64_t count = 0;
+    for (const PackedPart& part : parts) count += part.weight.tiles();
+    return count;
+  }
+
+  // Calls `action` with some of the tiles, those of one part behind those of the other.
+  template <typename Action>
+  void each_tile(const std::vector<char*>& pointers, int64_t first, int64_t last, Action action) const {
+    for (const PackedPart& part : parts) {
+      const int64_t count = part.weight.tiles();
+      for (int64_t tile = std::max<int64_t>(first, 0); tile < std::min(last, count); ++tile) {
+        action(PackedTile(part, pointers, tile));
+      }
+      first -= count, last -= count;
+    }
+  }
+
+  static size_t rounded(int64_t bytes) { return round_up(static_cast<size_t>(bytes), kAlignment); }
+};
+
+inline size_t few_rows_scratchpad(const PackedRows& work) {
+  return work.padded_bytes(work.rows) + omp_get_max_threads() * work.row_bytes();
+}
+
+// The caller's thread and the workers take neighbouring tiles, which they read as one stream. Each makes the digits of
+// the row in memory of its own: that takes less time than to get them from the cache of another processor.
+inline Kernel few_packed_rows(const PackedRows& work) {
+  return [work, tiles = work.tiles()](const std::vector<char*>& pointers) {
+    const PackedWeight& weight = work.weight();
+    const float* from = floats(pointers[0]);
+    if (work.padded_bytes(1) > 0) {
+      pad_rows(from, work.rows, weight.depth, floats(pointers.back()), weight.padded_depth());
+      from = floats(pointers.back());
+    }
+#pragma omp parallel num_threads(help_is_worth() > 0 ? helpers() + 1 : 1)
+    {
+      const int64_t share = omp_get_thread_num(), shares = omp_get_num_threads();
+      char* const memory = pointers.back() + work.padded_bytes(work.rows) + share * work.row_bytes();
+      const DigitRow digits = digit_row(weight, work.digits, memory);
+      const bool has_digits = work.digits > 0 && make_digits(weight, from, digits);
+      work.each_tile(pointers, tiles * share / shares, tiles * (share + 1) / shares, [&](const PackedTile& tile) {
+        if (!has_digits) return tile.multiply_floats(work.level, from, 0, work.rows);
+        multiply_digits(tile.weight, tile.stored, digits, tile.bias, tile.to, tile.width);
+      });
+    }
+  };
+}
+
+// The scratchpad of a block of rows: the rows as deep as the weights, their digits, which have none, and what each
+// thread needs for a tile.
+struct BlockMemory {
+  size_t digits, absent, shares, share;  // the first byte of each part; the bytes of a share
+
+  explicit BlockMemory(const PackedRows& work) {
+    const int64_t rows = std::min(work.rows, kRowsAtOnce);
+    digits = work.padded_bytes(rows);
+    absent = digits + rows * work.row_bytes();
+    shares = absent + PackedRows::rounded(rows);
+    share = PackedRows::rounded(block_bytes(work.weight()));
+  }
+
+  size_t bytes() const { return shares + omp_get_max_threads() * share; }
+};
+
+// A block of rows: its digits, and its products with all tiles.
+struct PackedBlock {
+  const PackedRows& work;
+  const std::vector<char*>& pointers;
+  const BlockMemory memory;
+  int64_t first, rows;  // of all rows
+  const float* from;    // of the block, as deep as the weights
+  DigitRows digits;
+
+  PackedBlock(const PackedRows& given, const std::vector<char*>& all, int64_t begin)
+      : work(given), pointers(all), memory(given), first(begin), rows(std::min(kRowsAtOnce, given.rows - begin)),
+        from(memory.digits > 0 ? floats(all.back()) : floats(all[0]) + begin * given.depth()),
+        digits{digit_row(given.weight(), given.digits, all.back() + memory.digits),
+               static_cast<int64_t>(given.row_bytes()), all.back() + memory.absent} {}
+
+  void make_digits_of_all() const {
+    const int64_t depth = work.padded_depth();
+#pragma omp parallel for
+    for (int64_t row = 0; row < rows; ++row) {
+      if (memory.digits > 0) {
+        pad_rows(floats(pointers[0]) + (first + row) * work.depth(), 1, work.depth(),
+                 floats(pointers.back()) + row * depth, depth);
+      }
+      digits.absent[row] = !make_digits(work.weight(), from + row * depth, digits.row(row));
+    }
+  }
+
+  // A tile may be too much for one thread where there are more threads than tiles.
+  void multiply() const {
+    const int64_t tiles = work.tiles(), wanted = (2 * omp_get_max_threads() + tiles - 1) / tiles;
+    const int64_t parts = std::max<int64_t>(1, std::min(wanted, rows / kLeastRowsOfShare));
+#pragma omp parallel for
+    for (int64_t item = 0; item < tiles * parts; ++item) {
+      const int64_t part = item % parts;
+      char* const mine = pointers.back() + memory.shares + omp_get_thread_num() * memory.share;
+      work.each_tile(pointers, item / parts, item / parts + 1, [&](const PackedTile& tile) {
+        multiply(tile, rows * part / parts, rows * (part + 1) / parts, mine);
+      });
+    }
+  }
+
+ private:
+  void multiply(const PackedTile& tile, int64_t begin, int64_t end, char* mine) const {
+    const float* const sums = multiply_rows(tile.weight, tile.stored, digits, begin, end, mine);
+    for (int64_t row = begin; row < end; ++row) {
+      if (digits.absent[row] == 0) tile.write(first + row, sums + (row - begin) * kTileColumns);
+    }
+    for (int64_t row = begin; row < end; ++row) {
+      if (digits.absent[row] != 0) multiply_as_floats(tile, row);
+    }
+  }
+
+  void multiply_as_floats(PackedTile tile, int64_t row) const {
+    tile.to += first * tile.weight.columns;
+    tile.multiply_floats(work.level, from, row, 1);
+  }
+};
+
+inline Kernel many_packed_rows(const PackedRows& work) {
+  return [work](const std::vector<char*>& pointers) {
+    for (int64_t first = 0; first < work.rows; first += kRowsAtOnce) {
+      const PackedBlock block(work, pointers, first);
+      block.make_digits_of_all();
+      block.multiply();
+    }
+  };
+}
+
+}  // namespace annotated_region_dnnl

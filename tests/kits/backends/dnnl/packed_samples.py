@@ -1,0 +1,147 @@
+"""Weights of 4 and 8 bits as the library stores them, and the runtime's kernels compiled alone."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import subprocess
+from pathlib import Path
+
+import numpy as np
+from tvm.support import cc
+
+from annotated_region.backends.dnnl import emission
+from annotated_region.backends.dnnl.installation import LANGUAGE
+from annotated_region.backends.dnnl.packed_weight import PackedWeight, Words
+
+__all__ = ["SAMPLES", "Sample", "compiled", "has_whole_numbers", "pointer"]
+
+PROGRAM = """
+#include <vector>
+#include "packed_weights.h"
+#include "packed_digits.h"
+#include "packed_blocks.h"
+using namespace annotated_region_dnnl;
+static PackedWeight weight_of(const int64_t* given) {
+  return {given[0], given[1], given[2], given[3], given[4] != 0};
+}
+extern "C" int best() { return static_cast<int>(level()); }
+extern "C" void multiply(const int64_t* given, int wanted, const char* stored, const float* from,
+                         int64_t rows, const float* bias, float* to) {
+  const PackedWeight weight = weight_of(given);
+  const int64_t depth = weight.padded_depth();
+  for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
+    const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
+    const char* const at = stored + tile * weight.tile_bytes();
+    multiply_tile(weight, static_cast<Level>(wanted), at, from, depth, rows, bias + first, to + first, width);
+  }
+}
+extern "C" int multiply_in_digits(const int64_t* given, int64_t digits, const char* stored, const float* from,
+                                  const float* bias, float* to) {
+  const PackedWeight weight = weight_of(given);
+  if (!takes_digits(weight)) return 2;
+  std::vector<char> memory(static_cast<size_t>(digit_bytes(weight, digits)));
+  const DigitRow row = digit_row(weight, digits, memory.data());
+  if (!make_digits(weight, from, row)) return 1;
+  for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
+    const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
+    const char* const at = stored + tile * weight.tile_bytes();
+    multiply_digits(weight, at, row, bias + first, to + first, width);
+  }
+  return 0;
+}
+extern "C" int multiply_rows_in_digits(const int64_t* given, int64_t digits, const char* stored,
+                                       const float* from, int64_t rows, float* to) {
+  const PackedWeight weight = weight_of(given);
+  if (!takes_digits(weight)) return 2;
+  const int64_t stride = (digit_bytes(weight, digits) + 63) / 64 * 64;
+  std::vector<char> memory(static_cast<size_t>(stride * rows)), absent(static_cast<size_t>(rows));
+  const DigitRows all{digit_row(weight, digits, memory.data()), stride, absent.data()};
+  for (int64_t row = 0; row < rows; ++row) {
+    if (!make_digits(weight, from + row * weight.padded_depth(), all.row(row))) return 1;
+  }
+  std::vector<char> space(static_cast<size_t>(block_bytes(weight)) + 64);
+  char* const aligned = space.data() + -reinterpret_cast<uintptr_t>(space.data()) % 64;
+  for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
+    const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
+    const char* const at = stored + tile * weight.tile_bytes();
+    const float* const sums = multiply_rows(weight, at, all, 0, rows, aligned);
+    for (int64_t row = 0; row < rows; ++row) {
+      const float* const sum = sums + row * kTileColumns;
+      std::copy(sum, sum + width, to + row * weight.columns + first);
+    }
+  }
+  return 0;
+}
+extern "C" void unpack(const int64_t* given, int wanted, const char* stored, float* to) {
+  const PackedWeight weight = weight_of(given);
+  for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
+    const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
+    const char* const at = stored + tile * weight.tile_bytes();
+    tile_unpacker(weight, static_cast<Level>(wanted))(weight, at, to + first, weight.columns, width);
+  }
+}
+"""
+
+
+def compiled(folder: Path) -> ctypes.CDLL:
+    """The kernels, by the functions of `PROGRAM`."""
+    source, library = folder / "program.cc", folder / "program.so"
+    source.write_text(PROGRAM, encoding="utf-8")
+    headers = Path(emission.__file__).parent / "runtime"
+    options = [*LANGUAGE, "-fPIC", "-shared", f"-I{headers}"]
+    subprocess.run([cc.get_cc(), *options, str(source), "-o", str(library)], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def has_whole_numbers() -> bool:
+    """Whether the processor has the instructions of products in whole numbers."""
+    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+    return {"avx512_vnni", "avx512bw", "avx512dq", "avx512vl", "bmi2"} <= set(flags)
+
+
+def pointer(array: np.ndarray) -> ctypes.c_void_p:
+    """Where the elements of an array lie."""
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+class Sample:
+    """A weight of random numbers: as it is stored, and as floats [depth, columns]."""
+
+    def __init__(self, bits: int, depth: int, columns: int, group: int, zeros: bool, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        groups = -(-depth // group)
+        numbers = rng.integers(0, 2**bits, (columns, groups * group), "uint8")
+        scales = rng.random(columns * groups, "float32") / np.float32(2**bits)
+        points = rng.integers(0, 2**bits, columns * groups, "uint8") if zeros else None
+        middle = 2 ** (bits - 1)
+        pairs = numbers[:, 0::2] | numbers[:, 1::2] << 4 if bits == 4 else numbers
+        self.constants = {"words": pairs, "scales": scales, **({} if points is None else {"zeros": points})}
+        held = middle if points is None else "zeros"
+        self.stored = PackedWeight(Words("words", bits), "scales", held, depth, columns, group)
+        zero = np.full(columns * groups, middle) if points is None else points
+        shifted = numbers.reshape(-1, group).astype("float32") - zero[:, None].astype("float32")
+        self.floats = (shifted * scales[:, None]).reshape(columns, -1)[:, :depth].T
+
+    def described(self) -> ctypes.Array[ctypes.c_int64]:
+        """The fields of the struct of the runtime."""
+        stored = self.stored
+        fields = (stored.depth, stored.columns, stored.stored_group, stored.bits, stored.has_zeros)
+        return (ctypes.c_int64 * 5)(*fields)
+
+    def bytes(self) -> np.ndarray:
+        """What lies in the library, at an address as there."""
+        made = self.stored.value(self.constants.__getitem__)
+        assert made.size == self.stored.size
+        space = np.empty(made.size + 64, np.uint8)
+        first = -space.ctypes.data % 64
+        space[first : first + made.size] = made
+        return space[first : first + made.size]
+
+
+SAMPLES = [
+    (bits, *extents, zeros)
+    for bits, extents, zeros in itertools.product(
+        (4, 8), ((64, 64, 32), (96, 70, 96), (80, 130, 32), (8, 3, 8)), (False, True)
+    )
+]
