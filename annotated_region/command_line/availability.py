@@ -1,4 +1,4 @@
-"""Whether the targets that a command names can run here."""
+"""Whether the targets that a command names can run here, and do here what their options ask for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
+from annotated_region.command_line.placement import generator_options
 from annotated_region.errors import BackendUnavailableError
 from annotated_region.printable import printable
 from annotated_region.targets.backend import backend_of, unavailability
+from annotated_region.targets.remarks import remarks_on
 
-__all__ = ["require_available", "tell_unavailable"]
+__all__ = ["require_available", "tell_remarks", "tell_unavailable"]
 
 
 def require_available(targets: Sequence[str], remedy: str = "") -> None:
@@ -34,6 +36,13 @@ def tell_unavailable(options: argparse.Namespace) -> None:
         return
     for target, reason in _unavailable(options.targets):
         print(f"note: target {target!r} gets nothing: {printable(reason)}", file=sys.stderr)
+
+
+def tell_remarks(options: argparse.Namespace) -> None:
+    """Say on the standard error which options of the targets do not hold on this machine."""
+    for target, remarks in remarks_on(generator_options(options), options.targets).items():
+        for remark in remarks:
+            print(f"note: target {target!r}: {printable(remark)}", file=sys.stderr)
 
 
 def _unavailable(targets: Sequence[str]) -> Iterator[tuple[str, str]]:

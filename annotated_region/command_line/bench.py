@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import tvm
@@ -18,9 +17,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from tvm import relax
 
-from annotated_region.command_line.availability import require_available
-from annotated_region.command_line.models import read_model
+from annotated_region.command_line.availability import require_available, tell_remarks
+from annotated_region.command_line.peers import (
+    FAILURES,
+    PEER,
+    Refused,
+    Run,
+    first_line,
+    why_left_out,
+    with_onnx_runtime,
+)
 from annotated_region.command_line.placement import generator_options, partitioned
+from annotated_region.command_line.quantizing import model_of
 from annotated_region.command_line.saved import BENCH
 from annotated_region.command_line.terminal import console, plain
 from annotated_region.compilation.code_generation import external_functions
@@ -29,23 +37,12 @@ from annotated_region.documents import written_document
 from annotated_region.errors import BuildError, ModelError
 from annotated_region.inputs import Arguments, arguments_for, read_arrays
 from annotated_region.passes.build import build
+from annotated_region.printable import printable
 from annotated_region.profiling.profile import profile
 from annotated_region.profiling.times import Profile
 from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["run"]
-
-Run = Callable[[], object]
-# What TVM's runtime raises where a module cannot run: for want of memory, for instance.
-_FAILURES: tuple[type[Exception], ...] = (RuntimeError, ValueError, TypeError, MemoryError)
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """What stands in the place of times: why an engine does not run the model."""
-
-    reason: str
-
 
 Outcome = Sequence[float] | Refused
 
@@ -53,7 +50,8 @@ Outcome = Sequence[float] | Refused
 def run(options: argparse.Namespace) -> int:
     """Do it; the exit code."""
     require_available(options.targets)
-    mod = read_model(options.model, options.limits)
+    tell_remarks(options)
+    mod = model_of(options)
     arguments = _inputs(mod, options)
     inputs = list(arguments.arrays.values())
     cut = partitioned(mod, options)
@@ -66,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     engines: dict[str, Run | Refused] = {", ".join(options.targets): _machine(executable, inputs)}
     if options.host:
         engines["TVM alone"] = _tvm_alone(mod, inputs)
-    engines |= _with_onnx_runtime(Path(options.model), inputs)
+    engines |= _peers(options, inputs)
     outcomes = _outcomes(engines, max(options.rounds, 1))
     parts = profile(executable, inputs) if options.by_region else None
     if options.json:
@@ -111,39 +109,18 @@ def _tvm_alone(mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> Run | Refused
     try:
         return _machine(build(mod), inputs)
     except BuildError as error:
-        return Refused(_first_line(error))
+        return Refused(first_line(error))
 
 
-def _with_onnx_runtime(path: Path, inputs: Sequence[np.ndarray]) -> dict[str, Run | Refused]:
-    """The same file in ONNX Runtime, if that is installed and the file is one that it reads."""
-    try:
-        import onnxruntime  # noqa: PLC0415 - an extra
-        from onnxruntime.capi import onnxruntime_pybind11_state as state  # noqa: PLC0415
-    except ImportError:
+def _peers(options: argparse.Namespace, inputs: Sequence[np.ndarray]) -> dict[str, Run | Refused]:
+    """ONNX Runtime on the file, which is not in int8; where it is left out, a line says why."""
+    path = Path(options.model)
+    reason = why_left_out(path)
+    if reason is not None:
+        print(f"note: {PEER} is left out, because {printable(reason)}", file=sys.stderr)
         return {}
-    if path.suffix.lower() != ".onnx":
-        return {}
-    errors = _FAILURES + _errors_of(state)
-    try:
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-        names = [value.name for value in session.get_inputs()]
-        if len(names) != len(inputs):
-            return {"ONNX Runtime": Refused(f"it has {len(names)} inputs for {len(inputs)} parameters")}
-        feed = dict(zip(names, inputs, strict=True))
-        session.run(None, feed)
-    except errors as error:
-        return {"ONNX Runtime": Refused(_first_line(error))}
-    return {"ONNX Runtime": lambda: session.run(None, feed)}
-
-
-def _errors_of(library: ModuleType) -> tuple[type[Exception], ...]:
-    """The exceptions that a library defines."""
-    kinds = [kind for kind in vars(library).values() if isinstance(kind, type)]
-    return tuple(kind for kind in kinds if issubclass(kind, Exception))
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    name = PEER if options.quantize is None else f"{PEER}, not quantized"
+    return {name: with_onnx_runtime(path, inputs)}
 
 
 def _outcomes(engines: Mapping[str, Run | Refused], rounds: int) -> dict[str, Outcome]:
@@ -168,8 +145,8 @@ def _timed(name: str, run: Run) -> float:
     start = time.perf_counter()
     try:
         run()
-    except _FAILURES as error:
-        raise ModelError(f"{name} cannot run this model: {_first_line(error)}") from error
+    except FAILURES as error:
+        raise ModelError(f"{name} cannot run this model: {first_line(error)}") from error
     return time.perf_counter() - start
 
 

@@ -9,9 +9,9 @@ from rich.table import Table
 
 from annotated_region.checking.check import check
 from annotated_region.checking.check_report import CheckReport
-from annotated_region.command_line.availability import require_available
-from annotated_region.command_line.models import read_model
+from annotated_region.command_line.availability import require_available, tell_remarks
 from annotated_region.command_line.placement import generator_options, policy_of
+from annotated_region.command_line.quantizing import model_of
 from annotated_region.command_line.terminal import console, plain
 from annotated_region.errors import InputError, ReproducerError
 from annotated_region.inputs import read_arrays
@@ -26,6 +26,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("check runs every region here; leave out --cross-compile")
     if options.save is not None and options.save.exists():
         raise ReproducerError(f"{options.save} is there already, and is not overwritten; name a new folder")
+    tell_remarks(options)
     given = None if options.inputs is None else read_arrays(options.inputs)
     report = _checked(options, given)
     if options.json:
@@ -40,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _checked(options: argparse.Namespace, given: dict[str, np.ndarray] | None) -> CheckReport:
     return check(
-        read_model(options.model, options.limits),
+        model_of(options),
         options.targets,
         policy_of(options),
         given,

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import tvm
 
 from annotated_region.advising.advise import first_advice
-from annotated_region.command_line.models import read_model
 from annotated_region.command_line.placement import explained, policy_of
+from annotated_region.command_line.quantizing import model_of
 from annotated_region.command_line.terminal import page_width
 from annotated_region.findings.function_report import FunctionReport
 from annotated_region.printable import printable
@@ -24,7 +24,7 @@ _MOST_OPS = 400
 
 def run(options: argparse.Namespace) -> int:
     """Do it; the exit code."""
-    mod = read_model(options.model, options.limits)
+    mod = model_of(options)
     report = explained(mod, options)
     if options.json:
         print(report.to_json(indent=2))
@@ -42,6 +42,8 @@ def _show(report: Report, every_op: bool) -> None:
             print(f"{table}\n")
         for line in (*function.target_lines(), *function.further_lines()):
             print(printable(line))
+    for line in report.remark_lines():
+        print(printable(line))
 
 
 def _is_constrained(options: argparse.Namespace) -> bool:

@@ -22,6 +22,7 @@ from annotated_region.command_line.terminal import console, plain
 from annotated_region.errors import ModelError
 from annotated_region.extraction import FusedFunction, extract_hashed_functions
 from annotated_region.files import write_whole
+from annotated_region.findings.wording import words_for_type, words_for_work
 from annotated_region.importing.limits import Limits
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 
@@ -81,12 +82,16 @@ class _Counts(TypedDict):
 
 
 class _Function(TypedDict):
-    """One distinct function."""
+    """One distinct function; its work is that of one call, and None if a shape is symbolic."""
 
     hash: str
     name: str
     count: int
     counts: Mapping[str, int]
+    inputs: list[str]
+    outputs: list[str]
+    flops: int | None
+    bytes: int | None
 
 
 class Statistics(_Counts):
@@ -114,10 +119,20 @@ def statistics_of(found: dict[int, FusedFunction], models: list[str]) -> Statist
         "calls": sum(each.count for each in found.values()),
         "distinct": len(found),
         "shared": sum(len(each.counts) > 1 for each in found.values()),
-        "functions": [
-            {"hash": f"{key:016x}", "name": each.name, "count": each.count, "counts": each.counts}
-            for key, each in functions
-        ],
+        "functions": [_plain(key, each) for key, each in functions],
+    }
+
+
+def _plain(key: int, function: FusedFunction) -> _Function:
+    return {
+        "hash": f"{key:016x}",
+        "name": function.name,
+        "count": function.count,
+        "counts": function.counts,
+        "inputs": list(map(words_for_type, function.inputs)),
+        "outputs": list(map(words_for_type, function.outputs)),
+        "flops": function.flops,
+        "bytes": function.bytes,
     }
 
 
@@ -131,11 +146,13 @@ def _show(statistics: Statistics, top: int) -> None:
         table.add_row(plain(model), *(str(counts[column]) for column in _COUNTED))
     output.print(table)
     frequent = Table(title="Most frequent functions", title_justify="left")
-    for heading in ("hash", "function", "calls", "models"):
+    for heading in ("hash", "function", "inputs and outputs", "a call", "calls", "models"):
         frequent.add_column(heading, overflow="fold", justify="right" if heading == "calls" else "left")
     for each in statistics["functions"][:top]:
         models = ", ".join(f"{model} {count}" for model, count in each["counts"].items())
-        frequent.add_row(*map(plain, (each["hash"], each["name"], str(each["count"]), models)))
+        types = f"{', '.join(each['inputs'])} -> {', '.join(each['outputs'])}"
+        work = words_for_work(each["flops"], each["bytes"])
+        frequent.add_row(*map(plain, (each["hash"], each["name"], types, work, str(each["count"]), models)))
     output.print(frequent)
     output.print(_sentence(statistics), soft_wrap=True)
 

@@ -14,11 +14,10 @@ from rich.table import Table
 from tvm import relax
 
 from annotated_region.bundling import export
-from annotated_region.command_line.availability import require_available, tell_unavailable
+from annotated_region.command_line.availability import require_available, tell_remarks, tell_unavailable
 from annotated_region.command_line.locks import lock_of, settle_lock
-from annotated_region.command_line.models import read_model
 from annotated_region.command_line.placement import generator_options, partitioned_with_report
-from annotated_region.command_line.quantizing import quantized
+from annotated_region.command_line.quantizing import model_of
 from annotated_region.command_line.terminal import console, plain
 from annotated_region.errors import ModelError
 from annotated_region.files import write_whole
@@ -43,9 +42,9 @@ def run(options: argparse.Namespace) -> int:
         require_available(options.targets, "or build for another machine with --cross-compile")
     else:
         tell_unavailable(options)
+    tell_remarks(options)
     lock = lock_of(options)
-    model = quantized(read_model(options.model, options.limits), options)
-    mod, report = partitioned_with_report(model, options, lock)
+    mod, report = partitioned_with_report(model_of(options), options, lock)
     if settle_lock(options, lock, report):
         return 1
     if options.output is not None:

@@ -44,7 +44,8 @@ def partitioned_with_report(
 
 def explained(mod: tvm.IRModule, options: argparse.Namespace) -> Report:
     """The report of what `partitioned` does with the same arguments."""
-    return _placed(explain, mod, options)
+    generators = generator_options(options) if "option" in options else None
+    return _placed(functools.partial(explain, options=generators), mod, options)
 
 
 def _placed(place: Callable[..., Value], mod: tvm.IRModule, options: argparse.Namespace) -> Value:

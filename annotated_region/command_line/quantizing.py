@@ -1,4 +1,4 @@
-"""The model in int8, if that is asked for."""
+"""The model that a command works on: as the file has it, or in int8 if that is asked for."""
 
 from __future__ import annotations
 
@@ -7,17 +7,30 @@ import sys
 
 import tvm
 
+from annotated_region.command_line.models import read_model
 from annotated_region.errors import InputError
 from annotated_region.inputs import inputs_in_stack, read_arrays
 from annotated_region.passes.quantize import HOST, MAIN, Quantize
 from annotated_region.printable import printable
 from annotated_region.targets.backend import backend_of, unavailability
 
-__all__ = ["quantized"]
+__all__ = ["model_of"]
 
 
-def quantized(mod: tvm.IRModule, options: argparse.Namespace) -> tvm.IRModule:
-    """The module as it is, or quantized if that is asked for, which a line on the standard error tells."""
+def model_of(options: argparse.Namespace) -> tvm.IRModule:
+    """The model that the arguments name, in int8 if they ask for that; the standard error tells of it.
+
+    Raises
+    ------
+    ModelError
+        The file holds no model.
+    InputError
+        What it is calibrated with does not fit, or arguments of ``--quantize`` stand without it.
+    """
+    return _quantized(read_model(options.model, options.limits), options)
+
+
+def _quantized(mod: tvm.IRModule, options: argparse.Namespace) -> tvm.IRModule:
     if options.quantize is None:
         if options.keep or options.accuracy is not None:
             raise InputError("--keep and --accuracy are of --quantize; name a file of inputs with it")

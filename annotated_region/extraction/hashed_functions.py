@@ -14,13 +14,17 @@ import tvm
 import tvm_ffi
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from tvm import relax
 
 from annotated_region.checked import checked
 from annotated_region.errors import InvalidModuleError
 from annotated_region.extraction.call_sites import CallSite, primitive_calls
 from annotated_region.extraction.fused_functions import fused
+from annotated_region.extraction.work import flops_of, written_parameters
+from annotated_region.functions.sizes import bytes_of, total_bytes
 from annotated_region.host_targets import HostTarget
 from annotated_region.op_info import OpInfo, op_infos
+from annotated_region.tvm_adapter.nodes import BufferType
 from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["FusedFunction", "Source", "extract_hashed_functions"]
@@ -65,6 +69,38 @@ class FusedFunction:
     def op_infos(self) -> tuple[OpInfo, ...] | None:
         """The ops inside, in order, where that is certain; see `annotated_region.op_infos`."""
         return op_infos(self.func)
+
+    @property
+    def inputs(self) -> tuple[relax.TensorType, ...]:
+        """Shapes and data types of the tensors that it reads alone, in the order of its parameters."""
+        written = set(written_parameters(self.func))
+        return tuple(_tensor_type(buffer) for buffer in self._buffers() if buffer not in written)
+
+    @property
+    def outputs(self) -> tuple[relax.TensorType, ...]:
+        """Those of the tensors that it writes, be it in place or not."""
+        return tuple(map(_tensor_type, written_parameters(self.func)))
+
+    @property
+    def flops(self) -> int | None:
+        """The operations of one call, counted in its loops: arithmetic on what tensors hold, of any type.
+
+        A multiply-add is two, a transcendental function 10, as in reports. None if that is not known before
+        it runs: a shape is symbolic, or it calls what is not TensorIR.
+        """
+        return flops_of(self.func)
+
+    @property
+    def bytes(self) -> int | None:
+        """The size of its inputs and outputs, each once; None if a shape is symbolic."""
+        return total_bytes(bytes_of(_tensor_type(buffer)) for buffer in self._buffers())
+
+    def _buffers(self) -> Iterator[tvm.tirx.Var]:
+        return (param for param in self.func.params if isinstance(param.ty, BufferType))
+
+
+def _tensor_type(buffer: tvm.tirx.Var) -> relax.TensorType:
+    return relax.TensorType(list(buffer.shape), str(buffer.dtype))
 
 
 @checked

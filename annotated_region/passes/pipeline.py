@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import tvm
@@ -28,6 +29,7 @@ from annotated_region.reports.report import Report
 from annotated_region.reports.reporting import report_of
 from annotated_region.surroundings import require_sane_threads
 from annotated_region.targets.backend import backend_of
+from annotated_region.targets.remarks import remarks_on
 
 __all__ = ["explain", "partition", "partition_with_report", "placed_module", "placement_passes"]
 
@@ -244,9 +246,15 @@ def explain(
     bans: Mapping[str, str | Sequence[str]] | None = None,
     min_work: Mapping[str, float] | None = None,
     lock: Lock | str | Path | None = None,
+    options: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Report:
-    """Report what `partition` does with the same arguments, and why: claims, declines, final assignment."""
-    known = as_lock(lock)
+    """Report what `partition` does with the same arguments, and why: claims, declines, final assignment.
+
+    With the `options` of `build`, the report also lists those that do not take effect on this machine
+    (`Report.remarks`), such as ``{"dnnl": {"precision": "bf16"}}`` on a processor without bfloat16
+    instructions. Raises `CodegenError` if an option or its value is unknown.
+    """
+    known, remarks = as_lock(lock), remarks_on(options, target_names(targets))
     placed, session = placed_module(
         mod,
         targets,
@@ -259,7 +267,8 @@ def explain(
         lock=known,
         keeps_notes=True,
     )
-    return report_of(session.take(placed).values(), session.notes, target_names(targets), known)
+    report = report_of(session.take(placed).values(), session.notes, target_names(targets), known)
+    return replace(report, remarks=remarks)
 
 
 def _preparation(targets: Sequence[str], *, prepare: bool) -> list[ModulePass]:

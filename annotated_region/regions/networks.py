@@ -7,10 +7,10 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 import networkx
 
 from annotated_region.dataflow.graph import DataflowGraph
+from annotated_region.functions.sizes import bytes_of, total_bytes
 from annotated_region.ids import NodeId, RegionId
 from annotated_region.regions.node_region import NodeRegion
 from annotated_region.regions.op_names import op_name_of
-from annotated_region.regions.sizes import bytes_of, total_bytes
 
 __all__ = ["quotient_network", "scope_network"]
 

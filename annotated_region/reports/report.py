@@ -39,17 +39,25 @@ class Report:
     targets
         The targets that took part, the most preferred first, each with the version of its library; ``"-"``
         where a target has no library of its own.
+    remarks
+        By target, what of the options that `explain` was given does not hold on this machine, in clauses.
     """
 
     functions: tuple[FunctionReport, ...] = field(default=())
     targets: Mapping[str, str] = field(default_factory=dict)
+    remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = []
         for function in self.functions:
             lines += [f"{function.name}:"] if len(self.functions) > 1 else []
             lines += list(function.summary())
+        lines += self.remark_lines()
         return "\n".join(lines)
+
+    def remark_lines(self) -> list[str]:
+        """One line for each of the remarks."""
+        return [f"{target}: {remark}" for target, remarks in self.remarks.items() for remark in remarks]
 
     def details(self) -> str:
         """A line for each op: name, op, types, work, place, and who claims or declines it for what reason."""
@@ -99,7 +107,8 @@ class Report:
     def to_json(self, indent: int | None = None) -> str:
         """The same as JSON."""
         placement = plain_placement(self.functions, self.targets)
-        return written_document(_KIND, {**self._totals(), **placement}, indent)
+        remarks = {"remarks": self.remarks} if self.remarks else {}
+        return written_document(_KIND, {**self._totals(), **placement, **remarks}, indent)
 
     @staticmethod
     @checked
@@ -115,7 +124,9 @@ class Report:
         UsageError
             It is no text.
         """
-        return Report(*read_placement(read_document(text, _KIND)))
+        document = read_document(text, _KIND)
+        named = document.field("remarks").named() if document.has("remarks") else ()
+        return Report(*read_placement(document), {target: remarks.texts() for target, remarks in named})
 
     def to_lock(self) -> Lock:
         """Who runs what, as a lock that ``ar.partition(..., lock=...)`` replays; see ``docs/locks.md``."""

@@ -8,8 +8,8 @@ from annotated_region.dataflow.graph import RESULT, DataflowGraph
 from annotated_region.dataflow.leaves import Leaf, readers_of_leaves
 from annotated_region.findings.function_report import ValueReport
 from annotated_region.findings.wording import words_for_type
+from annotated_region.functions.sizes import bytes_of
 from annotated_region.ids import NodeId
-from annotated_region.regions.sizes import bytes_of
 
 __all__ = ["values_of"]
 

@@ -115,6 +115,10 @@ def _runs_without_python(_options: Mapping[str, object]) -> str | None:
     return None
 
 
+def _no_remarks(_options: Mapping[str, object]) -> Sequence[str]:
+    return ()
+
+
 def _no_build_options() -> BuildOptions:
     return BuildOptions()
 
@@ -190,6 +194,10 @@ class Backend:
     needs_python
         Called with the options of its code generator: returns why regions built with them run only in Python
         processes that import this package; None if they run elsewhere, too.
+    remarks
+        Called with the options of its code generator: returns which of them do not take effect on this
+        machine, a clause each, such as a precision that the processor does not support. `explain` shows them.
+        Raises `CodegenError` if an option or its value is unknown.
     package
         The distribution on PyPI with its library; measured times are keyed by its version.
     codegen_options
@@ -222,6 +230,7 @@ class Backend:
     work: Callable[[OpView], float] | None = None
     builds_anywhere: bool = False
     needs_python: Callable[[Mapping[str, object]], str | None] = _runs_without_python
+    remarks: Callable[[Mapping[str, object]], Sequence[str]] = _no_remarks
     package: str | None = None
     codegen_options: Mapping[str, object] = field(default_factory=dict)
     layouts: Mapping[str, Sequence[str]] = field(default_factory=dict)

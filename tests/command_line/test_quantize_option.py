@@ -1,10 +1,13 @@
-"""``partition --quantize``: a float ONNX file and an .npz of inputs become a library of int8."""
+"""``--quantize``: a float ONNX file and an .npz of inputs become int8, in four commands."""
+
+import json
 
 import numpy as np
 import onnx
 import pytest
 import tvm
 from kits.backends.dnnl.dnnl_harness import needs_onednn
+from kits.command_line.command_line_kit import small_model
 from kits.quantizing.small_networks import arrays_for, error_of, onnxruntime_answers, residual_network
 from tvm import relax
 
@@ -46,6 +49,40 @@ def test_what_is_kept_is_said(model, images, capsys):
     assert "it is kept ('relax.matmul')" in capsys.readouterr().err
 
 
+@pytest.fixture
+def small(tmp_path):
+    """The words that name a model of one convolution, a target, and eight inputs."""
+    np.savez(tmp_path / "x.npz", x=np.random.default_rng(0).random((8, 3, 8, 8), "float32"))
+    return [str(small_model(tmp_path)), "--targets", "dnnl", "--quantize", str(tmp_path / "x.npz"), "--json"]
+
+
+@needs_onednn
+def test_explain_shows_what_is_in_int8(small, capsys):
+    assert main(["explain", *small]) == 0
+    shown = capsys.readouterr()
+    assert "1 of 1 products in int8" in shown.err
+    (function,) = json.loads(shown.out)["functions"]
+    assert {op["placed"] for op in function["ops"] if "quantize" in op["op"]} == {"dnnl"}
+    assert main(["explain", *small[:3], "--json"]) == 0
+    assert "quantize" not in capsys.readouterr().out
+
+
+@needs_onednn
+def test_check_holds_int8_against_int8_of_the_host(small, capsys):
+    assert main(["check", *small]) == 0
+    shown = capsys.readouterr()
+    assert "1 of 1 products in int8" in shown.err
+    assert '"relax.quantize"' in shown.out
+    assert json.loads(shown.out)["regions"]
+
+
+@needs_onednn
+def test_bench_says_what_runs_in_floats(small, capsys):
+    pytest.importorskip("onnxruntime", reason="the peer that runs the file as it is")
+    assert main(["bench", *small, "--rounds", "1"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"dnnl", "ONNX Runtime, not quantized"}
+
+
 REFUSED = {
     "no file of inputs": (["--keep", "x"], "are of --quantize; name a file of inputs"),
     "a name that fits nothing": (["--quantize", "IMAGES", "--keep", "x"], "no product is called 'x'"),
@@ -56,13 +93,14 @@ REFUSED = {
 
 
 @needs_onednn
+@pytest.mark.parametrize("command", ["partition", "explain", "check", "bench"])
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_be_calibrated_is_one_line(what, model, images, tmp_path, capsys):
+def test_what_cannot_be_calibrated_is_one_line(what, command, model, images, tmp_path, capsys):
     np.savez(tmp_path / "others.npz", picture=np.ones((1, 3, 16, 16), "float32"))
     np.savez(tmp_path / "pickled.npz", image=np.array([{}], dtype=object))
     files = {name.upper(): str(tmp_path / f"{name}.npz") for name in ("images", "others", "pickled")}
     options, message = REFUSED[what]
-    assert main(["partition", model, "--targets", "dnnl", *(files.get(each, each) for each in options)]) == 1
+    assert main([command, model, "--targets", "dnnl", *(files.get(each, each) for each in options)]) == 1
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1

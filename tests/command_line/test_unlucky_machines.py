@@ -120,6 +120,20 @@ def test_what_onnx_runtime_refuses_is_a_row_with_the_reason(model, tmp_path):
     assert "ONNX Runtime: " in table
 
 
+def test_onnx_runtime_is_left_out_with_a_word(model, tmp_path, monkeypatch):
+    words = ("--targets", "dnnl", "--rounds", "1", "--json")
+    (tmp_path / "module.py").write_text(HUGE.replace("1000000", "8"))
+    finished = called("bench", tmp_path / "module.py", *words, "--no-prepare")
+    assert finished.stderr.strip() == "note: ONNX Runtime is left out, because module.py is no ONNX file"
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)  # as if it were not installed
+    finished = called("bench", model, *words)
+    assert finished.stderr.strip() == (
+        "note: ONNX Runtime is left out, because it is not installed; pip install "
+        "'annotated-region[onnxruntime]'"
+    )
+    assert set(json.loads(finished.stdout)) == {"dnnl"}
+
+
 def test_what_tvm_cannot_compile_is_a_row_with_the_reason(model, monkeypatch):
     def refuse(_mod):
         raise ar.BuildError("TVM cannot compile what the host runs: ...")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import tvm
@@ -12,7 +12,8 @@ from annotated_region.backends.dnnl.embedding import embed
 from annotated_region.backends.dnnl.emission import constants_of, emit_unit, runtime_unit
 from annotated_region.backends.dnnl.graph import Graph, Kind
 from annotated_region.backends.dnnl.importer import import_function
-from annotated_region.backends.dnnl.ops import COMPOSITES, CONVERTERS, TARGET
+from annotated_region.backends.dnnl.ops import COMPOSITES, CONVERTERS
+from annotated_region.backends.dnnl.options import GeneratorSettings
 from annotated_region.backends.dnnl.parameters import PackedProduct
 from annotated_region.backends.dnnl.rewriting.pipeline import (
     DYNAMIC,
@@ -24,16 +25,10 @@ from annotated_region.backends.dnnl.rewriting.pipeline import (
 )
 from annotated_region.compilation.constant_objects import Embedded
 from annotated_region.errors import CodegenError
-from annotated_region.targets.options import known_options
 from annotated_region.tvm_adapter.modules import cpp_module, register_generator
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["generate", "register_codegen", "region_graph"]
-
-PRECISIONS = ("fp32", "bf16", "bf16_if_faster")
-
-DIGITS = {"float32": 3, "int16": 2, "int8": 1}
-"""Of a number that meets packed weights, 8 bits each, by the option ``"packed_activations"``."""
 
 
 def region_graph(
@@ -89,13 +84,7 @@ def generate(
     functions
         The external functions of target ``dnnl``.
     options
-        ``"precision"``: ``"fp32"`` (the default), ``"bf16"`` for bfloat16 products where the processor
-        supports them, or ``"bf16_if_faster"`` for bfloat16 products only where they are faster than float32.
-        ``"finite_math"``: whether to use oneDNN's clip and GELU, which differ from TVM on NaN and infinity;
-        False by default, implied by bfloat16.
-        ``"packed_activations"``: the precision of activations in products with 4- and 8-bit weights, scaled
-        by group: ``"float32"`` (the default), ``"int16"`` or ``"int8"``. Only kernels in integer arithmetic
-        (AVX-512 VNNI) round; the others compute in float32.
+        ``"precision"``, ``"finite_math"`` and ``"packed_activations"``; see `GeneratorSettings`.
     constant_names
         TVM's names of the constants of the module.
 
@@ -106,12 +95,9 @@ def generate(
     """
     names = dict(constant_names.items())
     values = {name: constant.value for constant, name in names.items()}
-    given = known_options(TARGET, options or {}, ("precision", "finite_math", "packed_activations"))
-    precision = _choice(given, "precision", PRECISIONS)
-    digits = DIGITS[_choice(given, "packed_activations", DIGITS)]
-    finite_math = _finite_math(given) or precision != "fp32"
-    made = [_with_constants(function, names, values, finite_math) for function in functions]
-    units = [_unit(_with_digits(graph, digits), part, precision) for graph, part in made]
+    settings = GeneratorSettings.of(options or {})
+    made = [_with_constants(function, names, values, settings.finite_math) for function in functions]
+    units = [_unit(_with_digits(graph, settings.digits), part, settings.precision) for graph, part in made]
     units[0].import_module(cpp_module(runtime_unit(), ["annotated_region_dnnl_runtime"]))
     return units
 
@@ -145,24 +131,6 @@ def _unit(
     module = cpp_module(emit_unit(graph, precision, embedded), [graph.symbol])
     module.import_module(constants)
     return module
-
-
-def _finite_math(given: Mapping[str, object]) -> bool:
-    value = given.get("finite_math", False)
-    if not isinstance(value, int) or value not in (False, True):
-        raise CodegenError(f"target 'dnnl' takes True or False for the option 'finite_math', not {value!r}")
-    return bool(value)
-
-
-def _choice(given: Mapping[str, object], name: str, known: Collection[str]) -> str:
-    """The value of an option; the first of the known ones if it is not given."""
-    value = str(given.get(name, next(iter(known))))
-    if value not in known:
-        names = ", ".join(map(repr, known))
-        raise CodegenError(
-            f"target 'dnnl' does not know the {name.replace('_', ' ')} {value!r}; known: {names}"
-        )
-    return value
 
 
 def _with_digits(graph: Graph, digits: int) -> Graph:

@@ -10,6 +10,7 @@ from annotated_region.command_line.declarations.placing import (
     add_input_arguments,
     add_placement_arguments,
 )
+from annotated_region.command_line.declarations.quantizing import add_quantization_arguments
 from annotated_region.command_line.options import count
 
 __all__ = ["COMMAND"]
@@ -19,6 +20,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement_arguments(parser)
     add_code_generator_arguments(parser)
     add_input_arguments(parser)
+    add_quantization_arguments(parser)
     parser.add_argument(
         "--rounds", type=count, default=10, metavar="N", help="how often each runs (default: 10)"
     )
@@ -39,6 +41,7 @@ COMMAND = Command(
         "bench resnet50.onnx --targets dnnl --host --rounds 5 --json",
         "bench resnet50.onnx --targets dnnl --by-region",
         "bench bert.onnx --targets dnnl --inputs x.npz",
+        "bench resnet50.onnx --targets dnnl --quantize images.npz",
     ),
     add_arguments=_add_arguments,
     work="annotated_region.command_line.bench",

@@ -10,6 +10,7 @@ from annotated_region.command_line.declarations.placing import (
     add_input_arguments,
     add_placement_arguments,
 )
+from annotated_region.command_line.declarations.quantizing import add_quantization_arguments
 from annotated_region.command_line.options import path, share
 
 __all__ = ["COMMAND"]
@@ -19,6 +20,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement_arguments(parser)
     add_code_generator_arguments(parser)
     add_input_arguments(parser)
+    add_quantization_arguments(parser)
     parser.add_argument(
         "--rtol", type=share, metavar="X", help="relative tolerance, as numpy.allclose has it"
     )
@@ -51,6 +53,7 @@ COMMAND = Command(
         "check model.onnx --targets dnnl",
         "check model.onnx --targets dnnl --inputs x.npz --option dnnl.precision=bf16 --json",
         "check model.onnx --targets onnxruntime --extent batch=2 --save fault",
+        "check model.onnx --targets dnnl --quantize images.npz",
     ),
     add_arguments=_add_arguments,
     work="annotated_region.command_line.check",

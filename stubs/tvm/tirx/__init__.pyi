@@ -117,6 +117,24 @@ class For(Stmt):
     annotations: Map[str, object]
     step: Expr | None
 
+class While(Stmt):
+    condition: Expr
+    body: Stmt
+
+class IfThenElse(Stmt):
+    condition: Expr
+    then_case: Stmt
+    else_case: Stmt | None
+
+class AllocBuffer(Stmt):
+    buffer: Buffer
+
+class DeclBuffer(Stmt):
+    buffer: Buffer
+
+class Evaluate(Stmt):
+    value: Expr
+
 class PrimFunc(BaseFunc):
     params: Array[Var]
     body: Stmt

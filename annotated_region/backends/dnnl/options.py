@@ -1,0 +1,89 @@
+"""The options of target ``dnnl``, and which of them do not take effect on this processor."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+
+from annotated_region.backends.dnnl import processor
+from annotated_region.backends.dnnl.ops import TARGET
+from annotated_region.errors import CodegenError
+from annotated_region.targets.options import known_options
+
+__all__ = ["GeneratorSettings", "remarks"]
+
+_FLOAT = "fp32"
+_PRECISIONS = (_FLOAT, "bf16", "bf16_if_faster")
+# Of a number that meets packed weights, 8 bits each.
+_DIGITS = {"float32": 3, "int16": 2, "int8": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorSettings:
+    """What the code generator is asked for.
+
+    Attributes
+    ----------
+    precision
+        ``"fp32"`` (the default); ``"bf16"`` for bfloat16 products where the processor supports them;
+        ``"bf16_if_faster"`` for bfloat16 products only where they are faster than float32.
+    finite_math
+        Whether to use oneDNN's clip and GELU, which differ from TVM on NaN and infinity; False by default,
+        implied by bfloat16.
+    packed_activations
+        The precision of activations in products with 4- and 8-bit weights, scaled by group: ``"float32"``
+        (the default), ``"int16"`` or ``"int8"``. Only kernels in integer arithmetic (AVX-512 VNNI) round;
+        the others compute in float32.
+    """
+
+    precision: str
+    finite_math: bool
+    packed_activations: str
+
+    @property
+    def digits(self) -> int:
+        """How many digits of 8 bits an activation has that meets packed weights."""
+        return _DIGITS[self.packed_activations]
+
+    @classmethod
+    def of(cls, options: Mapping[str, object]) -> GeneratorSettings:
+        """Settings from the options as users write them.
+
+        Raises
+        ------
+        CodegenError
+            An option or its value is unknown.
+        """
+        given = known_options(TARGET, options, [field.name for field in fields(cls)])
+        precision = _choice(given, "precision", _PRECISIONS)
+        finite_math = _finite_math(given) or precision != _FLOAT
+        return cls(precision, finite_math, _choice(given, "packed_activations", _DIGITS))
+
+
+def _finite_math(given: Mapping[str, object]) -> bool:
+    value = given.get("finite_math", False)
+    if not isinstance(value, int) or value not in (False, True):
+        raise CodegenError(f"target 'dnnl' takes True or False for the option 'finite_math', not {value!r}")
+    return bool(value)
+
+
+def _choice(given: Mapping[str, object], name: str, known: Collection[str]) -> str:
+    """The value of an option; the first of the known ones if it is not given."""
+    value = str(given.get(name, next(iter(known))))
+    if value not in known:
+        names = ", ".join(map(repr, known))
+        raise CodegenError(
+            f"target 'dnnl' does not know the {name.replace('_', ' ')} {value!r}; known: {names}"
+        )
+    return value
+
+
+def remarks(options: Mapping[str, object]) -> list[str]:
+    """That products of bfloat16 run in float32, where the processor has no instructions for them."""
+    precision = GeneratorSettings.of(options).precision
+    if precision == _FLOAT or processor.multiplies_bfloat16():
+        return []
+    return [
+        f"precision {precision!r} runs in float32 here, because this processor has no instructions for "
+        "products of bfloat16 (AVX512_BF16)"
+    ]

@@ -1,0 +1,65 @@
+"""What a benchmark measures beside the targets: ONNX Runtime on the same file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TypeAlias
+
+import numpy as np
+
+__all__ = ["FAILURES", "PEER", "Refused", "Run", "first_line", "why_left_out", "with_onnx_runtime"]
+
+PEER = "ONNX Runtime"
+Run: TypeAlias = Callable[[], object]
+FAILURES: tuple[type[Exception], ...] = (RuntimeError, ValueError, TypeError, MemoryError)
+"""What a runtime raises where a module cannot run: for want of memory, for instance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What stands in the place of times: why an engine does not run the model."""
+
+    reason: str
+
+
+def why_left_out(path: Path) -> str | None:
+    """Why ONNX Runtime is not measured, and what to do about it; None if it can be asked."""
+    if path.suffix.lower() != ".onnx":
+        return f"{path.name} is no ONNX file"
+    try:
+        import_module("onnxruntime")
+    except ImportError:
+        return "it is not installed; pip install 'annotated-region[onnxruntime]'"
+    return None
+
+
+def with_onnx_runtime(path: Path, inputs: Sequence[np.ndarray]) -> Run | Refused:
+    """The file in ONNX Runtime, which is installed."""
+    import onnxruntime  # noqa: PLC0415 - an extra
+    from onnxruntime.capi import onnxruntime_pybind11_state as state  # noqa: PLC0415
+
+    try:
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        names = [value.name for value in session.get_inputs()]
+        if len(names) != len(inputs):
+            return Refused(f"it has {len(names)} inputs for {len(inputs)} parameters")
+        feed = dict(zip(names, inputs, strict=True))
+        session.run(None, feed)
+    except FAILURES + _errors_of(state) as error:
+        return Refused(first_line(error))
+    return lambda: session.run(None, feed)
+
+
+def _errors_of(library: ModuleType) -> tuple[type[Exception], ...]:
+    """The exceptions that a library defines."""
+    kinds = [kind for kind in vars(library).values() if isinstance(kind, type)]
+    return tuple(kind for kind in kinds if issubclass(kind, Exception))
+
+
+def first_line(error: Exception) -> str:
+    """What an error says in its first line; its name if it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
