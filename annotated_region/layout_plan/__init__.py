@@ -1,4 +1,4 @@
-"""Choosing layouts for a graph: the planning engine behind ``PlanLayout`` and ``TransformLayout``."""
+"""Layout assignment for a graph: the planning engine behind ``PlanLayout`` and ``TransformLayout``."""
 
 from annotated_region.layout_plan.module import ModulePlan, plan_module
 from annotated_region.layout_plan.options import Demand, Demands

@@ -1,4 +1,4 @@
-"""Gives a tensor another storage: as few reshapes and transposes as it takes, or none for constants."""
+"""Converts tensors between storages with the fewest reshapes and transposes, constants at compile time."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ Emit = Callable[[relax.Expr], relax.Var]
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """One step from a storage of a root to another: reshape, transpose, reshape.
+    """A conversion between two storages of a root: reshape, transpose, reshape.
 
-    Pieces are cut where those of the other storage are cut, so that both are orders of the same parts:
+    The pieces of both storages are split at each other's boundaries, so that both are orders of the same
+    parts:
 
         (N) (C: 4..) (H) (W) (C: ..4)       from blocks of 4
         (N) (C: 16..) (H) (W) (C: ..16)     to blocks of 16        parts C: 16.., 4..16, ..4
@@ -32,7 +33,7 @@ class Conversion:
     Attributes
     ----------
     parts
-        The shape of the parts in the old order.
+        The extents of the parts in the old order.
     axes
         The new order of the parts.
     """
@@ -42,12 +43,14 @@ class Conversion:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether nothing moves."""
+        """Whether it is the identity."""
         return self.axes == tuple(range(len(self.axes)))
 
 
 def conversions(root: Root, old: Storage, new: Storage) -> list[Conversion]:
-    """The steps from one storage to another: one, or two where the cuts of both do not fit together."""
+    """The steps from one storage to another: one, or two via the plain storage if the boundaries of both
+    are not nested.
+    """
     parts_of = split((*old, *new))
     if parts_of is None:
         plain = TensorView.of(root).storage()
@@ -59,7 +62,7 @@ def conversions(root: Root, old: Storage, new: Storage) -> list[Conversion]:
 def converted(
     expr: relax.Expr, steps: Sequence[Conversion], shape: Sequence[Extent], emit: Emit
 ) -> relax.Expr:
-    """`expr` in another storage and shape; what it takes before the last step is emitted."""
+    """`expr` converted to another storage and shape; operations before the last one are emitted."""
     now: Sequence[Extent] | None = None
     for step in steps:
         if not step.is_trivial:
@@ -70,14 +73,14 @@ def converted(
 
 
 def reshaped(expr: relax.Expr, shape: Sequence[Extent]) -> relax.Expr:
-    """`expr` in another shape; `expr` itself if it has that shape."""
+    """`expr` reshaped; `expr` itself if it has that shape."""
     if same_shape(extents_of(expr.ty), shape):
         return expr
     return relax.op.reshape(expr, relax.ShapeExpr(list(shape)))
 
 
 def converted_constant(constant: Constant, steps: Sequence[Conversion], shape: Sequence[Extent]) -> Constant:
-    """A constant in another storage and shape."""
+    """A constant converted to another storage and shape."""
     value = constant.value.numpy()
     for step in steps:
         value = value.reshape(_numbers(step.parts)).transpose(step.axes)
@@ -94,5 +97,5 @@ def _bound(expr: relax.Expr, emit: Emit) -> relax.Expr:
 
 
 def same_shape(one: Sequence[Extent] | None, other: Sequence[Extent]) -> bool:
-    """Whether two shapes are known and the same."""
+    """Whether two shapes are known and equal."""
     return one is not None and len(one) == len(other) and all(map(same_extent, one, other))

@@ -1,4 +1,4 @@
-"""What a call computes, as layout rules see it: the op, and the expressions that stand for its parameters."""
+"""The form of a call that layout rules use: op info, and an expression for each of its parameters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DescribedCall:
     info
         The op.
     operands
-        What stands for each parameter in `info`.
+        The expression for each parameter in `info`.
     """
 
     info: OpInfo
@@ -41,16 +41,16 @@ class DescribedCall:
 def described(
     call: relax.Call, mod: tvm.IRModule, tuples: Callable[[relax.Expr], relax.Expr]
 ) -> DescribedCall | None:
-    """What a call computes, if that is one op on tensors; else None.
+    """The op info and operands of a call, if it is one op on tensors; else None.
 
     Parameters
     ----------
     call
         Any call.
     mod
-        Where its PrimFunc is.
+        The module with its PrimFunc.
     tuples
-        Puts the fields in the place of a variable that is bound to a tuple.
+        Replaces a variable bound to a tuple by that tuple.
     """
     if not isinstance(call.op, tvm.ir.Op):
         return None
@@ -72,7 +72,7 @@ def _op(call: relax.Call, tuples: Callable[[relax.Expr], relax.Expr]) -> Describ
 
 
 def _lowered(call: relax.Call, mod: tvm.IRModule) -> DescribedCall | None:
-    """Of several results, all have to come out as the op gives them."""
+    """Several results must all be results of the op, in its order."""
     func = mod[call.args[0]] if isinstance(call.args[0], tvm.ir.GlobalVar) else None
     if not isinstance(func, tvm.tirx.PrimFunc) or len(call.args) != 2:
         return None
@@ -90,7 +90,7 @@ def _lowered(call: relax.Call, mod: tvm.IRModule) -> DescribedCall | None:
 def changed_call(
     change: LayoutChange, operands: Mapping[int, relax.Expr], builder: relax.BlockBuilder
 ) -> relax.Call | None:
-    """The call of an op in another layout, with its type; None if TVM finds no type for it."""
+    """The normalized call of an op in another layout; None if TVM's type inference rejects it."""
     try:
         return expect(relax.Call, builder.normalize(make_call(change.info, operands, {})))
     except (OpInfoError, tvm.error.InternalError, TypeError, ValueError):

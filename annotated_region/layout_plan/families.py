@@ -1,11 +1,11 @@
-"""Families of options that belong together: everything in one layout.
+"""Families of compatible options: all nodes in one layout.
 
-Two uses belong to one family if one option has both, and a node that could also do otherwise. So from one
-pinned node the family spreads over all that can follow it without a transpose:
+Two uses belong to one family if one option has both, and its node also has other options. So a family spreads
+from one pinned node over all nodes that can follow it without a transpose:
 
     conv (NCHW or NHWC) -> relu (either) -> pool (either)        families: {all NCHW}, {all NHWC}
 
-Families that share no node move together: a choice holds as many of them as fit.
+Families without a common node move together: one choice combines as many of them as fit.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["family_choices"]
 
 
 def family_choices(problem: LayoutProblem, start: Choice) -> list[Choice]:
-    """Choices that cover all options: in each, the nodes of some families join them; the others stay.
+    """Choices that together cover all options: each moves the nodes of some families, and keeps the others.
 
     Notes
     -----
-    Union-find over the uses; O(uses) but for the inverse of Ackermann's function. Families are packed
-    first fit, O(nodes x families of a node).
+    Union-find over the uses: O(uses), up to the inverse Ackermann function. Families are packed by first fit,
+    in O(nodes x families of a node).
     """
     parents: dict[Use, Use] = {}
 
@@ -37,7 +37,8 @@ def family_choices(problem: LayoutProblem, start: Choice) -> list[Choice]:
         for uses in _distinct_uses(problem, node):
             for use in uses:
                 parents[root(use)] = root(uses[0])
-    # A node may have several options in one family: the first of each node move together, then the second ...
+    # A node may have several options in one family: the first ones of all its nodes move together, then the
+    # second ones, and so on.
     members: dict[tuple[Use | None, int], dict[int, int]] = {}
     for node in problem.free:
         met: Counter[Use | None] = Counter()
@@ -55,7 +56,7 @@ def family_choices(problem: LayoutProblem, start: Choice) -> list[Choice]:
 
 
 def _distinct_uses(problem: LayoutProblem, node: int) -> list[list[Use]]:
-    """For each option, the uses that not all options share, in order."""
+    """The uses of each option that are not common to all options, sorted."""
     options = problem.nodes[node]
     shared = frozenset.intersection(*(option.uses for option in options))
     return [sorted(option.uses - shared) for option in options]

@@ -1,15 +1,15 @@
-"""Dynamic programming over the frontier: the optimum where few values are live at once, else a lower bound.
+"""Dynamic programming over the frontier: optimal if few values are live at once, else a lower bound.
 
-Nodes are visited in program order. What matters of the past is which storages of the live values are in use
-already, so that is the state (vertex separation, Kinnersley 1992). States that cannot lead to the best plan
-are dropped:
+Nodes are visited in program order. The state is the set of storages in use of each live value, which is all
+that later costs depend on (vertex separation, Kinnersley 1992). States that cannot lead to an optimal plan
+are pruned:
 
-1.  the bound: a state that costs as much as a known plan;
-2.  dominance: what is lacking can be bought. A state that costs no less than the cheapest one plus the
-    storages that it has and the cheapest one lacks.
+1.  by bound: a state that costs at least as much as a known plan;
+2.  by dominance: a state that costs at least the cheapest state plus the cost of adding, to the cheapest,
+    every storage that it lacks and this one has.
 
-Where too many states are left, the frontier is cut: what follows is planned as if the live values were new.
-Fewer uses cost less, so the sum over the parts is a lower bound for the whole.
+If too many states remain, the frontier is cut: the rest is planned as if the live values were new. Fewer uses
+cost less, so the sum over the parts is a lower bound on the whole.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _State = tuple[frozenset[int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What the search found out.
+    """The result of the search.
 
     Attributes
     ----------
     lower_bound
         No choice costs less.
     choice
-        The best choice, if the frontier was never cut and it costs less than what was known.
+        An optimal choice, if the frontier was never cut and the choice is cheaper than the known one.
     """
 
     lower_bound: int
@@ -41,14 +41,14 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class _CheapestPath:
-    """The cheapest way to a state: its cost, and a linked list of the options taken."""
+    """The cheapest path to a state: its cost, and a linked list of the options taken."""
 
     cost: int
     taken: tuple[int, object] | None
 
 
 def search(problem: LayoutProblem, known: int, width: int) -> Bound:
-    """Find the best choice, or bound its cost.
+    """Find an optimal choice, or bound its cost from below.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def search(problem: LayoutProblem, known: int, width: int) -> Bound:
     known
         The cost of a known choice.
     width
-        The most states to keep; more cut the frontier.
+        The largest number of states; with more the frontier is cut.
 
     Notes
     -----
@@ -92,9 +92,9 @@ class _Sweep:
         self._prune()
 
     def bound(self) -> Bound:
-        """What is known at the end."""
+        """The result at the end of the sweep."""
         (entry,) = self.states.values() or (None,)
-        if entry is None:  # every plan costs at least what is known
+        if entry is None:  # every plan costs at least as much as the known one
             return Bound(self.known, None)
         total = self.base + entry.cost
         if self.was_cut or total >= self.known:
@@ -123,7 +123,7 @@ class _Sweep:
         return after
 
     def _prune(self) -> None:
-        """Cases 1 and 2, then the cut."""
+        """Prune by cases 1 and 2, then cut the frontier if necessary."""
         room = self.known - self.base
         self.states = {state: entry for state, entry in self.states.items() if entry.cost < room}
         if not self.states:
@@ -139,7 +139,9 @@ class _Sweep:
             self.states = {tuple(frozenset() for _ in self.live): least}
 
     def _lacking(self, state: _State, other: _State) -> int:
-        """What it costs to have all storages of `other` as well. Both have storages of the same values."""
+        """The cost of adding the missing storages of `other` to `state`. In both, all live values have a
+        storage.
+        """
         return sum(
             self.problem.weights[value] * len(theirs - ours)
             for value, ours, theirs in zip(self.live, state, other, strict=True)
@@ -155,7 +157,7 @@ class _Sweep:
 
 
 def _last_uses(problem: LayoutProblem) -> dict[int, int]:
-    """For each value, the position of the last free node that uses it."""
+    """The position of the last free node that uses each value."""
     return {
         value: index
         for index, node in enumerate(problem.free)
@@ -165,7 +167,7 @@ def _last_uses(problem: LayoutProblem) -> dict[int, int]:
 
 
 def _fixed_cost(problem: LayoutProblem) -> int:
-    """What is paid whatever is chosen."""
+    """The part of the cost that is common to all choices."""
     copies = sum(
         weight * max(0, len(anchors) - 1)
         for weight, anchors in zip(problem.weights, problem.anchors, strict=True)

@@ -1,16 +1,16 @@
-"""Fusion moves: the best mixture of two choices, by a minimum cut.
+"""Fusion moves: an optimal mixture of two choices by a minimum cut.
 
-Each node takes its option from the one choice or from the other (Lempitsky et al. 2010, "Fusion moves for
-Markov random field optimization"). A storage that only one of the two brings is paid as a label cost
-(Delong et al. 2012), which a cut can count:
+Each node takes its option from one choice or the other (Lempitsky et al. 2010, "Fusion moves for Markov
+random field optimization"). A storage that only one of the two uses is charged as a label cost (Delong et al.
+2012), which a cut can express:
 
-        n --inf--> a --weight--> sink       a storage that is in use while one of the n stays behind
-        source --weight--> b --inf--> n     a storage that is in use as soon as one of the n moves
+        n --inf--> a --weight--> sink       storage in use if any of the nodes n stays
+        source --weight--> b --inf--> n     storage in use if any of the nodes n moves
 
 With two families of options, such as NCHW and NHWC, one move finds the optimum (as in Boykov, Veksler and
-Zabih 2001, whose expansion moves these are when the second choice is one family everywhere). A storage that
-some nodes would leave and others would enter cannot be counted by a cut: it is counted twice, and then the
-move is a heuristic.
+Zabih 2001; if the second choice is a single family everywhere, this is their expansion move). A storage that
+some nodes would leave and others would enter cannot be expressed by a cut: it is charged twice, and the move
+becomes a heuristic.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Fusion", "fuse"]
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """The outcome of a move.
+    """The result of a move.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Fusion:
     cost
         Its cost.
     is_exact
-        Whether no mixture costs less.
+        Whether it is proved that no mixture costs less.
     """
 
     choice: Choice
@@ -43,11 +43,11 @@ class Fusion:
 
 
 def fuse(problem: LayoutProblem, stay: Choice, move: Choice) -> Fusion:
-    """The best mixture of two choices, or one at least as good as both.
+    """An optimal mixture of two choices, or a choice at least as good as both.
 
     Notes
     -----
-    A maximum flow over a vertex for each node that has a choice, and one or two for each storage.
+    One maximum flow, with a vertex for each free node and one or two for each storage.
     """
     nodes = [node for node in problem.free if stay[node] != move[node]]
     if not nodes:
@@ -63,7 +63,7 @@ def fuse(problem: LayoutProblem, stay: Choice, move: Choice) -> Fusion:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """The nodes that use a storage only if they stay, only if they move, or either way."""
+    """The nodes that use a storage only if they stay, only if they move, or in both cases."""
 
     stay: list[int] = field(default_factory=list)
     move: list[int] = field(default_factory=list)
@@ -71,7 +71,7 @@ class _Sides:
 
 
 class _MoveNetwork:
-    """The flow network of the module's picture. A node on the sink's side moves."""
+    """The flow network described in the module docstring. A node on the sink side moves."""
 
     def __init__(self, problem: LayoutProblem, stay: Choice, move: Choice) -> None:
         self.problem = problem
@@ -87,7 +87,7 @@ class _MoveNetwork:
                 self.add_storage(problem.weights[value], sides)
 
     def add_storage(self, weight: int, sides: _Sides) -> None:
-        """Count a storage that is not in use either way."""
+        """Add the cost of a storage that is not in use in any case."""
         self.is_exact &= not (sides.stay and sides.move)
         if sides.stay:
             self.flow.fan_in([self.vertex[node] for node in sides.stay], self.flow.sink, weight)
@@ -95,14 +95,14 @@ class _MoveNetwork:
             self.flow.fan_out(self.flow.source, [self.vertex[node] for node in sides.move], weight)
 
     def moving_side(self) -> set[int]:
-        """The nodes on the sink's side of a minimum cut; those that cost the same either way stay."""
+        """The nodes on the sink side of a minimum cut; nodes without a difference in cost stay."""
         self.flow.saturate()
         moves = self.flow.reaching_sink()
         return {node for node, vertex in self.vertex.items() if moves[vertex]}
 
 
 def _sides(problem: LayoutProblem, stay: Choice, move: Choice) -> dict[tuple[int, int], _Sides]:
-    """Who uses each storage, in order of first use."""
+    """The nodes that use each storage, in order of first use."""
     found: dict[tuple[int, int], _Sides] = {}
     for node in problem.free:
         left, entered = problem.nodes[node][stay[node]].uses, problem.nodes[node][move[node]].uses

@@ -1,4 +1,4 @@
-"""Plans and rewrites all binding blocks of a module, each by itself."""
+"""Plans and rewrites each binding block of a module separately."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ _OVERWRITING = ("relax.call_tir_inplace", "relax.call_inplace_packed")
 
 @dataclass(frozen=True, slots=True)
 class ModulePlan:
-    """A module in its new layouts.
+    """A module in new layouts.
 
     Attributes
     ----------
     mod
         The module.
     blocks
-        The plan of each block that has one, functions in the order of their names.
+        The plan of each planned block; functions in alphabetical order.
     was_lowered
-        Whether the old module had lowered calls only. Those that changed are ops, to be lowered again.
+        Whether all calls of the original module were lowered. Changed ones are ops, which have to be lowered
+        again.
     """
 
     mod: tvm.IRModule
@@ -41,17 +42,17 @@ class ModulePlan:
 
     @property
     def cost(self) -> Cost:
-        """What all plans cost."""
+        """The total cost of all plans."""
         return sum((plan.cost for plan in self.blocks), Cost())
 
     @property
     def lower_bound(self) -> Cost:
-        """No plans cost less."""
+        """A lower bound on the total cost."""
         return sum((plan.lower_bound for plan in self.blocks), Cost())
 
 
 def plan_module(mod: tvm.IRModule, planner: Planner) -> ModulePlan:
-    """Plan every block of the functions of a module, and rewrite it.
+    """Plan and rewrite every block of the functions of a module.
 
     Raises
     ------
@@ -73,12 +74,12 @@ class _ModuleWriter:
         self.escaping: set[relax.Var] = set()
 
     def function(self, func: relax.Function) -> relax.Function:
-        """The function in its new layouts."""
+        """The function in new layouts."""
         self.escaping = _escaping(func)
         return FunctionRewriter(self.bindings, lambda expr: expr).function(func)
 
     def bindings(self, block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterable[relax.Binding]:
-        """The bindings of a block in its new layouts."""
+        """The bindings of a block in new layouts."""
 
         def nested(binding: relax.Binding) -> relax.Binding:
             return rebind(binding, rewriter.nested(binding.value))
@@ -101,7 +102,7 @@ class _ModuleWriter:
 
 
 def _fixed(steps: list[ComputingBinding], leaving: list[relax.Var], names: Names) -> list[TensorView]:
-    """What enters the block and is read there, and what leaves it."""
+    """The values read from outside the block, and those used outside it, in their original storage."""
     made = {view.root.number for step in steps for view in step.results if view is not None}
     read = [view for step in steps for view in step.operands]
     left = [view for var in leaving for view in names.fields(var)]
@@ -114,7 +115,7 @@ def _fixed(steps: list[ComputingBinding], leaving: list[relax.Var], names: Names
 
 
 def _may_overwrite(block: relax.BindingBlock) -> bool:
-    """Whether the order of the bindings means more than who reads what."""
+    """Whether the bindings have dependences beyond def-use edges, through effects or in-place updates."""
     calls = [binding.value for binding in block.bindings if isinstance(binding.value, relax.Call)]
     if isinstance(block, relax.DataflowBlock):
         return any(isinstance(call.op, tvm.ir.Op) and call.op.name in _OVERWRITING for call in calls)
@@ -125,7 +126,7 @@ def _may_overwrite(block: relax.BindingBlock) -> bool:
 
 
 def _kinds(block: relax.BindingBlock) -> Iterator[str]:
-    """For each call of a block whether it is lowered, or an op that can be."""
+    """For each call of a block, whether it is lowered or an op that can be."""
     for binding in block.bindings:
         if isinstance(binding.value, relax.Call) and isinstance(binding.value.op, tvm.ir.Op):
             if binding.value.op.name == "relax.call_tir":
@@ -135,12 +136,12 @@ def _kinds(block: relax.BindingBlock) -> Iterator[str]:
 
 
 def _escaping(func: relax.Function) -> set[relax.Var]:
-    """The variables that are used outside of the block that binds them."""
+    """The variables that are used outside the block that binds them."""
     return set(_used_elsewhere(func.body))
 
 
 def _used_elsewhere(body: relax.Expr) -> Iterator[relax.Var]:
-    """The variables that `body` uses and the block at hand does not bind."""
+    """The variables in `body` that are used outside the block that binds them."""
     if not isinstance(body, relax.SeqExpr):
         yield from variables_of(body)
         return

@@ -1,4 +1,4 @@
-"""What each op of a block could do: its options, found by letting layouts spread along the ops."""
+"""Enumerates the layout options of each op by propagating layouts along the ops of a block."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from annotated_region.tvm_adapter.types import tensor_type
 __all__ = ["Demand", "Demands", "StepOption", "options_of", "use_rank"]
 
 MOST_OPTIONS = 16
-"""Layouts tried for one op, besides those that are demanded of it."""
+"""The most layouts tried for one op, not counting those that are demanded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A layout that an op has to have: that of its data, and that of its kernel if it matters."""
+    """A required layout of an op: of its data, and of its kernel if that matters."""
 
     data: str
     kernel: str | None = None
 
     @staticmethod
     def of(name: str) -> Demand:
-        """The demand that a name such as ``"NHWC"`` or ``"NHWC/OHWI"`` tells."""
+        """Parse a demand such as ``"NHWC"`` or ``"NHWC/OHWI"``."""
         data, _, kernel = name.partition("/")
         return Demand(data, kernel or None)
 
     def and_also(self, other: Demand) -> Demand | None:
-        """What meets both demands; None if nothing does."""
+        """The demand that implies both; None if they contradict each other."""
         kernels = {kernel for kernel in (self.kernel, other.kernel) if kernel is not None}
         if self.data != other.data or len(kernels) > 1:
             return None
@@ -50,7 +50,7 @@ class Demand:
 
 
 Demands = Callable[[OpInfo], Sequence[Demand]]
-"""The layouts of which one is demanded of an op; none leaves the choice open."""
+"""Returns the layouts of which an op must have one; empty if it is free."""
 
 _Use = tuple[int, Storage]
 
@@ -62,9 +62,9 @@ class StepOption:
     Attributes
     ----------
     change
-        The op in its new layout; None as it was.
+        The op in another layout; None to keep it.
     uses
-        How each root that it reads or makes is stored. What is computed from constants does not count.
+        The storage of each root that it reads or produces, except those computed from constants.
     """
 
     change: LayoutChange | None
@@ -74,20 +74,20 @@ class StepOption:
 def options_of(
     steps: Sequence[ComputingBinding], fixed: Iterable[TensorView], demands: Demands
 ) -> list[tuple[StepOption, ...]]:
-    """The options of each step; the first is to stay as it was, unless something else is demanded.
+    """The options of each step; the first one keeps the step unchanged, unless demands exclude that.
 
     Parameters
     ----------
     steps
         The steps of a block.
     fixed
-        What enters or leaves the block, and so is there as it was.
+        The values that enter or leave the block, in their original storage.
     demands
-        What targets demand of an op.
+        The layouts that targets demand of an op.
 
     Notes
     -----
-    Every option is tried out on TVM's type inference. O(steps x layouts) of these.
+    Every option is checked by TVM's type inference, O(steps x layouts) times.
     """
     found = [_Found(step) for step in steps]
     spread = _Spread(found)
@@ -102,7 +102,7 @@ def options_of(
 
 
 class _Found:
-    """The options of one step so far."""
+    """The options of one step found so far."""
 
     def __init__(self, step: ComputingBinding) -> None:
         self.step = step
@@ -112,7 +112,7 @@ class _Found:
         self.tried: set[Layout] = set()
 
     def settle(self, demands: Demands) -> None:
-        """Keep only what is demanded, if any of it is possible."""
+        """Keep only options that meet a demand, if there are any."""
         call = self.step.call
         wanted = demands(call.info) if call is not None else ()
         met = [option for demand in wanted for option in self._meeting(demand)]
@@ -120,7 +120,7 @@ class _Found:
             self.options, self.is_open = list(dict.fromkeys(met)), False
 
     def _meeting(self, demand: Demand) -> list[StepOption]:
-        """The option that meets a demand; none if there is none."""
+        """The option that meets a demand, if possible."""
         assert self.step.call is not None
         info = self.step.call.info
         kernel = str(info.attrs.get("kernel_layout", "")) or None
@@ -135,7 +135,7 @@ class _Found:
         return [] if option is None else [option]
 
     def leading(self) -> list[TensorView]:
-        """The views whose layout the rule asks for."""
+        """The views that the layout passed to the rule refers to."""
         views = [view for view in (*self.step.operands, *self.step.results) if view is not None]
         call = self.step.call
         assert call is not None
@@ -146,7 +146,7 @@ class _Found:
         return [view for view in views if first is not None and len(view.axes) == len(first.axes)]
 
     def try_storage(self, number: int, storage: Storage) -> list[StepOption]:
-        """New options in which a root is stored in a certain way."""
+        """Add the options in which a root has a given storage; returns the new ones."""
         new = []
         for view in self.leading():
             if view.root.number == number:
@@ -155,7 +155,7 @@ class _Found:
         return new
 
     def _named(self, view: TensorView, storage: Storage) -> list[Layout]:
-        """The named layouts in which the root is stored just so; they differ in axes of extent one."""
+        """The named layouts that give the root this storage; they differ only in axes of extent one."""
         assert self.step.call is not None
         old = data_layout_of(self.step.call.info) or ""
         layouts = [Layout.between(old, name) for name in PLAIN if sorted(name) == sorted(old)]
@@ -175,7 +175,7 @@ class _Found:
 
 
 class _Spread:
-    """Hands each storage of a root to the steps that may take it on."""
+    """Propagates storages of roots to steps that can adopt them, until a fixpoint."""
 
     def __init__(self, found: Sequence[_Found]) -> None:
         self.waiting: list[_Use] = []
@@ -187,14 +187,14 @@ class _Spread:
                     self.open.setdefault(number, []).append(one)
 
     def offer(self, uses: Iterable[_Use]) -> None:
-        """Note storages that occur."""
+        """Enqueue new storages."""
         for use in sorted(uses, key=use_rank):
             if use not in self.offered:
                 self.offered.add(use)
                 self.waiting.append(use)
 
     def run(self) -> None:
-        """Until nothing new occurs."""
+        """Run until no new storage occurs."""
         for number, storage in self.waiting:  # grows while it is walked
             for one in self.open.get(number, ()):
                 if one.is_open:
@@ -203,7 +203,7 @@ class _Spread:
 
 
 def use_rank(use: _Use) -> tuple[int, list[tuple[int, int, int]]]:
-    """A key that sorts uses; sets of them have no order, because the hash of None is an address."""
+    """A sort key of uses. Sets of them iterate in hash order, and the hash of None is an address."""
     number, storage = use
     return number, [(piece.axis, piece.low, piece.high or 0) for piece in storage]
 
@@ -217,7 +217,7 @@ def _uses_as_it_was(step: ComputingBinding) -> frozenset[_Use]:
 
 
 def _told(view: TensorView, storage: Storage) -> list[Layout]:
-    """The layout of a view in which its root is stored as told, if there is one."""
+    """The layout of a view that gives its root this storage, if there is one."""
     try:
         return [view.layout(storage)]
     except MisfitError:
@@ -225,7 +225,7 @@ def _told(view: TensorView, storage: Storage) -> list[Layout]:
 
 
 def _possible(step: ComputingBinding, change: LayoutChange) -> StepOption | None:
-    """The option of a change; None if the types or the cuts of axes do not fit together."""
+    """The option of a change; None if its types or axis boundaries do not fit."""
     try:
         return _typed(step, change)
     except MisfitError:
@@ -257,7 +257,7 @@ def _typed(step: ComputingBinding, change: LayoutChange) -> StepOption | None:
 
 
 def _fits(step: ComputingBinding, change: LayoutChange, made: relax.Call) -> bool:
-    """Whether the results have the shapes that the change promises."""
+    """Whether the inferred result shapes are those that the change states."""
     if len(change.results) != len(step.results):
         return False
     wanted = [

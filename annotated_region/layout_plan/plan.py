@@ -1,4 +1,4 @@
-"""The plan for one binding block: which op runs in which layout, what that costs, and how good it is."""
+"""The plan of one binding block: the layout of each op, its cost, and a lower bound."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["BlockPlan", "Cost", "Planner", "best_plan", "following_plan"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cost:
-    """What a plan costs at run time.
+    """The run-time cost of a plan, compared lexicographically.
 
     Attributes
     ----------
     bytes
-        The bytes of all tensors that are transposed.
+        The total size of all transposed tensors.
     transposes
-        How many that are.
+        The number of transposes.
     changed
-        How many ops have another layout than before; it decides between plans that are equal otherwise.
+        The number of ops that change layout; a tie-breaker.
     """
 
     bytes: int = 0
@@ -40,14 +40,14 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
-    """What each step of a block does.
+    """The chosen option of each step of a block.
 
     Attributes
     ----------
     chosen
         The option of each step.
     cost
-        What the plan costs.
+        The cost of the plan.
     lower_bound
         No plan with the same rules and demands costs less.
     """
@@ -58,11 +58,11 @@ class BlockPlan:
 
 
 Planner = Callable[[Sequence[ComputingBinding], Sequence[TensorView], Sequence[Root]], BlockPlan]
-"""Makes a plan from the steps of a block, what enters or leaves the block as it is, and all roots."""
+"""Computes a plan from the steps of a block, the values that enter or leave it unchanged, and all roots."""
 
 
 def best_plan(demands: Demands) -> Planner:
-    """The planner that moves the fewest bytes; of equal plans, with the fewest transposes, then changes."""
+    """The planner that minimizes `Cost`: bytes, then transposes, then changes."""
 
     def plan(
         steps: Sequence[ComputingBinding], fixed: Sequence[TensorView], roots: Sequence[Root]
@@ -73,7 +73,9 @@ def best_plan(demands: Demands) -> Planner:
 
 
 def following_plan(demands: Demands) -> Planner:
-    """The planner that gives ops what is demanded, and lets each other op take on what it meets."""
+    """The greedy planner: ops get demanded layouts, and each other op the cheapest option given those
+    before it.
+    """
 
     def follow(problem: LayoutProblem) -> LayoutSolution:
         choice = greedy(problem)
@@ -103,14 +105,15 @@ def _planned(
 
 
 class _Scale:
-    """Puts bytes, transposes and changes into one number, in this order of importance.
+    """Packs bytes, transposes and changes into one integer that compares lexicographically: ``(bytes * most +
+    transposes) * most + changes``.
 
     Parameters
     ----------
     most
-        More than there can be transposes, or changes.
+        An upper bound, exclusive, on the numbers of transposes and of changes: the digit base.
     roots
-        The values.
+        All values.
     """
 
     def __init__(self, most: int, roots: Sequence[Root]) -> None:
@@ -118,7 +121,7 @@ class _Scale:
         self.weights = tuple(0 if root.is_constant else (bytes_of(root) * most + 1) * most for root in roots)
 
     def cost(self, number: int) -> Cost:
-        """The parts of a number."""
+        """Unpack an integer."""
         rest, changed = divmod(number, self.most)
         moved, transposes = divmod(rest, self.most)
         return Cost(moved, transposes, changed)
@@ -126,7 +129,9 @@ class _Scale:
     def problem(
         self, options: Sequence[tuple[StepOption, ...]], fixed: Sequence[TensorView]
     ) -> LayoutProblem:
-        """The problem in numbers; one more node uses what enters or leaves the block."""
+        """The problem in integers; an extra node with one option uses the values that enter or leave the
+        block.
+        """
         numbers: dict[tuple[int, Storage], int] = {}
 
         def number(uses: Iterable[tuple[int, Storage]]) -> frozenset[Use]:

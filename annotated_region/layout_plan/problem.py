@@ -1,11 +1,11 @@
-"""The planning problem as plain numbers: nodes with options, values with weights.
+"""The planning problem in plain integers: nodes with options, values with weights.
 
-Nothing here knows TVM. Each node takes one of its options; an option says in which storage it makes or reads
-each value it has to do with. A value costs its weight for each storage beyond the first:
+Independent of TVM. Each node takes one of its options; an option states the storage of each value that it
+reads or produces. A value costs its weight for each storage beyond the first:
 
     cost = sum over values of weight * (storages in use - 1) + sum over nodes of the cost of their options
 
-so a transposed copy is paid once, however many nodes read it, whichever of them makes the first.
+so a transposed copy is charged once, whatever the number and order of its readers.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from functools import cached_property
 __all__ = ["Choice", "LayoutProblem", "Node", "Option", "Use", "evaluate"]
 
 Use = tuple[int, int]
-"""A value, and the storage in which it is used, by number."""
+"""A value and the storage in which it is used, as numbers."""
 
 Choice = tuple[int, ...]
-"""For each node, the index of its option."""
+"""The option index of each node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Option:
     Attributes
     ----------
     uses
-        The values that it makes and reads, each with the storage; a value may come twice.
+        The values that it produces and reads, each with its storage; a value may occur twice.
     cost
-        What the option costs by itself.
+        The cost of the option itself.
     """
 
     uses: frozenset[Use]
@@ -44,27 +44,28 @@ Node = tuple[Option, ...]
 
 @dataclass(frozen=True)
 class LayoutProblem:
-    """Which option to take.
+    """A planning problem.
 
     Attributes
     ----------
     weights
-        For each value, what each further storage costs.
+        The cost of each additional storage, for each value.
     nodes
-        The options of each node, at least one. All of them use the same values, so that a value is in use or
-        not whatever is chosen: the engine counts on that.
+        The options of each node, at least one. All options of a node use the same values, so whether a value
+        is in use does not depend on the choice; the engine relies on that.
     """
 
     weights: tuple[int, ...]
     nodes: tuple[Node, ...]
 
     def __post_init__(self) -> None:
-        """Refuse numbers that do not describe a planning problem.
+        """Validate the problem.
 
         Raises
         ------
         ValueError
-            For a negative cost, an unknown value, a node without options, or one that may leave out a value.
+            There is a negative cost, an unknown value, a node without options, or a node whose options use
+            different values.
         """
         if not all(self.nodes):
             raise ValueError("a node without options cannot run")
@@ -78,7 +79,7 @@ class LayoutProblem:
 
     @cached_property
     def anchors(self) -> tuple[frozenset[int], ...]:
-        """For each value, the storages that are in use whatever is chosen."""
+        """The storages of each value that are in use for every choice."""
         found: list[set[int]] = [set() for _ in self.weights]
         for node in self.nodes:
             for value, storage in frozenset.intersection(*(option.uses for option in node)):
@@ -87,7 +88,7 @@ class LayoutProblem:
 
     @cached_property
     def free(self) -> tuple[int, ...]:
-        """The nodes that have a choice."""
+        """The nodes with more than one option."""
         return tuple(index for index, node in enumerate(self.nodes) if len(node) > 1)
 
 

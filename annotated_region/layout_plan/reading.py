@@ -1,14 +1,14 @@
-"""Reads a binding block: which value is a view of which root, and what each op could do in other layouts.
+"""Reads a binding block: views and their roots, and the ops that can change layout.
 
 The cases:
 
-1. another name, a transpose, a reshape that splits or joins whole axes: a view of the same root;
-2. a tuple, a field of a known tuple: views of what is inside;
-3. a call of one op with a layout rule: a node with an option for each layout that may be of use;
-4. anything else: a node that reads and makes everything as it is.
+1. an alias, a transpose, a reshape that splits or joins whole axes: a view of the same root;
+2. a tuple, a field of a known tuple: views of the fields;
+3. a call of one op with a layout rule: a node with an option for each useful layout;
+4. anything else: a node that reads and produces values in their original storage.
 
-Which layouts may be of use spreads from where they are given, that is from case 4, from transposes and from
-what targets demand, along ops that can take them on.
+Useful layouts originate from fixed ones, that is from case 4, transposes and demands of targets, and
+propagate along ops that can adopt them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from annotated_region.tvm_adapter.types import expect
 __all__ = ["ComputingBinding", "Fields", "Names", "bytes_of", "read_block", "variables_of"]
 
 Fields = tuple["TensorView | None", ...]
-"""The fields of a tuple; None for what is no tensor of known shape."""
+"""The fields of a tuple; None for a field that is not a tensor of known shape."""
 
 _RESHAPES = ("reshape", "expand_dims", "squeeze", "flatten", "nn.batch_flatten")
 _VIEWS = ("relax.permute_dims", *(f"relax.{name}" for name in _RESHAPES))
@@ -36,20 +36,20 @@ _VIEWS = ("relax.permute_dims", *(f"relax.{name}" for name in _RESHAPES))
 
 @dataclass(frozen=True, slots=True)
 class ComputingBinding:
-    """A binding that computes something.
+    """A binding that computes values.
 
     Attributes
     ----------
     binding
         The binding.
     reads
-        Every variable in it, for what has to be there if it stays as it is.
+        All variables that it reads, which must be available if it is kept unchanged.
     call
-        The op that it calls, if that may change its layout.
+        The op that it calls, if its layout can change.
     operands
-        The views that stand for the parameters of the op; of anything else, what it reads.
+        The views of the op's parameters; for other bindings, of the variables that it reads.
     results
-        What it makes.
+        The views of its results.
     """
 
     binding: relax.Binding
@@ -61,14 +61,14 @@ class ComputingBinding:
 
 @dataclass
 class Names:
-    """What variables and constants stand for.
+    """The views that variables and constants stand for.
 
     Attributes
     ----------
     roots
         All roots, by number.
     origins
-        For each root that comes from outside, the variable, constant or field that it is.
+        For each root from outside the block, its variable, constant or tuple field.
     """
 
     roots: list[Root] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Names:
     _inlined: dict[relax.Var, relax.Tuple] = field(default_factory=dict)
 
     def view(self, expr: relax.Expr) -> TensorView | None:
-        """What a variable or constant shows; a new root if it was never seen."""
+        """The view of a variable or constant; creates a root if it is new."""
         if expr not in self._views and expr not in self._tuples:
             self._enter(expr)
         return self._views.get(expr)
@@ -91,21 +91,21 @@ class Names:
         return (view,) if view is not None else self._tuples.get(expr, (None,))
 
     def inlined(self, expr: relax.Expr) -> relax.Expr:
-        """The tuple that a variable is bound to; anything else as it is."""
+        """The tuple that a variable is bound to; any other expression unchanged."""
         return self._inlined.get(expr, expr) if isinstance(expr, relax.Var) else expr
 
     def name(self, var: relax.Var, view: TensorView) -> None:
-        """Say what a variable shows."""
+        """Record the view of a variable."""
         self._views[var] = view
 
     def name_tuple(self, var: relax.Var, fields: Fields, value: relax.Tuple | None = None) -> None:
-        """Say what is inside of a variable, and which expression made it."""
+        """Record the fields of a variable, and the tuple expression that it is bound to."""
         self._tuples[var] = fields
         if value is not None:
             self._inlined[var] = value
 
     def make(self, var: relax.Var, is_constant: bool) -> Fields:
-        """New roots for what a binding makes."""
+        """Create roots for the results of a binding."""
         if not isinstance(var.ty, tvm.ir.TupleType):
             view = self._root(var.ty, is_constant)
             if view is not None:
@@ -139,16 +139,16 @@ class Names:
 
 
 def read_block(block: relax.BindingBlock, mod: tvm.IRModule, names: Names) -> list[ComputingBinding]:
-    """The bindings of a block that are more than names, in order.
+    """The bindings of a block that compute, in order.
 
     Parameters
     ----------
     block
         The block.
     mod
-        Where its PrimFuncs are.
+        The module with its PrimFuncs.
     names
-        What is known of the values; takes what the block defines.
+        The known views; updated with those of the block.
     """
     steps = []
     for binding in block.bindings:
@@ -158,7 +158,7 @@ def read_block(block: relax.BindingBlock, mod: tvm.IRModule, names: Names) -> li
 
 
 def _is_name(binding: relax.Binding, mod: tvm.IRModule, names: Names) -> bool:
-    """Cases 1 and 2, which are noted in `names`."""
+    """Handle cases 1 and 2, which are recorded in `names`."""
     if not isinstance(binding, relax.VarBinding):
         return False
     for kind, read in _NAMING.items():
@@ -197,7 +197,7 @@ def _field(binding: relax.VarBinding, _mod: tvm.IRModule, names: Names) -> bool:
 
 
 def _other_view(binding: relax.VarBinding, mod: tvm.IRModule, names: Names) -> bool:
-    """A call that moves nothing, or only as a transpose does."""
+    """A call that moves no data, or only as a transpose does."""
     extents = extents_of(binding.var.ty)
     value = expect(relax.Call, binding.value)
     call = described(value, mod, names.inlined) if extents is not None else None
@@ -227,7 +227,7 @@ _NAMING: Mapping[type, Callable[[relax.VarBinding, tvm.IRModule, Names], bool]] 
 
 
 def _step(binding: relax.Binding, mod: tvm.IRModule, names: Names) -> ComputingBinding:
-    """Cases 3 and 4."""
+    """Handle cases 3 and 4."""
     reads = variables_of(binding.value)
     value = binding.value
     call = described(value, mod, names.inlined) if isinstance(value, relax.Call) else None
@@ -242,7 +242,7 @@ def _step(binding: relax.Binding, mod: tvm.IRModule, names: Names) -> ComputingB
 
 
 def variables_of(expr: relax.Expr) -> tuple[relax.Var, ...]:
-    """The variables that an expression reads, in order of first use, those inside of branches too."""
+    """The free variables of an expression, in order of first use, including those in branches."""
     found: dict[relax.Var, None] = {}
     bound: dict[relax.Var, None] = {}
 
@@ -259,6 +259,6 @@ def variables_of(expr: relax.Expr) -> tuple[relax.Var, ...]:
 
 
 def bytes_of(root: Root) -> int:
-    """How much a copy moves; an unknown extent counts as one."""
+    """The bytes that a copy moves; a symbolic extent counts as one."""
     elements = prod(extent for extent in root.extents if isinstance(extent, int))
     return elements * int(-(-tvm.DataType(root.dtype).bits // 8))

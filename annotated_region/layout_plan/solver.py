@@ -1,9 +1,9 @@
-"""The cheapest plan, and a proof of how far from the cheapest it can be.
+"""Finds a cheapest plan, with a lower bound.
 
-1.  Start: as it is, node by node what adds the least, or whole families of layouts.
-2.  Dynamic programming over the frontier: exact where few values are live at once, else a lower bound.
-3.  Then fusion moves with families until none helps. Where no node has more than two options, one move is
-    exact, at any size.
+1.  Initial choices: the original layouts, the greedy choice, and whole families of layouts.
+2.  Dynamic programming over the frontier: optimal if few values are live at once, else a lower bound.
+3.  Fusion moves with families until none improves the choice. If no node has more than two options, one
+    move is optimal, for any size.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from annotated_region.layout_plan.problem import Choice, LayoutProblem, evaluate
 __all__ = ["DEFAULT_WIDTH", "LayoutSolution", "greedy", "solve"]
 
 DEFAULT_WIDTH = 2000
-"""States of the dynamic program."""
+"""The most states of the dynamic program."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutSolution:
-    """A choice with its cost and its certificate of quality.
+    """A choice with its cost and a lower bound.
 
     Attributes
     ----------
     choice
-        For each node, the index of its option.
+        The option index of each node.
     cost
-        What `evaluate` says of it.
+        Its cost by `evaluate`.
     lower_bound
         No choice costs less.
     """
@@ -46,9 +46,9 @@ def solve(problem: LayoutProblem, width: int = DEFAULT_WIDTH) -> LayoutSolution:
     Parameters
     ----------
     problem
-        The problem; the first option of each node is preferred among equals.
+        The problem; of equal options of a node the first is preferred.
     width
-        How many states the search may keep. It bounds the search, never the validity of the answer.
+        The most states of the search; it affects the quality of the answer, never its validity.
     """
     start = tuple(0 for _ in problem.nodes)
     families = family_choices(problem, start)
@@ -64,7 +64,7 @@ def solve(problem: LayoutProblem, width: int = DEFAULT_WIDTH) -> LayoutSolution:
 
 
 def greedy(problem: LayoutProblem) -> Choice:
-    """The choice that takes, node by node, the option that adds the least; the first of equals."""
+    """The choice that takes, node by node, the first option with the smallest additional cost."""
     storages = [set(anchors) for anchors in problem.anchors]
     choice = []
     for node in problem.nodes:

@@ -1,4 +1,4 @@
-"""Counts what a module transposes at run time, its own transposes and the planned ones."""
+"""Counts the transposes that a module executes, original or planned."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _TRANSPOSING = ("relax.permute_dims", "relax.layout_transform")
 
 
 def transposes_of(mod: tvm.IRModule) -> Cost:
-    """The transposes in the top-level blocks of a module, and the bytes of what they move.
+    """The transposes in the top-level blocks of a module, and the bytes that they move.
 
-    A ``permute_dims`` or ``layout_transform`` counts, lowered or not, unless it moves axes of extent one only
-    or works on constants alone.
+    A ``permute_dims`` or ``layout_transform`` counts, lowered or not, unless it only moves axes of extent one
+    or its operand is computed from constants.
     """
     total = Cost()
     for _, func in functions_to_partition(mod):

@@ -1,16 +1,16 @@
-"""Views: what is known of how values hang together, so that a transpose is only another name for a value.
+"""Views: values with the same elements, so that a transpose is only another name for a value.
 
-``y = permute_dims(x)`` moves nothing as long as the readers of ``y`` can read ``x`` as it is stored. So
-values that hold the same elements in another order of indices are views of one root. Each axis of a view is
-a sequence of pieces of the root's axes:
+``y = permute_dims(x)`` moves no data if the readers of ``y`` can read ``x`` as it is stored. So values that
+hold the same elements under another index order are views of one root. Each axis of a view is a sequence of
+pieces of the root's axes:
 
     x: NCHW            (N) (C) (H) (W)
     reshape            (N) (C: 8..) (C: ..8) (H) (W)       splits the channels into groups of 8
     permute_dims       (N) (C: ..8) (C: 8..) (H) (W)
     reshape            (N) (C: ..8, C: 8..) (H) (W)        joins them: a channel shuffle, a view of x
 
-How a root is stored is told by the order of its pieces. Axes of extent one take no part in that. Changing
-between two shapes with the same order is a reshape, which costs nothing.
+The storage of a root is the order of its pieces, without axes of extent one. A change between shapes with the
+same order is a reshape, which is free.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from annotated_region.layouts.layout import Extent, Layout, Piece, extent_of, me
 __all__ = ["MisfitError", "Root", "Storage", "TensorView", "extents_of", "same_extent"]
 
 Storage = tuple[Piece, ...]
-"""The order in which the elements of a root are stored: pieces of its axes."""
+"""The order of a root's elements in memory, as pieces of its axes."""
 
 
 class MisfitError(Exception):
-    """A layout cuts an axis where it cannot be cut."""
+    """A layout splits an axis at a boundary that its pieces do not allow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A tensor that something makes.
+    """A tensor that is not a view of another one.
 
     Attributes
     ----------
     number
         Its number in the plan.
     extents
-        Integers, and expressions where the shape is symbolic.
+        The shape: integers, and expressions where it is symbolic.
     dtype
-        The type of its elements.
+        The element type.
     is_constant
-        Whether it is computed from constants alone, so that changing its layout costs nothing at run time.
+        Whether it is computed from constants only, so that its layout can change at no run-time cost.
     """
 
     number: int
@@ -61,7 +61,7 @@ class Root:
         return extent_of(piece, self.extents[piece.axis])
 
     def ordered(self, pieces: Sequence[Piece]) -> Storage:
-        """The storage that pieces tell, in its one form: without units, in as few pieces as possible."""
+        """The canonical storage of some pieces: without extents of one, in the fewest pieces."""
         known = [piece for piece in pieces if not _is_unit(self.extent(piece))]
         top = [Piece(p.axis, p.low, None) if p.high == self.extents[p.axis] else p for p in known]
         return merged(top)
@@ -69,14 +69,14 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class TensorView:
-    """A tensor as another arrangement of a root's elements.
+    """A tensor as a rearrangement of a root's elements.
 
     Attributes
     ----------
     root
-        What it shows.
+        The root.
     axes
-        For each of its axes the pieces of the root, the most significant first; none for an extent of one.
+        For each axis, its pieces of the root, the most significant first; empty for an extent of one.
     """
 
     root: Root
@@ -84,7 +84,7 @@ class TensorView:
 
     @staticmethod
     def of(root: Root) -> TensorView:
-        """The root itself."""
+        """The view that is the root itself."""
         return TensorView(root, tuple(root.ordered([Piece(axis)]) for axis in range(len(root.extents))))
 
     @property
@@ -96,11 +96,13 @@ class TensorView:
         )
 
     def permuted(self, order: Sequence[int]) -> TensorView:
-        """What ``permute_dims(self, order)`` is."""
+        """The view of ``permute_dims(self, order)``."""
         return TensorView(self.root, tuple(self.axes[axis] for axis in order))
 
     def reshaped(self, extents: Sequence[Extent]) -> TensorView | None:
-        """What ``reshape(self, extents)`` is; None if it cuts an axis where it cannot be cut."""
+        """The view of ``reshape(self, extents)``; None if it splits an axis where its pieces do not allow
+        it.
+        """
         left = deque(piece for axis in self.axes for piece in axis)
         axes = [self._taken(left, extent) for extent in extents]
         if left or None in axes:
@@ -108,14 +110,14 @@ class TensorView:
         return TensorView(self.root, tuple(self.root.ordered(axis) for axis in axes if axis is not None))
 
     def storage(self, layout: Layout | None = None) -> Storage:
-        """How the root is stored if the view is stored in `layout`, or as it is.
+        """The storage of the root if the view is stored in `layout`, by default its own.
 
-        A layout of higher rank reads the view as broadcasting does.
+        A layout of higher rank adds leading axes of extent one, as broadcasting does.
 
         Raises
         ------
         MisfitError
-            The layout has blocks that cut an axis of several pieces inside of one, or one of symbolic
+            A block boundary of the layout falls inside a piece that it does not divide, or on a symbolic
             extent.
         """
         layout = layout or Layout.of_order(range(len(self.axes)))
@@ -128,17 +130,17 @@ class TensorView:
         return self.root.ordered(sum(digits, ()))
 
     def shape(self, layout: Layout) -> tuple[Extent, ...] | None:
-        """The shape of what is stored in `layout`; None if blocks do not fit."""
+        """The stored shape in `layout`; None if its blocks do not divide the extents."""
         lifted = layout.rank - len(self.axes)
         return layout.shape((1,) * lifted + self.extents)
 
     def layout(self, storage: Storage) -> Layout:
-        """The layout of the view in which its root is stored as told; axes of extent one stay in place.
+        """The layout of the view that gives its root this storage; axes of extent one stay in place.
 
         Raises
         ------
         MisfitError
-            The cuts of the storage and of the view do not fit together.
+            The piece boundaries of the storage and of the view are not nested.
         """
         everything = [*storage, *(piece for axis in self.axes for piece in axis)]
         parts_of = split(everything)
@@ -161,7 +163,9 @@ class TensorView:
         return Layout(tuple(pieces))
 
     def _taken(self, left: deque[Piece], wanted: Extent) -> list[Piece] | None:
-        """The next pieces, taken away, that make up an extent; None if there are none that do."""
+        """Pop the next pieces whose extents multiply to `wanted`, splitting the last one if needed; None
+        if impossible.
+        """
         taken: list[Piece] = []
         rest = wanted
         while not _is_unit(rest):
@@ -185,7 +189,12 @@ class TensorView:
         return taken
 
     def _digits(self, axis: Storage, piece: Piece) -> Storage:
-        """The part of an axis that a piece of it takes."""
+        """The digits of an axis that one piece of it selects.
+
+        The axis is itself a mixed-radix number of root pieces. `weight` is the place value of the current
+        digit in the axis; the piece selects the place values from its low to its high, which must divide
+        evenly.
+        """
         if piece.is_whole:
             return axis
         found: list[Piece] = []
@@ -206,14 +215,14 @@ class TensorView:
 
 
 def extents_of(ty: tvm.ir.Type) -> tuple[Extent, ...] | None:
-    """The shape in a type: integers and expressions; None if it is no tensor of known shape."""
+    """The shape in a type: integers and expressions; None if it is not a tensor of known shape."""
     if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
         return None
     return tuple(int(e) if isinstance(e, tvm.tirx.IntImm) else e for e in ty.shape.values)
 
 
 def same_extent(one: Extent, other: Extent) -> bool:
-    """Whether two extents, integers or expressions, are the same."""
+    """Whether two extents, integers or expressions, are equal."""
     if isinstance(one, int) or isinstance(other, int):
         return isinstance(one, int) and isinstance(other, int) and one == other
     return bool(tvm_ffi.structural_equal(one, other))

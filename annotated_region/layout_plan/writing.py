@@ -1,8 +1,8 @@
-"""Writes a binding block anew as its plan says.
+"""Rewrites a binding block according to its plan.
 
-Each value is bound where it is made, in the storage in which it is made there; other storages are made when
-something first reads them, and kept. So is the value as it was, under its old variable: who reads that keeps
-its binding.
+Each value is bound once in the storage in which its op produces it; conversions to other storages are emitted
+at their first use and reused. The original storage is one of them, under the original variable, so that
+unchanged readers keep their bindings.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class BlockWriter:
     Parameters
     ----------
     block
-        The old block.
+        The original block.
     names
-        What its variables stand for.
+        The views of its variables.
     nested
-        Rebuilds the bodies inside of a value that stays.
+        Rewrites the bodies nested in an unchanged value.
     """
 
     def __init__(
@@ -48,9 +48,10 @@ class BlockWriter:
         self.variable = relax.DataflowVar if isinstance(block, relax.DataflowBlock) else relax.Var
         self.builder = relax.BlockBuilder()
         self.span: Span | None = None
-        # Variables of this block that are not bound yet, with their bindings; None if these are gone.
+        # Variables of this block that are not bound yet, with their original bindings; None if these were
+        # replaced.
         self.unbound: dict[relax.Var, relax.Binding | None] = {b.var: b for b in block.bindings}
-        # For each root and storage, the expressions that have it, in different shapes.
+        # For each root and storage, the expressions that hold it, in different shapes.
         self.stored: dict[int, dict[Storage, list[relax.Expr]]] = {}
 
     def write(self, steps: Sequence[ComputingBinding], options: Sequence[StepOption]) -> None:
@@ -63,14 +64,14 @@ class BlockWriter:
                 self.change(step, option)
 
     def keep(self, step: ComputingBinding) -> None:
-        """A step as it was."""
+        """Write a step unchanged."""
         self.provide(step.reads)
         del self.unbound[step.binding.var]
         self.bindings.append(self.nested(step.binding))
         self.note(step.binding.var, step.results, [None] * len(step.results))
 
     def change(self, step: ComputingBinding, option: StepOption) -> None:
-        """A step in another layout."""
+        """Write a step in another layout."""
         assert step.call is not None
         assert option.change is not None
         layouts = option.change.operands
@@ -86,7 +87,7 @@ class BlockWriter:
     def note(
         self, var: relax.Var, results: Sequence[TensorView | None], layouts: Sequence[Layout | None]
     ) -> None:
-        """Remember how what a step made is stored."""
+        """Record the storages of a step's results."""
         is_tuple = isinstance(var.ty, tvm.ir.TupleType)
         for index, (view, layout) in enumerate(zip(results, layouts, strict=True)):
             if view is not None:
@@ -94,7 +95,7 @@ class BlockWriter:
                 self.stored[view.root.number] = {view.storage(layout): [value]}
 
     def provide(self, variables: Iterable[relax.Var]) -> None:
-        """Bind variables of this block to what they were, unless they are bound already."""
+        """Bind variables of this block in their original storage, if they are not bound yet."""
         for var in variables:
             if var in self.unbound:
                 binding = self.unbound.pop(var)
@@ -106,7 +107,9 @@ class BlockWriter:
                     self.known(view).setdefault(view.storage(), []).append(var)
 
     def restored(self, var: relax.Var, old: relax.Binding | None, view: TensorView) -> relax.Binding:
-        """A binding of a tensor as it was: the old one where that can stay and was not made before."""
+        """A binding of a tensor in its original storage: the original one if its operands are bound and no
+        copy exists.
+        """
         reads = () if old is None else variables_of(old.value)
         if old is not None and not any(read in self.unbound for read in reads):
             shown = self.names.view(reads[0])
@@ -116,7 +119,7 @@ class BlockWriter:
         return relax.VarBinding(var, self.builder.normalize(self.value(view, view.storage(), view.extents)))
 
     def restored_tuple(self, var: relax.Var, old: relax.Binding | None) -> relax.Binding:
-        """A binding of a tuple as it was, from its fields."""
+        """A binding of a tuple in its original form."""
         if old is not None:
             self.provide(variables_of(old.value))
             return old
@@ -126,7 +129,7 @@ class BlockWriter:
         )
 
     def operand(self, expr: relax.Expr, view: TensorView | None, layout: Layout | None) -> relax.Expr:
-        """An operand of an op that changes."""
+        """An operand of a changed op."""
         assert view is not None
         shape = view.extents if layout is None else view.shape(layout)
         assert shape is not None
@@ -137,7 +140,7 @@ class BlockWriter:
         return converted_constant(expr, conversions(view.root, view.storage(), view.storage(layout)), shape)
 
     def leaf(self, view: TensorView, storage: Storage, shape: Sequence[Extent]) -> relax.Expr:
-        """A variable that holds the root of a view in a storage and a shape."""
+        """A variable or constant with the root of a view in a given storage and shape."""
         value = self.value(view, storage, shape)
         if isinstance(value, relax.Var | Constant):
             return value
@@ -156,20 +159,20 @@ class BlockWriter:
         return converted(self.bound(known[source]), steps, shape, lambda expr: self.emit(expr, "lv"))
 
     def known(self, view: TensorView) -> dict[Storage, list[relax.Expr]]:
-        """How the root of a view is stored so far."""
+        """The existing storages of a view's root."""
         root = view.root
         if root.number not in self.stored:
             self.stored[root.number] = {TensorView.of(root).storage(): [self.names.origins[root.number]]}
         return self.stored[root.number]
 
     def bound(self, same: list[relax.Expr]) -> relax.Expr:
-        """The first of several expressions, as a variable or constant."""
+        """The first of several equal expressions, as a variable or constant."""
         if isinstance(same[0], relax.TupleGetItem):
             same[0] = self.emit(same[0], "lv")
         return same[0]
 
     def emit(self, value: relax.Expr, name: str) -> relax.Var:
-        """Bind a value to a new variable of this block; it comes from where the step does that is written."""
+        """Bind a value to a new variable of this block, with the origin of the current step."""
         typed = self.builder.normalize(value)
         var = self.variable(name, typed.ty, self.span)
         self.bindings.append(relax.VarBinding(var, typed))
