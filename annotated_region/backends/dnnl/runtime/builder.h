@@ -1,9 +1,9 @@
-// Builds a plan: follows each tensor's layout through the region and adds a reorder only where the
-// layout that a primitive wants is not the one that its operand has.
+// Builds a plan: propagates the layout of each tensor through the region and adds a reorder only where a
+// primitive needs a layout other than the one its operand has.
 
 namespace annotated_region_dnnl {
 
-// What the node builders of primitives.h use.
+// The interface for the node builders of primitives.h.
 class Builder : public Tensors {
  public:
   Builder(const GraphTable& graph, const std::vector<Dims>& dims, const std::vector<int64_t>& expressions,
@@ -13,16 +13,16 @@ class Builder : public Tensors {
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
-  // A number of a table; one below zero stands for an expression over extents, as in a `TensorRow`.
+  // A number of a table; a negative code refers to an expression over extents, as in a `TensorRow`.
   int64_t number(int64_t code) const { return code < 0 ? expressions_[-1 - code] : code; }
 
-  // A tensor in its own layout, as numbers that can be computed with.
+  // A tensor in its own layout, in a type that kernels compute with.
   Value numbers(int tensor) {
     const Desc desc = layout(tensor);
     return {desc, fetch(tensor, desc)};
   }
 
-  // Numbers that are known now, such as a scale.
+  // A constant tensor of numbers known at plan time, such as a scale.
   template <typename T>
   Place constant(const std::vector<T>& values) {
     Buffer buffer;
@@ -32,7 +32,7 @@ class Builder : public Tensors {
     return {plan_->buffers.add(buffer), 0};
   }
 
-  // Where `tensor` lies in the layout `wanted`; reorders it unless it has been there before.
+  // The place of `tensor` in layout `wanted`; adds a reorder unless the tensor already exists in this layout.
   Place fetch(int tensor, const Desc& wanted) {
     for (const Value& candidate : values(tensor)) {
       if (candidate.is_half() || !same_bytes(candidate.desc, wanted)) continue;
@@ -46,7 +46,7 @@ class Builder : public Tensors {
     return place;
   }
 
-  // A constant of half the bits in a layout that is stated for float32, as it is stored.
+  // A 16-bit constant, kept in its stored type, in a layout that is given for float32.
   Place pack_halved(int tensor, const Desc& wanted) { return packing_.pack_halved(tensor, wanted); }
 
   Place reorder(const Value& from, const Desc& wanted, Place place) { return steps_.reorder(from, wanted, place); }
@@ -62,7 +62,7 @@ class Builder : public Tensors {
     steps_.add_kernel(std::move(kernel), std::move(arguments), label, scratchpad);
   }
 
-  // A step from the first operand in layout `from` to a result of its own.
+  // A step from the first operand in layout `from` to a new result.
   template <typename PrimitiveDesc>
   void add_unary_step(const PrimitiveDesc& pd, const Desc& from) {
     const NodeRow& node = this->node();
@@ -72,7 +72,7 @@ class Builder : public Tensors {
     define(node.output, to, place);
   }
 
-  // The same with a kernel in the place of a primitive.
+  // The same with a kernel instead of a primitive.
   void add_unary_kernel(Kernel kernel, const Desc& from, const Desc& to, const std::string& label,
                         size_t scratchpad = 0) {
     const NodeRow& node = this->node();
@@ -82,7 +82,7 @@ class Builder : public Tensors {
     define(node.output, to, place);
   }
 
-  // The operands of a normalisation behind the data: its scale and its shift, or neither.
+  // The operands of a normalisation after the data: scale and shift, or neither.
   std::vector<Argument> scale_and_shift() {
     const int roles[] = {DNNL_ARG_SCALE, DNNL_ARG_SHIFT};
     std::vector<Argument> arguments;
@@ -93,8 +93,8 @@ class Builder : public Tensors {
     return arguments;
   }
 
-  // Makes the buffer at `part` a part of the one at `whole`, if it is free to move: then a write
-  // to the part is a write into the whole, and nothing has to be copied.
+  // Places the buffer at `part` inside the one at `whole`, if it has no fixed place yet: its producer then
+  // writes into the whole directly, without a copy.
   bool adopt(const Value& part, Place whole) {
     Buffer& buffer = plan_->buffers[part.place.buffer];
     const bool is_free = buffer.home == Home::arena && buffer.parent < 0 && part.place.offset == 0 &&
@@ -105,7 +105,7 @@ class Builder : public Tensors {
     return true;
   }
 
-  // The plan, after the last node.
+  // Completes the plan after the last node.
   std::shared_ptr<Plan> finish() {
     end();
     packing_.pack_waiting();
@@ -148,7 +148,7 @@ class Builder : public Tensors {
     add(tensor, {desc, {plan_->buffers.add(buffer), 0}, is_half ? stored : DataType::undef});
   }
 
-  // Puts a result where the caller wants it: its buffer becomes the caller's tensor if the layouts agree.
+  // Stores a result in the caller's tensor: its buffer becomes that tensor if the layouts agree.
   void deliver(int tensor, int position) {
     const Desc wanted = border(tensor);
     for (const Value& candidate : values(tensor)) {

@@ -1,8 +1,8 @@
-// Concatenation: nothing is copied where the operands can be computed in their place in the result.
+// Concatenation without copies where the producers of the operands can write into the result directly.
 
 namespace annotated_region_dnnl {
 
-// The layout of the largest operand, if it has a name and suits the others; the plain one otherwise.
+// The layout of the largest operand, if it is a named layout that suits the others; otherwise the plain one.
 inline NamedTag common_layout(Builder& builder, const NodeRow& node, int axis) {
   int largest = node.inputs[0];
   for (int tensor : node.inputs) {
@@ -18,8 +18,8 @@ inline NamedTag common_layout(Builder& builder, const NodeRow& node, int axis) {
   return *tag;
 }
 
-// Whether the operands lie one after the other in the result: all axes that are further outside in memory than
-// `axis` have extent one. Blocked channels lie further inside than all but the batch.
+// Whether the operands are contiguous parts of the result: all axes outside of `axis` in memory order have extent
+// one. Blocked channels are the second axis in memory order, after the batch.
 inline bool is_sequence(const Desc& whole, int axis) {
   const Dims dims = whole.get_dims(), strides = whole.get_strides();
   if (!is_strided(whole)) return axis == 0 || (axis == 1 && dims[0] == 1);
@@ -43,7 +43,7 @@ inline void concat_in_place(Builder& builder, const NodeRow& node, const NamedTa
   builder.define(node.output, whole, target);
 }
 
-// Whole numbers are copied one operand after the other, because oneDNN joins none of 64 bits.
+// Integers are copied operand by operand, because oneDNN's concat does not support 64-bit elements.
 inline void concat_copies(Builder& builder, const NodeRow& node, int axis) {
   const Desc whole = builder.stated(node.output);
   const Dims strides = whole.get_strides();

@@ -1,5 +1,5 @@
-// Constants in the layouts that primitives ask for, packed once for all plans. Those of half the bits stay so where it
-// pays.
+// Constants in the layouts that primitives ask for, packed once for all plans. 16-bit constants stay 16 bits wide
+// where that is profitable.
 
 namespace annotated_region_dnnl {
 
@@ -15,32 +15,33 @@ struct Packed {
   bool is_ready = false;
 };
 
-// Weights of half the bits stay so in memory if they are as large, and each is multiplied as often: then making float32
-// of them in each call takes two or three per cent of the product's time. Others are held in float32.
+// 16-bit weights stay 16 bits wide in memory if they have at least this size, and each is multiplied at least that
+// often: converting them to float32 in each call then takes two or three per cent of the product's time. Other
+// weights are packed in float32.
 constexpr size_t kLeastHalved = size_t{1} << 16;
 constexpr int64_t kLeastUses = 1024;
 
-// Packed once, for the plans of all shapes, and for all tensors that are the same view of a constant.
+// The packed constants, shared by the plans of all shapes and by all tensors that are the same view of a constant.
 struct Constants {
   using Source = std::pair<int, size_t>;  // a constant, or what was computed from some, and where in it
   std::vector<char*> data;
   std::map<Source, std::vector<std::shared_ptr<Packed>>> packed;
 };
 
-// What one plan has packed.
+// The packed constants of one plan.
 class Packing {
  public:
   Packing(Tensors& tensors, Steps& steps, Buffers& buffers, Constants& constants)
       : tensors_(tensors), steps_(steps), buffers_(buffers), constants_(constants) {}
 
-  // Whether a constant is a large operand of a product in float32, and of half the bits.
+  // Whether a constant is a large 16-bit operand of a product that computes in float32.
   bool stays_halved(int tensor, const Desc& wanted) const {
     return tensors_.value(tensor).is_half() && !tensors_.is_folding() && Rounding::is_product(tensors_.node().kind) &&
            wanted.get_data_type() == kFloat && is_blocked_kind(wanted) && wanted.get_size() >= kLeastHalved &&
            uses_of_weights() >= kLeastUses;
   }
 
-  // Makes float32 of a packed constant of half the bits in every call, in memory that other such constants use, too.
+  // Converts a packed 16-bit constant to float32 in every call, in memory shared with other such constants.
   Place unpack(int tensor, const Desc& wanted) {
     const DataType stored = tensors_.value(tensor).stored;
     const int64_t count = static_cast<int64_t>(wanted.get_size() / sizeof(float));
@@ -52,10 +53,10 @@ class Packing {
     return place;
   }
 
-  // Such a constant in a layout that is stated for float32, as it is stored.
+  // Such a constant in its stored type, in a layout that is given for float32.
   Place pack_halved(int tensor, const Desc& wanted) { return pack(tensor, wanted, /*halved=*/true); }
 
-  // Where a constant lies in the layout `wanted` once `pack_waiting` is done, which is at once for a folded node.
+  // The place of a constant in layout `wanted` once `pack_waiting` has run, which is immediately for a folded node.
   Place pack(int tensor, const Desc& wanted, bool halved = false) {
     const Value& original = tensors_.value(tensor);
     std::vector<std::shared_ptr<Packed>> none;  // what depends on extents is packed for its plan alone
@@ -72,7 +73,7 @@ class Packing {
     return place;
   }
 
-  // The largest first, while little else is in memory: original and packed are there together for a moment.
+  // Packs the largest first, while little else is in memory: original and packed copy briefly exist together.
   void pack_waiting() {
     std::stable_sort(waiting_.begin(), waiting_.end(), [](const Waiting& a, const Waiting& b) {
       return a.packed->storage.bytes() > b.packed->storage.bytes();
@@ -91,7 +92,7 @@ class Packing {
   }
 
  private:
-  // To be packed before the first call.
+  // A constant to be packed before the first call.
   struct Waiting {
     Place from, to;
     std::shared_ptr<Packed> packed;
@@ -103,7 +104,7 @@ class Packing {
     return {constant >= 0 ? constant : graph().constants + tensor, place.offset};
   }
 
-  // How often the current node, a product, multiplies each weight: once for each row, or place of an image.
+  // How often the current node, a product, multiplies each weight: once per row, or per pixel of an image.
   int64_t uses_of_weights() const {
     const NodeRow& node = tensors_.node();
     const Dims& out = tensors_.dims(node.output);
@@ -111,7 +112,7 @@ class Packing {
     return out[0] * volume(out, 2, out.size());
   }
 
-  // Brings a constant into the layout that was asked for, by way of float32 where it stays in half the bits.
+  // Reorders a constant into the requested layout; one that stays 16 bits wide is reordered as float32.
   void fill(const Packed& packed, const Value& value, Place to) {
     if (!packed.halved) {
       steps_.reorder(value, packed.to, to);

@@ -1,4 +1,4 @@
-// Whether other threads take the processors that workers want.
+// Detects whether other threads compete with the workers for processors.
 
 namespace annotated_region_dnnl {
 inline namespace threads_3 {
@@ -8,8 +8,8 @@ constexpr int64_t kWindow = 40'000'000;    // awake time over which a worker add
 constexpr int64_t kMuchLost = 10'000'000;  // of a window: beside a thread of nice 10 a worker loses 4 ms, of its own 20
 constexpr int64_t kCheck = 500'000;        // how often it looks
 
-// Whether threads of this process have lost processors to others of late. That is taken to last for a while: twice
-// as long where it is met again soon after.
+// Whether threads of this process have recently lost processors to others. Contention is assumed to last for a
+// hold time, which doubles each time contention recurs soon after.
 class Contention {
  public:
   static bool is_on(int64_t now) { return now < only().until.load(kRelaxed); }
@@ -33,7 +33,8 @@ class Contention {
   std::atomic<int64_t> until{0}, held{kShortHold};
 };
 
-// How long a worker that was awake had no processor, by its own clock: interrupts do not count, other threads do.
+// The time for which a worker was awake without running, by its own clock: time taken by other threads counts,
+// interrupts do not.
 class Losses {
  public:
   void wake(int64_t now) { since_ = checked_ = now; }

@@ -1,4 +1,4 @@
-// From a graph to a plan: one call a node, in order.
+// Builds the plan of a graph: calls the builder of each node, in order.
 
 namespace annotated_region_dnnl {
 

@@ -1,12 +1,12 @@
-// What a generated unit sees of the runtime, and how it exports a function.
+// The interface of the runtime for generated units, and the export of a function.
 #include <tvm/ffi/c_api.h>
 
 namespace annotated_region_dnnl {
 
 class Region;
 
-// Owns what a function keeps between calls. The methods follow TVM's calling convention: they return
-// zero, or leave an error with TVM and return something else.
+// Owns the state of a function between calls. The methods follow TVM's calling convention: they return
+// zero on success; otherwise they set TVM's error and return nonzero.
 class RegionHandle {
  public:
   explicit RegionHandle(const GraphTable& graph);
@@ -27,8 +27,8 @@ class RegionHandle {
   extern "C" __attribute__((visibility("default"))) int __tvm_ffi_##name
 
 // Exports five functions: `symbol` itself; `__init_symbol`, which TVM calls with the constants;
-// `symbol__plan`, the primitives of the plan that ran last; `symbol__times`, the same with what they took;
-// `symbol__plan_count`, how many plans are kept.
+// `symbol__plan`, the primitives of the last plan that ran; `symbol__times`, the same with their times;
+// `symbol__plan_count`, the number of plans kept.
 #define ANNOTATED_REGION_EXPORT(symbol, table)                                                            \
   static annotated_region_dnnl::RegionHandle region_of_##symbol(table);                                   \
   ANNOTATED_REGION_SYMBOL(symbol)(void*, const TVMFFIAny* arguments, int32_t count, TVMFFIAny*) {         \

@@ -1,5 +1,5 @@
-// Products of few rows with large weights of half the bits: they wait for memory, so each weight is read once, as it is
-// stored, and becomes float32 in a register or in the first cache.
+// Products of few rows with large 16-bit weights. These are memory-bound, so each weight is read once in its stored
+// type, and converted to float32 in a register or in the first-level cache.
 
 namespace annotated_region_dnnl {
 namespace {
@@ -10,7 +10,7 @@ constexpr int64_t kMostRows = 2;                        // oneDNN is faster with
 using Wide = float __attribute__((vector_size(kAlignment)));  // as many registers as the processor needs for it
 constexpr int64_t kWide = sizeof(Wide) / sizeof(float);
 
-// Adds the product of a row of `depth` numbers with a block of weights; the sums stay in registers.
+// Accumulates the product of a row of `depth` numbers with a block of weights; the sums stay in registers.
 ANNOTATED_REGION_CLONES void add_block(const float* from, int64_t depth, const float* block, float* sums) {
   Wide* const to = reinterpret_cast<Wide*>(sums);
   const Wide* next = reinterpret_cast<const Wide*>(block);
@@ -32,7 +32,7 @@ struct FewRows {
   DataType stored;
   bool has_bias;
 
-  // One block of columns of the result. The sums of 16 products are added to those before them, in float32.
+  // One block of columns of the result. Sums of 16 products each are accumulated in float32.
   void run(const float* from, const char* weights, const float* bias, float* to, int64_t index) const {
     const int64_t first = index * kBlockColumns, width = std::min(kBlockColumns, columns - first);
     const int64_t blocks = (depth + kBlockRows - 1) / kBlockRows, size = kBlockRows * kBlockColumns;
@@ -53,7 +53,7 @@ struct FewRows {
   }
 };
 
-// Whether the current node is such a product.
+// Whether the current node is a product that this file computes.
 inline bool has_few_rows(Builder& builder, const NodeRow& node) {
   const int left = node.inputs[0], right = node.inputs[1];
   const Dims& weights = builder.dims(right);
@@ -63,7 +63,7 @@ inline bool has_few_rows(Builder& builder, const NodeRow& node) {
          volume(weights, 0, 2) * static_cast<int64_t>(sizeof(float)) >= static_cast<int64_t>(kLeastHalved);
 }
 
-// One operation that follows a product, in place.
+// One post-op of a product as a separate in-place step.
 inline void follow(Builder& builder, const PostOpRow& post, const Desc& desc, Place product) {
   const dnnl::algorithm algorithm = algorithm_of(post.algorithm);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, desc, product}, {DNNL_ARG_DST, desc, product}};
@@ -101,7 +101,7 @@ inline void few_rows(Builder& builder, const NodeRow& node) {
     }
   };
   builder.add_kernel(kernel, std::move(arguments), "few rows " + layout_name(retyped(to, work.stored)));
-  // Each by itself: oneDNN has reference code alone for an element-wise primitive with a binary operation behind it.
+  // As separate steps: oneDNN has only reference code for an element-wise primitive with a binary post-op.
   for (const PostOpRow& post : node.post_ops) follow(builder, post, to, place);
   builder.define(node.output, to, place);
 }

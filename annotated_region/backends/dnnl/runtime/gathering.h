@@ -1,4 +1,4 @@
-// Elements from places that other tensors tell, and those beyond the edges of a tensor.
+// Gathers elements at indices given by other tensors, and elements beyond the edges of a tensor.
 
 namespace annotated_region_dnnl {
 
@@ -7,7 +7,7 @@ inline int64_t floor_mod(int64_t number, int64_t extent) {
   return rest < 0 ? rest + extent : rest;
 }
 
-// Keeps one index that no element has, of all that threads meet.
+// Records one of the out-of-range indices that the threads find.
 class RangeError {
  public:
   void note(int64_t index, int64_t extent) {
@@ -27,14 +27,14 @@ class RangeError {
 
 constexpr int64_t kNowhere = -1;
 
-// The place along an axis that an index stands for, or `kNowhere`.
+// The position along an axis that an index refers to, or `kNowhere`.
 inline int64_t place_of(int64_t index, int64_t extent, Bounds bounds) {
   if (index >= 0 && index < extent) return index;
   if (bounds == Bounds::clipped) return index < 0 ? 0 : extent - 1;
   return bounds == Bounds::wrapped ? floor_mod(index, extent) : kNowhere;
 }
 
-// The elements of an operand that are moved, as they are stored: a table of half the bits is not widened as a whole.
+// An operand whose elements are moved, in its stored type, so that a 16-bit table is not widened as a whole.
 inline Value moved(Builder& builder, int tensor) {
   const Value& value = builder.value(tensor);
   const Desc dense = builder.plain(tensor);
@@ -42,7 +42,7 @@ inline Value moved(Builder& builder, int tensor) {
   return {dense, builder.fetch(tensor, dense)};
 }
 
-// Adds a kernel that moves elements of the first operand; what has half the bits is widened behind it.
+// Adds a kernel that moves elements of the first operand; 16-bit elements are widened afterwards.
 inline void add_moving_kernel(Builder& builder, const NodeRow& node, const Value& data, Kernel kernel,
                               const std::string& label) {
   const Desc from = data.bytes(), to = plain(builder.dims(node.output), from.get_data_type());
@@ -59,7 +59,7 @@ inline void add_moving_kernel(Builder& builder, const NodeRow& node, const Value
   builder.define(node.output, wide, builder.reorder({wide, place, data.stored}, wide, builder.fresh(wide)));
 }
 
-// Copies a run of elements; most are a row of a table, or one element.
+// Copies a run of elements, usually a row of a table or a single element.
 inline void copy_run(char* to, const char* from, size_t bytes) {
   if (bytes == sizeof(uint32_t)) {
     std::memcpy(to, from, sizeof(uint32_t));
@@ -70,7 +70,7 @@ inline void copy_run(char* to, const char* from, size_t bytes) {
   }
 }
 
-// The axes of the data are outer ones, those that the indices are for, and inner ones, which are copied as a run.
+// The axes of the data are split into outer axes, indexed axes, and inner axes, which are copied as a run.
 struct Gathering {
   Dims extents;                  // of the axes with indices
   int64_t outer, places, inner;  // places: of the result, for each element of the outer axes
@@ -78,7 +78,7 @@ struct Gathering {
   Bounds bounds;
   size_t bytes;  // of an element
 
-  // Which run of the data stands at place `place` of element `batch` of the outer axes.
+  // The run of the data for position `place` of element `batch` of the outer axes.
   int64_t run_at(const std::vector<char*>& pointers, int64_t batch, int64_t place, RangeError& error) const {
     int64_t run = batch;
     for (size_t axis = 0; axis < extents.size(); ++axis) {
@@ -111,7 +111,7 @@ struct Gathering {
   }
 };
 
-// inputs: data, and the indices for each of some neighbouring axes.
+// inputs: data, and an index tensor for each of several consecutive axes.
 inline void gather(Builder& builder, const NodeRow& node) {
   const auto& given = parameters_of<GatherRow>(node);
   const Dims &data = builder.dims(node.inputs[0]), &indices = builder.dims(node.inputs[1]);
@@ -158,7 +158,7 @@ inline void gather_elements(Builder& builder, const NodeRow& node) {
   add_moving_kernel(builder, node, data, kernel, "gather_elements");
 }
 
-// Which element of an axis stands at a place that may lie beyond its edges.
+// The element of an axis that provides a position, which may be beyond its edges.
 inline int64_t inner_place(int64_t place, int64_t extent, Border border) {
   if (border == Border::circular) return floor_mod(place, extent);
   if (border == Border::replicate) return std::clamp<int64_t>(place, 0, extent - 1);
@@ -166,7 +166,7 @@ inline int64_t inner_place(int64_t place, int64_t extent, Border border) {
   return last - std::abs(last - std::abs(place));
 }
 
-// For each place along an axis of the result the element of the operand.
+// For each position along an axis of the result, the index of the operand's element.
 inline std::vector<int64_t> inner_places(int64_t extent, int64_t before, int64_t whole, Border border) {
   const int64_t widest = std::max(before, whole - extent - before);
   if (border == Border::reflect && widest >= extent) {

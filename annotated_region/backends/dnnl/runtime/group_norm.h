@@ -1,9 +1,9 @@
-// Group and instance normalisation: one pass for the moments, one for the result, with the channels first or last.
+// Group and instance normalisation in two passes, moments and result, for channels first or last.
 
 namespace annotated_region_dnnl {
 namespace {
 
-// Adds the differences of some rows from `base`, and their squares, to those of each column.
+// Accumulates, for each column, the differences of some rows from `base`, and their squares.
 ANNOTATED_REGION_CLONES void moments_of_rows(const float* rows, int64_t count, int64_t width, const float* base,
                                              float* sums, float* squares) {
   int64_t row = 0;
@@ -29,7 +29,7 @@ ANNOTATED_REGION_CLONES void moments_of_rows(const float* rows, int64_t count, i
   }
 }
 
-// Adds the differences of a run from its first number, and their squares, to `total` and `squares`.
+// Accumulates the differences of a run from its first number in `total`, and their squares in `squares`.
 ANNOTATED_REGION_CLONES void moments_of_run(const float* run, int64_t size, double& total, double& squares) {
   constexpr int64_t block = 1024;
   const float base = run[0];
@@ -56,7 +56,7 @@ inline __attribute__((always_inline)) float activated(float x) {
   return activation == Activation::silu ? x / (1.0f + exponential(-x)) : x;
 }
 
-// Of each number the mean, the factor and the shift that are `step` further on than those of the one before.
+// Normalises a run of numbers; mean, factor and shift advance by `step` from number to number.
 template <int step, Activation activation>
 inline __attribute__((always_inline)) void normalize(const float* from, float* to, int64_t size, const float* means,
                                                      const float* factors, const float* shifts) {
@@ -79,13 +79,13 @@ inline __attribute__((always_inline)) void normalize(const float* from, float* t
   }
 }
 
-// One number of each channel.
+// One number of each channel: a pixel with channels last.
 ANNOTATED_REGION_CLONES void normalize_pixel(const float* from, float* to, int64_t size, const float* means,
                                              const float* factors, const float* shifts, Activation activation) {
   normalize<1>(from, to, size, means, factors, shifts, activation);
 }
 
-// Many numbers of one channel.
+// Many numbers of one channel, with channels first.
 ANNOTATED_REGION_CLONES void normalize_channel(const float* from, float* to, int64_t size, const float* mean,
                                                const float* factor, const float* shift, Activation activation) {
   normalize<0>(from, to, size, mean, factor, shift, activation);
@@ -95,7 +95,8 @@ ANNOTATED_REGION_CLONES void normalize_channel(const float* from, float* to, int
 
 constexpr int64_t kExactRows = 64;  // as many terms are added in float32 before they join a sum in double precision
 
-// Deviations are taken from the first number of each channel, so that squares do not cancel where the mean is large.
+// Differences are taken from the first number of each channel, which avoids cancellation in the variance if the mean
+// is large.
 struct GroupNorm {
   int64_t images, channels, pixels, groups;
   bool channels_last;
@@ -128,14 +129,14 @@ struct GroupNorm {
  private:
   int64_t size() const { return channels * pixels; }
 
-  // Where a part begins: among the pixels if channels are last, else among the channels.
+  // The begin of a part: a pixel if channels are last, else a channel.
   int64_t bound(int64_t part) const { return (channels_last ? pixels : channels) * part / parts; }
 
   float base(const float* data, int64_t image, int64_t channel) const {
     return data[image * size() + channel * (channels_last ? 1 : pixels)];
   }
 
-  // The sums of deviations and of their squares, of each channel.
+  // The sums of the differences and of their squares, for each channel.
   void measure(const float* data, int64_t item, double* sums, float* partial) const {
     const float* image = data + item / parts * size();
     const int64_t first = bound(item % parts), last = bound(item % parts + 1);
@@ -154,7 +155,7 @@ struct GroupNorm {
     }
   }
 
-  // The mean of a group, and the factor of each of its channels, from the moments of these (Chan, Golub and LeVeque).
+  // The mean of a group and the factor of each channel, from the moments of its channels (Chan, Golub and LeVeque).
   void settle(const float* data, int64_t item, const double* sums, float* lines, const float* scale,
               const float* shift) const {
     const int64_t image = item / groups, width = channels / groups, first = item % groups * width;

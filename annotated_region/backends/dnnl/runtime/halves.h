@@ -1,4 +1,4 @@
-// float16 and bfloat16: how they are stored, and the float32 that is computed with.
+// Conversions between the 16-bit storage types, float16 and bfloat16, and float32.
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #endif
@@ -6,13 +6,13 @@
 namespace annotated_region_dnnl {
 namespace {
 
-// A bfloat16 has the upper half of the bits of a float32.
+// A bfloat16 is the upper half of a float32.
 inline __attribute__((always_inline)) float from_bfloat16(uint16_t half) {
   return bits_as<float>(static_cast<uint32_t>(half) << 16);
 }
 
-// Exponents have a bias of 15 there and of 127 here. Choices are made by masks, so that the loops become vectors, and
-// no operand is a subnormal float32, which a process may have set to count as zero.
+// The exponent bias is 15 in float16 and 127 in float32. Selection by masks lets the compiler vectorize the loops.
+// No operand is a subnormal float32, because the process may have enabled flush-to-zero.
 inline __attribute__((always_inline)) float from_float16(uint16_t half) {
   constexpr uint32_t shift = (127 - 15) << 23, least = 1 << 23, most = 31 << 23;
   const uint32_t size = static_cast<uint32_t>(half & 0x7fff) << 13;
@@ -23,12 +23,12 @@ inline __attribute__((always_inline)) float from_float16(uint16_t half) {
   return bits_as<float>(bits | (is_special & 0x7f800000) | static_cast<uint32_t>(half & 0x8000) << 16);
 }
 
-// To the nearest float16, ties to even; from 65520 on infinity. What is not a number stays so.
+// Rounds to the nearest float16, ties to even; 65520 and above become infinity. NaN stays NaN.
 inline __attribute__((always_inline)) uint16_t to_float16(float value) {
   constexpr uint32_t shift = (127 - 15) << 23, least = shift + (1 << 23), most = shift + (31 << 23);
   const uint32_t bits = bits_as<uint32_t>(value);
   const uint32_t size = bits & 0x7fffffff;
-  // The last bit of a number near one half is worth as much as the smallest float16.
+  // Adding 0.5 rounds to a multiple of the smallest float16 subnormal, 2^-24: that is the ulp of float32 at 0.5.
   const uint32_t tiny = bits_as<uint32_t>(bits_as<float>(size) + 0.5f) - 0x3f000000;
   const uint32_t nearest = (size - shift + 0xfff + (size >> 13 & 1)) >> 13;
   const uint32_t special = size > 0x7f800000 ? 0x7e00 : 0x7c00;
@@ -48,7 +48,7 @@ ANNOTATED_REGION_CLONES void widen_float16_by_bits(const uint16_t* from, float* 
   for (int64_t i = 0; i < size; ++i) to[i] = from_float16(from[i]);
 }
 
-// Weights of float16 are widened in each call, which the processor's own instruction does in a third of the time.
+// float16 weights are widened in each call; the processor's instruction takes a third of the time.
 #if defined(__x86_64__) && defined(__GNUC__)
 __attribute__((target("avx512f"))) void widen_float16_by_instruction(const uint16_t* from, float* to, int64_t size) {
   constexpr int64_t width = 16;
@@ -78,7 +78,7 @@ constexpr int64_t kRunLength = 4096;  // elements that a thread takes at once
 
 inline bool is_half(DataType type) { return type == DataType::f16 || type == DataType::bf16; }
 
-// Between float32 and a type of half the bits, whichever way.
+// Converts between float32 and a 16-bit type, in either direction.
 inline void convert_run(DataType from_type, const char* from, DataType to_type, char* to, int64_t size) {
   const auto* halves = reinterpret_cast<const uint16_t*>(from);
   const auto* floats = reinterpret_cast<const float*>(from);
@@ -88,7 +88,7 @@ inline void convert_run(DataType from_type, const char* from, DataType to_type, 
   return round_row(floats, reinterpret_cast<uint16_t*>(to), size);
 }
 
-// A kernel that converts elements which lie side by side.
+// A kernel that converts contiguous elements.
 inline Kernel converting_kernel(DataType from, DataType to, int64_t count) {
   const auto from_bytes = static_cast<int64_t>(dnnl::memory::data_type_size(from));
   const auto to_bytes = static_cast<int64_t>(dnnl::memory::data_type_size(to));

@@ -1,8 +1,8 @@
-// What oneDNN has no primitive for, or none that is exact: repetition, choice, functions, root mean square, filling.
+// Kernels for ops without an (exact) oneDNN primitive: broadcast, select, unary functions, RMS norm, pad.
 
 namespace annotated_region_dnnl {
 
-// Carries the first exception out of a parallel loop, which it must not leave by itself.
+// Carries the first exception out of a parallel loop; exceptions must not propagate through OpenMP.
 class Failure {
  public:
   template <typename Action>
@@ -26,7 +26,7 @@ inline const float* floats(const char* pointer) { return reinterpret_cast<const 
 inline float* floats(char* pointer) { return reinterpret_cast<float*>(pointer); }
 inline uint16_t* halves(char* pointer) { return reinterpret_cast<uint16_t*>(pointer); }
 
-// Adds a kernel over plain operands that makes a plain result, all of the types that the graph states.
+// Adds a kernel from plain operands to a plain result, all with the types of the graph.
 inline void add_plain_kernel(Builder& builder, const NodeRow& node, Kernel kernel, const std::string& label) {
   std::vector<Argument> arguments;
   for (int tensor : node.inputs) {
@@ -40,7 +40,7 @@ inline void add_plain_kernel(Builder& builder, const NodeRow& node, Kernel kerne
   builder.define(node.output, desc, place);
 }
 
-// Where a row of an operand lies, and how far its elements are apart: 0 where one is repeated.
+// A row of an operand and the stride of its elements, which is 0 for a broadcast element.
 template <typename T>
 struct Line {
   const T* data;
@@ -58,10 +58,10 @@ struct Lines {
   }
 };
 
-// Makes a row of the result, of so many elements, from a row of each operand.
+// Computes a row of the result, with the given number of elements, from a row of each operand.
 using FillRow = std::function<void(const Lines&, char*, int64_t)>;
 
-// Adds a kernel whose operands are repeated along the axes where their extent is one.
+// Adds a kernel whose operands are broadcast along their axes of extent one.
 inline void add_repeating_kernel(Builder& builder, const NodeRow& node, FillRow fill, const char* label) {
   const Dims out = builder.dims(node.output);
   const auto out_bytes = static_cast<int64_t>(element_bytes(builder.stated(node.output)));
@@ -91,7 +91,7 @@ void expanded_row(const Lines& lines, char* result, int64_t size) {
   for (int64_t item = 0; item < size; ++item) to[item] = from[item];
 }
 
-// Whatever the elements are, they are only moved.
+// Broadcast; elements are only moved, so only their size matters.
 inline void expand(Builder& builder, const NodeRow& node) {
   with_bits(element_bytes(builder.stated(node.output)), [&](auto unit) {
     add_repeating_kernel(builder, node, expanded_row<decltype(unit)>, "expand");
@@ -106,14 +106,14 @@ void selected_row(const Lines& lines, char* result, int64_t size) {
   for (int64_t item = 0; item < size; ++item) to[item] = condition[item] != 0.0f ? yes[item] : no[item];
 }
 
-// inputs: condition, and what is taken where it is not zero and where it is.
+// inputs: condition, the value where it is nonzero, the value where it is zero.
 inline void select(Builder& builder, const NodeRow& node) {
   with_bits(element_bytes(builder.stated(node.output)), [&](auto unit) {
     add_repeating_kernel(builder, node, selected_row<decltype(unit)>, "select");
   });
 }
 
-// inputs: data, slopes for what is not above zero, of the same rank. oneDNN's multiplies the rest by them, too.
+// inputs: data, slopes for nonpositive elements, of the same rank. oneDNN's prelu multiplies the others by them too.
 inline void exact_prelu(Builder& builder, const NodeRow& node) {
   const auto sloped = [](const Lines& lines, char* result, int64_t size) {
     float* const to = floats(result);
@@ -125,14 +125,14 @@ inline void exact_prelu(Builder& builder, const NodeRow& node) {
   add_repeating_kernel(builder, node, sloped, "prelu");
 }
 
-// A layout whose elements can be taken one after the other, and that exists for other types, too.
+// A dense layout, in which elements can be processed in memory order, that also exists for other types.
 inline Desc flat_layout(Builder& builder, int tensor, DataType type) {
   const Desc desc = builder.dense(tensor);
   const bool is_flat = is_blocked_kind(desc) && !is_padded(desc) && (is_strided(desc) || tag_of(desc) != nullptr);
   return is_flat ? retyped(desc, type) : plain(builder.dims(tensor), type);
 }
 
-// A function of each number, in the order in which they lie; it takes runs: from, to, size.
+// An element-wise function, applied in memory order; its arguments are runs: from, to, size.
 template <typename Function>
 void apply(Builder& builder, const NodeRow& node, Function function, const char* label) {
   const int src = node.inputs[0];
@@ -163,7 +163,7 @@ inline void floor(Builder& builder, const NodeRow& node) { apply(builder, node, 
 inline void ceiling(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::ceil>, "ceiling"); }
 inline void truncation(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::trunc>, "trunc"); }
 
-// inputs: data, and a scale or none. Over the last axis.
+// inputs: data, and optionally a scale. Over the last axis.
 inline void rms_norm(Builder& builder, const NodeRow& node) {
   const Dims dims = builder.dims(node.output);
   const float epsilon = parameters_of<NormRow>(node).epsilon;
@@ -184,7 +184,7 @@ inline void rms_norm(Builder& builder, const NodeRow& node) {
   add_plain_kernel(builder, node, kernel, "rms_norm");
 }
 
-// Fills the whole, then copies the operand into its place.
+// Fills the result, then copies the operand into its position.
 inline void pad(Builder& builder, const NodeRow& node) {
   const Desc whole = builder.stated(node.output);
   const Dims strides = whole.get_strides();

@@ -1,4 +1,4 @@
-// What the builder asks of memory descriptors: their name, whether two mean the same bytes, views.
+// Queries and transformations of memory descriptors: names, equality of layouts, views.
 
 namespace annotated_region_dnnl {
 
@@ -11,12 +11,12 @@ inline dnnl::algorithm algorithm_of(dnnl_alg_kind_t kind) { return static_cast<d
 using DataType = dnnl::memory::data_type;
 
 constexpr auto kFloat = DataType::f32;
-// oneDNN has no whole numbers of 64 bits, and no primitive here sees one: descriptors name numbers of the same size.
+// oneDNN has no 64-bit integers, and no primitive here processes them; their descriptors use a type of equal size.
 constexpr auto kLong = DataType::f64;
 
 inline bool is_whole(DataType type) { return type == DataType::s32 || type == kLong; }
 
-// A type as oneDNN stores it, and as the caller's tensors state it.
+// An element type in oneDNN, and in DLPack for the caller's tensors.
 struct TypeRow {
   DataType stored;
   int code;
@@ -54,7 +54,7 @@ inline Dims dense_strides(const Dims& dims) {
   return strides;
 }
 
-// The strides of a dense tensor whose axis 1 stands last in memory.
+// The strides of a dense tensor whose axis 1 is innermost in memory.
 inline Dims channels_last_strides(const Dims& dims) {
   Dims order = dims;
   std::rotate(order.begin() + 1, order.begin() + 2, order.end());
@@ -63,7 +63,7 @@ inline Dims channels_last_strides(const Dims& dims) {
   return strides;
 }
 
-// Whether both put every element at the same place: axes of extent one have no second element.
+// Whether both strides place every element at the same offset; strides of axes of extent one do not matter.
 inline bool same_places(const Dims& dims, const Dims& left, const Dims& right) {
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     if (dims[axis] != 1 && left[axis] != right[axis]) return false;
@@ -71,10 +71,11 @@ inline bool same_places(const Dims& dims, const Dims& left, const Dims& right) {
   return true;
 }
 
-// The strides of axes of extent one mean nothing, but oneDNN takes the order of the axes in memory from all strides,
-// and its primitives compute wrongly where two operands of one order seem to have two. So one of all equivalent
-// lists stands for them: the plain one, the one of channels last, else the one in which such an axis stands outside
-// of all axes behind it, as oneDNN's products want the batch of heads that lie between the rows.
+// Canonicalizes the strides of axes of extent one. They do not affect the layout, but oneDNN derives the order of
+// axes in memory from all strides, and its primitives give wrong results if two operands with the same layout appear
+// to have different orders. The canonical choice is the plain strides or those of channels last if equivalent;
+// otherwise each axis of extent one is outside of all axes after it, which oneDNN's products need for the batch of
+// interleaved heads.
 inline Dims canonical_strides(const Dims& dims, Dims strides) {
   const Dims plain = dense_strides(dims);
   if (same_places(dims, strides, plain)) return plain;
@@ -90,7 +91,7 @@ inline Dims canonical_strides(const Dims& dims, Dims strides) {
   return strides;
 }
 
-// All descriptors that are made of strides are made here.
+// The only function that creates descriptors from strides.
 inline Desc strided(const Dims& dims, DataType type, const Dims& strides) {
   return Desc(dims, type, canonical_strides(dims, strides));
 }
@@ -111,13 +112,13 @@ inline bool is_strided(const Desc& desc) { return is_blocked_kind(desc) && desc.
 
 inline bool is_padded(const Desc& desc) { return desc.get_padded_dims() != desc.get_dims(); }
 
-// The same layout, by the strides that stand for all equivalent ones.
+// The same layout with canonical strides.
 inline Desc canonical(const Desc& desc) {
   if (!is_strided(desc) || is_padded(desc)) return desc;
   return strided(desc.get_dims(), desc.get_data_type(), desc.get_strides());
 }
 
-// Whether no bytes lie unused between the elements.
+// Whether the layout has no gaps between elements.
 inline bool is_dense(const Desc& desc) {
   if (!is_strided(desc)) return true;
   size_t count = 1;
@@ -130,8 +131,8 @@ struct Run {
   int64_t stride;
 };
 
-// For each axis the (extent, stride) runs from the outermost block to the innermost, without runs
-// of extent one, neighbours joined where they are one run: equal lists mean equal bytes.
+// For each axis, its (extent, stride) runs from the outermost block to the innermost, without runs of extent one
+// and with contiguous runs merged. Two layouts are equal if and only if these lists are equal.
 inline std::vector<std::vector<Run>> axis_runs(const Desc& desc) {
   const Dims dims = desc.get_dims();
   const Dims strides = desc.get_strides();
@@ -161,7 +162,7 @@ inline std::vector<std::vector<Run>> axis_runs(const Desc& desc) {
   return runs;
 }
 
-// Whether both descriptors put every element at the same place, so that no reorder is needed.
+// Whether both descriptors place every element at the same offset, so that no reorder is needed.
 inline bool same_bytes(const Desc& left, const Desc& right) {
   if (left == right) return true;
   if (!is_blocked_kind(left) || !is_blocked_kind(right)) return false;
@@ -180,13 +181,13 @@ inline bool same_bytes(const Desc& left, const Desc& right) {
   return true;
 }
 
-// Neighbouring axes of two shapes that have the same volume: [first, last) on either side.
+// Consecutive axes of two shapes with the same volume: [first, last) on each side.
 struct AxisGroup {
   size_t from_first, from_last;
   size_t to_first, to_last;
 };
 
-// The smallest groups into which a change of extents falls apart; trailing axes of extent one join the last.
+// Splits a reshape into minimal groups of axes; trailing axes of extent one belong to the last group.
 inline std::vector<AxisGroup> axis_groups(const Dims& from, const Dims& to) {
   std::vector<AxisGroup> groups;
   size_t old = 0, fresh = 0;
@@ -202,12 +203,12 @@ inline std::vector<AxisGroup> axis_groups(const Dims& from, const Dims& to) {
   return groups;
 }
 
-// Strides of the axes [first, last) that make them one run whose elements are `stride` apart.
+// Sets the strides of the axes [first, last) so that they form one run with stride `stride`.
 inline void lay_run(const Dims& dims, size_t first, size_t last, int64_t stride, Dims& strides) {
   for (size_t axis = last; axis-- > first; stride *= dims[axis]) strides[axis] = stride;
 }
 
-// A strided view of `desc` with other extents, or no descriptor: the axes of each group have to be one run.
+// A strided view of `desc` with other extents; empty unless the axes of each group form one run.
 inline Desc restrided(const Desc& desc, const Dims& dims) {
   const Dims from = desc.get_dims(), strides = desc.get_strides();
   Dims result(dims.size(), 1);
@@ -224,8 +225,8 @@ inline Desc restrided(const Desc& desc, const Dims& dims) {
   return strided(dims, desc.get_data_type(), result);
 }
 
-// Where a reshape has to copy: dense layouts before and after it that keep the order of the groups in memory, so
-// that channels which stand last stay there.
+// For a reshape that must copy: dense layouts before and after it that keep the memory order of the groups, so that
+// channels last is preserved.
 inline std::pair<Desc, Desc> reordered_for(const Desc& desc, const Dims& dims) {
   const Dims from = desc.get_dims(), strides = desc.get_strides();
   std::vector<AxisGroup> groups = axis_groups(from, dims);
@@ -248,7 +249,7 @@ inline std::pair<Desc, Desc> reordered_for(const Desc& desc, const Dims& dims) {
   return {strided(from, type, before), strided(dims, type, after)};
 }
 
-// A view of `desc` with other extents, or no descriptor where the bytes would have to move.
+// A view of `desc` with other extents; empty if the elements would have to move.
 inline Desc reshaped(const Desc& desc, const Dims& dims) {
   const DataType type = desc.get_data_type();
   if (same_bytes(desc, plain(desc.get_dims(), type))) return plain(dims, type);
@@ -296,7 +297,7 @@ inline const NamedTag* tag_of(const Desc& desc) {
   return nullptr;
 }
 
-// The same order in memory for elements of another type; the plain one if the order has no name.
+// The same memory order for another element type; the plain layout if the order has no name.
 inline Desc retyped(const Desc& desc, DataType type) {
   if (desc.get_data_type() == type) return desc;
   if (is_strided(desc)) return Desc(desc.get_dims(), type, desc.get_strides());

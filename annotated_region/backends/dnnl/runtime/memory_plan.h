@@ -1,4 +1,4 @@
-// Where intermediate tensors live: buffers, which of them share bytes, and their places in one arena.
+// Memory planning for intermediate tensors: buffers, which of them share memory, and their offsets in one arena.
 
 namespace annotated_region_dnnl {
 
@@ -22,14 +22,14 @@ struct Buffer {
   size_t offset = 0;  // in the arena
 };
 
-// Gives a buffer memory of its own now, for numbers that are known while a plan is built.
+// Allocates separate memory for a buffer immediately, for values computed at plan time.
 inline void allocate(Buffer& buffer) {
   buffer.home = Home::constant;
   buffer.storage = std::make_shared<Storage>(buffer.bytes);
   buffer.data = buffer.storage->data();
 }
 
-// Buffers form a forest: the parts of a concatenation lie inside it. Only roots get memory.
+// Buffers form a forest: the parts of a concatenation are children of its buffer. Only roots get memory.
 class Buffers {
  public:
   int add(Buffer buffer) {
@@ -56,8 +56,8 @@ class Buffers {
     buffer.last = std::max(buffer.last, step);
   }
 
-  // First fit by decreasing size: buffers whose lifetimes overlap never share bytes. Quadratic in
-  // the number of buffers. Returns the bytes of the arena.
+  // First fit by decreasing size; buffers with overlapping live ranges never share memory. Quadratic in the
+  // number of buffers. Returns the size of the arena in bytes.
   size_t pack() {
     std::vector<int> order;
     for (int index = 0; index < static_cast<int>(list_.size()); ++index) {
@@ -78,7 +78,7 @@ class Buffers {
     return total;
   }
 
-  // Forbids access to the bytes of an arena that belong to no buffer.
+  // Poisons the bytes of an arena that belong to no buffer.
   void guard(const char* arena, size_t bytes) const {
     forbid(arena, bytes);
     for (const Buffer& buffer : list_) {

@@ -1,18 +1,18 @@
-// The part of OpenMP that parallel loops here and in oneDNN ask for, on our own workers.
+// The OpenMP entry points that parallel loops here and in oneDNN call, implemented on our own workers.
 
-// GNU OpenMP waits at the end of each parallel loop until each thread of its team has done its share. A thread that
-// has lost its processor to another process stops the loop for a time slice, a hundred times in a run, and threads
-// that spin meanwhile take the processors from those that work. Here the caller does the shares that no worker has
-// begun. How long GNU OpenMP spins is fixed when it is loaded, by variables of the environment that other libraries
-// read, too; so it is not GNU OpenMP that runs the loops.
+// At the end of each parallel loop, GNU OpenMP waits until every thread of its team has finished its share. A thread
+// that was preempted by another process delays the loop by a time slice, a hundred times per run, and the spinning
+// threads take processors from the working ones. Here the caller runs the shares that no worker has begun. The spin
+// time of GNU OpenMP cannot be tuned instead: it is fixed at load time by environment variables that other libraries
+// read too.
 //
-// The compiler turns a parallel loop into calls of a few functions. Those of this module find the functions below,
-// because they are hidden: nothing outside of the module does. oneDNN has been linked with GNU OpenMP before; the
-// table in which its calls look up their targets is changed (`bind_onednn`).
+// The compiler lowers a parallel loop to calls of a few functions. In this module the calls bind to the functions
+// below, which have hidden visibility, so that nothing outside of the module binds to them. oneDNN is already linked
+// with GNU OpenMP; its entries in the global offset table are redirected (`bind_onednn`).
 
 namespace annotated_region_dnnl {
 
-// A section in the old form: begun by one call, ended by another, the first share run in between.
+// A section in the older ABI: one call begins it and another ends it; the caller runs the first share in between.
 struct OpenSection {
   Section section;
   Post before;
@@ -24,19 +24,20 @@ struct OpenSection {
   }
 };
 
-// How many nanoseconds the calling thread would need alone for what it begins; zero if it wants no help. See `Pace`.
+// The time in nanoseconds that the calling thread needs alone for the next section; zero to run without help. See
+// `Pace`.
 inline int64_t& help_is_worth() {
   thread_local int64_t worth = std::numeric_limits<int64_t>::max();
   return worth;
 }
 
-// How many workers may help the calling thread.
+// The number of workers that may help the calling thread.
 inline int& helpers() {
   thread_local int most = 0;
   return most;
 }
 
-// A call of a region, for as long as it lasts. Workers help where there are processors that no caller has.
+// The scope of a call of a region. Workers help only on processors that no caller occupies.
 class Call {
  public:
   Call() {
@@ -48,7 +49,7 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  // In a forked child no other call goes on.
+  // Resets the count in a forked child, where no other call is running.
   static void forget() { active().store(0); }
 
  private:
@@ -58,7 +59,7 @@ class Call {
   }
 };
 
-// Within a section there is no other one: nested loops run in one share.
+// Sections do not nest: a nested loop runs as a single share.
 inline int shares_of(unsigned wanted) {
   if (Post::mine().section != nullptr) return 1;
   return wanted > 0 ? static_cast<int>(wanted) : shares();
@@ -76,7 +77,7 @@ inline void end(Section& section) {
   for (std::thread& thread : section.more) thread.join();
 }
 
-// All shares have to meet, so each needs a thread. Those that no worker has begun after a while get one of their own.
+// A barrier needs a thread for every share. Shares that no worker has begun after a while get new threads.
 inline void meet(Section& section, int share) {
   constexpr int64_t kLate = 100'000;
   const int passed = section.barriers.load();
@@ -94,7 +95,7 @@ inline void meet(Section& section, int share) {
   }
 }
 
-// The blocks of a loop with a static schedule that fall to one share.
+// The iterations of a statically scheduled loop that belong to one share.
 struct StaticLoop {
   long start, step, count, block, next;
 
@@ -203,7 +204,7 @@ inline const auto& bindings() {
   return all;
 }
 
-// The dynamic section of a loaded library: where each of its tables lies.
+// The dynamic section of a loaded library, with the addresses of its tables.
 class Dynamic {
  public:
   explicit Dynamic(const dl_phdr_info& library) : base_(library.dlpi_addr) {
@@ -223,12 +224,12 @@ class Dynamic {
     return 0;
   }
 
-  // Whether the linker has made a slot read-only once it was filled.
+  // Whether the linker has made a slot read-only after relocation (RELRO).
   bool is_read_only(const void* slot) const {
     return reinterpret_cast<uintptr_t>(slot) - read_only_ < read_only_bytes_;
   }
 
-  // Calls `action` with the name and the address of each slot that the linker has filled with a symbol's address.
+  // Calls `action` with the symbol name and the slot address of each relocation to a symbol.
   template <typename Action>
   void each_slot(Action action) const {
     each_of(value(DT_JMPREL), value(DT_PLTRELSZ), action);
@@ -257,7 +258,7 @@ class Dynamic {
   size_t read_only_bytes_ = 0;
 };
 
-// Writes a slot, and leaves it read-only if it was.
+// Writes a slot, and restores its read-only protection.
 inline void overwrite(void** slot, void* target, bool is_read_only) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   void* const first = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(slot) / page * page);
@@ -277,7 +278,7 @@ inline int bind_if_onednn(dl_phdr_info* library, size_t, void*) {
   return 0;
 }
 
-// Has oneDNN's calls go to the functions above, once in a process; so this module must stay loaded.
+// Redirects oneDNN's calls to the functions above, once per process; this module must then stay loaded.
 inline void bind_onednn() {
   static const int bound = [] {
     Dl_info module;

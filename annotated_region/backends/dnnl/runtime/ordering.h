@@ -1,8 +1,8 @@
-// Which elements along an axis come first when they are sorted.
+// The indices of the first elements along an axis in sorted order.
 
 namespace annotated_region_dnnl {
 
-// Whether one element stands in front of another one. What is no number counts as the largest.
+// Whether one element sorts before another one. NaN counts as the largest value.
 template <typename T>
 bool precedes(T left, T right, bool descending) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -12,7 +12,7 @@ bool precedes(T left, T right, bool descending) {
   return descending ? left > right : left < right;
 }
 
-// One run of elements along the axis, and how many places are asked for.
+// One run of elements along the axis, and the number of indices requested.
 struct OrderedRun {
   int64_t extent, step, count;
   bool descending;
@@ -44,7 +44,7 @@ struct OrderedRun {
   }
 };
 
-// inputs: data. The result has the data's extents but along the axis.
+// inputs: data. The result has the shape of the data except along the axis.
 inline void ordering(Builder& builder, const NodeRow& node) {
   const auto& given = parameters_of<OrderingRow>(node);
   const auto axis = static_cast<size_t>(given.axis);

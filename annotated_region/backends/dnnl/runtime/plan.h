@@ -1,4 +1,4 @@
-// A region made ready for one set of input shapes: primitives in order, and the memory they work on.
+// The plan of a region for one set of input shapes: primitives in order, and their memory.
 
 namespace annotated_region_dnnl {
 
@@ -15,15 +15,15 @@ struct Argument {
 
 using Kernel = std::function<void(const std::vector<char*>&)>;
 
-// How long a step takes with workers and without, as measured in the runs so far: small ones may be faster without.
+// The measured time of a step with and without workers; small steps may be faster without.
 class Pace {
  public:
   bool is_faster_with_help() const { return with_help_.load(kRelaxed) <= alone_.load(kRelaxed); }
   int64_t alone() const { return static_cast<int64_t>(alone_.load(kRelaxed)); }
   int64_t last() const { return last_.load(kRelaxed); }
 
-  // The least times count, because other processes make a run longer and none makes it shorter. Where no run comes
-  // near the least any more, it rises by and by.
+  // Keeps the minimum, because interference by other processes only lengthens a run. The minimum decays upwards by
+  // 1/256 of the excess per run, so that it adapts if the step has become slower.
   void note(bool with_help, int64_t time) {
     last_.store(time, kRelaxed);
     std::atomic<float>& least = with_help ? with_help_ : alone_;
@@ -57,7 +57,7 @@ struct Plan {
   std::atomic<int64_t> runs{0};
   std::atomic<bool> is_small{false};  // no step is faster with help
 
-  // What is kept for the next call; each concurrent call needs one of its own.
+  // The instances kept for later calls; each concurrent call needs a separate one.
   std::mutex mutex;
   std::vector<std::unique_ptr<class Instance>> idle;
 
@@ -67,7 +67,7 @@ struct Plan {
     return text;
   }
 
-  // What each step took in the run that ended last, in nanoseconds; zero in the first run, which is not timed.
+  // The time of each step in the last completed run, in nanoseconds; zero in the first run, which is not timed.
   std::string times() const {
     std::string text;
     for (const Step& step : steps) text += std::to_string(step.pace->last()) + " " + step.label + "\n";
@@ -75,7 +75,7 @@ struct Plan {
   }
 };
 
-// The memory of one call at a time: an arena, and oneDNN's memory objects that point into it.
+// The memory of a call: an arena, and oneDNN's memory objects that point into it. Serves one call at a time.
 class Instance {
  public:
   explicit Instance(Plan& plan)
@@ -118,7 +118,7 @@ class Instance {
     std::vector<char*> pointers;
   };
 
-  // An argument that lies in a tensor of the caller, at another address in every call.
+  // An argument in a tensor of the caller, whose address differs in every call.
   struct External {
     Home home;
     int index;
@@ -127,8 +127,9 @@ class Instance {
     size_t argument;
   };
 
-  // Both ways in turn at first, then the faster one. Now and then the other way is tried: all at once with help, which
-  // costs little, and the less the longer a step is; without it one step at a time.
+  // The first runs alternate, then each step runs the faster way. Periodically the other way is tried again: with
+  // help for all steps in the same run, because that costs little, and relatively less for longer steps; without
+  // help for one step at a time.
   bool is_with_help(size_t index, int64_t number) const {
     constexpr int64_t kFirst = 6;
     if (number < kFirst) return number % 2 == 0;

@@ -1,4 +1,4 @@
-// The chain of operations that a primitive applies to its result before it stores it.
+// The chain of operations that a primitive applies to its result before storing it.
 
 namespace annotated_region_dnnl {
 
@@ -7,7 +7,7 @@ class PostOps {
   PostOps(Builder& builder, const NodeRow& node)
       : builder_(builder), node_(node), note_(node.quantized == nullptr ? "" : " int8") {}
 
-  // Whether an operand of the chain is as large as the result, so that their layouts have to agree.
+  // Whether an operand of the chain has the shape of the result, so that their layouts must agree.
   bool has_full_operand() const {
     for (const PostOpRow& post : node_.post_ops) {
       if (is_full(post)) return true;
@@ -15,7 +15,7 @@ class PostOps {
     return false;
   }
 
-  // Whether an operand of the chain holds one number a channel.
+  // Whether an operand of the chain has one element per channel.
   bool has_channel_operand() const {
     for (const PostOpRow& post : node_.post_ops) {
       if (post.operand < 0 || is_full(post)) continue;
@@ -25,7 +25,7 @@ class PostOps {
     return false;
   }
 
-  // The chain without its full operands: enough to learn the layout that the primitive prefers.
+  // The chain without its full operands, to query the layout that the primitive prefers.
   dnnl::primitive_attr probe() const {
     dnnl::post_ops chain;
     for (const PostOpRow& post : node_.post_ops) {
@@ -34,8 +34,8 @@ class PostOps {
     return with(chain);
   }
 
-  // The whole chain for a result in layout `native`. The first full operand that has no later reader
-  // and that already has this layout is added in place: the result is written over it.
+  // The whole chain for a result in layout `native`. The first full operand in this layout that has no later reader
+  // is accumulated in place: the result overwrites it.
   dnnl::primitive_attr settle(const Desc& native, bool may_accumulate = true) {
     dnnl::post_ops chain;
     for (const PostOpRow& post : node_.post_ops) {
@@ -51,7 +51,7 @@ class PostOps {
     return with(chain);
   }
 
-  // The operands of the settled chain, to be handed to the primitive.
+  // Appends the operands of the settled chain to the arguments of the primitive.
   void add_arguments(std::vector<Argument>& arguments, const Desc& native) {
     for (int index = 0; index < node_.post_ops.size; ++index) {
       const PostOpRow& post = node_.post_ops[index];
@@ -62,7 +62,7 @@ class PostOps {
     }
   }
 
-  // Where the result goes: over the accumulator, or into memory of its own.
+  // The place of the result: the accumulated operand, or a new buffer.
   Place destination(const Desc& native) {
     return accumulator_ >= 0 ? builder_.value(accumulator_).place : builder_.fresh(native);
   }
@@ -105,7 +105,7 @@ class PostOps {
 };
 
 // Creates a primitive with the node's chain, adds its step and defines the node's result. `make` creates the primitive
-// descriptor from attributes and the layout of the result; it says in which layouts it takes data, weights and bias.
+// descriptor from attributes and the layout of the result; the descriptor gives the layouts of data, weights and bias.
 template <typename Make>
 void add_fused(Builder& builder, const NodeRow& node, Desc result, Make make) {
   PostOps chain(builder, node);

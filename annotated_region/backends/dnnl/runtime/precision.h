@@ -1,11 +1,11 @@
-// Where a region computes in bfloat16: which products round their operands, and which tensors are then stored so. These
-// are all products if the option says so; otherwise those whose operands are of bfloat16 in the module.
+// Decides which products round their operands to bfloat16, and which tensors are then stored in it. With the option,
+// all products are candidates; otherwise those whose operands are bfloat16 in the module.
 
 namespace annotated_region_dnnl {
 
-// Below this many channels a group, convolutions of bfloat16 take two to three times as long as those of float32.
+// With fewer channels per group, bfloat16 convolutions take two to three times as long as float32 ones.
 constexpr int64_t kLeastChannels = 16;
-// With so few rows, a product takes as long as it takes to read its weights; smaller weights stay in the cache.
+// With at most this many rows, a product is bound by reading its weights, unless these fit the cache.
 constexpr int64_t kFewRows = 16;
 constexpr int64_t kLargeWeights = int64_t{1} << 18;
 
@@ -17,8 +17,8 @@ inline bool has_instructions(dnnl::cpu_isa wanted) {
 
 inline bool multiplies_bfloat16() { return has_instructions(dnnl::cpu_isa::avx512_core_bf16); }
 
-// Intel's vector units multiply half as many numbers a second in bfloat16 as in float32; its matrix units (AMX)
-// and AMD's vector units multiply more.
+// Intel's vector units have half the throughput in bfloat16 as in float32; its matrix units (AMX) and AMD's vector
+// units have more.
 inline bool multiplies_bfloat16_faster() {
 #if defined(__x86_64__) && defined(__GNUC__)
   return has_instructions(dnnl::cpu_isa::avx512_core_amx) || !__builtin_cpu_is("intel");
@@ -27,7 +27,7 @@ inline bool multiplies_bfloat16_faster() {
 #endif
 }
 
-// Calls `visit` for each tensor that a node reads, as often as it reads it.
+// Calls `visit` once for each use of a tensor by a node.
 template <typename Visit>
 void for_operands(const NodeRow& node, Visit visit) {
   for (int tensor : node.inputs) visit(tensor);
@@ -56,13 +56,13 @@ class Rounding {
   // Whether a node is a product whose operands are rounded.
   bool rounds(int node) const { return rounds_[node]; }
 
-  // Whether a tensor is on the way to such a product, so that it is better rounded when it is made.
+  // Whether a tensor leads to such a product, so that its producer should round it.
   bool wants(int tensor) const { return wanted_[tensor]; }
 
-  // There is no fast implementation for bfloat16 after all.
+  // Withdraws the decision for a node that turns out to have no fast bfloat16 implementation.
   void refuse(int node) { rounds_[node] = false; }
 
-  // What a plan says about it; nothing if no precision was asked for.
+  // The line for the description of a plan; empty if no precision was requested.
   std::string note() const {
     if (!is_asked()) return {};
     if (!multiplies_bfloat16()) return "float32: the processor has no instructions for products of bfloat16\n";
@@ -78,12 +78,12 @@ class Rounding {
     return kind == Kind::convolution || kind == Kind::deconvolution || kind == Kind::matmul;
   }
 
-  // What reads any type, and may round its result at once.
+  // The kinds that read any type and can round their result.
   static bool rounds_result(Kind kind) {
     return kind == Kind::layer_norm || kind == Kind::rms_norm || kind == Kind::attention;
   }
 
-  // What computes in the type of its operand.
+  // The kinds that compute in the type of their operand.
   static bool follows(Kind kind) {
     switch (kind) {
       case Kind::pooling: case Kind::eltwise: case Kind::binary: case Kind::prelu:
@@ -132,7 +132,7 @@ class Rounding {
     return !only_if_faster() && weights[weights.size() - parameters_of<ConvolutionRow>(node).strides.size - 1] >= kLeastChannels;
   }
 
-  // All readers of the node's result have been visited.
+  // Precondition: all readers of the node's result have been visited.
   void want(int index) {
     const NodeRow& node = graph_.nodes[index];
     keep(node);
@@ -144,8 +144,8 @@ class Rounding {
     }
   }
 
-  // A norm whose result is added to a sum of float32 (the residual sum of BERT, which runs through all layers) leaves
-  // float32: else the sum would be rounded at each norm, which is most of the error of such a model.
+  // A norm whose result is added to a float32 sum (BERT's residual sum, which runs through all layers) stays float32:
+  // otherwise the sum would be rounded at each norm, which causes most of the error of such a model.
   void keep(const NodeRow& node) {
     const bool is_view = node.kind == Kind::reshape || node.kind == Kind::permute;
     if (added_[node.output] && (is_view || rounds_result(node.kind))) wanted_[node.output] = false;

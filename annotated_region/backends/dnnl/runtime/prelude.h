@@ -1,5 +1,5 @@
-// What the files of the runtime use of the system; they are compiled as one unit, in the order of `RUNTIME_FILES`.
-// Those that tests compile alone name it themselves.
+// The system headers of the runtime; its files are compiled as one unit, in the order of `RUNTIME_FILES`.
+// Files that tests compile separately include what they need themselves.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -1,10 +1,10 @@
-// One function a kind of node: from the node's parameters and its operands' layouts to steps of the plan.
+// One function per kind of node, which appends its steps to the plan, given parameters and layouts of operands.
 
 namespace annotated_region_dnnl {
 
 constexpr auto kInference = dnnl::prop_kind::forward_inference;
 
-// Whether there is an implementation, and one that was written for speed.
+// Whether an optimized implementation exists.
 template <typename PrimitiveDesc>
 bool is_fast(const PrimitiveDesc& pd) {
   if (!pd) return false;
@@ -12,10 +12,10 @@ bool is_fast(const PrimitiveDesc& pd) {
   return name.compare(0, 3, "ref") != 0 && name.find("gemm") == std::string::npos;
 }
 
-// The layouts that a convolution should take its operand in, the first for which an implementation is fast. oneDNN
-// would often pick another one that is as fast by itself, but every change of layout costs a reorder, and
-// tensors that meet in a sum or in a concatenation should agree: so the operand's own layout comes first,
-// and blocked channels are preferred where that lets concatenations be computed in place.
+// Candidate layouts for the operand of a convolution, in order of preference; the first with a fast implementation is
+// used. oneDNN would often choose another layout that is equally fast in isolation, but every change of layout costs
+// a reorder, and operands of a sum or a concatenation should agree. So the operand's own layout comes first, and
+// blocked channels are preferred where concatenations can then be computed in place.
 inline std::vector<Desc> source_layouts(Builder& builder, int src) {
   const Desc& current = builder.layout(src);
   const NamedTag* tag = tag_of(current);
@@ -34,8 +34,8 @@ inline std::vector<Desc> source_layouts(Builder& builder, int src) {
   return layouts;
 }
 
-// The layout that a convolution should make its result in: channels last where the processor's best convolutions
-// work so, unless channels are concatenated.
+// The preferred layout of a convolution's result: channels last if the processor's fastest convolutions use it, unless
+// the region concatenates channels.
 inline Desc preferred_result(Builder& builder, int tensor) {
   if (!has_instructions(dnnl::cpu_isa::avx512_core) || builder.concatenates_channels()) return builder.any(tensor);
   return channels_last(builder.dims(tensor), builder.type(tensor));
@@ -78,7 +78,7 @@ inline void deconvolution(Builder& builder, const NodeRow& node) {
   convolve<dnnl::deconvolution_forward>(builder, node, dnnl::algorithm::deconvolution_direct);
 }
 
-// A matrix operand may stay as it is if one of its last two axes is contiguous; leave out the others.
+// The layout of a matrix operand: unchanged if one of its last two axes is contiguous, else plain.
 inline Desc matrix_layout(Builder& builder, int tensor, DataType type) {
   const Desc& desc = builder.layout(tensor);
   if (is_strided(desc)) {
@@ -113,7 +113,7 @@ inline void pooling(Builder& builder, const NodeRow& node) {
   Dims window = dims_of(given.size), after = dims_of(given.after);
   for (size_t axis = 0; axis < window.size(); ++axis) {
     if (window[axis] == 0) window[axis] = in[axis + 2];
-    // Rounding the number of windows up lets the last one stick out beyond the stated padding.
+    // With ceil_mode the last window may extend beyond the stated padding.
     const int64_t reach = (out[axis + 2] - 1) * strides[axis] + (window[axis] - 1) * (dilation[axis] + 1) + 1;
     after[axis] = std::max(after[axis], reach - in[axis + 2] - before[axis]);
   }
@@ -132,7 +132,7 @@ inline void pooling(Builder& builder, const NodeRow& node) {
   builder.add_unary_step(pd, from);
 }
 
-// Adds a step from one operand to a result in the same order of axes, over the operand where that is allowed.
+// Adds a step from one operand to a result with the same memory order, in place if allowed.
 template <typename PrimitiveDesc>
 void add_pointwise(Builder& builder, const NodeRow& node, const PrimitiveDesc& pd, const Desc& desc,
                    std::vector<Argument> others, const std::string& note) {
@@ -166,8 +166,8 @@ inline void eltwise(Builder& builder, const NodeRow& node) {
   add_pointwise(builder, node, pd, desc, std::move(arguments), chain.note());
 }
 
-// The layout of an operand that meets one number a channel. Behind other orders of the axes, and where nothing but
-// channels is left of an image, some of oneDNN's primitives take the wrong channel.
+// The layout of an operand that is combined with one number per channel. With other memory orders, and for images
+// with a single pixel, some of oneDNN's primitives use the wrong channel.
 inline Desc channel_layout(Builder& builder, int tensor) {
   const Dims& dims = builder.dims(tensor);
   const Desc desc = builder.dense(tensor);
@@ -179,8 +179,8 @@ inline Desc channel_layout(Builder& builder, int tensor) {
   return tag != nullptr && tag->tag != Tag::ba ? desc : builder.plain(tensor);
 }
 
-// The first operand has the extents of the result; the second may be smaller. oneDNN is fast for some
-// combinations of layouts only, so the candidates are tried in the order of what they would cost.
+// The first operand has the shape of the result; the second is broadcast. oneDNN is fast only for some
+// combinations of layouts, so candidates are tried in order of cost.
 inline void binary(Builder& builder, const NodeRow& node) {
   const int left = node.inputs[0], right = node.inputs[1];
   const auto algorithm = algorithm_of(parameters_of<ArithmeticRow>(node).algorithm);
@@ -229,7 +229,7 @@ inline void prelu(Builder& builder, const NodeRow& node) {
                 {{DNNL_ARG_WEIGHTS, slopes, builder.fetch(node.inputs[1], slopes)}}, "");
 }
 
-// To other extents of the same image.
+// Resizes an image.
 inline void resampling(Builder& builder, const NodeRow& node) {
   const Desc from = builder.dense(node.inputs[0]);
   const auto algorithm = algorithm_of(parameters_of<ResamplingRow>(node).algorithm);
@@ -238,7 +238,7 @@ inline void resampling(Builder& builder, const NodeRow& node) {
   builder.add_unary_step(pd, from);
 }
 
-// Across channels.
+// Local response normalisation across channels.
 inline void lrn(Builder& builder, const NodeRow& node) {
   const Desc desc = builder.dense(node.inputs[0]);
   const auto& [size, alpha, beta, shift, algorithm] = parameters_of<LocalResponseRow>(node);

@@ -1,4 +1,4 @@
-// How many processors this process may use: its affinity, and the quota of its control group.
+// The number of processors available to this process: its affinity and the quota of its control group.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -17,7 +17,7 @@ inline int64_t nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The processors in time that one control group allows: of version 2 of the interface, else of version 1.
+// The CPU quota of one control group, in processors, from cgroup v2 or else v1.
 inline double quota_of_group(const std::string& folder) {
   double quota = -1, period = 0;  // "max" is not a number
   if (std::ifstream both(folder + "/cpu.max"); both >> quota >> period) return quota / period;
@@ -26,7 +26,7 @@ inline double quota_of_group(const std::string& folder) {
   return quota > 0 && period > 0 ? quota / period : std::numeric_limits<double>::infinity();
 }
 
-// The least of a group and those around it. A container may see its own group as the root.
+// The minimum over a group and its ancestors. A container may see its own group as the root.
 inline double quota_of_path(const std::string& mount, std::string path) {
   double quota = quota_of_group(mount);
   for (; path.size() > 1; path.erase(path.rfind('/'))) quota = std::min(quota, quota_of_group(mount + path));
@@ -47,7 +47,7 @@ inline double quota() {
   return least;
 }
 
-// The quota is read again once a second, because a container may get another one while it runs.
+// The quota is reread once per second, because it may change while a container runs.
 inline int allowed_by_quota() {
   constexpr int64_t kSecond = 1'000'000'000;
   const auto read = [] { return static_cast<int>(std::ceil(std::min(quota(), 1e6))); };
@@ -60,14 +60,14 @@ inline int allowed_by_quota() {
   return allowed.load();
 }
 
-// How many threads of this process can run at the same time. The affinity is the calling thread's.
+// The number of threads of this process that can run concurrently. Uses the affinity of the calling thread.
 inline int processors() {
   cpu_set_t mask;
   const int allowed = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : CPU_SETSIZE;
   return std::max(1, std::min(allowed, allowed_by_quota()));
 }
 
-// How many shares work is cut into: what the user says, TVM's setting first, else one for each processor.
+// The number of shares that work is split into: the user's setting, TVM's first, else one per processor.
 inline int shares() {
   static const int count = [] {
     for (const char* name : {"TVM_NUM_THREADS", "OMP_NUM_THREADS"}) {

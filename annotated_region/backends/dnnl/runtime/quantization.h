@@ -1,4 +1,4 @@
-// Between numbers and int8, as TVM and ONNX define it: round(x / scale) + zero, a tie to the even neighbour, clamped.
+// Quantize and dequantize as TVM and ONNX define them: round(x / scale) + zero, ties to even, clamped.
 
 namespace annotated_region_dnnl {
 namespace {
@@ -47,7 +47,7 @@ ANNOTATED_REGION_CLONES void dequantize_run(const int32_t* from, float* to, int6
 
 }  // namespace
 
-// Converts a run of elements that have one scale and zero point.
+// Converts a run of elements with a common scale and zero point.
 using ConvertRun = void (*)(const char*, char*, int64_t, float, int32_t);
 
 template <typename T>
@@ -60,9 +60,8 @@ void dequantize_bytes(const char* from, char* to, int64_t size, float scale, int
   dequantize_run(reinterpret_cast<const T*>(from), floats(to), size, scale, zero);
 }
 
-// inputs: data; where channels have scales of their own, these, and zero points or none; where one scale is computed for
-// all, it, and a zero point or none. Elements that have one scale lie side by side: any run of them if all have the same,
-// so that their order does not matter.
+// inputs: data; scales and optional zero points, if they vary by channel or are computed in the region. Elements with a
+// common scale are processed in contiguous runs; with a single scale the whole tensor is one run, in any layout.
 inline void convert(Builder& builder, const NodeRow& node, DataType type, ConvertRun convert_run, const char* label) {
   const int src = node.inputs[0];
   const Dims dims = builder.dims(src);

@@ -1,12 +1,12 @@
-// Sums, means, products, least and largest numbers along any axes, in any dense order: oneDNN 3.2 is fast for some only.
+// Sum, mean, product, minimum and maximum along any axes, in any dense layout; oneDNN 3.2 is fast only for some.
 
 namespace annotated_region_dnnl {
 namespace {
 
-// What two numbers become in a reduction.
+// The binary operation of a reduction.
 enum class Merge { sum, product, largest, least };
 
-// What is no number stays so.
+// Propagates NaN.
 template <typename T>
 inline __attribute__((always_inline)) T merged(T left, T right, Merge merge) {
   switch (merge) {
@@ -20,7 +20,7 @@ inline __attribute__((always_inline)) T merged(T left, T right, Merge merge) {
 
 constexpr float kNeutral[] = {0.0f, 1.0f, -INFINITY, INFINITY};
 
-// Terms are merged in float32, some rows at a time, and these in double precision.
+// Blocks of rows are merged in float32, and their partial results in double precision.
 template <Merge merge>
 inline __attribute__((always_inline)) void merge_columns(const float* from, int64_t rows, int64_t stride,
                                                          int64_t width, double* to) {
@@ -48,7 +48,7 @@ inline __attribute__((always_inline)) void merge_columns(const float* from, int6
   }
 }
 
-// Of `width` columns, at most kColumns, of rows that are `stride` apart.
+// Merges rows, which are `stride` apart, column by column; `width` is at most kColumns.
 ANNOTATED_REGION_CLONES void merge_rows(const float* from, int64_t rows, int64_t stride, int64_t width, double* to,
                                         Merge merge) {
   if (merge == Merge::sum) return merge_columns<Merge::sum>(from, rows, stride, width, to);
@@ -57,7 +57,7 @@ ANNOTATED_REGION_CLONES void merge_rows(const float* from, int64_t rows, int64_t
   return merge_columns<Merge::least>(from, rows, stride, width, to);
 }
 
-// The largest or the least of neighbouring numbers, one pass at the speed of memory; what is no number stays so.
+// The maximum or minimum of a contiguous run, in one pass at memory speed; propagates NaN.
 ANNOTATED_REGION_CLONES float largest_of_run(const float* from, int64_t size) {
   float best = -INFINITY;
   int undefined = 0;
@@ -80,7 +80,7 @@ ANNOTATED_REGION_CLONES float least_of_run(const float* from, int64_t size) {
   return undefined != 0 ? NAN : best;
 }
 
-// Of neighbouring numbers: as rows, then by halves, in float32, so that what overflows there is infinite.
+// Merges a contiguous run: as rows, then by halves, in float32, so that overflow gives infinity.
 ANNOTATED_REGION_CLONES double merged_run(const float* from, int64_t size, Merge merge) {
   if (merge == Merge::largest) return largest_of_run(from, size);
   if (merge == Merge::least) return least_of_run(from, size);
@@ -102,13 +102,13 @@ ANNOTATED_REGION_CLONES double merged_run(const float* from, int64_t size, Merge
 
 }  // namespace
 
-// Neighbouring axes in memory that are all reduced, or all kept.
+// Axes that are consecutive in memory and all reduced or all kept.
 struct Stretch {
   int64_t extent;
   bool is_reduced;
 };
 
-// One stretch is reduced at a time: `size` groups of `inner` numbers, `outer` times.
+// The reduction of one stretch: `outer` times, `size` groups of `inner` numbers.
 struct Reduction {
   int64_t outer, size, inner;
   Merge merge;
@@ -152,7 +152,7 @@ inline Merge merge_of(dnnl_alg_kind_t algorithm) {
   }
 }
 
-// The axes from the outermost in memory to the innermost, without those of extent one.
+// The axes in memory order, outermost first, without those of extent one.
 inline std::vector<int> memory_order(const Desc& desc) {
   const Dims dims = desc.get_dims(), strides = desc.get_strides();
   std::vector<int> order;
@@ -171,7 +171,7 @@ inline Desc in_order(const Dims& dims, const std::vector<int>& order) {
   return strided(dims, kFloat, strides);
 }
 
-// The reductions one after the other, from the innermost in memory.
+// The reductions to run in sequence, innermost in memory first.
 inline std::vector<Reduction> reductions_of(std::vector<Stretch> stretches, Merge merge) {
   const auto volume_of = [&](size_t first, size_t last) {
     int64_t product = 1;

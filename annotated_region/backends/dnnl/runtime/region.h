@@ -1,4 +1,4 @@
-// What a generated function does when it is called: check the tensors, find or build the plan, run it.
+// A call of a generated function: checks the tensors, finds or builds the plan, runs it.
 
 namespace annotated_region_dnnl {
 
@@ -13,7 +13,7 @@ inline std::string text_of(const int64_t* extents, int rank) {
   return text.str();
 }
 
-// oneDNN adds products of int8 in 16 bits, which saturate, where the processor has no instructions for 32.
+// Without instructions for 32-bit accumulation, oneDNN accumulates int8 products in 16 bits, which saturate.
 inline const GraphTable& suited(const GraphTable& graph) {
   const bool is_exact =
       has_instructions(dnnl::cpu_isa::avx512_core_vnni) || has_instructions(dnnl::cpu_isa::avx2_vnni);
@@ -46,7 +46,7 @@ class Region {
     }
   }
 
-  // Whatever goes wrong names the function.
+  // Every error names the function.
   void call(const TVMFFIAny* arguments, int count) {
     try {
       run(arguments, count);
@@ -60,14 +60,14 @@ class Region {
     }
   }
 
-  // The steps of the plan that ran last, one a line; empty before the first call.
+  // The steps of the last plan that ran, one per line; empty before the first call.
   std::string describe() {
     const ForkGate::Passage passage = ForkGate::pass();
     const std::lock_guard<std::mutex> lock(mutex_);
     return plans_.empty() ? std::string() : plans_.front().second->describe();
   }
 
-  // The same with what each step took; see `Plan::times`.
+  // The same with the time of each step; see `Plan::times`.
   std::string times() {
     const ForkGate::Passage passage = ForkGate::pass();
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -105,7 +105,7 @@ class Region {
     execute(*plan_for(key, expressions), inputs, outputs);
   }
 
-  // Whether nothing goes in and nothing comes out, as with a batch of no images: there is nothing to compute.
+  // Whether all inputs and outputs are empty, as for an empty batch: then there is nothing to compute.
   bool is_void(const std::vector<const DLTensor*>& tensors) const {
     const auto is_empty = [](const DLTensor* tensor) {
       return std::find(tensor->shape, tensor->shape + tensor->ndim, 0) != tensor->shape + tensor->ndim;
@@ -190,7 +190,7 @@ class Region {
     }
   }
 
-  // Shapes that are too small for a window or a slice leave nothing, which oneDNN has no layout for.
+  // Inputs too small for a window or a slice give empty tensors, for which oneDNN has no layout.
   void require_content(const Dims& dims) const {
     if (std::all_of(dims.begin(), dims.end(), [](int64_t extent) { return extent > 0; })) return;
     TVM_FFI_THROW(ValueError) << graph_.symbol << ": the inputs are out of range: a tensor of the region would have shape "
@@ -220,7 +220,7 @@ class Region {
     return plans_.front().second;
   }
 
-  // Each concurrent call works in an arena of its own.
+  // Each concurrent call uses a separate arena.
   static void execute(Plan& plan, const std::vector<char*>& inputs, const std::vector<char*>& outputs) {
     std::unique_ptr<Instance> instance;
     {
@@ -245,7 +245,7 @@ class Region {
   std::list<std::pair<Key, std::shared_ptr<Plan>>> plans_;  // the last used first
 };
 
-// Used: the unit that holds the tables may have been compiled without these definitions.
+// Marked used: the unit with the tables may have been compiled without these definitions.
 #define ANNOTATED_REGION_DEFINE __attribute__((used)) inline
 
 ANNOTATED_REGION_DEFINE RegionHandle::RegionHandle(const GraphTable& graph) : region_(new Region(graph)) {}

@@ -1,8 +1,8 @@
-// Loops over the rows of tensors, by the types of their elements, and the copy of whole numbers.
+// Loops over rows of tensors, dispatch on element types, and copies of integer tensors.
 
 namespace annotated_region_dnnl {
 
-// Calls `action` with a number that has as many bits as the elements, for what only moves them.
+// Calls `action` with an integer of the element size, for kernels that only move elements.
 template <typename Action>
 void with_bits(size_t bytes, Action action) {
   switch (bytes) {
@@ -14,7 +14,7 @@ void with_bits(size_t bytes, Action action) {
   }
 }
 
-// Calls `action` with a zero of the type that is computed with.
+// Calls `action` with a zero of the type to compute with.
 template <typename Action>
 void with_numbers(DataType type, Action action) {
   switch (type) {
@@ -25,7 +25,7 @@ void with_numbers(DataType type, Action action) {
   }
 }
 
-// The strides of a plain tensor that is repeated along its axes of extent one.
+// The strides of a plain tensor broadcast along its axes of extent one.
 inline Dims repeating_strides(const Dims& in) {
   Dims strides = dense_strides(in);
   for (size_t axis = 0; axis < in.size(); ++axis) {
@@ -34,7 +34,7 @@ inline Dims repeating_strides(const Dims& in) {
   return strides;
 }
 
-// Where row number `row` of a tensor of extents `dims` begins in an operand with these strides.
+// The offset of row `row` of a tensor of shape `dims` in an operand with these strides.
 inline int64_t row_offset(const Dims& dims, const Dims& strides, int64_t row) {
   int64_t offset = 0;
   for (int axis = static_cast<int>(dims.size()) - 2; axis >= 0; --axis) {
@@ -44,7 +44,7 @@ inline int64_t row_offset(const Dims& dims, const Dims& strides, int64_t row) {
   return offset;
 }
 
-// Runs `action` for each row of a tensor, shared among threads.
+// Runs `action` for each row of a tensor, in parallel.
 template <typename Action>
 void for_rows(const Dims& dims, Action action) {
   const int64_t rows = volume(dims, 0, dims.size() - 1);
@@ -52,8 +52,8 @@ void for_rows(const Dims& dims, Action action) {
   for (int64_t row = 0; row < rows; ++row) action(row);
 }
 
-// Copies elements from one strided layout to another. oneDNN's reorders do not know whole numbers of 64 bits, and
-// some of them take those of 32 bits through float32, which has 24.
+// Copies elements from one strided layout to another. oneDNN's reorders do not support 64-bit integers, and some
+// convert 32-bit integers through float32, which has only 24 significant bits.
 inline Kernel copying_kernel(const Desc& from, const Desc& to) {
   const Dims dims = to.get_dims(), read = from.get_strides(), written = to.get_strides();
   Kernel kernel;

@@ -1,4 +1,4 @@
-// What oneDNN is told of the scales and zero points of a product of int8.
+// The attributes with which oneDNN gets the scales and zero points of an int8 product.
 
 namespace annotated_region_dnnl {
 
@@ -37,7 +37,7 @@ class Scaling {
  private:
   bool has_result_scale() const { return builder_.type(node_.output) != kFloat; }
 
-  // The axes of the weights that are channels of the result.
+  // The mask of the axes of the weights that are channels of the result.
   int weights_mask() const {
     const size_t rank = builder_.dims(node_.inputs[1]).size();
     if (node_.kind == Kind::matmul) return 1 << (rank - 1);

@@ -1,5 +1,5 @@
-// Softmax over any axis, in any dense order. oneDNN's gives zeros for what is no number, and its logarithms are off by
-// three units of the sixth digit.
+// Softmax over any axis, in any dense layout. oneDNN's softmax maps NaN to zero, and its log-softmax is only accurate
+// to about six digits.
 
 namespace annotated_region_dnnl {
 namespace {
@@ -19,7 +19,7 @@ inline __attribute__((always_inline)) float masked(const float* from, float* to,
   return largest;
 }
 
-// scores * scale, masked; returns the largest.
+// Stores scores * scale, masked; returns the maximum.
 ANNOTATED_REGION_CLONES float masked_scores(const float* from, float* to, int64_t size, float scale, Mask hiding,
                                             const float* mask, int64_t step, float fill) {
   if (hiding == Mask::added) return masked<Mask::added>(from, to, size, scale, mask, step, fill);
@@ -27,7 +27,7 @@ ANNOTATED_REGION_CLONES float masked_scores(const float* from, float* to, int64_
   return masked<Mask::none>(from, to, size, scale, mask, step, fill);
 }
 
-// Probabilities from scores whose largest is known.
+// Softmax of a row of scores, in place, given their maximum.
 ANNOTATED_REGION_CLONES void normalized_powers(float* row, int64_t size, float largest) {
   float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
@@ -40,7 +40,7 @@ ANNOTATED_REGION_CLONES void normalized_powers(float* row, int64_t size, float l
   for (int64_t i = 0; i < size; ++i) row[i] *= factor;
 }
 
-// Their logarithms.
+// Log-softmax of a row of scores, in place, given their maximum.
 ANNOTATED_REGION_CLONES void logarithms_of_shares(float* row, int64_t size, float largest) {
   float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
@@ -50,7 +50,7 @@ ANNOTATED_REGION_CLONES void logarithms_of_shares(float* row, int64_t size, floa
   for (int64_t i = 0; i < size; ++i) row[i] = (row[i] - largest) - shift;
 }
 
-// Probabilities, or their logarithms, of `width` columns, at most kColumns, of rows that are `stride` apart.
+// Softmax or log-softmax along `width` columns, at most kColumns, of rows that are `stride` apart.
 ANNOTATED_REGION_CLONES void softmax_columns(const float* from, float* to, int64_t size, int64_t stride, int64_t width,
                                              bool logarithms) {
   float largest[kColumns];
@@ -86,7 +86,7 @@ ANNOTATED_REGION_CLONES void softmax_columns(const float* from, float* to, int64
 
 }  // namespace
 
-// Whether a row of scores, the largest of which is known, shows nothing: then all its weights are zero.
+// Whether all scores of a row are minus infinity, given their maximum; all weights are then zero.
 inline bool shows_nothing(const float* row, int64_t size, float largest) {
   return largest == -INFINITY && std::all_of(row, row + size, [](float score) { return score == -INFINITY; });
 }
@@ -102,7 +102,7 @@ inline void softmax_row(const float* from, float* to, int64_t size, const Softma
   }
 }
 
-// Numbers along the axis are `stride` apart in memory, and what is further inside than the axis fills that stride.
+// Elements along the axis are `stride` apart in memory; the axes inside of it fill that stride.
 inline Kernel softmax_kernel(int64_t count, int64_t size, int64_t stride, const SoftmaxRow& given) {
   const int64_t columns = std::min(stride, kColumns);
   const int64_t blocks = (stride + columns - 1) / columns;

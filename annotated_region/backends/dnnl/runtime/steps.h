@@ -22,7 +22,7 @@ class Steps {
     append(std::move(step), std::move(arguments));
   }
 
-  // The kernel finds its scratchpad, if it asks for one, behind its arguments.
+  // The scratchpad of a kernel, if requested, follows its arguments.
   void add_kernel(Kernel kernel, std::vector<Argument> arguments, const std::string& label, size_t scratchpad = 0) {
     Step step;
     step.kernel = std::move(kernel);
@@ -31,7 +31,8 @@ class Steps {
     append(std::move(step), std::move(arguments));
   }
 
-  // Copies a value into `place` in the layout `wanted`. oneDNN is handed float32, but for what it will multiply.
+  // Copies a value to `place` in layout `wanted`. oneDNN gets float32, except for operands of reduced-precision
+  // products.
   Place reorder(const Value& from, const Desc& wanted, Place place) {
     if (from.is_half() && wanted.get_data_type() != from.stored) return widen(from, wanted, place);
     if (from.is_half()) return reorder({from.bytes(), from.place}, wanted, place);
@@ -49,7 +50,7 @@ class Steps {
   }
 
  private:
-  // Makes float32 of a constant of half the bits, on the way to another layout if that is wanted.
+  // Converts a 16-bit constant to float32, and to another layout if requested.
   Place widen(const Value& from, const Desc& wanted, Place place) {
     const Desc bytes = from.bytes();
     if (!is_dense(bytes)) throw std::logic_error("a constant of half the bits has gaps");
@@ -69,7 +70,7 @@ class Steps {
     return place;
   }
 
-  // A step whose operands are all constants runs now, once; every other one is kept for the calls.
+  // A step with only constant operands runs now, once; any other step is appended to the plan.
   void append(Step step, std::vector<Argument> arguments) {
     step.arguments = std::move(arguments);
     bool constant = true;

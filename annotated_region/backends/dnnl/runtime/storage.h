@@ -1,4 +1,4 @@
-// Memory for packed weights and intermediate tensors: aligned, and on huge pages where that pays.
+// Memory for packed weights and intermediate tensors: aligned, and on huge pages where profitable.
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -6,7 +6,7 @@
 
 namespace annotated_region_dnnl {
 
-// Under AddressSanitizer, tensors in the arena share no bytes and have gaps between them that no access may touch.
+// Under AddressSanitizer, tensors in the arena do not share memory and are separated by poisoned gaps.
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool kGuarded = true;
 inline void forbid(const char* data, size_t bytes) { __asan_poison_memory_region(data, bytes); }
@@ -23,7 +23,7 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 inline size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Gives the pages of a part of the library back; who reads them again gets them from the file.
+// Releases the pages of a part of the library; later reads fetch them from the file again.
 inline void give_back(const char* data, size_t bytes) {
   constexpr uintptr_t page = 4096;
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
@@ -31,8 +31,8 @@ inline void give_back(const char* data, size_t bytes) {
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-// Gives back what the library that holds `symbol` has in memory of its read-only data: constants that were
-// packed, and those that TVM's loader has copied. What is read again comes from the file.
+// Releases the resident read-only pages of the library that contains `symbol`: constants that were packed, and those
+// that TVM's loader has copied. Later reads fetch them from the file again.
 inline void give_back_library(const void* symbol) {
   const auto visit = [](dl_phdr_info* library, size_t, void* symbol) {
     const auto address = reinterpret_cast<uintptr_t>(symbol) - library->dlpi_addr;
@@ -54,8 +54,8 @@ class Storage {
  public:
   explicit Storage(size_t bytes) : bytes_(bytes) {
     if (bytes == 0) return;
-    // Streaming through weights costs a TLB miss every 4 kB otherwise; a refusal does no harm. The end that
-    // does not fill a huge page stays on small ones: it would take up to 2 MB in each of hundreds of weights.
+    // With small pages, streaming weights incurs a TLB miss every 4 kB; failure of madvise is harmless. The tail
+    // stays on small pages, because it would waste up to 2 MB for each of hundreds of weights.
     const size_t huge = bytes / kHugePage * kHugePage;
     if (posix_memalign(&data_, huge > 0 ? kHugePage : kAlignment, round_up(bytes, kAlignment)) != 0) {
       throw std::bad_alloc();

@@ -1,10 +1,10 @@
-// The form in which the code generator writes a region down: constant tables, nothing computed.
-// A unit of each region is compiled with these few headers alone: larger ones would be most of its time.
+// The format in which the code generator emits a region: constant tables, without computation.
+// Units of regions include only these few headers, because larger ones would dominate their compile time.
 #include <cstdint>
 
 #include <oneapi/dnnl/dnnl_types.h>
 
-// Hidden: several libraries with a runtime of their own may live in one process.
+// Hidden visibility: a process may load several libraries, each with its own runtime.
 namespace annotated_region_dnnl __attribute__((visibility("hidden"))) {
 
 constexpr float infinity = __builtin_inff();
@@ -21,18 +21,18 @@ struct List {
   const T& operator[](int index) const { return data[index]; }
 };
 
-// What both sides know is declared once, by classes of Python (rows.py): enumerations, and of each class its row.
+// Declarations shared with Python are generated from its classes (rows.py): enumerations and row structs.
 enum class Kind : int;
 enum class Type : int;
 struct PostOpRow;
 struct QuantizedRow;
 
-// Products in bfloat16: none, all that oneDNN can do fast, or those that take less time than in float32.
+// Products in bfloat16: none, all with a fast oneDNN implementation, or those that are faster than in float32.
 enum class Precision { fp32, bf16, bf16_if_faster };
 
 enum class Source { computed, input, constant };
 
-// An extent below zero stands for expression number -1 - extent.
+// A negative extent refers to expression number -1 - extent.
 struct TensorRow {
   List<int64_t> extents;
   Source source;
@@ -50,7 +50,7 @@ struct NodeRow {
   const QuantizedRow* quantized;  // null: no product of int8
 };
 
-// The parameters of a node whose kind has those of `Row`.
+// The parameters of a node whose kind uses `Row`.
 template <typename Row>
 const Row& parameters_of(const NodeRow& node) {
   return *static_cast<const Row*>(node.parameters);
@@ -62,7 +62,7 @@ struct VariableRow {
   int axis;
 };
 
-// Constants that lie in the library itself, one after the other; null where TVM hands them over.
+// Constants stored in the library itself, consecutively; null if TVM passes them.
 struct Embedded {
   const char* data = nullptr;
   const int64_t* offsets = nullptr;

@@ -1,8 +1,8 @@
-// The tensors of a region while a plan is built: the layouts and types that they have so far, and their memory.
+// The tensors of a region during plan construction: their current layouts, types and memory.
 
 namespace annotated_region_dnnl {
 
-// A tensor in one layout. A tensor may exist in several: its first value is the one it was made in.
+// A tensor in one layout. A tensor may exist in several layouts; its first value is the one it was produced in.
 struct Value {
   Desc desc;
   Place place;
@@ -12,8 +12,8 @@ struct Value {
   Desc bytes() const { return is_half() ? retyped(desc, stored) : desc; }
 };
 
-// What a node builder asks of them depends on the node that is built: its types, whether its operands are constant, and
-// what it may write over.
+// The answers to node builders depend on the current node: its types, whether its operands are constant, and which
+// operands it may overwrite.
 class Tensors {
  public:
   Tensors(const GraphTable& graph, const std::vector<Dims>& dims, Buffers& buffers)
@@ -22,14 +22,14 @@ class Tensors {
     find_varying();
   }
 
-  // The node that is built from now on. It is folded, that is computed at once, if all of its operands are constant.
+  // Sets the current node. It is folded, that is, computed immediately, if all of its operands are constant.
   void begin(int node) {
     node_ = node;
     folding_ = true;
     for_operands(graph_.nodes[node], [&](int tensor) { folding_ = folding_ && is_constant(tensor); });
   }
 
-  // No node is built any more: what is needed now is computed in the calls.
+  // Ends the last node: steps added from now on run in the calls.
   void end() { folding_ = false; }
 
   const NodeRow& node() const { return graph_.nodes[node_]; }
@@ -37,38 +37,38 @@ class Tensors {
   const Dims& dims(int tensor) const { return dims_[tensor]; }
   const Desc& layout(int tensor) const { return values_[tensor].front().desc; }
 
-  // What the elements of a tensor are stored as: as it was made, or as the current node is to make it.
+  // The storage type of a tensor: as produced, or as the current node will produce it.
   DataType type(int tensor) const {
     return values_[tensor].empty() ? made_type(tensor) : layout(tensor).get_data_type();
   }
 
-  // What the current node takes a factor of a product as.
+  // The type in which the current node, a product, takes its factors.
   DataType factor_type(int tensor) const {
     if (rounds()) return kRounded;
     return type(tensor) == kRounded ? kFloat : type(tensor);
   }
 
-  // Whether the current node is a product of bfloat16; and that it is not to be one after all.
+  // Whether the current node is a bfloat16 product; and the withdrawal of that decision.
   bool rounds() const { return rounding_.rounds(node_) && !folding_; }
   void stay_in_float32() { rounding_.refuse(node_); }
 
-  // How a tensor crosses the border of the region.
+  // The descriptor of a tensor at the boundary of the region.
   Desc border(int tensor) const {
     return annotated_region_dnnl::plain(dims_[tensor], type_row(graph_.tensors[tensor].type).stored);
   }
 
   Desc plain(int tensor) const { return annotated_region_dnnl::plain(dims_[tensor], type(tensor)); }
 
-  // What the kernels here read: the plain layout, and float32 where products have left a rounded type.
+  // The descriptor that our kernels read: the plain layout, in float32 where products have left a rounded type.
   Desc stated(int tensor) const { return border(tensor); }
 
-  // That the primitive may choose the layout of a tensor.
+  // A descriptor that lets the primitive choose the layout of a tensor.
   Desc any(int tensor) const { return annotated_region_dnnl::any(dims_[tensor], type(tensor)); }
 
-  // A layout that has a name.
+  // A named layout.
   Desc tagged(int tensor, Tag tag) const { return Desc(dims_[tensor], type(tensor), tag); }
 
-  // The layout of a tensor, or the plain one where it is a part of something larger with gaps in between.
+  // The layout of a tensor if dense, or the plain layout for a slice with gaps.
   Desc dense(int tensor) const {
     const Desc& desc = layout(tensor);
     return is_dense(desc) ? desc : plain(tensor);
@@ -79,14 +79,14 @@ class Tensors {
   bool is_constant(int tensor) const { return home(value(tensor).place) == Home::constant; }
   bool is_folding() const { return folding_; }
 
-  // Whether the elements of a constant may depend on symbolic extents, as those of a sum of positions do.
+  // Whether the elements of a constant may depend on symbolic extents, such as computed positions.
   bool varies(int tensor) const { return varies_[tensor]; }
 
-  // Whether a tensor is a constant of half the bits, and of which type.
+  // Whether a tensor is a 16-bit constant, and its type.
   bool is_stored_in_half(int tensor) const { return value(tensor).is_half(); }
   DataType stored_type(int tensor) const { return value(tensor).stored; }
 
-  // Whether the region concatenates the channels of single images, which blocked layouts do for nothing.
+  // Whether the region concatenates channels with batch one, which blocked layouts do without a copy.
   bool concatenates_channels() const {
     for (const NodeRow& node : graph_.nodes) {
       if (node.kind != Kind::concat || parameters_of<ConcatRow>(node).axis != 1) continue;
@@ -95,8 +95,8 @@ class Tensors {
     return false;
   }
 
-  // Whether the current node may write its result over `tensor`, one of its operands: no step reads the bytes
-  // later, through whatever view, and the node itself reads them through this operand alone.
+  // Whether the current node may overwrite its operand `tensor` with its result: no later step reads the memory
+  // through any view, and the node itself reads it only through this operand.
   bool may_overwrite(int tensor) const {
     const Place place = buffers_.resolve(value(tensor).place);
     if (buffers_[place.buffer].home != Home::arena) return false;
@@ -109,7 +109,7 @@ class Tensors {
     return readers == 1;
   }
 
-  // A buffer for a result of the current node; memory at once where the node is computed at once.
+  // A buffer for a result of the current node; allocated immediately if the node is folded.
   Place fresh(const Desc& desc) {
     Buffer buffer;
     buffer.bytes = desc.get_size();
@@ -117,8 +117,8 @@ class Tensors {
     return {buffers_.add(buffer), 0};
   }
 
-  // Memory for a result in layout `desc`: that of the first operand, which lies at `first`, where it may be written
-  // over and is in this layout.
+  // The place for a result in layout `desc`: that of the first operand, `first`, if it has this layout and may be
+  // overwritten; otherwise a new buffer.
   Place over_or_fresh(Place first, const Desc& desc) {
     const int operand = node().inputs[0];
     return may_overwrite(operand) && layout(operand) == desc ? first : fresh(desc);
@@ -126,23 +126,23 @@ class Tensors {
 
   void define(int tensor, const Desc& desc, Place place) { values_[tensor].push_back({canonical(desc), place}); }
 
-  // The result of the current node as another view of the bytes of its operand.
+  // Defines the result of the current node as a view of its operand's memory.
   void define_view(const Desc& desc) {
     const NodeRow& node = this->node();
     const Value& whole = value(node.inputs[0]);
     values_[node.output].push_back({canonical(desc), whole.place, whole.stored});
   }
 
-  // The same tensor in another layout, or an input or a constant as it comes.
+  // Adds a value of a tensor: in another layout, or an input or a constant.
   void add(int tensor, Value value) { values_[tensor].push_back(std::move(value)); }
   const std::vector<Value>& values(int tensor) const { return values_[tensor]; }
 
-  // What a plan says about the precision of its products.
+  // The line about the precision of products in the description of a plan.
   std::string precision_note() const { return rounding_.note(); }
 
  private:
-  // Products leave float32 behind only for other products, what prepares their operands does as they need it, and
-  // what computes in between leaves the type as it is.
+  // The type that a node produces: products produce bfloat16 only for other products, nodes that feed products the
+  // type that these need, and nodes in between keep the type of their operand.
   DataType made_type(int tensor) const {
     const DataType stated = type_row(graph_.tensors[tensor].type).stored;
     const NodeRow& node = this->node();
@@ -189,7 +189,7 @@ class Tensors {
     });
   }
 
-  // How often the current node reads a tensor.
+  // The number of uses of a tensor by the current node.
   int reads(int tensor) const {
     int count = 0;
     for_operands(node(), [&](int other) { count += other == tensor; });

@@ -1,9 +1,9 @@
-// Loops over rows of numbers, compiled for several instruction sets; the machine's best is chosen when loading.
+// Vectorizable loops over rows, compiled for several instruction sets; the best is selected at load time.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-// By what the processor can do: a clone for "arch=skylake-avx512" is for that very model, and no later one.
+// By CPU features: a clone for "arch=skylake-avx512" would be selected only on that model, not on later ones.
 #if !defined(__x86_64__) || !defined(__GNUC__) || defined(__clang__)
 #define ANNOTATED_REGION_CLONES
 #elif __GNUC__ >= 12
@@ -15,7 +15,7 @@
 namespace annotated_region_dnnl {
 namespace {
 
-// The same bits as another type.
+// Reinterprets the bits as another type.
 template <typename To, typename From>
 inline __attribute__((always_inline)) To bits_as(From value) {
   static_assert(sizeof(To) == sizeof(From));
@@ -34,8 +34,8 @@ inline __attribute__((always_inline)) T polynomial(T x, T sum, T next, Rest... r
   return polynomial(x, sum * x + next, rest...);
 }
 
-// The natural exponential function to two units in the last place; 0 below the smallest normal number.
-// Cody and Waite's reduction to half a binary order, then Cephes' polynomial.
+// exp with an error of at most two units in the last place; 0 where the result would be subnormal. Cody and Waite's
+// range reduction to [-ln 2 / 2, ln 2 / 2], then the polynomial of Cephes.
 inline __attribute__((always_inline)) float exponential(float x) {
   const float low = -87.3365448f;
   const float high = 88.7228394f;
@@ -46,7 +46,7 @@ inline __attribute__((always_inline)) float exponential(float x) {
   const float highest = polynomial(rest, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
                                    1.6666665459e-1f, 5.0000001201e-1f);
   const float power = highest * rest * rest + rest + 1.0f;
-  // The lowest bits of the sum; the cast of what is not a number would be undefined.
+  // Read from the low bits of the sum; a cast would be undefined for NaN.
   const int32_t exponent = bits_as<int32_t>(turns) - 0x4b400000;
   const int32_t half = exponent / 2;  // in two steps, so that the largest results do not overflow early
   const float first = bits_as<float>(static_cast<uint32_t>(half + 127) << 23);
@@ -54,8 +54,8 @@ inline __attribute__((always_inline)) float exponential(float x) {
   return x < low ? 0.0f : power * first * second;
 }
 
-// The natural logarithm, computed in double precision and rounded once: the nearest float32, but for one of some
-// ten million numbers. x = 2^k m with m from sqrt(1/2) to sqrt(2), log(m) = 2 artanh((m - 1) / (m + 1)) by its series.
+// log, computed in double precision and rounded once: the nearest float32, except for about one in ten million
+// arguments. x = 2^k m with m in [sqrt(1/2), sqrt(2)], and log(m) = 2 artanh((m - 1) / (m + 1)) by its series.
 inline __attribute__((always_inline)) float logarithm(float x) {
   constexpr uint64_t one = 0x3ff0000000000000;
   constexpr uint64_t half_root = 0x3fe6a09e667f3bcd;  // sqrt(1/2)
@@ -70,7 +70,7 @@ inline __attribute__((always_inline)) float logarithm(float x) {
                                    1.0 / 7.0, 1.0 / 5.0, 1.0 / 3.0);
   const double rest = 2.0 * ratio + 2.0 * ratio * square * series;
   const float result = static_cast<float>((order - (4503599627370496.0 + 1023.0)) * 0.69314718055994530942 + rest);
-  // Chosen by integers and masks: branches would keep loops from becoming vectors.
+  // Selection by integer masks: branches would prevent vectorization.
   const uint32_t given_bits = bits_as<uint32_t>(x);
   constexpr uint32_t infinity = 0x7f800000;
   const uint32_t negative = given_bits << 1 == 0 ? infinity | 0x80000000 : 0x7fc00000;  // of zero and of what is below
@@ -79,8 +79,8 @@ inline __attribute__((always_inline)) float logarithm(float x) {
   return bits_as<float>((bits_as<uint32_t>(result) & inside) | (outside & ~inside));
 }
 
-// To two units in the last place. Up to one, an odd polynomial; then 1 - exp(-g) with a polynomial for g, which is
-// the logarithm of what is left to one; beyond four, one. Both are Chebyshev fits.
+// erf with an error of at most two units in the last place. Up to 1: an odd polynomial; up to 4: 1 - exp(-g) with a
+// polynomial for g = -log(1 - erf); beyond: 1. Both polynomials are Chebyshev fits.
 inline __attribute__((always_inline)) float gauss_error(float x) {
   const float size = __builtin_fabsf(x);
   const float square = x * x;
@@ -108,8 +108,8 @@ ANNOTATED_REGION_CLONES void logarithm_run(const float* from, float* to, int64_t
   for (int64_t i = 0; i < size; ++i) to[i] = logarithm(from[i]);
 }
 
-// x Phi(x) as max(x, 0) - |x| Phi(-|x|), by Abramowitz and Stegun's 7.1.26, which is off by 1.5e-7 at most; beyond
-// 20, nothing is left of the second term. Of minus infinity it is what 0 * x is.
+// x Phi(x) as max(x, 0) - |x| Phi(-|x|), by Abramowitz and Stegun's 7.1.26, with an error of at most 1.5e-7; beyond
+// 20 the second term vanishes. Minus infinity gives 0 * x, which is NaN.
 inline __attribute__((always_inline)) float gauss_linear(float x) {
   const float whole = __builtin_fabsf(x);
   const float size = whole > 20.0f ? 20.0f : whole;
@@ -129,7 +129,7 @@ ANNOTATED_REGION_CLONES void gelu_run(const float* from, float* to, int64_t size
   for (int64_t i = 0; i < size; ++i) to[i] = gauss_linear(from[i]);
 }
 
-// The upper bound of what is no number, as TVM's.
+// Maps NaN to the upper bound, like TVM.
 ANNOTATED_REGION_CLONES void clip_run(const float* from, float* to, int64_t size, float low, float high) {
 #pragma omp simd
   for (int64_t i = 0; i < size; ++i) {
@@ -138,7 +138,7 @@ ANNOTATED_REGION_CLONES void clip_run(const float* from, float* to, int64_t size
   }
 }
 
-// What has the square root that is the power of x by one half: of -0.0 and minus infinity the root would be another.
+// The argument whose sqrt equals pow(x, 0.5); the two differ for -0.0 and minus infinity.
 inline __attribute__((always_inline)) float rooted(float x) { return x == -INFINITY ? INFINITY : x + 0.0f; }
 
 ANNOTATED_REGION_CLONES void half_power_run(const float* from, float* to, int64_t size) {
@@ -158,7 +158,7 @@ ANNOTATED_REGION_CLONES void reciprocal_root_run(const float* from, float* to, i
 
 constexpr int64_t kColumns = 64;  // that a loop over rows goes down at once
 
-// To the nearest bfloat16, ties to even: the upper half of the bits. What is not a number stays so.
+// Rounds to the nearest bfloat16, ties to even; returns the upper half of the bits. NaN stays NaN.
 inline __attribute__((always_inline)) uint16_t rounded(float value) {
   const uint32_t bits = bits_as<uint32_t>(value);
   const uint32_t nearest = bits + 0x7fff + (bits >> 16 & 1);
@@ -170,7 +170,7 @@ ANNOTATED_REGION_CLONES void round_row(const float* from, uint16_t* to, int64_t 
   for (int64_t i = 0; i < size; ++i) to[i] = rounded(from[i]);
 }
 
-// What brings the root mean square of a row to one.
+// The factor that scales the root mean square of a row to one.
 inline __attribute__((always_inline)) float inverse_root_mean_square(const float* row, int64_t size, float epsilon) {
   float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
@@ -178,7 +178,7 @@ inline __attribute__((always_inline)) float inverse_root_mean_square(const float
   return 1.0f / std::sqrt(sum / static_cast<float>(size) + epsilon);
 }
 
-// One row by its root mean square, times the scale.
+// Divides a row by its root mean square and multiplies it by the scale.
 ANNOTATED_REGION_CLONES void normalize_row(const float* from, const float* scale, float* to, int64_t size,
                                            float epsilon) {
   const float factor = inverse_root_mean_square(from, size, epsilon);
@@ -186,7 +186,7 @@ ANNOTATED_REGION_CLONES void normalize_row(const float* from, const float* scale
   for (int64_t i = 0; i < size; ++i) to[i] = from[i] * factor * scale[i];
 }
 
-// The same, rounded.
+// The same, rounded to bfloat16.
 ANNOTATED_REGION_CLONES void normalize_row(const float* from, const float* scale, uint16_t* to, int64_t size,
                                            float epsilon) {
   const float factor = inverse_root_mean_square(from, size, epsilon);

@@ -1,4 +1,4 @@
-// Views: other extents, another order, a part. Nothing is copied unless the layout cannot express the view.
+// Views: reshape, permutation, slice. They are copied only if the layout cannot express the view.
 
 namespace annotated_region_dnnl {
 
@@ -20,7 +20,7 @@ inline void permute(Builder& builder, const NodeRow& node) {
   builder.define(node.output, permuted(from, axes), builder.fetch(node.inputs[0], from));
 }
 
-// Copies what oneDNN has no descriptor for: steps that do not divide an extent, so that rows would overlap.
+// Copies a slice that has no oneDNN descriptor: a step that does not divide an extent makes rows overlap.
 inline void copy_part(Builder& builder, const NodeRow& node, const Value& whole, const Dims& strides, size_t begin) {
   const Desc to = plain(builder.dims(node.output), whole.desc.get_data_type());
   const Dims dims = to.get_dims();
@@ -56,7 +56,7 @@ inline void slice(Builder& builder, const NodeRow& node) {
   copy_part(builder, node, {from, whole}, strides, place.offset - whole.offset);
 }
 
-// Between float32 and a type of half the bits.
+// Casts between float32 and a 16-bit type.
 inline void cast_half(Builder& builder, const NodeRow& node, const Desc& from, const Desc& to) {
   const int64_t count = volume(builder.dims(node.output), 0, builder.dims(node.output).size());
   const Place source = builder.fetch(node.inputs[0], from), place = builder.fresh(to);
@@ -71,8 +71,8 @@ inline bool holds_bytes(const Builder& builder, int tensor) {
   return type == Type::int8 || type == Type::uint8;
 }
 
-// The same numbers in another type, as one row: for some shapes oneDNN takes a reorder from numbers to bytes for
-// one of recurrent networks, and then cannot create it.
+// A cast, as a reorder of a single row: for some shapes oneDNN mistakes a reorder to bytes for one of recurrent
+// networks, and then fails to create it.
 inline void cast(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
   const Desc from = builder.plain(src);

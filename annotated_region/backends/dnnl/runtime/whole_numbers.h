@@ -1,8 +1,8 @@
-// Whole numbers: arithmetic that wraps around, comparisons, conversions, sums along an axis; properties of numbers.
+// Integers: wrapping arithmetic, comparisons, conversions, cumulative sums; and predicates such as isnan.
 
 namespace annotated_region_dnnl {
 
-// The quotient towards minus infinity, or towards zero. Divided by -1, the least number is itself.
+// The quotient, rounded towards minus infinity or zero. The least number divided by -1 wraps around to itself.
 template <typename T>
 T divided(T left, T right, bool floor) {
   using Bits = std::make_unsigned_t<T>;
@@ -11,7 +11,7 @@ T divided(T left, T right, bool floor) {
   return floor && left % right != 0 && (left < 0) != (right < 0) ? quotient - 1 : quotient;
 }
 
-// What is left of a division; it has the sign of the divisor, or of the dividend.
+// The remainder, with the sign of the divisor or of the dividend.
 template <typename T>
 T remainder_of(T left, T right, bool floor) {
   if (right == -1) return 0;
@@ -19,7 +19,7 @@ T remainder_of(T left, T right, bool floor) {
   return floor && rest != 0 && (rest < 0) != (right < 0) ? rest + right : rest;
 }
 
-// Sums, differences and products are those of numbers without a sign, which wrap around.
+// Sums, differences and products are computed with unsigned integers, for which overflow is defined to wrap around.
 template <typename T>
 void whole_row(WholeFunction function, Line<T> left, Line<T> right, T* to, int64_t size) {
   using Bits = std::make_unsigned_t<T>;
@@ -50,7 +50,7 @@ void whole_row(WholeFunction function, Line<T> left, Line<T> right, T* to, int64
   }
 }
 
-// inputs: one or two, repeated to the extents of the result; a single one takes the place of the other, too.
+// inputs: one or two, broadcast to the shape of the result; a single input is used as both operands.
 inline void whole(Builder& builder, const NodeRow& node) {
   const WholeFunction function = parameters_of<WholeRow>(node).function;
   const int other = node.inputs.size - 1;
@@ -78,7 +78,7 @@ void compared_row(Comparison comparison, Line<T> left, Line<T> right, float* to,
   }
 }
 
-// inputs: two, repeated to the extents of the result.
+// inputs: two, broadcast to the shape of the result.
 inline void comparison(Builder& builder, const NodeRow& node) {
   const Comparison comparison = parameters_of<ComparingRow>(node).comparison;
   with_numbers(builder.stated(node.inputs[0]).get_data_type(), [&](auto zero) {
@@ -116,8 +116,8 @@ inline void predicate(Builder& builder, const NodeRow& node) {
   });
 }
 
-// Towards zero. What does not fit, and what is no number, becomes the least number, as the processor's instruction has
-// it; TVM leaves that open. The bounds are powers of two, so float32 has them exactly.
+// Truncates towards zero. NaN and values out of range become the least integer, like the x86 instruction; TVM leaves
+// this undefined. The bounds are powers of two, which float32 represents exactly.
 template <typename T>
 T truncated(float number) {
   constexpr float bound = -static_cast<float>(std::numeric_limits<T>::min());
@@ -135,7 +135,7 @@ To converted(From number) {
   }
 }
 
-// The same with bytes among the types.
+// The same, with bytes as additional types.
 template <typename Action>
 void with_numbers_or_bytes(DataType type, Action action) {
   if (type == DataType::s8) return action(int8_t{});
@@ -143,7 +143,7 @@ void with_numbers_or_bytes(DataType type, Action action) {
   with_numbers(type, action);
 }
 
-// From whole numbers or to them.
+// Casts from or to integers.
 inline void whole_cast(Builder& builder, const NodeRow& node) {
   with_numbers_or_bytes(builder.stated(node.inputs[0]).get_data_type(), [&](auto source) {
     using From = decltype(source);
@@ -159,7 +159,7 @@ inline void whole_cast(Builder& builder, const NodeRow& node) {
   });
 }
 
-// Adds as TVM does: one element after the other, in their own type.
+// Adds sequentially in the element type, like TVM.
 template <typename T>
 T sum_of(T left, T right) {
   if constexpr (std::is_integral_v<T>) {

@@ -1,9 +1,9 @@
-// Products of matrices of whole numbers, which wrap around. Those of bytes are oneDNN's where the processor can.
+// Wrapping integer matrix products. Products of bytes use oneDNN where the processor supports it.
 
 namespace annotated_region_dnnl {
 namespace {
 
-// Adds a row times a block of rows to a row of sums, without signs, so that what is too large wraps around.
+// Accumulates a row times a block of rows, with unsigned integers, so that overflow wraps around.
 template <typename T>
 inline __attribute__((always_inline)) void add_whole_products(const T* left, const T* right, T* to, int64_t depth,
                                                               int64_t columns, int64_t stride) {
@@ -29,7 +29,7 @@ ANNOTATED_REGION_CLONES void add_products(const uint64_t* left, const uint64_t* 
 
 constexpr int64_t kWholeColumns = 256;  // of the result, whose sums stay in the first cache
 
-// inputs: two stacks of matrices, repeated to those of the result.
+// inputs: two stacks of matrices, broadcast to the stack of the result.
 inline void whole_matmul(Builder& builder, const NodeRow& node) {
   const Dims &left = builder.dims(node.inputs[0]), &right = builder.dims(node.inputs[1]), out = builder.dims(node.output);
   const size_t rank = out.size();

@@ -1,12 +1,12 @@
-// Threads that help with parallel sections: each takes shares of a section if it comes in time, and is not waited for.
+// Worker threads for parallel sections: a worker that arrives in time takes shares; a late one is not waited for.
 
 namespace annotated_region_dnnl {
 
-// Modules of one process share what is in here; the number changes with its layout.
+// All modules of a process share these objects; increase the number when their layout changes.
 inline namespace threads_3 {
 
-// A thread that waits spins for a while, because waking one that sleeps takes some microseconds. Where other
-// threads want the processors, spinning takes them from those that work, so then it sleeps at once.
+// An idle worker spins for a while, because waking a sleeping thread takes microseconds. Under contention, spinning
+// would take processors from working threads, so it then sleeps almost immediately.
 constexpr int64_t kSpin = 1'000'000;     // nanoseconds for which a worker looks for the next section
 constexpr int64_t kShortSpin = 3'000;    // the same while processors are contended for
 constexpr int64_t kWorthWaking = 20'000;  // a section that takes less is done before a worker is awake
@@ -19,14 +19,14 @@ inline void pause() {
 #endif
 }
 
-// Sleeps while `word` is 1, until woken.
+// Sleeps until woken, if `word` is 1.
 inline void sleep_on(std::atomic<uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0); }
-// Wakes the threads that sleep on `word`, if there may be any.
+// Wakes the threads that sleep on `word`, if any may exist.
 inline void wake(std::atomic<uint32_t>& word) {
   if (word.load() != 0 && word.exchange(0) != 0) syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Work in shares that any thread may take, each once. The caller begins with the first.
+// Work split into shares, each of which any thread may take once. The caller begins with the first.
 struct Section {
   void (*body)(void*);
   void* data;
@@ -37,13 +37,13 @@ struct Section {
   size_t asked = 0;  // none of the workers from this one on was asked
   std::vector<std::thread> more{};
 
-  // Runs shares from `first` on, until none is left.
+  // Runs share `first`, then unclaimed shares until none remain.
   void run(int first);
-  // Starts a thread for each share that is left.
+  // Starts a thread for each unclaimed share.
   void call_more();
 };
 
-// Which share of which section the thread runs.
+// The section and the share that the current thread runs.
 struct Post {
   Section* section = nullptr;
   int share = 0;
@@ -73,7 +73,7 @@ inline void Section::call_more() {
   }
 }
 
-// A thread that helps. One caller at a time may ask it; the section is the caller's again once it is done.
+// A worker thread. It serves one caller at a time; when it is done, only the caller accesses the section again.
 class Worker {
  public:
   Worker() {
@@ -82,7 +82,7 @@ class Worker {
     thread.detach();  // it lives as long as the process
   }
 
-  // Whether the worker was idle, and will look at the section.
+  // Offers a section to the worker; false if it is not idle.
   bool ask(Section& section, bool is_worth_waking) {
     uintptr_t idle = 0;
     if (state_.load(std::memory_order_relaxed) != 0 || (asleep_.load() != 0 && !is_worth_waking)) return false;
@@ -92,10 +92,10 @@ class Worker {
     return true;
   }
 
-  // Has the worker look for sections, if it sleeps.
+  // Wakes the worker, so that it spins for the next section.
   void rouse() { wake(asleep_); }
 
-  // Takes the section back, if the worker has it; waits if it has begun.
+  // Withdraws the section if the worker has not begun it; otherwise waits until the worker is done.
   void take_back(Section& section) {
     uintptr_t state = address(section);
     if (!state_.compare_exchange_strong(state, 0) && state == begun(section)) wait_for(section);
@@ -121,7 +121,7 @@ class Worker {
     }
   }
 
-  // Spins, then sleeps, until somebody asks.
+  // Spins, then sleeps, until a section is offered.
   uintptr_t next_section() {
     for (int64_t began = nanoseconds(), now = began;;) {
       for (int spin = 0; spin < 16; ++spin, pause()) {
@@ -138,7 +138,7 @@ class Worker {
     }
   }
 
-  // Leaves the processor that the caller is on: there the worker would be of no use, and in its way.
+  // Leaves the processor of the caller, where the worker would compete with it instead of helping.
   void step_aside() {
     const int here = sched_getcpu();
     cpu_set_t home;
@@ -148,7 +148,7 @@ class Worker {
     if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof home, &home);
   }
 
-  // Spins while the worker runs. Where it has lost its processor, lends it the caller's, which sleeps.
+  // Spins while the worker runs. If the worker was preempted, moves it to the caller's processor and sleeps.
   void wait_for(const Section& section) {
     int64_t began = nanoseconds(), used = -1;
     while (true) {
@@ -168,8 +168,9 @@ class Worker {
     }
   }
 
-  // Moves the worker to the caller's processor, until it is done. The worker reads `move_` after it has released
-  // `state_`, and the caller reads `state_` after it has written `move_`, so the worker never stays where it was moved.
+  // Moves the worker to the caller's processor until it is done. The worker releases `state_`, then reads `move_`; the
+  // caller writes `move_`, then reads `state_` (a store-load handshake, sequentially consistent). At least one of them
+  // sees the other's write, so a worker that finishes concurrently is never left pinned there.
   void call_here(const Section& section) {
     if (move_.load() != kHome) return;
     const pid_t thread = thread_.load();
@@ -181,7 +182,7 @@ class Worker {
     move_.store(is_running && sched_setaffinity(thread, sizeof here, &here) == 0 ? kMoved : kHome);
   }
 
-  // May run on all processors again.
+  // Restores the original affinity.
   void go_home() {
     while (move_.load() == kMoving) sched_yield();
     if (move_.load() != kMoved) return;
@@ -207,7 +208,7 @@ class Worker {
   clockid_t clock_{};
 };
 
-// The workers of the process, shared by all modules and callers: one fewer than shares, however many call.
+// The workers of the process, shared by all modules and callers: one fewer than shares, for any number of callers.
 class Workers {
  public:
   static Workers& all() {
@@ -215,7 +216,7 @@ class Workers {
     return only;
   }
 
-  // Asks up to some idle workers; those that sleep only if that is worth it.
+  // Offers a section to at most `most` idle workers; sleeping ones are woken only if that is worthwhile.
   void ask(Section& section, int most, bool is_worth_waking) {
     const std::vector<std::unique_ptr<Worker>>& workers = started();
     int asked = 0;
@@ -226,19 +227,19 @@ class Workers {
     }
   }
 
-  // Waits for those that have begun; the section is the caller's again. A worker that is done may work for another
-  // caller by now, so that nothing is kept in workers about who was asked.
+  // Waits for the workers that have begun; then only the caller accesses the section. A worker that is done may
+  // already serve another caller, so the list of workers asked is kept in the section, not in the workers.
   void take_back(Section& section) {
     for (size_t index = 0; index < section.asked; ++index) workers_[index]->take_back(section);
   }
 
-  // Has sleeping workers look for sections, which are about to come; not while processors are contended for.
+  // Wakes sleeping workers before sections follow; does nothing under contention.
   void rouse() {
     if (Contention::is_on(nanoseconds())) return;
     for (const std::unique_ptr<Worker>& worker : started()) worker->rouse();
   }
 
-  // In a forked child no worker has survived; new ones start with the next section.
+  // Resets the list in a forked child, where no worker exists; the next section starts new ones.
   void forget() { new (this) Workers; }
 
  private:
