@@ -138,11 +138,11 @@ def require_op(name: str, parameter: str) -> None:
 def _annotate(op_name: str, value: relax.Expr | float, compiler: str, region: str | None) -> relax.Call:
     if not isinstance(compiler, str) or not compiler:
         raise MalformedAnnotationError(
-            f'the target of an annotation is a non-empty text, not {compiler!r}; hand in compiler="dnnl"'
+            f'the target of an annotation is a non-empty string, not {compiler!r}; hand in compiler="dnnl"'
         )
     if region is not None and (not isinstance(region, str) or not region):
         raise MalformedAnnotationError(
-            f'the label of a region is a non-empty text, not {region!r}; hand in region="left", or nothing'
+            f'the label of a region is a non-empty string, not {region!r}; hand in region="left", or nothing'
         )
     attrs = {"compiler": compiler} if region is None else {"compiler": compiler, "region": region}
     if isinstance(value, tuple | list | relax.Tuple):

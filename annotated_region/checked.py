@@ -50,9 +50,9 @@ _INSTEAD: Final[Mapping[str, str]] = {
 _WORDS: Final[Mapping[object, str]] = {
     NoneType: "None",
     bool: "True or False",
-    int: "a whole number",
+    int: "an integer",
     float: "a number",
-    str: "a text",
+    str: "a string",
     Path: "a path",
     Callable: "a function",
     Mapping: "a dict",

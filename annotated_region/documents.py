@@ -133,9 +133,9 @@ class JsonValue:
     def text(self) -> str:
         """A string that can be encoded as UTF-8."""
         if not isinstance(self.plain, str):
-            raise self.refused("a text")
+            raise self.refused("a string")
         if not self.plain.isascii() and any("\ud800" <= character <= "\udfff" for character in self.plain):
-            raise self.refused("a text without lone surrogates")
+            raise self.refused("a string without lone surrogates")
         return self.plain
 
     def optional_text(self) -> str | None:
@@ -145,7 +145,7 @@ class JsonValue:
     def whole(self) -> int:
         """An integer from 0 to 2**63 - 1."""
         if not isinstance(self.plain, int) or isinstance(self.plain, bool) or not 0 <= self.plain <= _LARGEST:
-            raise self.refused("a whole number")
+            raise self.refused("an integer from 0 to 2**63 - 1")
         return self.plain
 
     def optional_whole(self) -> int | None:

@@ -17,7 +17,7 @@ FUNC = MOD["main"]
 SLIPS = {
     "several targets for the host": (
         lambda: ar.build(MOD, ["dnnl"]),
-        r"the argument target is \['dnnl'\]; hand in a text or a target of TVM for the host, such as",
+        r"the argument target is \['dnnl'\]; hand in a string or a target of TVM for the host, such as",
     ),
     "a target that TVM does not know": (
         lambda: ar.build(MOD, "llvmm"),
@@ -79,7 +79,7 @@ SLIPS = {
         lambda: ar.infer_op_info("conv2d"),
         "the argument prim_func is 'conv2d'; hand in a PrimFunc",
     ),
-    "a rule for a number": (lambda: ar.register_rule("t", 3), "the argument op_name is 3; hand in a text"),
+    "a rule for a number": (lambda: ar.register_rule("t", 3), "the argument op_name is 3; hand in a string"),
     "a rule that is an answer": (
         lambda: ar.register_rule("t", "relax.add")("no"),
         "the rule for relax.add is 'no'; hand in a function of an OpView",

@@ -118,8 +118,8 @@ class SharedLibraryLinker:
         triple = compiler_triple()
         if not triple:
             raise BuildError(
-                f"the C++ compiler {tvm_cc.get_cc()} does not work: asked for its machine "
-                "(-dumpmachine), it says nothing; name another one in the environment variable CXX"
+                f"the C++ compiler {tvm_cc.get_cc()} does not work: it reports no target "
+                "(-dumpmachine); name another one in the environment variable CXX"
             )
         return triple
 

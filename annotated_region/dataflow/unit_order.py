@@ -42,7 +42,7 @@ def in_order(graph: DataflowGraph, units: Iterable[Nodes]) -> list[Nodes]:
         stuck = next(block for block in error.cycle if len(block) > 1)  # nodes are in program order
         names = ", ".join(described(graph.nodes[nodes[vertex]].var) for vertex in stuck)
         raise RegionCycleError(
-            f"{graph.name}: {names} cannot run as a whole, because something else needs a part of them and "
-            "another part needs that; split them, or run ResolveConflicts, which drops such composites"
+            f"{graph.name}: {names} cannot run as one unit: a node outside depends on some of them and "
+            "others depend on it; split them, or run ResolveConflicts, which drops such composites"
         ) from error
     return [tuple(nodes[vertex] for vertex in block) for block in order]

@@ -159,8 +159,8 @@ def words_for_headline(placed: Mapping[str, int], total: int, first: str) -> str
 
 def words_for_neighbours(target: str, left: str, right: str, between: str | None) -> str:
     """Why two neighbouring regions were not merged."""
-    why = f"{between} stands between them" if between else "the limits on regions keep them apart"
-    return f"{target}: the regions of {left} and {right} are two, because {why}"
+    why = f"{between} is on a path between them" if between else "the limits on regions keep them apart"
+    return f"{target}: the regions of {left} and {right} are separate: {why}"
 
 
 def words_for_costs(target: str, here: float, there: float) -> str:

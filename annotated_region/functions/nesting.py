@@ -26,8 +26,8 @@ def require_shallow(mod: tvm.IRModule) -> None:
         for binding, depth in _bindings(func):
             if max(depth, _depth_of(binding.var.ty)) > DEEPEST:
                 raise InvalidModuleError(
-                    f"in function {global_var.name_hint!r}, {binding.var.name!r} lies in, or is, more than "
-                    f"{DEEPEST} branches or tuples, one inside the other; no pass goes that deep"
+                    f"in function {global_var.name_hint!r}, {binding.var.name!r} is nested more than "
+                    f"{DEEPEST} branches or tuples deep; reduce the nesting"
                 )
 
 

@@ -92,7 +92,7 @@ class MeasuredCost:
 
     def __init__(self, path: str | Path | None = None, rounds: int = 5, progress: bool = True) -> None:
         if rounds < 1:
-            raise UsageError(f"the argument rounds is {rounds}; hand in a whole number from 1 on")
+            raise UsageError(f"the argument rounds is {rounds}; hand in an integer of at least 1")
         self.store = CostStore(Path(path) if path is not None else default_path())
         self.rounds = rounds
         self.progress = progress
@@ -228,9 +228,7 @@ class MeasuredCost:
         if isinstance(error, RegionRejectedError) or unit.target == HOST:
             return
         time_together([Timed(unit.target, _smallest())], 1)
-        _tell(
-            f"a unit of target {unit.target!r} could not be measured, and counts as refused for now: {error}"
-        )
+        _tell(f"a unit of target {unit.target!r} could not be measured, and is treated as rejected: {error}")
 
     def _remembered(self, key: str, target: str, measure: Callable[[], Time]) -> float:
         known = self._look_up(key)
@@ -255,13 +253,13 @@ class MeasuredCost:
         if len(steady) < len(finite):
             _tell(
                 f"times of {len(finite) - len(steady)} of {len(finite)} {what} differ by more than "
-                f"{timing.WIDEST_SPREAD:.0%} from run to run; they are used now and not kept. Measure "
-                "again when the machine has less to do"
+                f"{timing.WIDEST_SPREAD:.0%} from run to run; they are used but not stored; measure "
+                "again on an idle machine"
             )
         try:
             self.store.put(steady)
         except ModelError as error:
-            _tell(f"times of {len(steady)} {what} are used now and not kept: {error}")
+            _tell(f"times of {len(steady)} {what} are used but not stored: {error}")
 
     @contextmanager
     def _progress(self, total: int) -> Iterator[Callable[[int], None]]:

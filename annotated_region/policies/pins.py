@@ -168,7 +168,7 @@ def _require_known(what: str, key: str, functions: Sequence[OperationNames]) -> 
         )
     if not bindings:
         raise PinError(
-            f"nothing to {what} is called {key!r}; name a binding, what it comes from, or an op of "
+            f"no op to {what} matches {key!r}; name a binding, an origin or an op of "
             f"{_listed([names.function for names in functions], 'or')}{_nearest(key, functions)}"
         )
 

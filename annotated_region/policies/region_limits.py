@@ -123,7 +123,7 @@ class RegionLimits:
             answer = backend.accepts_region(self._regions.shown(member))
         except Exception as error:
             raise RuleError(
-                f"what {backend.name!r} says of regions (accepts_region) failed in {self._graph.name}: "
+                f"accepts_region of backend {backend.name!r} failed in {self._graph.name}: "
                 f"{type(error).__name__}: {error}"
             ) from error
         if answer is True:

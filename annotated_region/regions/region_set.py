@@ -217,7 +217,7 @@ class AnnotatedRegionSet:
             regions = " and ".join(str(self[region]) for region in self._holders[node])
             raise OverlappingRegionsError(
                 f"{self._graph.name}: {described(self._graph.nodes[node].var)} lies in {regions}; run "
-                "ResolveConflicts before this"
+                "ResolveConflicts first"
             )
 
     # -- changing ---------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ class AnnotatedRegionSet:
             ) from error
         names = " -> ".join(self._vertex_names([*cycle, cycle[0]], family))
         raise RegionCycleError(
-            f"{where} would leave regions that need each other's results: {names}; split one of these first"
+            f"{where} would leave regions that depend on each other: {names}; split one of these first"
         ) from error
 
     # -- writing and proving ----------------------------------------------------------------------
@@ -328,7 +328,7 @@ class AnnotatedRegionSet:
         except FamilyCycleError as error:
             names = " -> ".join(self._vertex_names([*error.cycle, error.cycle[0]], error.family))
             raise RegionCycleError(
-                f"{self._graph.name}: these regions need each other's results: {names}; split one of them, "
+                f"{self._graph.name}: these regions depend on each other: {names}; split one of them, "
                 "or build them with MergeCompilerRegions and ResolveConflicts"
             ) from error
         return Certificate(tuple(certified))

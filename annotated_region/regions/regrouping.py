@@ -165,7 +165,7 @@ class _Scope:
                 repr(self.graph.nodes[self.nodes[vertex]].var.name) for vertex in sorted(on_cycle)
             )
             raise RegionCycleError(
-                f"{self.graph.name}: regions over {names} need each other's results as they are annotated; "
+                f"{self.graph.name}: the annotated regions over {names} depend on each other; "
                 "split one of them"
             )
         del taking_part[max(candidates, key=lambda index: (len(self.members[index].nodes), index))]

@@ -126,7 +126,7 @@ def test_a_check_without_its_placement_is_not_drawn(wrong, tmp_path):
     [
         ({"verdict": "fine"}, r"regions\[0\].check.verdict is 'fine', and should be one of right, wrong"),
         ({"relative": "far"}, r"regions\[0\].check.relative is 'far', and should be a number"),
-        ({"culprits": [1]}, r"culprits\[0\] is 1, and should be a text"),
+        ({"culprits": [1]}, r"culprits\[0\] is 1, and should be a string"),
     ],
 )
 def test_verdicts_of_strangers_are_read_with_care(wrong, change, message):

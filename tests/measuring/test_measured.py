@@ -291,7 +291,7 @@ def test_a_unit_that_the_compiler_refuses_is_told_and_asked_again_by_the_next(to
     bad, good = units_of(graph_of(lambda x: relax.op.maximum(x, x), relax.op.nn.relu), 2)
     compiler.breaks_on("std::max(a, b)")
     model = ar.MeasuredCost(tmp_path / "costs", rounds=1, progress=False)
-    with pytest.warns(ar.MeasurementWarning, match="a unit of target 'toy' could not be measured.*for now"):
+    with pytest.warns(ar.MeasurementWarning, match="a unit of target 'toy' could not be measured.*treated as rejected"):
         model.prepare([(toy, bad), (toy, good)])
     assert model.compute(toy, bad) == math.inf
     assert model.compute(toy, good) < 1.0
@@ -346,7 +346,7 @@ def test_a_database_that_cannot_be_written_costs_the_next_process_time_alone(tim
         raise ar.ModelError("the cost database cannot be used now: attempt to write a readonly database")
 
     monkeypatch.setattr(model.store, "put", read_only)
-    with pytest.warns(ar.MeasurementWarning, match="times of 1 units are used now and not kept: .*readonly"):
+    with pytest.warns(ar.MeasurementWarning, match="times of 1 units are used but not stored: .*readonly"):
         assert model.compute(HOST, unit) == 1.0
 
 

@@ -115,7 +115,7 @@ def test_a_pass_context_may_disable_passes():
 
 
 def test_a_conflict_that_was_not_resolved_is_an_error():
-    with pytest.raises(ar.OverlappingRegionsError, match="run ResolveConflicts before this"):
+    with pytest.raises(ar.OverlappingRegionsError, match="run ResolveConflicts first"):
         watched(lambda: ar.partition(module_of(CONFLICT), ["sketch", "other"]), ["ResolveConflicts"])
 
 

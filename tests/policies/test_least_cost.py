@@ -207,7 +207,7 @@ class TestPinsAndBans:
 
     def test_a_pin_of_nothing_is_an_error(self, policy):
         self.claims()
-        with pytest.raises(ar.PinError, match="nothing to pin is called 'missing'"):
+        with pytest.raises(ar.PinError, match="no op to pin matches 'missing'"):
             resolved(module_of(CHAIN), ["one", "two"], policy, pins={"missing": "two"})
 
 

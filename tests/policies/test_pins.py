@@ -84,12 +84,12 @@ def test_the_name_of_an_op_means_all_of_its_calls_and_a_binding_goes_before_it()
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"pins": {"bb": "one"}}, "nothing to pin is called 'bb'.* such as 'b'"),
-        ({"bans": {"nn.relu": "one"}}, "nothing to ban is called 'nn.relu'.* such as 'relax.nn.relu'"),
-        ({"pins": {"b#2": "one"}}, "nothing to pin is called 'b#2'"),
-        ({"pins": {"b#0": "one"}}, "nothing to pin is called 'b#0'"),
-        ({"pins": {"other/b": "one"}}, "nothing to pin is called 'other/b'"),
-        ({"pins": {"x": "one"}}, "nothing to pin is called 'x'"),
+        ({"pins": {"bb": "one"}}, "no op to pin matches 'bb'.* such as 'b'"),
+        ({"bans": {"nn.relu": "one"}}, "no op to ban matches 'nn.relu'.* such as 'relax.nn.relu'"),
+        ({"pins": {"b#2": "one"}}, "no op to pin matches 'b#2'"),
+        ({"pins": {"b#0": "one"}}, "no op to pin matches 'b#0'"),
+        ({"pins": {"other/b": "one"}}, "no op to pin matches 'other/b'"),
+        ({"pins": {"x": "one"}}, "no op to pin matches 'x'"),
         ({"pins": {"b": "tow"}}, "'b' is pinned to 'tow', .* did you mean 'two'"),
         ({"bans": {"b": ["two", "on"]}}, "'b' is banned from 'on', .* did you mean 'one'"),
         ({"min_work": {"twoo": 1}}, "least work is given for 'twoo', .* did you mean 'two'"),

@@ -52,7 +52,7 @@ def test_a_profile_that_is_read_is_the_same():
     [
         (lambda plain: plain.pop("regions"), r"the profile has no field 'regions'"),
         (lambda plain: plain.update(kind="check"), r"of the kind 'check', not 'profile'"),
-        (lambda plain: plain["regions"][0].update(calls=-1), r"regions\[0\].calls is -1, .* a whole number"),
+        (lambda plain: plain["regions"][0].update(calls=-1), r"regions\[0\].calls is -1, .* an integer"),
         (lambda plain: plain["host"][0].update(seconds="1"), r"host\[0\].seconds is '1', .* a number"),
     ],
 )

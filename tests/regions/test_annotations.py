@@ -63,14 +63,14 @@ def test_tokens_in_words_and_in_order() -> None:
 
 @pytest.mark.parametrize("compiler", ["", None, 3])
 def test_a_target_is_a_text(compiler: Any) -> None:
-    said = f'the target of an annotation is a non-empty text, not {compiler!r}; hand in compiler="dnnl"'
+    said = f'the target of an annotation is a non-empty string, not {compiler!r}; hand in compiler="dnnl"'
     with pytest.raises(ar.MalformedAnnotationError, match=f"^{re.escape(said)}$"):
         ar.compiler_begin(X, compiler)
 
 
 @pytest.mark.parametrize("label", ["", 3])
 def test_a_label_is_a_text(label: Any) -> None:
-    said = f'the label of a region is a non-empty text, not {label!r}; hand in region="left", or nothing'
+    said = f'the label of a region is a non-empty string, not {label!r}; hand in region="left", or nothing'
     with pytest.raises(ar.MalformedAnnotationError, match=f"^{re.escape(said)}$"):
         ar.compiler_end(X, "dnnl", label)
 

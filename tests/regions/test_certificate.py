@@ -67,9 +67,7 @@ def test_a_disjoint_set_has_one_order_exactly_if_its_quotient_is_acyclic(
 def check_verify(regions: ar.AnnotatedRegionSet) -> None:
     func = regions.func
     if not is_valid(func, list(regions)):
-        with pytest.raises(
-            ar.RegionCycleError, match=r"^main: these regions need each other's results: .+ -> "
-        ):
+        with pytest.raises(ar.RegionCycleError, match=r"^main: these regions depend on each other: .+ -> "):
             regions.verify()
         return
     certificate = regions.verify()
@@ -154,7 +152,7 @@ def crossed(*groups: str) -> ar.AnnotatedRegionSet:
 def test_two_regions_that_need_each_other() -> None:
     regions = crossed("a1 b1", "a2 b2")
     said = (
-        r"^main: these regions need each other's results: region 0 of 't' \(a1, b1\) -> 't1' -> "
+        r"^main: these regions depend on each other: region 0 of 't' \(a1, b1\) -> 't1' -> "
         r"region 1 of 't' \(a2, b2\) -> 't2' -> region 0 of 't' \(a1, b1\); split one of them, or build them "
         "with MergeCompilerRegions and ResolveConflicts$"
     )
@@ -165,7 +163,7 @@ def test_two_regions_that_need_each_other() -> None:
 def test_a_region_that_a_path_leaves_and_enters_again() -> None:
     regions = crossed("a1 t1 b1 a2 b2")
     with pytest.raises(
-        ar.RegionCycleError, match=r"results: region 0 of 't' \(.*\) -> 't2' -> region 0 of 't'"
+        ar.RegionCycleError, match=r"each other: region 0 of 't' \(.*\) -> 't2' -> region 0 of 't'"
     ):
         regions.verify()
 

@@ -215,7 +215,7 @@ def test_claims_of_the_wrong_kind(diamond: relax.Function) -> None:
     v = named(diamond)
     with pytest.raises(ar.InvalidClaimError, match="the claims of target 't' are a list, not one claim"):
         ar.AnnotatedRegionSet.from_claims(diamond, {"t": v["a"]})
-    with pytest.raises(ar.InvalidClaimError, match="the target of claims is a non-empty text, not ''"):
+    with pytest.raises(ar.InvalidClaimError, match="the target of claims is a non-empty string, not ''"):
         ar.AnnotatedRegionSet.from_claims(diamond, {"": [v["a"]]})
     with pytest.raises(ar.InvalidClaimError, match="a composite of target 't' has no name; give it one"):
         ar.AnnotatedRegionSet.from_claims(diamond, {"t": [ar.Composite("", (v["a"],))]})
@@ -407,7 +407,7 @@ def test_a_merge_is_refused_when_other_regions_would_then_need_a_common_order() 
     left, right = (region for region in regions if region.target == "t")
     with pytest.raises(
         ar.RegionCycleError,
-        match=r"would leave regions that need each other's results: region \d of '[uw]' .*; split one of",
+        match=r"would leave regions that depend on each other: region \d of '[uw]' .*; split one of",
     ):
         regions.merge(left, right)
     assert len(regions) == 4

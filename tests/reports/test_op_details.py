@@ -92,8 +92,8 @@ def test_the_summary_says_where_host_ops_come_from():
     report = explained(network())
     assert str(report).splitlines()[1:] == [
         "host: tanh at /act/Tanh (declined by sketch: no tanh)",
-        "sketch: the regions of /features/block.0/conv/Conv_of_a_name_too_long_for_a_box and c are two, "
-        "because /act/Tanh stands between them",
+        "sketch: the regions of /features/block.0/conv/Conv_of_a_name_too_long_for_a_box and c are separate: "
+        "/act/Tanh is on a path between them",
     ]
 
 

@@ -27,7 +27,7 @@ def test_the_summary_says_who_got_what_and_why_the_rest_stayed():
     assert str(explained()).splitlines() == [
         "sketch: 4 of 6 ops in 2 regions",
         "host: tanh x2 (declined by sketch: no tanh)",
-        "sketch: the regions of a1 and b1 are two, because x1 stands between them",
+        "sketch: the regions of a1 and b1 are separate: x1 is on a path between them",
     ]
 
 
@@ -38,7 +38,7 @@ def test_a_target_that_cannot_run_here_is_named_with_the_remedy():
         "sketch: 4 of 6 ops in 2 regions",
         "absent: 0 of 6 ops in 0 regions (claims 2, but cannot run here: install libabsent)",
         "host: tanh x2 (lost by absent to the host: it cannot run here; declined by sketch: no tanh)",
-        "sketch: the regions of a1 and b1 are two, because x1 stands between them",
+        "sketch: the regions of a1 and b1 are separate: x1 is on a path between them",
     ]
 
 
@@ -119,5 +119,5 @@ def test_what_a_target_loses_that_cannot_run_here():
 
 def test_the_summary_names_a_few_pairs_of_regions():
     lines = str(ar.explain(chain(60, 3), ["sketch"], prepare=False)).splitlines()
-    assert sum("are two, because" in line for line in lines) == 8
+    assert sum("are separate: " in line for line in lines) == 8
     assert lines[-1] == "and 11 more pairs of regions are kept apart"
