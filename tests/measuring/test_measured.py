@@ -291,7 +291,9 @@ def test_a_unit_that_the_compiler_refuses_is_told_and_asked_again_by_the_next(to
     bad, good = units_of(graph_of(lambda x: relax.op.maximum(x, x), relax.op.nn.relu), 2)
     compiler.breaks_on("std::max(a, b)")
     model = ar.MeasuredCost(tmp_path / "costs", rounds=1, progress=False)
-    with pytest.warns(ar.MeasurementWarning, match="a unit of target 'toy' could not be measured.*treated as rejected"):
+    with pytest.warns(
+        ar.MeasurementWarning, match="a unit of target 'toy' could not be measured.*treated as rejected"
+    ):
         model.prepare([(toy, bad), (toy, good)])
     assert model.compute(toy, bad) == math.inf
     assert model.compute(toy, good) < 1.0
