@@ -302,7 +302,7 @@ def test_nothing_is_kept_when_that_is_asked_for_or_others_could_write_there(tens
     objects = sorted(folder.iterdir())  # compiled C++ is the linker's to keep, not TensorRT's
     assert all(path.name.startswith("object-") for path in objects)
     folder.chmod(0o777)
-    with pytest.warns(CacheWarning, match="nothing is kept"):
+    with pytest.warns(CacheWarning, match="nothing is cached"):
         check_two(machine_of(two_results()))
     assert sorted(folder.iterdir()) == objects
 
