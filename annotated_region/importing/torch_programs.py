@@ -12,8 +12,10 @@ from tvm import relax
 
 from annotated_region.arguments import shown
 from annotated_region.checked import checked
-from annotated_region.errors import ModelError, UsageError
+from annotated_region.errors import AnnotatedRegionError, ModelError, UsageError
 from annotated_region.importing.origins import NodeResults, with_origins
+from annotated_region.importing.torch_converters.converting import CONVERTERS
+from annotated_region.importing.torch_converters.torch_node import TorchNode, shape_difference
 from annotated_region.importing.torch_norms import group_norm
 from annotated_region.importing.torch_types import keep_half_types
 
@@ -43,7 +45,9 @@ def from_exported_program(
     An origin is the path of the PyTorch module that an op belongs to and the line of the source that leads
     into it, such as ``"layers.0.attention.query (model.py:42)"``. `explain` shows it, and pins take it.
     Products of half precision have the type of their operands, as in PyTorch; TVM asks for float32.
-    Group norms may lack scale and shift, and be of bfloat16.
+    Group norms may lack scale and shift, and be of bfloat16. Arithmetic of several data types, index tensors,
+    slices from an end, scatters and grids are converted here, because TVM computes something else or refuses
+    them (`annotated_region.importing.torch_converters`).
 
     Parameters
     ----------
@@ -57,7 +61,8 @@ def from_exported_program(
     Raises
     ------
     ModelError
-        PyTorch is not installed.
+        PyTorch is not installed, or an op of the program cannot be imported; the message names it and where
+        it comes from.
     UsageError
         The program is none, such as a module that is not exported yet.
 
@@ -76,9 +81,13 @@ def from_exported_program(
     except ImportError as error:
         raise ModelError("an exported program needs the package torch") from error
     _require_program(isinstance(program, ExportedProgram), program)
-    noted = _NotedConversions(dict(custom_convert_map or {}))
-    names = dict.fromkeys((*ExportedProgramImporter().create_convert_map(), *noted.custom))
-    mod = imported(program, custom_convert_map=dict.fromkeys(names, noted.convert), **options)
+    noted = _NotedConversions(dict(custom_convert_map or {}), _constants_of(program))
+    names = dict.fromkeys((*ExportedProgramImporter().create_convert_map(), *CONVERTERS, *noted.custom))
+    try:
+        mod = imported(program, custom_convert_map=dict.fromkeys(names, noted.convert), **options)
+    except (AssertionError, NotImplementedError) as error:
+        # What TVM raises for ops that it does not know, before it converts any.
+        raise ModelError(f"TVM cannot import the program: {_first_line(error)}") from error
     return with_origins(mod, noted.results)
 
 
@@ -89,14 +98,27 @@ def _require_program(condition: bool, program: object) -> None:
         )
 
 
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _constants_of(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
+    """The tensors that a program holds besides its parameters, by the names of their nodes."""
+    signature = program.graph_signature
+    held = {**program.state_dict, **program.constants}
+    names = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
+    return {node: held[name] for node, name in names.items() if hasattr(held.get(name), "detach")}
+
+
 class _NotedConversions:
     """Converts nodes with TVM's table, or the user's, and notes what each became.
 
     TVM hands a node of a custom conversion over together with its importer, so every conversion is custom.
     """
 
-    def __init__(self, custom: Mapping[str, Converter]) -> None:
+    def __init__(self, custom: Mapping[str, Converter], constants: Mapping[str, torch.Tensor]) -> None:
         self.custom = custom
+        self.constants = constants
         self.results = NodeResults()
         self._table: dict[str, Callable[[fx.Node], object]] = {}
         self._builder: relax.BlockBuilder | None = None
@@ -110,11 +132,38 @@ class _NotedConversions:
         if name in self.custom:
             result = self.custom[name](node, importer)
         else:
-            self._table = self._table or importer.create_convert_map()
-            norm = group_norm(node, importer)
-            result = self._table[name](node) if norm is None else norm
+            result = self._checked(name, node, importer)
         self.results.note(result, _origin_of(node))
         return result
+
+    def _checked(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> object:
+        """What a node becomes, of the shape that PyTorch gives it."""
+        try:
+            result = self._converted(name, node, importer)
+        except (AnnotatedRegionError, MemoryError) as error:
+            if isinstance(error, ModelError):
+                raise ModelError(f"{name} ({_origin_of(node)}): {error}") from error
+            raise
+        except Exception as error:  # TVM raises whatever a node that it does not expect leads to
+            raise ModelError(
+                f"TVM cannot import {name} ({_origin_of(node)}): {_first_line(error)}"
+            ) from error
+        difference = shape_difference(node, result)
+        if difference:
+            raise ModelError(f"TVM cannot import {name} ({_origin_of(node)}): {difference}")
+        return result
+
+    def _converted(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> object:
+        """What a node becomes by this package's converters, or else by TVM's."""
+        self._table = self._table or importer.create_convert_map()
+        converter = CONVERTERS.get(name)
+        if converter is None:
+            own: relax.Expr | None = group_norm(node, importer)
+        else:
+            own = converter(TorchNode(node, importer, self.constants))
+        if own is None and name not in self._table:
+            raise ModelError("it is not supported with these arguments")
+        return self._table[name](node) if own is None else own
 
 
 def _origin_of(node: fx.Node) -> str:

@@ -147,11 +147,13 @@ def _window(op: OpView) -> tuple[list[int], list[int]] | None:
     if axes is None or first is None or None in stride:
         return None
     by = stride[0] if stride and stride[0] is not None else [1] * len(axes)
+    inside = bool(op.attrs["assume_inbound"])
     for axis, begin, step in zip(axes, first, by, strict=True):
         extent = extents[axis]
-        if step < 1 or (begin and not isinstance(extent, int)):
+        # Of a symbolic extent, only a slice that says so is known to be inside.
+        if step < 1 or (begin and not isinstance(extent, int) and not (begin > 0 and inside)):
             return None
-        whole = extent if isinstance(extent, int) else 0
+        whole = extent if isinstance(extent, int) else begin
         begins[axis] = min(max(begin + whole if begin < 0 else begin, 0), whole)
         steps[axis] = step
     return begins, steps

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import tvm
+from tvm import relax
 
 from annotated_region.backends.onnx_emitter.emission import Dim, Emission, extents_of, literal
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Declined, require
+from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
 
 __all__: list[str] = []
@@ -34,10 +36,17 @@ def _take(emission: Emission, op: OpView) -> str:
     return emission.node("Gather", data, _inside(emission, op, indices, extents[axis]), axis=axis)
 
 
+def _is_at_an_end(indices: relax.Expr) -> bool:
+    """Whether all are 0 or -1, which ``Gather`` takes for the first and the last, as wrapping does."""
+    if not isinstance(indices, Constant):
+        return False
+    return bool(np.isin(indices.value.numpy(), (0, -1)).all())
+
+
 def _inside(emission: Emission, op: OpView, indices: str, extent: object) -> str:
     """The indices brought into range as the mode says; ``fast`` promises that they are."""
     mode, like = op.attrs["mode"], emission.dtype(indices)
-    if mode == "fast":
+    if mode == "fast" or (mode == "wrap" and _is_at_an_end(op.args[1])):
         return indices
     require(isinstance(extent, int), "indices are brought into a symbolic range")
     assert isinstance(extent, int)

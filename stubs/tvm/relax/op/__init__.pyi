@@ -70,6 +70,7 @@ median: _Op
 meshgrid: _Op
 min: _Op
 minimum: _Op
+mod: _Op
 multiply: _Op
 negative: _Op
 nonzero: _Op
@@ -112,6 +113,7 @@ tile: _Op
 topk: _Op
 tril: _Op
 triu: _Op
+trunc: _Op
 variance: _Op
 where: _Op
 zeros: _Op

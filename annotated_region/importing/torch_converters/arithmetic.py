@@ -1,0 +1,194 @@
+"""Arithmetic of operands of several data types, and of scaled operands, as PyTorch computes it.
+
+TVM 0.27's importer
+
+*   gives a number the data type of the tensor beside it, so ``arange(n) * 0.5`` is 0, and ``mask * -1e4`` of
+    truth values is 0 or 1;
+*   divides whole numbers as whole numbers, where PyTorch's ``/`` gives floats;
+*   ignores ``alpha``, the factor of the second operand of ``add``, ``sub`` and ``rsub``;
+*   fails on ``div`` with a rounding mode, and on operands that are extents.
+
+PyTorch notes the data type of each result (`TorchNode.dtype`): both operands become that type, and a
+comparison is computed in the type to which PyTorch promotes its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tvm import relax
+
+from annotated_region.importing.torch_converters.registry import converts
+from annotated_region.importing.torch_converters.torch_node import TorchNode, dtype_of_tensor, is_tensor
+
+Operation = Callable[[relax.Expr, relax.Expr], relax.Expr]
+
+_ARITHMETIC: Mapping[str, Operation] = {
+    "add.Tensor": relax.op.add,
+    "add.Scalar": relax.op.add,
+    "sub.Tensor": relax.op.subtract,
+    "sub.Scalar": relax.op.subtract,
+    "mul.Tensor": relax.op.multiply,
+    "mul.Scalar": relax.op.multiply,
+    "div.Tensor": relax.op.divide,
+    "div.Scalar": relax.op.divide,
+    "floor_divide.default": relax.op.floor_divide,
+    "remainder.Tensor": relax.op.floor_mod,
+    "remainder.Scalar": relax.op.floor_mod,
+    "fmod.Tensor": relax.op.mod,
+    "fmod.Scalar": relax.op.mod,
+    "maximum.default": relax.op.maximum,
+    "minimum.default": relax.op.minimum,
+    "pow.Tensor_Tensor": relax.op.power,
+    "pow.Tensor_Scalar": relax.op.power,
+    "pow.Scalar": relax.op.power,
+}
+_COMPARISONS: Mapping[str, Operation] = {
+    f"{name}.{kind}": operation
+    for name, operation in (
+        ("eq", relax.op.equal),
+        ("ne", relax.op.not_equal),
+        ("lt", relax.op.less),
+        ("le", relax.op.less_equal),
+        ("gt", relax.op.greater),
+        ("ge", relax.op.greater_equal),
+    )
+    for kind in ("Tensor", "Scalar")
+}
+_OF_TRUTH_VALUES: Mapping[str, Operation] = {
+    "add.Tensor": relax.op.logical_or,
+    "mul.Tensor": relax.op.logical_and,
+    "maximum.default": relax.op.logical_or,
+    "minimum.default": relax.op.logical_and,
+}
+"""What arithmetic is where both operands and the result are truth values."""
+
+
+@converts(*_ARITHMETIC)
+def arithmetic(node: TorchNode) -> relax.Expr | None:
+    """Both operands in the type of the result; the second one times ``alpha``."""
+    left, right = node.argument(0), node.argument(1)
+    alpha = node.node.kwargs.get("alpha", 1)
+    dtype = node.dtype
+    if dtype == "bool":
+        return _of_truth_values(node, left, right)
+    fits = all(_fits(each, dtype) for each in (left, right))
+    if fits and alpha == 1 and not _is_extent(left) and not _is_extent(right):
+        return None  # as TVM converts it
+    operands = _operands(node, left, right, dtype)
+    if operands is None or (node.name.startswith("pow") and "int" in dtype):
+        return None
+    first, second = operands
+    return node.emit(_ARITHMETIC[node.name](first, _times(node, second, alpha)))
+
+
+@converts("rsub.Tensor", "rsub.Scalar")
+def reversed_difference(node: TorchNode) -> relax.Expr | None:
+    """``other - alpha * self``; a number may be other, and alpha may stand at the third place."""
+    operands = _operands(node, node.argument(1), node.argument(0), node.dtype)
+    if operands is None:
+        return None
+    first, second = operands
+    return node.emit(relax.op.subtract(first, _times(node, second, node.argument(2, "alpha", 1))))
+
+
+@converts("div.Tensor_mode", "div.Scalar_mode")
+def rounded_quotient(node: TorchNode) -> relax.Expr | None:
+    """A quotient, rounded down or towards zero."""
+    mode = node.argument(2, "rounding_mode")
+    operands = _operands(node, node.argument(0), node.argument(1), node.dtype)
+    if operands is None:
+        return None
+    if mode == "floor":
+        return node.emit(relax.op.floor_divide(*operands))
+    quotient = node.emit(relax.op.divide(*operands))  # of whole numbers, towards zero already
+    return node.emit(relax.op.trunc(quotient)) if mode == "trunc" and "float" in node.dtype else quotient
+
+
+@converts(*_COMPARISONS)
+def comparison(node: TorchNode) -> relax.Expr | None:
+    """A comparison in the type to which PyTorch promotes both operands."""
+    left, right = node.argument(0), node.argument(1)
+    dtype = _promoted(node)
+    fits = all(_fits(each, dtype) for each in (left, right))
+    if fits and not _is_extent(left) and not _is_extent(right):
+        return None
+    operands = _operands(node, left, right, dtype)
+    return None if operands is None else node.emit(_COMPARISONS[node.name](*operands))
+
+
+@converts("where.self")
+def choice(node: TorchNode) -> relax.Expr | None:
+    """A choice between operands that become the type of the result."""
+    operands = _operands(node, node.argument(1), node.argument(2), node.dtype)
+    return None if operands is None else node.emit(relax.op.where(node.tensor(0), *operands))
+
+
+@converts("clamp.default", "clamp_min.default", "clamp_max.default")
+def clamped_whole_numbers(node: TorchNode) -> relax.Expr | None:
+    """Bounds of whole numbers, one of which may be missing: TVM compiles no infinite bound of them."""
+    data = node.tensor(0)
+    if "int" not in dtype_of_tensor(data) or "int" not in node.dtype:
+        return None
+    least, most = _bounds(node)
+    if not all(each is None or isinstance(each, int) for each in (least, most)):
+        return None
+    data = node.cast(data, node.dtype)
+    if isinstance(least, int):
+        data = node.emit(relax.op.maximum(data, relax.const(least, node.dtype)))
+    return (
+        data
+        if not isinstance(most, int)
+        else node.emit(relax.op.minimum(data, relax.const(most, node.dtype)))
+    )
+
+
+def _bounds(node: TorchNode) -> tuple[object, object]:
+    if node.name == "clamp_min.default":
+        return node.argument(1, "min"), None
+    if node.name == "clamp_max.default":
+        return None, node.argument(1, "max")
+    return node.argument(1, "min"), node.argument(2, "max")
+
+
+def _of_truth_values(node: TorchNode, left: object, right: object) -> relax.Expr | None:
+    operation = _OF_TRUTH_VALUES.get(node.name)
+    operands = _operands(node, left, right, "bool")
+    return None if operation is None or operands is None else node.emit(operation(*operands))
+
+
+def _times(node: TorchNode, value: relax.Expr, factor: object) -> relax.Expr:
+    assert isinstance(factor, int | float)
+    return value if factor == 1 else node.emit(relax.op.multiply(value, relax.const(factor, node.dtype)))
+
+
+def _fits(value: object, dtype: str) -> bool:
+    """Whether an operand is a number, or a tensor of a type."""
+    return not isinstance(value, relax.Expr) or not is_tensor(value) or dtype_of_tensor(value) == dtype
+
+
+def _is_extent(value: object) -> bool:
+    """Whether an operand is a number that is known at run time."""
+    return isinstance(value, relax.Expr) and not is_tensor(value)
+
+
+def _operands(
+    node: TorchNode, left: object, right: object, dtype: str
+) -> tuple[relax.Expr, relax.Expr] | None:
+    """Both operands as tensors of a type; None if one is neither a tensor nor a number."""
+    first, second = (_operand(node, each, dtype) for each in (left, right))
+    return None if first is None or second is None else (first, second)
+
+
+def _operand(node: TorchNode, value: object, dtype: str) -> relax.Expr | None:
+    if isinstance(value, relax.Expr) and is_tensor(value):
+        return node.cast(value, dtype)
+    return node.number_as_tensor(value, dtype)
+
+
+def _promoted(node: TorchNode) -> str:
+    """The type in which PyTorch compares the operands of a node."""
+    import torch  # noqa: PLC0415 - programs of PyTorch come with it
+
+    values = [getattr(each, "meta", {}).get("val", each) for each in node.node.args[:2]]
+    return str(torch.result_type(*values)).removeprefix("torch.")

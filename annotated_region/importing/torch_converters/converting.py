@@ -1,0 +1,17 @@
+"""Converts nodes of exported programs by the converters of this room, which it imports."""
+
+from __future__ import annotations
+
+from annotated_region.importing.torch_converters import (
+    arithmetic,
+    images,
+    indexing,
+    reductions,
+    scatters,
+    slices,
+)
+from annotated_region.importing.torch_converters.registry import CONVERTERS
+
+__all__ = ["CONVERTERS"]
+
+_ROOM = (arithmetic, images, indexing, reductions, scatters, slices)

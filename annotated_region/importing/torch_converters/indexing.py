@@ -1,0 +1,135 @@
+"""Elements by index tensors, read and written.
+
+TVM 0.27's importer
+
+*   takes every combination of several index tensors beside a full axis, where PyTorch takes them side by side
+    (``x[:, [0, 2], [3, 4]]`` has 2 elements a row, not 4);
+*   reads memory before the tensor where an index is negative;
+*   refuses to write by fewer indices than the tensor has axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm import relax
+
+from annotated_region.importing.torch_converters.places import from_the_front
+from annotated_region.importing.torch_converters.registry import converts
+from annotated_region.importing.torch_converters.torch_node import (
+    TorchNode,
+    dtype_of_tensor,
+    extents_of_tensor,
+    is_tensor,
+)
+
+_WHOLE = ("int64", "int32")
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexTensors:
+    """Index tensors of an indexed tensor, by axis; None for an axis that is taken as a whole."""
+
+    indices: Sequence[relax.Expr | None]
+    extents: Sequence[int | relax.Expr]
+
+    @property
+    def rank(self) -> int:
+        """The rank of all index tensors together."""
+        return max(len(extents_of_tensor(each)) for each in self.indices if each is not None)
+
+    @property
+    def begin(self) -> int:
+        """The axis of the result where those of the index tensors begin.
+
+        They take the place of the indexed axes if these are neighbours, and come first otherwise.
+        """
+        given = [axis for axis, each in enumerate(self.indices) if each is not None]
+        return given[0] if given == list(range(given[0], given[-1] + 1)) else 0
+
+
+@converts("index.Tensor")
+def indexed(node: TorchNode) -> relax.Expr | None:
+    """The elements at the places that several index tensors give side by side; one is a `take`."""
+    data = node.tensor(0)
+    indices = _indices_of(node)
+    if indices is None:
+        return None
+    given = [axis for axis, each in enumerate(indices) if each is not None]
+    if len(given) == 1:
+        return _taken(node, data, given[0], indices[given[0]])
+    places = _IndexTensors(indices, extents_of_tensor(data))
+    if given == list(range(len(given))):
+        return node.emit(relax.op.index_tensor(data, _counted(node, places)))
+    return node.emit(relax.op.index_tensor(data, _full(node, places)))
+
+
+@converts("index_put.default")
+def put(node: TorchNode) -> relax.Expr | None:
+    """A tensor with other elements at the places that index tensors give."""
+    data, accumulates = node.tensor(0), bool(node.argument(3, "accumulate", default=False))
+    indices = _indices_of(node)
+    if indices is None:
+        return None
+    places = _IndexTensors(indices, extents_of_tensor(data))
+    values = node.cast(node.tensor(2, "values"), dtype_of_tensor(data))
+    full = relax.Tuple(_full(node, places))
+    return node.emit(relax.op.index_put(data, full, values, accumulates))
+
+
+def _indices_of(node: TorchNode) -> list[relax.Expr | None] | None:
+    """The index of each axis; None if there is one that is no whole number."""
+    given = node.argument(1, "indices")
+    assert isinstance(given, list)
+    if not all(each is None or (is_tensor(each) and dtype_of_tensor(each) in _WHOLE) for each in given):
+        return None
+    rank = len(extents_of_tensor(node.tensor(0)))
+    return [*given, *[None] * (rank - len(given))]
+
+
+def _taken(node: TorchNode, data: relax.Expr, axis: int, places: relax.Expr | None) -> relax.Expr:
+    assert places is not None
+    counted = from_the_front(node, places, extents_of_tensor(data)[axis], _origin(node, axis))
+    return node.emit(relax.op.take(data, counted, axis=axis))
+
+
+def _counted(node: TorchNode, places: _IndexTensors) -> list[relax.Expr]:
+    """The index tensors that are given, counted from the front."""
+    return [
+        from_the_front(node, index, places.extents[axis], _origin(node, axis))
+        for axis, index in enumerate(places.indices)
+        if index is not None
+    ]
+
+
+def _origin(node: TorchNode, axis: int) -> object:
+    """The node that made the index of an axis."""
+    given = node.node.args[1]
+    assert isinstance(given, list | tuple)
+    return given[axis]
+
+
+def _full(node: TorchNode, places: _IndexTensors) -> list[relax.Expr]:
+    """An index tensor for each axis; together they have the shape of the result."""
+    before = places.begin
+    whole = [axis for axis, each in enumerate(places.indices) if each is None]
+    rank = places.rank + len(whole)
+    result: list[relax.Expr] = []
+    for axis, (index, extent) in enumerate(zip(places.indices, places.extents, strict=True)):
+        if index is not None:
+            counted = from_the_front(node, index, extent, _origin(node, axis))
+            behind = rank - before - places.rank
+            shape = [*extents_of_tensor(index), *[1] * behind]
+            result.append(_reshaped(node, counted, shape))
+            continue
+        number = whole.index(axis)
+        place = number if number < before else number + places.rank
+        count = node.emit(relax.op.arange(0, extent, 1, "int64"))
+        result.append(_reshaped(node, count, [extent, *[1] * (rank - 1 - place)]))
+    dtypes = {dtype_of_tensor(each) for each in result}
+    return result if len(dtypes) == 1 else [node.cast(each, "int64") for each in result]
+
+
+def _reshaped(node: TorchNode, value: relax.Expr, shape: Sequence[int | relax.Expr]) -> relax.Expr:
+    return value if len(shape) == len(extents_of_tensor(value)) else node.emit(relax.op.reshape(value, shape))

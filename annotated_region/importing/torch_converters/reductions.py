@@ -1,0 +1,120 @@
+"""Reductions that TVM 0.27's importer does not know, or computes in the type of what is reduced.
+
+Unknown are extremes along axes, products along one, whether any of all is true, a variance together with the
+mean, and the variance of symbolic axes. A running sum of truth values is one of truth values there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from operator import mul
+
+from tvm import relax
+
+from annotated_region.importing.torch_converters.registry import converts
+from annotated_region.importing.torch_converters.torch_node import (
+    TorchNode,
+    dtype_of_tensor,
+    extents_of_tensor,
+)
+
+Reduction = Callable[..., relax.Expr]
+
+
+@converts("amax.default")
+def maximum(node: TorchNode) -> relax.Expr:
+    """The largest elements along some axes, or all."""
+    return _reduced(node, relax.op.max)
+
+
+@converts("amin.default")
+def minimum(node: TorchNode) -> relax.Expr:
+    """The least elements along some axes, or all."""
+    return _reduced(node, relax.op.min)
+
+
+@converts("prod.dim_int")
+def product(node: TorchNode) -> relax.Expr:
+    """The product along an axis, of whole numbers and truth values in int64."""
+    return _reduced(node, relax.op.prod)
+
+
+def _reduced(node: TorchNode, reduction: Reduction) -> relax.Expr:
+    axes = node.argument(1, "dim", [])
+    data = node.cast(node.tensor(0), node.dtype) if node.dtype != "bool" else _as_bytes(node)
+    # No axes are all axes.
+    keeps = bool(node.argument(2, "keepdim", default=False))
+    found = node.emit(reduction(data, None if axes == [] else axes, keepdims=keeps))
+    return node.cast(found, node.dtype)
+
+
+def _as_bytes(node: TorchNode) -> relax.Expr:
+    """Truth values as int8, of which TVM knows a maximum."""
+    data = node.tensor(0)
+    if dtype_of_tensor(data) != "bool":
+        data = node.emit(relax.op.not_equal(data, relax.const(0, dtype_of_tensor(data))))
+    return node.cast(data, "int8")
+
+
+@converts("any.default")
+def any_of_all(node: TorchNode) -> relax.Expr:
+    """Whether any element of all is true."""
+    return node.cast(node.emit(relax.op.max(_as_bytes(node))), "bool")
+
+
+@converts("cumsum.default", "cumprod.default")
+def running(node: TorchNode) -> relax.Expr | None:
+    """A running sum or product; of whole numbers and truth values in int64."""
+    data, axis = node.tensor(0), node.argument(1, "dim")
+    if dtype_of_tensor(data) == node.dtype:
+        return None
+    operation = relax.op.cumsum if node.name == "cumsum.default" else relax.op.cumprod
+    return node.emit(operation(node.cast(data, node.dtype), axis))
+
+
+@converts("var_mean.correction")
+def variance_and_mean(node: TorchNode) -> relax.Expr:
+    """The variance, divided by the number of elements less a correction, and the mean."""
+    mean = node.emit(relax.op.mean(node.tensor(0), _axes(node), keepdims=_keeps(node)))
+    return node.emit(relax.Tuple([_variance(node), mean]))
+
+
+@converts("var.correction")
+def variance(node: TorchNode) -> relax.Expr | None:
+    """The variance along symbolic axes; TVM's importer knows that of fixed ones."""
+    return None if isinstance(_count(node), int) else _variance(node)
+
+
+def _axes(node: TorchNode) -> object:
+    axes = node.argument(1, "dim")
+    return None if axes == [] else axes
+
+
+def _keeps(node: TorchNode) -> bool:
+    return bool(node.node.kwargs.get("keepdim", False))
+
+
+def _variance(node: TorchNode) -> relax.Expr:
+    data, count = node.tensor(0), _count(node)
+    given = node.node.kwargs.get("correction")
+    correction = 1.0 if given is None else float(str(given))
+    found = node.emit(relax.op.variance(data, _axes(node), keepdims=_keeps(node)))
+    if correction == 0:
+        return found
+    dtype = dtype_of_tensor(data)
+    if isinstance(count, int):
+        factor = count / (count - correction) if count > correction else float("nan")  # as PyTorch says
+        return node.emit(relax.op.multiply(found, relax.const(factor, dtype)))
+    whole = node.number_as_tensor(count, dtype)
+    assert whole is not None
+    rest = node.emit(relax.op.subtract(whole, relax.const(correction, dtype)))
+    return node.emit(relax.op.multiply(found, node.emit(relax.op.divide(whole, rest))))
+
+
+def _count(node: TorchNode) -> int | relax.Expr:
+    """How many elements make one result."""
+    extents = extents_of_tensor(node.tensor(0))
+    axes = _axes(node)
+    places = range(len(extents)) if axes is None else axes if isinstance(axes, list) else [axes]
+    return reduce(mul, (extents[int(str(place))] for place in places), 1)

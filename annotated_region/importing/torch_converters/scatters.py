@@ -1,0 +1,98 @@
+"""Elements that are scattered: added up, compared, assigned to slices.
+
+TVM 0.27's importer knows neither ``scatter_add`` nor ``scatter_reduce``, and asks ``scatter`` for as many
+indices as there are elements, where PyTorch takes the first ones. What it makes of an assignment to a
+slice TVM compiles for fixed extents alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tvm import relax, tirx
+
+from annotated_region.importing.torch_converters.registry import converts
+from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
+
+_REDUCTIONS: Mapping[object, str] = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+_END = 1 << 62  # more than any extent: PyTorch's way to write the end
+
+
+@converts("scatter.src")
+def scattered(node: TorchNode) -> relax.Expr | None:
+    """Elements written to places along an axis."""
+    return _scattered(node, "update")
+
+
+@converts("scatter_add.default")
+def scattered_sums(node: TorchNode) -> relax.Expr | None:
+    """Elements added to those at places along an axis."""
+    return _scattered(node, "add")
+
+
+@converts("scatter_reduce.two")
+def scattered_reductions(node: TorchNode) -> relax.Expr | None:
+    """Elements joined with those at places along an axis; what was there has to count."""
+    reduction = _REDUCTIONS.get(node.argument(4, "reduce"))
+    includes = node.argument(5, "include_self", default=True)
+    return None if reduction is None or not includes else _scattered(node, reduction)
+
+
+def _scattered(node: TorchNode, reduction: str) -> relax.Expr:
+    data, places, elements = node.tensor(0), node.tensor(2), node.tensor(3)
+    return node.emit(
+        relax.op.scatter_elements(
+            data, places, _first(node, elements, extents_of_tensor(places)), node.argument(1), reduction
+        )
+    )
+
+
+def _first(node: TorchNode, elements: relax.Expr, extents: Sequence[int | relax.Expr]) -> relax.Expr:
+    """The first elements along each axis, as many as there are places."""
+    known = extents_of_tensor(elements)
+    axes = [axis for axis, extent in enumerate(extents) if _differ(known[axis], extent)]
+    if not axes:
+        return elements
+    ends = [extents[axis] for axis in axes]
+    return node.emit(relax.op.strided_slice(elements, axes, [0] * len(axes), ends, assume_inbound=True))
+
+
+def _differ(one: int | relax.Expr, other: int | relax.Expr) -> bool:
+    return one != other if isinstance(one, int) and isinstance(other, int) else str(one) != str(other)
+
+
+@converts("slice_scatter.default")
+def assigned_slice(node: TorchNode) -> relax.Expr | None:
+    """A tensor with a slice of single steps replaced: what is before, the slice, what is behind."""
+    data, source = node.tensor(0), node.tensor(1)
+    begin, end = node.argument(3, "start"), node.argument(4, "end")
+    axis, step = node.argument(2, "dim", 0), node.argument(5, "step", 1)
+    assert isinstance(axis, int)
+    extents = extents_of_tensor(data)
+    axis %= len(extents)
+    first, behind = _bound(begin, extents[axis], 0), _bound(end, extents[axis], extents[axis])
+    if step != 1 or first is None or behind is None:
+        return None
+    parts = [source]
+    if first != 0:
+        parts.insert(0, node.emit(relax.op.strided_slice(data, [axis], [0], [first], assume_inbound=True)))
+    if _differ(behind, extents[axis]):
+        parts.append(
+            node.emit(relax.op.strided_slice(data, [axis], [behind], [extents[axis]], assume_inbound=True))
+        )
+    return source if len(parts) == 1 else node.emit(relax.op.concat(parts, axis))
+
+
+def _bound(value: object, extent: int | relax.Expr, missing: int | relax.Expr) -> int | relax.Expr | None:
+    """A bound of a slice, counted from the front; None where it may lie beyond the extent."""
+    if value is None:
+        return missing
+    if isinstance(value, int) and value >= _END:
+        return extent
+    if not isinstance(value, int):
+        return value if isinstance(value, relax.Expr) and not _differ(value, extent) else None
+    if isinstance(extent, int):
+        return max(value + extent, 0) if value < 0 else min(value, extent)
+    if value == -1:
+        return tirx.Sub(extent, tirx.IntImm("int64", 1))
+    return value if value in (0, 1) else None  # a symbolic axis has one row or more

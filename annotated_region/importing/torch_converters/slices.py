@@ -1,0 +1,37 @@
+"""Slices of a symbolic length that begin or end one element from an end, whose extents are known.
+
+``x[:, :1]`` has one row, ``x[:, 1:]`` and ``x[:, :-1]`` all but one. TVM 0.27's importer gives them extents
+such as ``min(n, 1)``, with which neither TVM nor a target knows the shape of a sum, so that a model that looks
+at its last position does not compile. Where a tensor has a row or more, as PyTorch assumes, these slices are in
+bounds and their extents are known; of an empty tensor they would read a row that is not there.
+"""
+
+from __future__ import annotations
+
+from tvm import relax, tirx
+
+from annotated_region.importing.torch_converters.registry import converts
+from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
+
+_END = 1 << 62  # more than any extent: PyTorch's way to write the end
+
+
+@converts("slice.Tensor")
+def sliced(node: TorchNode) -> relax.Expr | None:
+    """One row at either end of a symbolic axis, or all but one."""
+    data, axis, step = node.tensor(0), node.argument(1, "dim", 0), node.argument(4, "step", 1)
+    begin, end = node.argument(2, "start"), node.argument(3, "end")
+    assert isinstance(axis, int)
+    extents = extents_of_tensor(data)
+    axis %= len(extents)
+    length = extents[axis]
+    begin = 0 if begin is None else begin
+    end = None if isinstance(end, int) and end >= _END else end
+    if isinstance(length, int) or step != 1 or end == 0:
+        return None
+    if begin == -1 and end is None:
+        return node.emit(relax.op.take(data, relax.const([-1], "int64"), axis, mode="wrap"))
+    if begin not in (0, 1) or end not in (1, -1, None) or (begin, end) in ((0, None), (1, 1), (1, -1)):
+        return None
+    stop = length if end is None else 1 if end == 1 else tirx.Sub(length, tirx.IntImm("int64", 1))
+    return node.emit(relax.op.strided_slice(data, [axis], [begin], [stop], assume_inbound=True))

@@ -1,0 +1,116 @@
+"""A node of an exported program as converters see it: arguments, the type that PyTorch gives it, emission."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import tvm
+from tvm import relax, tirx
+
+from annotated_region.tvm_adapter.types import expect, shape_of, tensor_type
+
+if TYPE_CHECKING:
+    import torch
+    from torch import fx
+    from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+__all__ = ["TorchNode", "dtype_of_tensor", "extents_of_tensor", "is_tensor", "shape_difference"]
+
+
+@dataclass(frozen=True, slots=True)
+class TorchNode:
+    """A node and the importer that converts its program.
+
+    Attributes
+    ----------
+    node
+        The node.
+    importer
+        TVM's importer, which knows what the nodes before became.
+    constants
+        The tensors that the program holds, by the names of the nodes that stand for them.
+    """
+
+    node: fx.Node
+    importer: ExportedProgramImporter
+    constants: Mapping[str, torch.Tensor]
+
+    @property
+    def name(self) -> str:
+        """The op of ATen and its overload, such as ``"add.Tensor"``."""
+        return str(getattr(self.node.target, "__name__", ""))
+
+    @property
+    def dtype(self) -> str:
+        """The data type that PyTorch gives the result, such as ``"float32"``; empty if it is no tensor."""
+        return str(getattr(self.node.meta.get("val"), "dtype", "")).removeprefix("torch.")
+
+    def argument(self, place: int, name: str = "", default: object = None) -> object:
+        """An argument with what other nodes became in their places."""
+        given = self.node.args
+        value = given[place] if place < len(given) else self.node.kwargs.get(name, default)
+        return self._converted(value)
+
+    def _converted(self, value: object) -> object:
+        if isinstance(value, list | tuple):
+            return [self._converted(each) for each in value]
+        # Numbers and texts are no nodes, and nodes are compared by identity.
+        return self.importer.env[value] if hasattr(value, "all_input_nodes") else value
+
+    def tensor(self, place: int, name: str = "") -> relax.Expr:
+        """An argument that the schema of the op says is a tensor."""
+        return expect(relax.Expr, self.argument(place, name))
+
+    def emit(self, expr: relax.Expr) -> relax.Var:
+        """The variable of a new binding."""
+        return self.importer.block_builder.emit(expr)
+
+    def cast(self, value: relax.Expr, dtype: str) -> relax.Expr:
+        """The tensor in another data type; itself if it has that one."""
+        return value if dtype_of_tensor(value) == dtype else self.emit(relax.op.astype(value, dtype))
+
+    def number_as_tensor(self, value: object, dtype: str) -> relax.Expr | None:
+        """A number of Python, or an extent, as a tensor of rank 0; None if it is neither."""
+        if isinstance(value, bool | int | float):
+            return relax.const(value, dtype)
+        if not isinstance(value, relax.Expr) or not isinstance(value.ty, tvm.ir.PrimType):
+            return None
+        row = self.emit(relax.op.shape_to_tensor(relax.ShapeExpr([value])))
+        return self.cast(self.emit(relax.op.reshape(row, relax.ShapeExpr([]))), dtype)
+
+
+def is_tensor(value: object) -> bool:
+    """Whether what a node became is one tensor."""
+    return isinstance(value, relax.Expr) and isinstance(value.ty, relax.TensorType)
+
+
+def dtype_of_tensor(value: relax.Expr) -> str:
+    """The data type of a tensor."""
+    return str(tensor_type(value).dtype)
+
+
+def extents_of_tensor(value: relax.Expr) -> list[int | relax.Expr]:
+    """The extents of a tensor, numbers where they are known."""
+    return [int(each) if isinstance(each, tirx.IntImm) else each for each in shape_of(value).values]
+
+
+def shape_difference(node: fx.Node, result: object) -> str:
+    """How the shape of a result differs from PyTorch's, as far as both are known; empty if it does not."""
+    expected = getattr(node.meta.get("val"), "shape", None)
+    type_ = result.ty if isinstance(result, relax.Expr) else None
+    if (
+        expected is None
+        or not isinstance(type_, relax.TensorType)
+        or not isinstance(type_.shape, relax.ShapeExpr)
+    ):
+        return ""
+    found = extents_of_tensor(expect(relax.Expr, result))
+    same = len(found) == len(expected) and all(
+        one == other
+        for one, other in zip(found, expected, strict=True)
+        if isinstance(one, int) and isinstance(other, int)
+    )
+    shapes = (", ".join(map(str, each)) for each in (found, expected))
+    return "" if same else "it becomes of the shape ({}), and PyTorch makes ({})".format(*shapes)
