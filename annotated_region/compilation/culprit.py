@@ -23,9 +23,7 @@ Part = tuple[str, str, relax.Function]
 
 
 def unbuildable_part(mod: tvm.IRModule) -> Part | None:
-    """The first op of a module's host functions that TVM cannot build alone; None if it can build every
-    one.
-    """
+    """The first op of a module's host functions that TVM cannot build alone; None if there is none."""
     return _first_unbuildable(list(_parts(mod)))
 
 

@@ -92,8 +92,7 @@ class SharedLibraryLinker:
             tvm_cc.create_shared(str(unfinished), linked, options=linking, cc=compiler, **others)
 
     def _compiled(self, files: Sequence[str], path: str, words: list[str], folder: Path) -> list[str]:
-        """The files to link, with sources replaced by objects where possible; adds macro definitions to
-        `words`.
+        """The files to link: objects in place of sources where possible; adds macro definitions to `words`.
         """
         try:
             compiler = Compiler.at(path)
@@ -125,9 +124,7 @@ class SharedLibraryLinker:
 
 
 def _compile_linked(source: LinkedSource, compiler: Compiler, place: Path) -> bool:
-    """Compile a source to `place`; returns whether that succeeded. If not, units include the source
-    themselves.
-    """
+    """Compile a source to `place`; False if that fails, and units have to include the source themselves."""
     file = place.with_suffix(".cc")
     file.write_text(source.text, encoding="utf-8")
     try:
@@ -156,9 +153,7 @@ def _objects_of(files: Sequence[str], compiler: Compiler, options: Sequence[str]
 
 
 def _object_of(file: str, meanings: Meanings, place: Path) -> str:
-    """The object of a source, at `place`; the file itself if it is not a source, or cannot be compiled
-    here.
-    """
+    """The object of a source, at `place`; the file itself if it is no source or cannot be compiled."""
     source = Path(file)
     if source.suffix not in SOURCES:
         return file

@@ -18,9 +18,7 @@ HOST: Final = "host"
 
 
 class CostModel(Protocol):
-    """A model of launch, compute and transfer times in seconds. The host is the target "host", and has no
-    launch.
-    """
+    """Launch, compute and transfer times in seconds. The host is the target "host", and has no launch."""
 
     def launch(self, target: str) -> float:
         """The time to enter a region of `target`."""

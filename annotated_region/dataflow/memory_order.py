@@ -85,9 +85,7 @@ class _Memory:
                     self.unite(number, producer)
 
     def earlier(self, number: NodeId, used: Iterable[NodeId], overwrites: bool) -> Iterator[NodeId]:
-        """The nodes that must precede a node that reads, or overwrites, its operands; also records the
-        access.
-        """
+        """The predecessors of a node that reads, or overwrites, its operands; also records the access."""
         for root in dict.fromkeys(map(self.root, used)):
             memory = self.classes[root]
             yield from memory.writers

@@ -10,7 +10,5 @@ __all__ = ["escape"]
 
 
 def escape(text: str) -> str:
-    """The text escaped for XML and HTML; control characters, which XML does not allow, become escape
-    sequences.
-    """
+    """The text escaped for XML and HTML, with control characters, which XML forbids, as escape sequences."""
     return html.escape(printable(text))

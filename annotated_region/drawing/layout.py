@@ -103,8 +103,8 @@ def _ends_outside(picture: Picture, layers: list[int]) -> list[int]:
 def _with_bends(
     picture: Picture, layers: Sequence[int]
 ) -> tuple[list[list[int]], list[int], list[tuple[int, int]]]:
-    """The vertices of each line, with a dummy vertex in each layer it skips; the layers of all vertices;
-    all edges.
+    """The vertices of each line, with a dummy vertex per skipped layer; the layers of all vertices; all
+    edges.
     """
     all_layers, routes, edges = list(layers), [], []
     for line in picture.lines:

@@ -60,7 +60,7 @@ class View {
     this.ratio = ratio;
   }
 
-  // Which boxes there are: the ops, each in the outermost group that is folded.
+  // The visible boxes: each op in the outermost folded group that contains it.
   allIds() {
     const ids = new Set();
     this.fn.ops.forEach((op, number) => this.chain(op).forEach((id) => ids.add(id)));
@@ -115,7 +115,7 @@ class View {
     return this.fills[[...counts].sort((a, b) => b[1] - a[1])[0][0]];
   }
 
-  // Places boxes in layers below what they read. Lines that skip layers hold a free column in each of them.
+  // Places boxes in layers below their operands. A line that skips layers reserves a column in each of them.
   arrange() {
     const boxes = this.groups(), boxOf = new Int32Array(this.fn.ops.length);
     boxes.forEach((box, index) => {
@@ -134,7 +134,7 @@ class View {
       joined.set(key, line);
     }
     const lines = [...joined.values()].sort((a, b) => a.from - b.from || a.to - b.to);
-    // Boxes stand in the order of their first ops; groups of modules may read each other, then the later waits.
+    // Boxes are ordered by first op. Module groups may read each other; then only forward lines set layers.
     for (const line of lines) if (line.from < line.to) {
       boxes[line.to].layer = Math.max(boxes[line.to].layer, boxes[line.from].layer + 1);
     }
@@ -174,7 +174,7 @@ class View {
     this.fit(false);
   }
 
-  // Down for the order within layers, then up and down again, so that straight parts stand below each other.
+  // A pass down orders each layer; passes up and down again align lines vertically.
   placeAll(layers) {
     for (const cells of layers) {
       cells.forEach((cell, index) => { cell.wish = middle(cell.before, 0); cell.order = index; });
@@ -189,10 +189,10 @@ class View {
     }
   }
 
-  // Each cell as near to its wish as its neighbours allow; their order stays.
+  // Places each cell as close to its wanted position as its neighbours allow, without reordering.
   placeLayer(cells) {
-    // A run of cells that touch stands where the weighted squares of their ways to their wishes are least;
-    // `sum` adds weight times where the run's left side would have to be for each. Boxes count more than lines.
+    // A run of touching cells is placed at the weighted least-squares fit of their wanted positions:
+    // `sum` is weight times the left side that each cell would want for the run. Boxes weigh more than lines.
     const runs = [];
     for (const cell of cells) {
       const weight = cell.ops ? 8 : 1;
@@ -210,7 +210,7 @@ class View {
     }
   }
 
-  // Pieces of lines by the layer that they leave, so that a view draws what it shows alone.
+  // Splits lines into segments by the layer that they leave, so that a view draws only visible ones.
   cutLines() {
     for (const line of this.lines) {
       if (line.far) continue;
@@ -226,7 +226,7 @@ class View {
     const full = Math.min(wide / this.wide, high / this.high);
     this.scale = Math.min(1.6, whole ? full : Math.max(full, Math.min(wide / this.wide, 1), 0.35));
     this.x = (wide - this.wide * this.scale) / 2;
-    // A picture that is wider than the view begins at its first box.
+    // A picture wider than the view starts centred on its first box.
     if (this.x < 0 && this.boxes.length) this.x = wide / 2 - this.boxes[0].x * this.scale;
     this.y = Math.max(0, (high - this.high * this.scale) / 2);
     this.later();
@@ -361,7 +361,7 @@ class View {
     pen.font = "11px sans-serif"; pen.textAlign = "center";
     pen.strokeStyle = "#fff"; pen.lineWidth = 4; pen.fillStyle = "#111";
     for (const layer of layers) for (const { from, to, line, last } of layer.lines) if (last) {
-      // At the end where fewer lines meet.
+      // Put the label near the end where fewer lines meet.
       const near = line.route[0].feeds < to.reads ? 0.1 : 0.9;
       const x = from.x + near * (to.x - from.x), y = near < 0.5 ? from.bottom + 14 : to.y - 14;
       pen.strokeText(line.label, x, y); pen.fillText(line.label, x, y);
@@ -391,7 +391,7 @@ class View {
     });
   }
 
-  // Pictures are far higher than wide, or the reverse: the overview may be stretched eightfold.
+  // Pictures can be much higher than wide, or vice versa: the overview is stretched up to eightfold.
   overviewScales() {
     const across = this.overview.clientWidth / this.wide, down = this.overview.clientHeight / this.high;
     return [Math.min(across, 8 * down, 0.3), Math.min(down, 8 * across, 0.3)];
@@ -426,7 +426,7 @@ function middle(cells, otherwise) {
   return weight ? sum / weight : otherwise;
 }
 
-// The end of a line that is too long: names are paths, whose end tells most.
+// The end of a text that is too long: names are paths, whose end is the most specific.
 function fitting(pen, text) {
   const room = WIDTH - 2 * PAD;
   if (text.length <= 24 || pen.measureText(text).width <= room) return text;

@@ -45,9 +45,7 @@ def host_groups(ops: Iterable[OpReport]) -> list[HostGroup]:
 
 
 def _kinds(op: OpReport) -> Iterator[tuple[str, str]]:
-    """The key of an op's group beside its op; losses by cost are equal whatever the seconds, which are
-    summed.
-    """
+    """The group key of an op, beside its name; losses by cost are equal, because their seconds are summed."""
     yield from op.declines.items()
     for target, words in op.lost.items():
         yield target, "" if _lost_by_cost(op, target) else words

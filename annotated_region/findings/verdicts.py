@@ -45,9 +45,7 @@ _BADNESS = (Verdict.FAILS, Verdict.WRONG, Verdict.RIGHT, Verdict.NOT_RUN)
 
 
 def worst_verdict(verdicts: Sequence[RegionVerdict]) -> RegionVerdict | None:
-    """The worst of several verdicts: failing, then wrong, then by the largest error; None if there is
-    none.
-    """
+    """The worst verdict: failing, then wrong, then the largest error; None if there are no verdicts."""
     ranked = sorted(verdicts, key=lambda each: (_BADNESS.index(each.verdict), -each.relative))
     return ranked[0] if ranked else None
 

@@ -165,7 +165,7 @@ class Inliner:
 
 
 class _Holders:
-    """Variables by value: those that hold a tuple, by its leaves; those that hold a constant or shape, by
+    """Variables by value: those that hold tuples, by leaves; those that hold constants or shapes, by
     identity.
     """
 
@@ -273,9 +273,7 @@ class _Block:
         self.hold(binding.var, leaves)
 
     def define(self, var: relax.Var, value: relax.Expr) -> None:
-        """Define a variable of the caller as `value`: by renaming a fresh variable if possible, else by an
-        alias.
-        """
+        """Define a variable of the caller as `value`: by renaming a fresh variable, or else by an alias."""
         leaves = self.inliner.leaves_of(value)
         unnamed = self.unnamed.get(leaves, [])
         mine = next((fresh for fresh in unnamed if fresh.same_as(value)), None)
@@ -306,8 +304,7 @@ class _Block:
             holders.literals.setdefault(value, var)
 
     def holders_for(self, var: relax.Var) -> list[_Holders]:
-        """The holders to update for a variable: those of this block, and those of later blocks that can
-        see it.
+        """The holders to update for a variable: this block's, and the outer ones if later blocks can see it.
         """
         outer = not self.inliner.depth and not isinstance(var, relax.DataflowVar)
         return [self.holders, self.inliner.outer_holders] if outer else [self.holders]
@@ -419,9 +416,7 @@ def with_shapes_of(func: relax.Function, args: Sequence[relax.Expr]) -> relax.Fu
 
 
 def _matched(ty: tvm.ir.Type, given: tvm.ir.Type) -> Iterator[tuple[relax.Var, relax.Expr]]:
-    """The shape variables that are whole extents of a type, with the extents of another type at the same
-    positions.
-    """
+    """The shape variables that are extents of a type, with the extents of another type in their place."""
     if isinstance(ty, tvm.ir.TupleType):
         for part, given_part in zip(ty.fields, expect(tvm.ir.TupleType, given).fields, strict=True):
             yield from _matched(part, given_part)

@@ -48,9 +48,7 @@ class Dag:
 
     @classmethod
     def trusted(cls, successors: Adjacency) -> Dag:
-        """The graph with these lists, unchecked, in O(1). They must contain valid vertices without
-        duplicates.
-        """
+        """The graph with these lists, in O(1). Not checked: the lists contain valid vertices, each once."""
         dag = object.__new__(cls)
         object.__setattr__(dag, "successors", successors)
         return dag

@@ -87,9 +87,7 @@ def group(
 
 
 def _constructed(problem: GroupingProblem, bound: int) -> Iterator[Partition]:
-    """A partition from each strategy that suits the problem; large graphs stop at the first that meets the
-    bound.
-    """
+    """A partition from each suitable strategy; large graphs stop at the first that meets the bound."""
     size = len(problem.dag) + sum(map(len, problem.dag.successors))
     for positions in _positions(problem, size):
         partition = split(problem, cut_runs(problem, settle(problem, positions)))

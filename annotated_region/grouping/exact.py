@@ -141,9 +141,7 @@ class _ExactSearch:
         return done
 
     def remaining(self, done: int) -> int:
-        """A lower bound on the remaining groups: by colour, the larger of the levels and the connected
-        parts.
-        """
+        """A lower bound on the remaining groups: for each colour, its levels or its connected parts."""
         total = 0
         for colour, deeper in self.deeper.items():
             bound = sum(1 for vertices in deeper if vertices & ~done)

@@ -197,8 +197,8 @@ class _Arrangement:
         return self._colour(group) is None or len(group) == 1 or self.problem.accepts(group)
 
     def _replace(self, places: list[int], reached: set[int], between: set[int], groups: Partition) -> None:
-        """Rewrite the window: blocks not reached from the groups, then the new blocks, then the other
-        reached blocks.
+        """Rewrite the window: blocks that the groups do not reach, the new blocks, then the blocks they
+        reach.
         """
         window = range(places[0], places[-1] + 1)
         before = [self._blocks[place] for place in window if place not in reached]

@@ -130,8 +130,6 @@ def tails(problem: GroupingProblem) -> list[int]:
 
 
 def turned(positions: Positions) -> Positions:
-    """Convert positions on the reversed graph to positions on the graph itself, counted from the other
-    end.
-    """
+    """Convert positions on the reversed graph to positions on the graph, counted from the other end."""
     last = max(positions, default=-1)
     return [last - position if position >= 0 else -1 for position in positions]

@@ -48,9 +48,7 @@ class Conversion:
 
 
 def conversions(root: Root, old: Storage, new: Storage) -> list[Conversion]:
-    """The steps from one storage to another: one, or two via the plain storage if the boundaries of both
-    are not nested.
-    """
+    """The steps from one storage to another: one, or two via the plain storage if boundaries do not nest."""
     parts_of = split((*old, *new))
     if parts_of is None:
         plain = TensorView.of(root).storage()

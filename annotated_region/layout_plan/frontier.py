@@ -139,9 +139,7 @@ class _Sweep:
             self.states = {tuple(frozenset() for _ in self.live): least}
 
     def _lacking(self, state: _State, other: _State) -> int:
-        """The cost of adding the missing storages of `other` to `state`. In both, all live values have a
-        storage.
-        """
+        """The cost of adding the missing storages of `other` to `state`. Every live value has one in both."""
         return sum(
             self.problem.weights[value] * len(theirs - ours)
             for value, ours, theirs in zip(self.live, state, other, strict=True)

@@ -73,9 +73,7 @@ def best_plan(demands: Demands) -> Planner:
 
 
 def following_plan(demands: Demands) -> Planner:
-    """The greedy planner: ops get demanded layouts, and each other op the cheapest option given those
-    before it.
-    """
+    """The greedy planner: op by op, a demanded layout or the one that adds the least cost."""
 
     def follow(problem: LayoutProblem) -> LayoutSolution:
         choice = greedy(problem)
@@ -129,9 +127,7 @@ class _Scale:
     def problem(
         self, options: Sequence[tuple[StepOption, ...]], fixed: Sequence[TensorView]
     ) -> LayoutProblem:
-        """The problem in integers; an extra node with one option uses the values that enter or leave the
-        block.
-        """
+        """The problem in integers; an extra node with one option uses what enters or leaves the block."""
         numbers: dict[tuple[int, Storage], int] = {}
 
         def number(uses: Iterable[tuple[int, Storage]]) -> frozenset[Use]:

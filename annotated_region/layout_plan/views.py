@@ -100,9 +100,7 @@ class TensorView:
         return TensorView(self.root, tuple(self.axes[axis] for axis in order))
 
     def reshaped(self, extents: Sequence[Extent]) -> TensorView | None:
-        """The view of ``reshape(self, extents)``; None if it splits an axis where its pieces do not allow
-        it.
-        """
+        """The view of ``reshape(self, extents)``; None if it would split a piece unevenly."""
         left = deque(piece for axis in self.axes for piece in axis)
         axes = [self._taken(left, extent) for extent in extents]
         if left or None in axes:
@@ -163,8 +161,8 @@ class TensorView:
         return Layout(tuple(pieces))
 
     def _taken(self, left: deque[Piece], wanted: Extent) -> list[Piece] | None:
-        """Pop the next pieces whose extents multiply to `wanted`, splitting the last one if needed; None
-        if impossible.
+        """Pop the next pieces whose extents multiply to `wanted`, splitting the last if needed; None if none
+        do.
         """
         taken: list[Piece] = []
         rest = wanted

@@ -107,9 +107,7 @@ class BlockWriter:
                     self.known(view).setdefault(view.storage(), []).append(var)
 
     def restored(self, var: relax.Var, old: relax.Binding | None, view: TensorView) -> relax.Binding:
-        """A binding of a tensor in its original storage: the original one if its operands are bound and no
-        copy exists.
-        """
+        """Bind a tensor in its original storage: as it was bound if its operands are and no copy exists."""
         reads = () if old is None else variables_of(old.value)
         if old is not None and not any(read in self.unbound for read in reads):
             shown = self.names.view(reads[0])

@@ -51,9 +51,7 @@ def _first_along_an_axis(info: OpInfo, layout: Layout) -> LayoutChange | None:
 
 @register_layout_rule("relax.take")
 def _take(info: OpInfo, layout: Layout) -> LayoutChange | None:
-    """If the indices have one axis, the result has the layout of the data; otherwise the types will not
-    fit.
-    """
+    """With one-dimensional indices the result has the layout of the data; else the types will not fit."""
     return _first_along_an_axis(info, layout)
 
 

@@ -22,9 +22,7 @@ PLAIN = ("NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC")
 
 
 def _renamed(info: OpInfo, layout: Layout) -> tuple[OpInfo, str] | None:
-    """The op with the letters of the new layout, and the letters; None if letters cannot express the
-    layout.
-    """
+    """The op with the letters of the new layout, and the letters; None if they cannot express it."""
     letters = data_layout_of(info) or ""
     if info.attrs.get("out_layout", letters) != letters or len(letters) != layout.rank:
         return None

@@ -162,9 +162,7 @@ def merged(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
 
 
 def split(pieces: Sequence[Piece]) -> Callable[[Piece], tuple[Piece, ...]] | None:
-    """A function that splits a piece wherever one of `pieces` begins; None if the place values do not
-    divide each other.
-    """
+    """A function that splits a piece wherever one of `pieces` begins; None if the boundaries do not nest."""
     cuts: dict[int, list[int]] = {}
     for piece in pieces:
         cuts.setdefault(piece.axis, []).append(piece.low)

@@ -129,9 +129,7 @@ def sample(run: Callable[[], object]) -> float:
 
 
 def _module(target: str, units: Mapping[int, relax.Function]) -> tvm.IRModule:
-    """A module with an entry function ``unit_<number>`` for each unit, which calls it if it is an external
-    function.
-    """
+    """A module with an entry ``unit_<number>`` per unit, which calls it if it is an external function."""
     functions: dict[tvm.ir.GlobalVar, relax.Function] = {}
     for number, func in units.items():
         entry = f"unit_{number}"

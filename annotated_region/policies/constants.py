@@ -25,9 +25,7 @@ class ReadConstant:
 
 
 def constants_of_nodes(graph: DataflowGraph) -> Sequence[ReadConstant]:
-    """The constants that the ops of a function read, in order of first use; each object counts once.
-    O(edges).
-    """
+    """The constants that ops of a function read, in order of first use; each object once. O(edges)."""
     readers: ExprMap[dict[NodeId, None]] = ExprMap()
     for number, node in graph.numbered():
         if node.kind is NodeKind.OPERATION and isinstance(node.value, relax.Call):

@@ -86,8 +86,8 @@ class RegionLimits:
         return RegionSize(len(ops), sum(constants.values()), workspace)
 
     def memory(self, member: NodeRegion) -> int:
-        """The memory that a region uses of its target's budget: constants, and values that its units
-        produce for others.
+        """The memory that a region takes of its target's budget: constants, and what units produce for
+        others.
         """
         return self.size(member).constant_bytes + sum(value.size for value in self._handed_on(member))
 

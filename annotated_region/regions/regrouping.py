@@ -128,8 +128,8 @@ class _Scope:
         return sorted({self.local[node] for index in atom for node in self.members[index].nodes})
 
     def atoms(self, taking_part: Mapping[MemberIndex, None]) -> Iterator[list[MemberIndex]]:
-        """The participating regions, by union-find: overlapping ones, which have the same colour, form one
-        atom.
+        """The participating regions; overlapping ones, which have the same colour, form one atom
+        (union-find).
         """
         holder: dict[NodeId, MemberIndex] = {}
         parent = {index: index for index in taking_part}

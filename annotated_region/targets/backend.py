@@ -337,9 +337,7 @@ def known_targets() -> tuple[str, ...]:
 
 
 def unavailability(backend: Backend) -> str | None:
-    """Why a target cannot run on this machine; None if it can. An availability check that raises counts as
-    a reason.
-    """
+    """Why a target cannot run on this machine; None if it can. A failing availability check is a reason."""
     try:
         return backend.unavailable()
     except Exception as error:  # third-party code; its failure must not affect other targets
