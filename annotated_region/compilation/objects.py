@@ -92,7 +92,7 @@ class SharedLibraryLinker:
             tvm_cc.create_shared(str(unfinished), linked, options=linking, cc=compiler, **others)
 
     def _compiled(self, files: Sequence[str], path: str, words: list[str], folder: Path) -> list[str]:
-        """The files to link: objects in place of sources where possible; adds macro definitions to `words`."""
+        """Files to link: objects in place of sources where possible; adds macro definitions to `words`."""
         try:
             compiler = Compiler.at(path)
         except (OSError, subprocess.CalledProcessError):  # the linker will report the error

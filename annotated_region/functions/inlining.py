@@ -304,7 +304,7 @@ class _Block:
             holders.literals.setdefault(value, var)
 
     def holders_for(self, var: relax.Var) -> list[_Holders]:
-        """The holders to update for a variable: this block's, and the outer ones if later blocks can see it."""
+        """The holders to update for a variable: this block's, and the outer ones if later blocks see it."""
         outer = not self.inliner.depth and not isinstance(var, relax.DataflowVar)
         return [self.holders, self.inliner.outer_holders] if outer else [self.holders]
 

@@ -49,7 +49,7 @@ def _bindings(func: relax.Function) -> Iterator[tuple[relax.Binding, int]]:
 
 
 def _depth_of(ty: tvm.ir.Type) -> int:
-    """The nesting depth of a tuple type, along the first tuple field of each level; capped above `DEEPEST`."""
+    """The nesting depth of a tuple type, along the first tuple field per level; capped at `DEEPEST` + 1."""
     depth = 0
     level: tvm.ir.Type | None = ty
     while isinstance(level, relax.TupleType) and depth <= DEEPEST:

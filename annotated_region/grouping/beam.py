@@ -125,7 +125,7 @@ class _Board:
         return self.after(state, done, tuple(queue), freed)
 
     def after(self, state: _BeamState, done: int, run: tuple[int, ...], freed: list[int]) -> _BeamState:
-        """Run the hosts among `freed` and those that they free in turn; the other freed vertices are ready."""
+        """Run the hosts among `freed` and those that they free in turn; other freed vertices are ready."""
         ready = []
         for vertex in freed:  # grows
             if self.colours[vertex] is None:
