@@ -1,9 +1,9 @@
 """Slices of a symbolic length that begin or end one element from an end, whose extents are known.
 
 ``x[:, :1]`` has one row, ``x[:, 1:]`` and ``x[:, :-1]`` all but one. TVM 0.27's importer gives them extents
-such as ``min(n, 1)``, with which neither TVM nor a target knows the shape of a sum, so that a model that looks
-at its last position does not compile. Where a tensor has a row or more, as PyTorch assumes, these slices are in
-bounds and their extents are known; of an empty tensor they would read a row that is not there.
+such as ``min(n, 1)``, with which neither TVM nor a target knows the shape of a sum, so that a model that
+looks at its last position does not compile. Where a tensor has a row or more, as PyTorch assumes, these
+slices are in bounds and their extents are known; of an empty tensor they would read a row that is not there.
 """
 
 from __future__ import annotations
