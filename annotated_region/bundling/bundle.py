@@ -70,7 +70,7 @@ def export(executable: LinkedExecutable, folder: str | os.PathLike[str]) -> Path
     """
     place = Path(folder)
     if os.path.lexists(place):
-        raise BundleError(f"{place} is there already, and is not overwritten; name a new folder")
+        raise BundleError(f"{place} already exists and is not overwritten; choose a new folder")
     _require_standalone(executable)
     place.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=place.parent))

@@ -1,5 +1,6 @@
-"""Which region, which op is wrong: every region on its target against the host, on the host's own values.
+"""Finds wrong regions and ops: compares every region on its target with the host, on the host's values.
 
-``check`` runs it, ``program`` cuts and builds, ``comparison`` measures differences against the ``tolerance``
-of their type, ``bisection`` finds the smallest set of ops that fails, ``reproducer`` writes it to a folder.
+``check`` is the driver, ``program`` partitions and builds, ``comparison`` measures differences against the
+``tolerance`` of their type, ``bisection`` finds a minimal failing set of ops, ``reproducer`` writes it to a
+folder.
 """

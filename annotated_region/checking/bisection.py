@@ -1,12 +1,12 @@
-"""The smallest set of ops of a region that is wrong without the others, on the host's own values.
+"""Finds a minimal set of ops of a region that is wrong on its own, on the host's values.
 
 Delta debugging (Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 28(2),
-2002, algorithm ddmin): halves are built and run; a half that fails is all that is left. If no half fails
-alone, the fault needs ops of both, and smaller parts are left out one by one. For a fault of one op that
-takes two builds for each halving.
+2002, algorithm ddmin): halves are built and run; if one fails, the search continues in it. If neither fails
+alone, the fault needs ops of both, and the search tries to remove smaller parts. A fault of one op takes two
+builds per halving.
 
-The host computes every value of the region once. A part then takes its inputs from these values, whatever
-made them, and its results are held against them. So a part need not be convex, and the host is built once.
+The host computes every value of the region once. A part takes its inputs from these values, and its results
+are compared with them. So a part need not be convex, and the host is built only once.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ _MOST_BUILDS = 96
 
 @dataclass(frozen=True, slots=True)
 class Bisected:
-    """The smallest part that fails, and how many builds it took to find it."""
+    """The smallest failing part, and the number of builds that the search took."""
 
     failure: Failure
     builds: int
 
 
 def culprit_of(failure: Failure) -> Bisected | None:
-    """The smallest failing set of a region; None if the region does not fail by itself.
+    """A minimal failing set of a region; None if the region does not fail in isolation.
 
-    At most ``2 * log2(n) + 4`` builds on the target for a fault of one op among `n` units, and one on the
-    host. If only a piece of the region is known to fail, that is what is made smaller.
+    Takes at most ``2 * log2(n) + 4`` builds on the target for a fault of one op among `n` units, and one on
+    the host. If only a piece of the region is known to fail, the search starts from that piece.
     """
     parts = _Parts(failure)
     units = parts.units()
@@ -64,7 +64,7 @@ def culprit_of(failure: Failure) -> Bisected | None:
     if left is None:
         return None
     nodes = [(node,) for unit in left for node in unit]
-    if len(nodes) > len(left):  # composites: try the ops inside that the target also claims alone
+    if len(nodes) > len(left):  # composites: also try their ops that the target claims individually
         smallest_failing(nodes, parts.fail_alone)
     assert parts.smallest is not None, "what is left has failed"
     return Bisected(parts.smallest, parts.builds)
@@ -73,18 +73,18 @@ def culprit_of(failure: Failure) -> Bisected | None:
 def smallest_failing(
     units: Sequence[Nodes], fails: Callable[[Sequence[Nodes]], bool]
 ) -> Sequence[Nodes] | None:
-    """The units that are left when none can be left out: ddmin.
+    """A 1-minimal failing subset of the units, by ddmin.
 
     Parameters
     ----------
     units
-        What fails together, in program order.
+        Units that fail together, in program order.
     fails
-        Whether some of them fail. It is asked for all of them only if no part fails.
+        Whether a subset fails. It is called for the full set only if no proper part fails.
 
     Returns
     -------
-    A set of units that fails, none of which can be left out; None if not even all of them fail.
+    A failing set from which no unit can be removed; None if not even the full set fails.
     """
     left, parts, is_known = list(units), 2, False
     while len(left) > 1:
@@ -108,7 +108,7 @@ def smallest_failing(
 
 
 def _pieces(units: Sequence[Nodes], count: int) -> list[list[Nodes]]:
-    """The units in `count` parts of about equal size."""
+    """The units split into `count` parts of about equal size."""
     ends = [len(units) * (number + 1) // count for number in range(count)]
     return [list(units[first:last]) for first, last in zip([0, *ends], ends, strict=False)]
 
@@ -123,9 +123,9 @@ class _Parts:
     Attributes
     ----------
     builds
-        How many parts the target built.
+        The number of parts that the target built.
     smallest
-        What failed last, which is the smallest that has failed: only what has failed is made smaller.
+        The last failing part. It is the smallest one, because only failing parts are reduced further.
     """
 
     def __init__(self, failure: Failure) -> None:
@@ -140,12 +140,12 @@ class _Parts:
         )
 
     def units(self) -> list[Nodes]:
-        """The units of what fails: of the region, or of the piece of it that is known to be wrong."""
+        """The units of the region, or of the piece of it that is known to be wrong."""
         failing = set(self.failure.nodes)
         return [unit for unit in units_of(self.function) if failing.issuperset(unit)]
 
     def fail_alone(self, units: Sequence[Nodes]) -> bool:
-        """Whether ops fail that the target also claims alone."""
+        """Whether a set of ops fails, all of which the target also claims individually."""
         return all(self._is_claimed(node) for unit in units for node in unit) and self.fail(units)
 
     def _is_claimed(self, node: NodeId) -> bool:
@@ -154,7 +154,7 @@ class _Parts:
         return view is not None and rule is not None and rule(view) is True
 
     def fail(self, units: Sequence[Nodes]) -> bool:
-        """Whether some units, as a region of their own, are wrong; what cannot be built is not."""
+        """Whether some units are wrong as a separate region; False if that cannot be built."""
         nodes = with_structure(self.function, {node for unit in units for node in unit})
         if nodes not in self._answers:
             self._answers[nodes] = self.builds < _MOST_BUILDS and self._is_wrong(nodes)
@@ -179,7 +179,7 @@ class _Parts:
         return self._failed(nodes, external, found, "")
 
     def _failed(self, nodes: Nodes, external: External, found: Sequence[np.ndarray], error: str) -> bool:
-        """Whether a part fails as the region does: by an error, or by a wrong answer."""
+        """Whether a part fails in the same way as the region: with an error, or with a wrong result."""
         if bool(error) != bool(self.failure.error) or not (error or self._differs(external, found)):
             return False
         names = [leaf.name for leaf in external.results]
@@ -197,7 +197,7 @@ class _Parts:
     def _differs(self, external: External, found: Sequence[np.ndarray]) -> bool:
         plain = opened(external.func) if is_inlinable(external.func) else external.func
         tolerance = self.failure.tolerance
-        if tolerance.of_largest > 0:  # not asked for by the user: that of the part
+        if tolerance.of_largest > 0:  # the default tolerance, so recompute it for the part
             tolerance = tolerance_for(plain, self.function.target, self.failure.options)
         return any(
             not compared_leaf(self.values, leaf, one, tolerance).ok

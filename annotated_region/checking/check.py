@@ -1,8 +1,8 @@
-"""check: each region on its target against the host, on the host's own values; then the whole program.
+"""check: compares each region on its target with the host, on the host's values; then the whole program.
 
-The program runs once on the host, with its regions as functions of the host. Where it has called one, the
-same arguments go to the region on its target, and both answers are compared at once: values of one region are
-held at a time, and no error reaches another region.
+The program runs once on the host, with its regions as host functions. After each call of such a function, the
+region runs on its target with the same arguments, and both results are compared immediately: only the values
+of one region are held at a time, and errors do not propagate to other regions.
 
     host:     x -> [ region 0 ] -> a -> softmax -> b -> [ region 1 ] -> y
                    |          |                         |          |
@@ -61,41 +61,41 @@ def check(
     extents: Mapping[str, int] | None = None,
     bisect: bool = True,
 ) -> CheckReport:
-    """Run each region of a module on its target and on the host, and find what differs.
+    """Run each region of a module on its target and on the host, and compare the results.
 
-    The module is partitioned and built as `partition` and `build` do. Each region gets the values that the
-    host computes, so that errors neither add up nor hide each other; then the whole program runs on its
-    targets, for what only adds up. The host runs the module as it was partitioned: what preparation does to
-    it is not checked.
+    The module is partitioned and built as by `partition` and `build`. Each region gets the values that the
+    host computes, so that errors neither accumulate nor mask each other; then the whole program runs on its
+    targets, to detect accumulated errors. The host runs the prepared module: preparation itself is not
+    checked.
 
     Parameters
     ----------
     mod, targets, policy, prepare, pins, bans, min_work
         As for `partition`.
     inputs
-        What ``main`` is called with, by the names of its parameters or in their order. If left out, seeded
-        values are made that fit what each parameter is used for, and the report says which.
+        The inputs of ``main``, by parameter name or in parameter order. By default, seeded random values are
+        made that suit the use of each parameter; the report lists them.
     rtol, atol
-        The tolerance as numpy's `allclose` has it; by default it follows from the types and the number of ops
+        The tolerance, as in numpy's `allclose`; the default depends on the types and the number of ops
         of each region (see `annotated_region.checking.tolerance`).
     reference
-        What computes the right answers, and the values that each region gets: ``"host"``, which is TVM, or
-        another target, such as ``"onnxruntime"``, with TVM for what it does not claim.
+        What computes the reference results, and the values that each region gets: ``"host"``, which is TVM,
+        or another target, such as ``"onnxruntime"``, with TVM for the ops that it does not claim.
     options
         By target, the options of its code generator, as for `build`.
     extents
-        By name, what symbolic extents are, where `inputs` do not say it.
+        By name, the values of symbolic extents that `inputs` do not determine.
     bisect
-        Whether to look for the smallest failing set of ops of each region that fails.
+        Whether to search for a minimal failing set of ops in each failing region.
 
     Returns
     -------
-    A report on every region, on the whole, and on the ops that are to blame.
+    A report on every region, on the whole program, and on the faulty ops.
 
     Raises
     ------
     InputError
-        The inputs do not fit the parameters, or none can be made; or the reference is one of the targets.
+        The inputs do not match the parameters, or cannot be made; or the reference is one of the targets.
     InvalidModuleError
         The module is not well formed, or has no function called main.
     BackendUnavailableError
@@ -143,8 +143,7 @@ class _Checker:
     Attributes
     ----------
     failures
-        By symbol, what each region that fails did in the first call that failed; of bisected ones, the
-        smallest part.
+        By symbol, the first failing call of each failing region; after bisection, of its smallest part.
     notes
         What was not checked, and why.
     """
@@ -167,17 +166,17 @@ class _Checker:
         self.notes: list[str] = []
         self._quantized: dict[str, RegionValues] = {}
         self._raised: BaseException | None = None
-        # The host first: it says which op it cannot build.
+        # The host is built first, because its error names the op that cannot be built.
         self._host = built_reference(program.on_host(), reference)
         executable = build(program.on_targets(), options=options)
         self._targets = relax.VirtualMachine(executable, tvm.cpu())
 
     def tolerance(self, function: PlacedFunction) -> Tolerance:
-        """How far the results of a region may be off."""
+        """The tolerance for the results of a region."""
         return tolerance_for(function.host_function, function.target, self.options, *self.asked)
 
     def run(self, arguments: Arguments) -> tuple[ResultCheck, ...]:
-        """Check every region, then the whole; the results of the whole."""
+        """Check every region, then the whole program; returns the results of the latter."""
         host = relax.VirtualMachine(self._host, tvm.cpu())
         host.set_instrument(self._after_call)
         wanted = self._answers(host, arguments, f"on the reference {self.reference!r}")
@@ -186,7 +185,7 @@ class _Checker:
         del host
         self._check_pieces()
         if any(failure.error for failure in self.failures.values()):
-            return ()  # it would raise the same
+            return ()  # the whole program would raise the same error
         found = self._answers(self._targets, arguments, "on its targets")
         tolerance = self._tolerance_of_whole()
         names = [f"result {number}" for number in range(len(wanted))]
@@ -204,7 +203,7 @@ class _Checker:
             raise RunError(f"the program fails {where}: {first_line(error)}") from error
 
     def _tolerance_of_whole(self) -> Tolerance:
-        """The widest tolerance of any region: an error of one goes through all that follow."""
+        """The widest tolerance of any region, because its error propagates to all that follow."""
         each = [self.tolerance(function) for function in self.program.regions.values()]
         plain = tolerance_for(
             self.program.main, next(iter(targets_of(self.program.partitioned)), ""), {}, *self.asked
@@ -257,19 +256,19 @@ class _Checker:
         )
 
     def _check_pieces(self) -> None:
-        """Look into quantized regions, whose results tell little of what is inside."""
+        """Check quantized regions piece by piece, because their results reveal little about inner errors."""
         for symbol, values in self._quantized.items():
             try:
                 wrong = first_wrong_piece(self.program.regions[symbol], values, self.options, self.reference)
             except AnnotatedRegionError as error:
-                self.notes.append(f"{symbol} was checked as a whole only, not in pieces: {first_line(error)}")
+                self.notes.append(f"{symbol} was checked only as a whole, not in pieces: {first_line(error)}")
                 continue
             if wrong is not None:
                 self.failures[symbol] = wrong.failure
                 self._results[symbol] = (*self._results[symbol], *wrong.results)
 
     def regions(self) -> tuple[RegionCheck, ...]:
-        """What was found of each region."""
+        """The result of the check for each region."""
         return tuple(
             RegionCheck(
                 symbol,
@@ -283,15 +282,13 @@ class _Checker:
         )
 
     def culprits(self) -> tuple[tuple[Culprit, ...], tuple[str, ...]]:
-        """The smallest failing sets, and what is to be said where there is none."""
+        """The minimal failing sets, and notes on regions without one."""
         found: list[Culprit] = []
         notes = list(self.notes)
         for symbol, failure in list(self.failures.items()):
             bisected = culprit_of(failure)
             if bisected is None:
-                notes.append(
-                    f"{symbol} fails in the program and not by itself, so that it cannot be bisected"
-                )
+                notes.append(f"{symbol} fails in the program but not in isolation, so it cannot be bisected")
                 continue
             self.failures[symbol] = bisected.failure
             ops = failure.function.ops(bisected.failure.nodes)
@@ -300,7 +297,7 @@ class _Checker:
 
 
 def _worse(known: tuple[ResultCheck, ...], new: tuple[ResultCheck, ...]) -> tuple[ResultCheck, ...]:
-    """Of two calls, the one that fails, or is further off."""
+    """The worse of two calls: the one that fails, or has the larger error."""
 
     def badness(results: tuple[ResultCheck, ...]) -> tuple[bool, float]:
         return any(not each.ok for each in results), max((each.relative for each in results), default=0.0)

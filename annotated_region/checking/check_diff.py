@@ -1,4 +1,4 @@
-"""The difference of two checks: regions that became right or wrong, and errors that changed."""
+"""The difference between two checks: regions that became right or wrong, and changed errors."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from annotated_region.documents import plain_value
 
 __all__ = ["CheckDiff", "RegionChange", "difference"]
 
-_FACTOR = 2.0  # errors that differ by less are noise of roundings
+_FACTOR = 2.0  # smaller changes of an error are rounding noise
 
 
 @dataclass(frozen=True, slots=True)
 class RegionChange:
-    """A region that is in one check only, or whose verdict or error is another one.
+    """A region that only one check contains, or whose verdict or error changed.
 
     Attributes
     ----------
     symbol
         The region.
     before, after
-        ``"right"``, ``"wrong"``, ``"fails"`` or ``"not run"``; None in the check that does not have it.
+        ``"right"``, ``"wrong"``, ``"fails"`` or ``"not run"``; None if the check does not contain the region.
     error_before, error_after
-        The largest errors, of the largest value of the result.
+        The largest errors, relative to the largest value of the result.
     """
 
     symbol: str
@@ -44,7 +44,7 @@ class RegionChange:
 
 @dataclass(frozen=True, slots=True)
 class CheckDiff:
-    """What is different in the second of two checks, in the order of its regions."""
+    """The changes from the first to the second of two checks, in the region order of the second."""
 
     changes: tuple[RegionChange, ...]
 
@@ -60,14 +60,14 @@ class CheckDiff:
         return plain
 
     def to_json(self, indent: int | None = None) -> str:
-        """The same as JSON; errors that are no numbers are texts."""
+        """The same as JSON; NaN and infinite errors are strings."""
         return json.dumps(
             {"changes": [plain_value(asdict(change)) for change in self.changes]}, indent=indent
         )
 
 
 def difference(before: Sequence[RegionCheck], after: Sequence[RegionCheck]) -> CheckDiff:
-    """What is different in `after`. Regions are the same if their symbols are. O(regions)."""
+    """The changes in `after`. Regions are matched by symbol. O(regions)."""
     old, new = ({region.symbol: region for region in regions} for regions in (before, after))
     changes = [_change(symbol, old.get(symbol), new.get(symbol)) for symbol in {**new, **old}]
     return CheckDiff(tuple(change for change in changes if change is not None))

@@ -1,4 +1,4 @@
-"""The report of a check as plain data, and read back from a document of a stranger."""
+"""Serialization of the report of a check to plain data, and parsing of untrusted documents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Checked:
 
 
 def plain_check(checked: Checked, is_ok: bool) -> dict[str, object]:
-    """The parts as dicts, lists, texts and numbers; `ok` and the errors of regions are said beside them.
+    """The parts as dicts, lists, strings and numbers, with the derived `ok` and errors of regions.
 
     The placement has the fields of a report.
     """
@@ -59,12 +59,12 @@ def _plain_region(region: RegionCheck) -> object:
 
 
 def read_check(document: JsonValue) -> Checked:
-    """The parts that `plain_check` made plain.
+    """Parse the output of `plain_check`.
 
     Raises
     ------
     DocumentError
-        A field is missing, or is of another kind than it should be.
+        A field is missing or has the wrong type.
     """
     return Checked(
         tuple(_read_region(region) for region in document.field("regions").items()),

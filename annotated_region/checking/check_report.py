@@ -1,4 +1,4 @@
-"""What a check found, as text and as data."""
+"""The report of a check, as text and as data."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What `annotated_region.check` found.
+    """The result of `annotated_region.check`.
 
     Attributes
     ----------
     regions
-        Each region, in the order of the names of the functions that hold them.
+        The checks of all regions, ordered by the names of their functions.
     whole
-        The results of the whole program on its targets beside the host's; none where a region raised.
+        The results of the whole program on its targets, compared with the host's; empty if a region raised.
     culprits
-        For each region that fails, the smallest failing set of its ops.
+        For each failing region, a minimal failing set of its ops.
     inputs
-        What was made because no inputs were given, one line a parameter.
+        A description of the inputs that were made because none were given, one line per parameter.
     extents
-        What symbolic extents were.
+        The values of symbolic extents.
     notes
         What was not checked, and why.
     reference
-        What computed the right answers: the host, or a target.
+        What computed the reference results: the host, or a target.
     placement
-        The report on the placement, as `explain` gives it, with the verdict on each region; None in checks
-        that were saved before there was one.
+        The report on the placement, as from `explain`, with the verdict on each region; None in older saved
+        checks, which do not contain it.
     """
 
     regions: tuple[RegionCheck, ...]
@@ -61,22 +61,22 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every region and the whole are within their tolerances."""
+        """Whether every region and the whole program are within their tolerances."""
         return all(region.ok for region in self.regions) and all(result.ok for result in self.whole)
 
     @property
     def culprit(self) -> Culprit | None:
-        """The smallest failing set of the first region that fails; None if none does."""
+        """The minimal failing set of the first failing region; None if no region fails."""
         return self.culprits[0] if self.culprits else None
 
     @checked
     def save_reproducer(self, folder: str | Path) -> Path:
-        """Write what shows the first fault into a new folder: module, inputs, both answers, scripts.
+        """Write a reproducer of the first fault to a new folder: module, inputs, both results, scripts.
 
         Parameters
         ----------
         folder
-            The folder to make; its parent exists.
+            The folder to create; its parent must exist.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class CheckReport:
         Raises
         ------
         ReproducerError
-            No region fails, or there is something of that name.
+            No region fails, or `folder` exists.
         OSError
             The folder cannot be written.
         """
@@ -145,13 +145,13 @@ class CheckReport:
         return draw(self.placement.functions, f"{self}\n\n{self.placement}", Path(path))
 
     def to_dict(self) -> dict[str, object]:
-        """The same as plain data; numbers that JSON has not (NaN, infinity) are texts."""
+        """The same as plain data; NaN and infinity, which JSON lacks, are strings."""
         plain: dict[str, object] = json.loads(self.to_json())
         return plain
 
     @checked
     def to_json(self, indent: int | None = None) -> str:
-        """The same as JSON, without the arrays that a reproducer is made of."""
+        """The same as JSON, without the arrays that a reproducer needs."""
         checked = Checked(
             self.regions,
             self.whole,
@@ -167,16 +167,16 @@ class CheckReport:
     @staticmethod
     @checked
     def from_json(text: str) -> CheckReport:
-        """The report that `to_json` wrote; the text may come from a stranger.
+        """Parse the output of `to_json`; the text may be untrusted.
 
-        It has no arrays, so no reproducer can be made of it.
+        The report has no arrays, so no reproducer can be made from it.
 
         Raises
         ------
         DocumentError
-            The text is no report of a check; the message says where.
+            The text is not a valid report of a check; the message gives the position.
         UsageError
-            It is no text.
+            `text` is not a string.
         """
         checked = read_check(read_document(text, KIND))
         return CheckReport(

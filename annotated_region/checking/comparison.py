@@ -1,4 +1,4 @@
-"""How a result differs from the reference: by how much, where, and where one of them is no number."""
+"""Comparison of a result with the reference: largest error, its position, NaN and infinity."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from annotated_region.checking.tolerance import Tolerance
 
 __all__ = ["ResultCheck", "compared"]
 
-_BLOCK = 1 << 20  # values that are compared at once, so that large results need no copies of their size
-_LEAST_FILL, _FAR = 1e4, 100.0  # masks are filled with this magnitude at least, and other values are smaller
+_BLOCK = 1 << 20  # values compared at a time, which bounds the size of temporary copies
+_LEAST_FILL, _FAR = 1e4, 100.0  # the least magnitude of mask values, and their least ratio to other values
 _STEPS = {"int8": 127.0, "uint8": 255.0}
 
 
 @dataclass(frozen=True, slots=True)
 class ResultCheck:
-    """One result beside the reference.
+    """The comparison of one result with the reference.
 
     Attributes
     ----------
     name
-        What it is called.
+        The name of the result.
     dtype, shape
-        Of the reference.
+        The dtype and shape of the reference.
     absolute
         The largest absolute difference where both are finite.
     relative
-        The same over the largest finite magnitude of the reference, but for what masks are filled with.
+        The same relative to the largest finite magnitude of the reference, excluding mask values.
     cosine
-        Of the angle between both as vectors; 1 where both are zero.
+        The cosine of the angle between both as vectors; 1 if both are zero.
     where
-        The index of the value that is furthest beyond the tolerance, or of the largest difference; None where
+        The index of the value that exceeds the tolerance most, or of the largest difference; None if
         nothing differs.
     found, wanted
-        The values there.
+        The values at that index.
     wrong
-        How many values are beyond the tolerance.
+        The number of values that exceed the tolerance.
     nan, inf
-        How many values are NaN, or infinite, on one side only.
+        The number of values that are NaN, or infinite, on one side only.
     allowed
-        What the tolerance allows a value of magnitude zero.
+        The error that the tolerance allows for a value of magnitude zero.
     reason
-        Where the tolerance comes from.
+        The derivation of the tolerance.
     failure
         Why the result is wrong; empty if it is right.
     """
@@ -74,8 +74,8 @@ class ResultCheck:
 def compared(name: str, found: np.ndarray, wanted: np.ndarray, tolerance: Tolerance) -> ResultCheck:
     """Compare a result with the reference.
 
-    Whole numbers and truth values have to be equal, but for those of 8 bits where the region quantizes: a sum
-    in another order may round to the next step.
+    Integers and booleans must be equal, except 8-bit integers if the region quantizes: a sum in a different
+    order may round to the next step.
     """
     dtype, shape = str(wanted.dtype), tuple(wanted.shape)
     if found.shape != wanted.shape or found.dtype != wanted.dtype:
@@ -113,7 +113,7 @@ def _is_float(dtype: np.dtype) -> bool:
 def _limits(wanted: np.ndarray, tolerance: Tolerance, is_exact: bool) -> tuple[float, float, float]:
     """The absolute and the relative tolerance, and the largest finite magnitude of the reference.
 
-    What masks are filled with does not count as the largest.
+    Mask values are excluded from the magnitude.
     """
     largest = _largest(wanted, np.inf)
     if largest >= _LEAST_FILL and _is_fill(wanted, largest):
@@ -131,10 +131,10 @@ def _largest(wanted: np.ndarray, below: float) -> float:
 
 
 def _is_fill(wanted: np.ndarray, largest: float) -> bool:
-    """Whether the largest magnitude is what masks are filled with, far from all other values.
+    """Whether the largest magnitude is a mask value, far from all other values.
 
-    Scores of attention are masked by -1e9 or the least float32. An error as large as a share of that would
-    hide whatever is wrong with the scores.
+    Attention scores are masked by -1e9 or the least float32. A tolerance relative to such a value would
+    accept any error of the scores.
     """
     others = _largest(wanted, largest)
     blocks = _blocks(wanted, wanted)
@@ -143,7 +143,7 @@ def _is_fill(wanted: np.ndarray, largest: float) -> bool:
 
 
 def _blocks(left: np.ndarray, right: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Pieces of both in double precision, each with the position of its first value."""
+    """Blocks of both in double precision, each with the position of its first value."""
     flat_left, flat_right = left.reshape(-1), right.reshape(-1)
     for first in range(0, flat_left.size, _BLOCK):
         piece = slice(first, first + _BLOCK)
@@ -152,7 +152,7 @@ def _blocks(left: np.ndarray, right: np.ndarray) -> Iterator[tuple[int, np.ndarr
 
 @dataclass(slots=True)
 class _Distance:
-    """What has been seen of two arrays, block by block."""
+    """Statistics of the difference of two arrays, accumulated block by block."""
 
     atol: float
     rtol: float
@@ -169,7 +169,7 @@ class _Distance:
     right_square: float = 0.0
 
     def take(self, first: int, left: np.ndarray, right: np.ndarray) -> None:
-        """Look at one block."""
+        """Accumulate one block."""
         both = np.isfinite(left) & np.isfinite(right)
         same = (left == right) | (np.isnan(left) & np.isnan(right))
         self.nan += int(np.count_nonzero(np.isnan(left) != np.isnan(right)))
@@ -195,10 +195,10 @@ class _Distance:
 
     @property
     def cosine(self) -> float:
-        """Of the angle between what was seen of both."""
+        """The cosine of the angle between both."""
         if self.left_square == 0.0 or self.right_square == 0.0:
             return 1.0 if self.left_square == self.right_square else 0.0
-        # Each root by itself: the product of squares may be too large for a number.
+        # Separate roots, because the product of the squares may overflow.
         cosine = self.dot / np.sqrt(self.left_square) / np.sqrt(self.right_square)
         return float(min(1.0, max(-1.0, cosine)))
 

@@ -1,4 +1,4 @@
-"""What an engine itself says that it runs, by the script of a reproducer in a process of its own."""
+"""The log of an engine, from running the script of a reproducer in a separate process."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _TIME = r",[0-9]+(\.[0-9]+)?(e-?[0-9]+)?$"
 
 
 def engine_log(folder: Path, target: str) -> str:
-    """The lines of an engine while ``show.py`` of a folder runs; empty if it has none, or the script fails.
+    """The log of an engine while ``show.py`` of a folder runs; empty if it has none, or the script fails.
 
-    The engine is asked by the environment variables of its backend, as in
+    Logging is enabled by the environment variables of the backend, as in
     ``ONEDNN_VERBOSE=1 python show.py``.
     """
     log = backend_of(target).engine_log
@@ -40,5 +40,5 @@ def engine_log(folder: Path, target: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     told = [line for line in finished.stdout.splitlines() if line.startswith(log.prefix)]
-    # A time at the end of a line would make other bytes of the same fault.
+    # Times at the end of lines are removed, so that the same fault gives the same bytes.
     return "".join(f"{re.sub(_TIME, '', line)}\n" for line in told)

@@ -1,4 +1,4 @@
-"""A region that is wrong in one call, or the smallest part of it that is."""
+"""A wrong call of a region, or of its smallest failing part."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ __all__ = ["Failure"]
 
 @dataclass(frozen=True)
 class Failure:
-    """What went in, what came out, and what should have come.
+    """The inputs, results and expected results of a wrong call.
 
     Attributes
     ----------
     function
         The region.
     nodes
-        Its nodes that are wrong together: all, or a part.
+        The failing nodes: all nodes of the region, or a part.
     values
-        What entered, as the host computed it.
+        The inputs, as computed by the host.
     wanted, found
-        By name, the results of the host and of the target; the target has none where it raised.
+        By name, the results of the host and of the target; empty for the target if it raised.
     tolerance
-        How far they might have been apart.
+        The tolerance that was exceeded.
     options
         By target, the options of its code generator.
     error
-        What the target raised; empty if it answered.
+        The error that the target raised; empty if it returned.
     reference
         What computed the wanted results.
     """

@@ -1,4 +1,4 @@
-"""What a reproducer shows: a function of fixed shapes, what enters it, and both answers, computed again."""
+"""The content of a reproducer: a function of static shapes, its inputs, and both results, recomputed."""
 
 from __future__ import annotations
 
@@ -35,14 +35,13 @@ class FaultCase:
     Attributes
     ----------
     func
-        Straight code over tensors of fixed shape; its constants are parameters.
+        Straight-line code over tensors of static shape; its constants are parameters.
     inputs, constants
-        By the names of the parameters, what enters.
+        The arguments, by parameter name.
     wanted, found
-        By the names of the results, what the reference computes, and what the target did; nothing if it
-        raised.
+        By result name, the results of the reference and of the target; `found` is empty if the target raised.
     error
-        What the target raised; empty if it answered.
+        The error that the target raised; empty if it returned.
     """
 
     func: relax.Function
@@ -54,17 +53,17 @@ class FaultCase:
 
     @property
     def module(self) -> tvm.IRModule:
-        """The function alone."""
+        """A module with only the function."""
         return tvm.IRModule({MAIN: self.func})
 
     @property
     def bound(self) -> tvm.IRModule:
-        """The same with its constants inside."""
+        """The same with its constants bound."""
         return relax.transform.BindParams(MAIN, dict(self.constants))(self.module)
 
 
 def fault_case(failure: Failure) -> FaultCase:
-    """The part of a region that is wrong, as a function of its own."""
+    """The wrong part of a region as a separate function."""
     made = external_function(
         failure.function.source, failure.nodes, (), {"global_symbol": MAIN}, bind_constants=False
     )
@@ -75,7 +74,7 @@ def fault_case(failure: Failure) -> FaultCase:
 
 
 def _without_shapes(func: relax.Function, failure: Failure) -> relax.Function:
-    """The function without parameters that are shapes: its extents become the numbers of the call."""
+    """The function without shape parameters: symbolic extents become the values of the call."""
     names = {each.name for param in func.params for each in shape_vars_of(param.ty)}
     if not names:
         return func
@@ -88,7 +87,7 @@ def _without_shapes(func: relax.Function, failure: Failure) -> relax.Function:
 def _entering(
     made: External, func: relax.Function, failure: Failure
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """By the names of parameters, the inputs and the constants."""
+    """The inputs and the constants, by parameter name."""
     inputs: dict[str, np.ndarray] = {}
     constants: dict[str, np.ndarray] = {}
     tensors = [argument for argument in made.arguments if not isinstance(argument, relax.ShapeExpr)]
@@ -100,9 +99,9 @@ def _entering(
 
 
 def answered(case: FaultCase, failure: Failure) -> FaultCase | None:
-    """The case with both answers, computed anew as a reproducer does; None if the target is not wrong.
+    """The case with both results, recomputed as in a reproducer; None if the target is not wrong.
 
-    It is not wrong either where the function cannot be built.
+    A function that cannot be built does not count as wrong.
     """
     target = failure.function.target
     options = {target: dict(failure.options.get(target, {}))}
@@ -129,7 +128,7 @@ def _run(executable: LinkedExecutable, case: FaultCase) -> Sequence[np.ndarray]:
 
 def _is_wrong(case: FaultCase, failure: Failure) -> bool:
     tolerance = failure.tolerance
-    if tolerance.of_largest > 0:  # not asked for by the user: that of the part
+    if tolerance.of_largest > 0:  # the default tolerance, so recompute it for the part
         tolerance = tolerance_for(case.func, failure.function.target, failure.options)
     return any(
         not compared(name, array, case.wanted[name], tolerance).ok for name, array in case.found.items()

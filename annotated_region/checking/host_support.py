@@ -1,4 +1,4 @@
-"""Builds a program for the host, and finds the op that TVM cannot build."""
+"""Builds a program for the host, and identifies the op that TVM cannot build."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["require_host_builds"]
 
 
 def require_host_builds(mod: tvm.IRModule) -> LinkedExecutable:
-    """The program as TVM builds it.
+    """The program, built by TVM.
 
     Raises
     ------
     BuildError
-        TVM cannot build it; the message names the first op that it cannot build alone, where there is one.
+        TVM cannot build it; the message names the first op that cannot be built in isolation, if any.
     """
     whole = repaired(mod)
     try:

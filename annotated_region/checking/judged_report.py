@@ -1,4 +1,4 @@
-"""Puts what a check found beside the placement: a report whose regions say whether they are right."""
+"""Adds the results of a check to a placement report: each region gets a verdict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def judged_report(regions: Sequence[RegionCheck], culprits: Sequence[Culprit], r
     Raises
     ------
     UsageError
-        A region that was checked is none of the report.
+        A checked region is not in the report.
     """
     found = matched_regions(regions, lambda each: [op.name for op in each.ops], report, "check")
     blamed = {culprit.symbol: tuple(op.name for op in culprit.ops) for culprit in culprits}

@@ -1,4 +1,4 @@
-"""Parts of a region as regions of their own, which take the values of the host whatever made them."""
+"""Parts of a region as separate regions, whose inputs are values computed by the host."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ Nodes = tuple[NodeId, ...]
 
 
 def is_op(function: PlacedFunction, node: NodeId) -> bool:
-    """Whether a node computes something; others move no data."""
+    """Whether a node is an op; other nodes move no data."""
     return function.graph.nodes[node].kind is NodeKind.OPERATION
 
 
 def units_of(function: PlacedFunction) -> list[Nodes]:
-    """Composites, and ops alone, in program order; what moves no data goes with the ops around it."""
+    """Composites and single ops, in program order; other nodes belong to adjacent ops."""
     covered = {node for _name, nodes in function.composites for node in nodes}
     alone = [(node,) for node in function.nodes if node not in covered and is_op(function, node)]
     return sorted([*(nodes for _name, nodes in function.composites), *alone])
 
 
 def with_structure(function: PlacedFunction, chosen: set[NodeId]) -> Nodes:
-    """The nodes, and the tuples and fields of the region whose values come from them alone."""
+    """The nodes, and the tuples and fields of the region that depend only on them."""
     graph = function.graph
     held: set[NodeId] = set()
     for node in function.nodes:
@@ -48,7 +48,7 @@ def with_structure(function: PlacedFunction, chosen: set[NodeId]) -> Nodes:
 
 
 def part_function(function: PlacedFunction, nodes: Nodes, symbol: str) -> External | None:
-    """The external function of some nodes of a region; None if nothing that they compute is used."""
+    """The external function of some nodes of a region; None if none of their results is used."""
     backend = backend_of(function.target)
     composites = [(name, inner) for name, inner in function.composites if set(inner) <= set(nodes)]
     attributes = {"Codegen": function.target, "global_symbol": symbol}
@@ -70,7 +70,7 @@ def parts_module(functions: Mapping[str, relax.Function]) -> tvm.IRModule:
 
 
 def host_values(function: PlacedFunction, values: RegionValues, reference: str) -> RegionValues:
-    """Every value that enters a region, or is made in it, as the reference computes it."""
+    """Every input and intermediate value of a region, as computed by the reference."""
     everything = external_function(
         function.source, function.nodes, (), {"global_symbol": MAIN}, True, everything=True
     )

@@ -1,16 +1,16 @@
-"""Checks a quantized region piece by piece, because its end tells little of what is inside.
+"""Checks a quantized region piece by piece, because its results reveal little about inner errors.
 
-A value that two engines round to neighbouring steps is off by a whole step, and what follows is off by more:
-of a network with 80 quantizations, two right engines differ by several hundredths at the end, as much as a
-scale in the middle that is wrong by a twentieth. So the region is cut behind each quantization, and each
-piece gets the values of the host:
+A value that two engines round to adjacent steps differs by a whole step, and the difference grows downstream:
+after 80 quantizations, two correct engines differ by several hundredths, as much as if one scale in the
+middle were wrong by a twentieth. So the region is cut after each quantization, and each piece gets the values
+of the host:
 
     q0 -> dequantize, conv2d, relu, quantize -> q1 -> dequantize, conv2d, add, quantize -> q2
          |               piece 0            |        |              piece 1            |
 
-One quantization is one rounding, so a right piece is near the numbers that the host rounds, however long the
-region is (see `annotated_region.checking.rounding`). All pieces are built together, once. The region as a
-whole is checked, too, for what only shows there.
+Each piece rounds once, so the result of a correct piece is close to the numbers that the host rounds,
+independent of the length of the region (see `annotated_region.checking.rounding`). All pieces are built
+together, once. The whole region is checked too, for errors that only occur there.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class WrongPiece:
     Attributes
     ----------
     results
-        Its results beside the reference.
+        Its results, compared with the reference.
     failure
-        What went in and came out.
+        The inputs and results of the call.
     """
 
     results: tuple[ResultCheck, ...]
@@ -69,10 +69,10 @@ def has_pieces(function: PlacedFunction) -> bool:
 
 
 def pieces_of(function: PlacedFunction) -> list[Nodes]:
-    """The pieces of a region, each up to one quantization, in program order; what is behind the last is one.
+    """The pieces of a region in program order: each ends in one quantization; the rest is the last piece.
 
-    A dequantization is in each piece that uses its value, so that engines see the ops between 8-bit values.
-    No composite is cut. O(units and edges).
+    A dequantization is repeated in each piece that uses it, so that engines see ops between 8-bit values.
+    Composites are not split. O(units + edges).
     """
     units = units_of(function)
     unit_of = {node: unit for unit in units for node in unit}
@@ -97,7 +97,7 @@ def _has(function: PlacedFunction, unit: Nodes, op: str) -> bool:
 def _units_before(
     function: PlacedFunction, last: Nodes, unit_of: Mapping[NodeId, Nodes], taken: Mapping[Nodes, None]
 ) -> list[Nodes]:
-    """The unit, and what its value comes from, back to the values of other pieces."""
+    """The unit and its transitive producers, up to the values of other pieces."""
     found: dict[Nodes, None] = {}
     waiting = [last]
     while waiting:
@@ -129,7 +129,7 @@ def _is_dequantization(function: PlacedFunction, unit: Nodes) -> bool:
 
 
 def _producers(function: PlacedFunction, unit: Nodes, unit_of: Mapping[NodeId, Nodes]) -> list[Nodes]:
-    """The units of the region that a unit takes values of, also by way of tuples."""
+    """The units of the region that produce operands of a unit, directly or through tuples."""
     found: dict[Nodes, None] = {}
     seen: set[NodeId] = set(unit)
     waiting = [edge.producer for node in unit for edge in function.graph.into[node]]
@@ -159,11 +159,11 @@ def first_wrong_piece(
     function
         The region.
     entering
-        What one call of it gets.
+        The inputs of one call.
     options
         By target, the options of its code generator.
     reference
-        What computes the right values.
+        What computes the reference values.
 
     Raises
     ------
@@ -194,7 +194,7 @@ def _plain(external: External) -> relax.Function:
 
 
 def _run(entry: Callable[..., object], external: External, right: Failure) -> WrongPiece | None:
-    """What is wrong with a piece, if anything."""
+    """The wrong results of a piece, or None if it is right."""
     try:
         found = arrays_of(entry(*right.values.arguments(external)))
     except FAILURES as error:

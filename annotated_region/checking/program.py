@@ -1,4 +1,4 @@
-"""What is checked: the regions of a module, the program on its targets, and the program on the host.
+"""The program under check: the regions of a module, the program on its targets, and on the host.
 
 partitioned:  main -> dnnl_main_0, dnnl_main_1      on the targets, with an entry for each region
 opened:       main -> dnnl_main_0, dnnl_main_1      on the host: the regions are functions of TVM
@@ -37,14 +37,14 @@ __all__ = ["ENTRY", "MAIN", "CheckedOp", "CheckedProgram", "PlacedFunction"]
 
 MAIN = "main"
 ENTRY = "check_{}"
-"""The name of the function that calls one region and nothing else."""
+"""The name of the function that only calls one region."""
 
 Nodes = tuple[NodeId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedOp:
-    """One op of a region: the binding, the op, and what it was made from, as reports show them."""
+    """One op of a region: its binding, its name and its origin, as shown in reports."""
 
     name: str
     op: str
@@ -57,14 +57,14 @@ class CheckedOp:
 
 @dataclass(frozen=True)
 class PlacedFunction:
-    """An external function, and the region of the prepared function that it was made of.
+    """An external function, and the region of the prepared function that it was made from.
 
-    Where several equal regions share it, that is the first of them.
+    If several equal regions share the function, the region is the first of them.
 
     Attributes
     ----------
     symbol, target
-        What it is called, and where it runs.
+        Its symbol and its target.
     source
         The prepared function.
     nodes
@@ -72,7 +72,7 @@ class PlacedFunction:
     composites
         The composites among them, by name.
     external
-        The function, and what it is called with.
+        The function and its arguments.
     """
 
     symbol: str
@@ -89,7 +89,7 @@ class PlacedFunction:
 
     @cached_property
     def host_function(self) -> relax.Function:
-        """What it computes, as straight code for the host."""
+        """Its computation as straight-line code for the host."""
         return opened(self.external.func) if is_inlinable(self.external.func) else self.external.func
 
     def ops(self, nodes: Sequence[NodeId] | None = None) -> tuple[CheckedOp, ...]:
@@ -119,7 +119,7 @@ class CheckedProgram:
 
     @staticmethod
     def of(mod: tvm.IRModule, placed: tvm.IRModule, session: RegionSession) -> CheckedProgram:
-        """Partition a module whose regions stand in a session.
+        """Partition a module whose regions are in a session.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class CheckedProgram:
         return result
 
     def on_host(self) -> tvm.IRModule:
-        """The module with its regions as functions of the host, which are called by their symbols."""
+        """The module with its regions as host functions, named by their symbols."""
         result = self.partitioned.clone()
         for functions in external_functions(self.partitioned).values():
             for name, func in functions.items():
@@ -157,7 +157,7 @@ class CheckedProgram:
 
 
 def _placed_functions(placed: tvm.IRModule, sets: RegionSets) -> dict[str, PlacedFunction]:
-    """The external functions as `PartitionGraph` names them."""
+    """The external functions, by the symbols that `PartitionGraph` gives them."""
     library = FunctionLibrary(placed)
     found: dict[str, PlacedFunction] = {}
     for regions in (final_regions(each) for each in sets.values()):

@@ -1,7 +1,7 @@
-"""What computes the right answers: the host, which is TVM, or another target with the host for the rest.
+"""Builds the reference: the host, which is TVM, or another target with the host for unclaimed ops.
 
-The regions stay functions that ``main`` calls, so that their arguments and answers can be seen. Another
-target gets what it claims of them and of ``main``; the rest runs on the host:
+The regions stay functions called by ``main``, so that their arguments and results can be observed. A
+reference target gets the ops that it claims in them and in ``main``; the rest runs on the host:
 
     main -> dnnl_main_0 { onnxruntime_dnnl_main_0_0, an op of the host }
 """
@@ -25,16 +25,16 @@ HOST = "host"
 
 
 def require_reference(reference: str, targets: Sequence[str]) -> None:
-    """Raise unless there is such a reference beside the targets.
+    """Check that a reference can be used with the given targets.
 
     Raises
     ------
     InputError
-        It is one of the targets, which would be compared with themselves.
+        The reference is one of the targets, which would be compared with itself.
     UnknownTargetError
         There is no such target.
     BackendUnavailableError
-        It cannot run on this machine.
+        The reference cannot run on this machine.
     """
     if reference == HOST:
         return
@@ -54,7 +54,7 @@ def require_runs_here(target: str) -> None:
 
 
 def built_reference(mod: tvm.IRModule, reference: str) -> LinkedExecutable:
-    """A program of functions of the host, built for a reference.
+    """A program of host functions, built for a reference.
 
     Raises
     ------

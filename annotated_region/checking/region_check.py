@@ -1,4 +1,4 @@
-"""What a check found of one region: its results beside the reference, and the ops that are to blame."""
+"""The check of one region: its results compared with the reference, and the faulty ops."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["Culprit", "RegionCheck"]
 
 @dataclass(frozen=True, slots=True)
 class RegionCheck:
-    """One region on its target, on the host's values, beside what the host computes of them.
+    """The comparison of one region on its target with the host, on the host's values.
 
     Attributes
     ----------
     symbol, target
-        The external function, and where it runs.
+        The external function and its target.
     ops
-        The ops inside, in program order; of equal regions that share a function, those of the first.
+        Its ops in program order; if equal regions share the function, those of the first region.
     calls
-        How often the program called it. A region that was never called was not checked.
+        The number of calls by the program. A region that was never called was not checked.
     results
-        Each result, of the call in which it was furthest off.
+        The results, each from the call with its largest error.
     error
-        What the target raised; empty if it ran.
+        The error that the target raised; empty if it ran.
     """
 
     symbol: str
@@ -37,7 +37,7 @@ class RegionCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether it ran, and every result is within its tolerance."""
+        """Whether the region ran and every result is within its tolerance."""
         return not self.error and all(result.ok for result in self.results)
 
     @property
@@ -52,7 +52,7 @@ class RegionCheck:
 
     @property
     def where(self) -> tuple[int, ...] | None:
-        """Where the result is furthest off that is the first to fail, or has the largest error."""
+        """The position of the largest error, in the first failing result or in the least accurate one."""
         ranked = sorted(self.results, key=lambda result: (result.ok, -result.relative))
         return ranked[0].where if ranked else None
 
@@ -70,16 +70,16 @@ class RegionCheck:
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """The smallest set of ops of a region that fails without the others.
+    """A minimal set of ops of a region that fails in isolation.
 
     Attributes
     ----------
     symbol, target
         The region.
     ops
-        The ops, in program order. None of them can be left out.
+        The ops, in program order. None of them can be removed.
     builds
-        How many times the target built parts of the region to find them.
+        The number of parts of the region that the target built during the search.
     """
 
     symbol: str
@@ -93,7 +93,7 @@ class Culprit:
 
 
 def _told(result: ResultCheck) -> str:
-    """What is wrong with a result, for users."""
+    """A description of a wrong result, for users."""
     told = f"{result.name}: {result.failure}"
     if result.found is None or result.wanted is None:
         return told

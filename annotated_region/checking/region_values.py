@@ -1,4 +1,4 @@
-"""The values that enter a region in one call, and what a part of it is called with."""
+"""The values of a region in one call, and the arguments of its parts."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["RegionValues"]
 
 @dataclass(frozen=True)
 class RegionValues:
-    """Values of a prepared function, as one call of a region, or of a part of it, needs and gives them.
+    """Values of a prepared function in one call of a region, or of a part of it.
 
     Attributes
     ----------
     function
         The region.
     arrays
-        The single values.
+        The tensors, by leaf.
     extents
-        What shape variables stand for.
+        The values of shape variables.
     """
 
     function: PlacedFunction
@@ -39,7 +39,7 @@ class RegionValues:
 
     @staticmethod
     def of_call(function: PlacedFunction, arguments: Sequence[Value]) -> RegionValues:
-        """What a region is called with."""
+        """The values given by the arguments of a region."""
         arrays: dict[Leaf, np.ndarray] = {}
         extents: dict[relax.Var, int] = {}
         values = RegionValues(function, arrays, extents)
@@ -54,11 +54,11 @@ class RegionValues:
         return values
 
     def with_results(self, results: Mapping[Leaf, np.ndarray]) -> RegionValues:
-        """The same with values that the region makes."""
+        """The same with additional values that the region computes."""
         return RegionValues(self.function, {**self.arrays, **results}, self.extents)
 
     def arguments(self, external: External) -> list[Value]:
-        """What a function of nodes of the region is called with."""
+        """The arguments for an external function made from nodes of the region."""
         return [self._argument(argument) for argument in external.arguments]
 
     def _argument(self, argument: relax.Expr | Leaf) -> Value:
@@ -68,7 +68,7 @@ class RegionValues:
         return tvm.runtime.tensor(self.array_of(self.leaf_of(argument)))
 
     def array_of(self, leaf: Leaf) -> np.ndarray:
-        """A value that enters, or that the region makes; a constant is its own."""
+        """The array of an input, an intermediate value or a constant."""
         known = self.arrays.get(leaf)
         if known is not None:
             return known
@@ -76,7 +76,7 @@ class RegionValues:
         return array
 
     def leaf_of(self, argument: relax.Expr | Leaf) -> Leaf:
-        """The single value that an argument stands for."""
+        """The single value that an argument refers to."""
         if isinstance(argument, Leaf):
             return argument
         scope = self.function.graph.nodes[self.function.nodes[0]].scope

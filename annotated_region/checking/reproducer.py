@@ -1,17 +1,17 @@
-"""A folder that shows a fault: a region, its inputs, both answers, and scripts that compare them.
+"""Writes a folder that reproduces a fault: a region, its inputs, both results, and scripts to compare them.
 
-    module.py             the region as TVMScript, its constants as parameters
-    model.onnx            the same as ONNX, where all of its ops have a translation
-    inputs.npz            what enters, as the host computed it
+    module.py             the region as TVMScript, with its constants as parameters
+    model.onnx            the same as ONNX, if all of its ops have a translation
+    inputs.npz            the inputs, as computed by the host
     constants.npz         the constants
-    expected.npz          what the host computes
-    actual.npz            what the target computed
+    expected.npz          the results of the host
+    actual.npz            the results of the target
     show.py               builds the module for the target, and compares
-    show_onnxruntime.py   runs the model in ONNX Runtime alone, and compares
-    engine.txt            what the engine itself says that it ran, where it can tell
-    README.txt            what is wrong, with which versions
+    show_onnxruntime.py   runs the model in ONNX Runtime only, and compares
+    engine.txt            the log of the engine, if it has one
+    README.txt            a description of the fault, with versions
 
-Its shapes are the smallest ones that are found to be wrong. The same fault gives the same bytes.
+Shapes are reduced to the smallest that still fail. The same fault gives the same bytes.
 """
 
 from __future__ import annotations
@@ -94,17 +94,17 @@ answers = session.run(None, dict(zip(names, arrays("inputs.npz").values())))
 
 
 def write_reproducer(folder: Path, failure: Failure) -> Path:
-    """Write the folder, whole or not at all.
+    """Write the folder atomically.
 
     Raises
     ------
     ReproducerError
-        There is something of that name.
+        `folder` exists.
     OSError
         It cannot be written.
     """
     if os.path.lexists(folder):
-        raise ReproducerError(f"{folder} is there already, and is not overwritten; name a new folder")
+        raise ReproducerError(f"{folder} already exists and is not overwritten; choose a new folder")
     case = with_smallest_shapes(fault_case(failure), failure)
     unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=folder.parent))
     try:
@@ -140,7 +140,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _save_model(path: Path, func: relax.Function) -> bool:
-    """Write the model as ONNX; False where an op has no translation."""
+    """Write the model as ONNX; False if an op has no translation."""
     if missing_onnx() is not None:
         return False
     try:
@@ -165,7 +165,7 @@ def _write_scripts(folder: Path, failure: Failure, has_model: bool, brain_floats
 
 
 def _words(case: FaultCase, failure: Failure, has_model: bool, has_log: bool) -> str:
-    """What is wrong, for the reader of the folder."""
+    """The text of ``README.txt``."""
     ops = "\n".join(f"  {op}" for op in failure.function.ops(failure.nodes))
     target = failure.function.target
     by = "" if failure.reference == HOST else f" with {failure.reference}"

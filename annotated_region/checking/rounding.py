@@ -1,10 +1,10 @@
-"""Results of 8 bits beside the numbers that they are rounded from.
+"""Compares 8-bit results with the numbers that they are rounded from.
 
     q = clip(round(x / s) + z)
 
-A right engine is half a step away from ``x / s + z``, and by what its arithmetic is off. An error of less
-than a step, such as that of a small term in a large sum, changes the rounded number by one at most, as
-rounding in another order does; beside the number before rounding it shows.
+The result of a correct engine differs from ``x / s + z`` by at most half a step plus its arithmetic error. An
+error of less than a step, such as that of a small term in a large sum, changes the rounded result by at most
+one, just like a different order of summation; compared with the unrounded number it is detectable.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ __all__ = ["compared_leaf"]
 
 _QUANTIZE = "relax.quantize"
 _EIGHT_BITS = ("int8", "uint8")
-_HALF = 0.5  # of a step, what rounding is off at most
+_HALF = 0.5  # steps: the largest error of rounding
 
 
 def compared_leaf(values: RegionValues, leaf: Leaf, found: np.ndarray, tolerance: Tolerance) -> ResultCheck:
-    """Compare a result of a part of a region with the reference, and with what that was rounded from.
+    """Compare a result of a part of a region with the reference, and with the reference before rounding.
 
     Parameters
     ----------
     values
-        Every value of the region, as the reference computes it.
+        Every value of the region, as computed by the reference.
     leaf
-        Which of them.
+        The result to compare.
     found
-        What the target computed.
+        The result of the target.
     tolerance
-        How far it may be off the reference, and before rounding, if it says that.
+        The allowed difference from the reference, and optionally from the unrounded reference.
     """
     result = compared(leaf.name, found, values.array_of(leaf), tolerance)
     exact = None if tolerance.steps is None or not result.ok else _unrounded(values, leaf)
@@ -53,7 +53,7 @@ def compared_leaf(values: RegionValues, leaf: Leaf, found: np.ndarray, tolerance
 
 
 def _unrounded(values: RegionValues, leaf: Leaf) -> np.ndarray | None:
-    """What a value of 8 bits was rounded from, within their range, in steps; None if it is none."""
+    """The unrounded number of an 8-bit value in steps, clamped to its range; None for other values."""
     op = None if leaf.path else _op_of(values, leaf)
     if op is None or op.name != _QUANTIZE or op.out_tensor.dtype not in _EIGHT_BITS:
         return None
@@ -79,6 +79,6 @@ def _array(values: RegionValues, argument: relax.Expr) -> np.ndarray:
 
 
 def _shape_along(rank: int, axis: int) -> tuple[int, ...]:
-    """The shape of numbers along an axis, so that they are broadcast to all others."""
+    """The shape that broadcasts a vector along `axis` over all other axes."""
     place = axis % rank if rank else 0
     return tuple(-1 if each == place else 1 for each in range(rank))

@@ -1,4 +1,4 @@
-"""Calls of built functions: what they take and give, and what they raise."""
+"""Calls of built functions: their results and exceptions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from annotated_region.errors import RunError
 
 __all__ = ["FAILURES", "Value", "arrays_of", "first_line"]
 
-# What TVM's runtime, and functions in Python that regions may be, raise where they cannot run.
+# The exceptions of TVM's runtime, and of regions implemented in Python, when a call fails.
 FAILURES: tuple[type[Exception], ...] = (
     RuntimeError,
     ValueError,
@@ -24,12 +24,12 @@ Value = tvm.runtime.Tensor | tvm.runtime.ShapeTuple
 
 
 def arrays_of(answer: object) -> list[np.ndarray]:
-    """The arrays in what a function returns: a tensor, or tuples of them.
+    """The arrays in the result of a function: a tensor, or nested tuples of tensors.
 
     Raises
     ------
     RunError
-        It returns something else.
+        The result is something else.
     """
     if isinstance(answer, tvm.runtime.Tensor):
         return [answer.numpy()]
@@ -41,5 +41,5 @@ def arrays_of(answer: object) -> list[np.ndarray]:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says; its class if it says nothing."""
+    """The first line of an error message, or the class of the error if the message is empty."""
     return next((line for line in str(error).strip().splitlines() if line.strip()), type(error).__name__)

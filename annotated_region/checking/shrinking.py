@@ -1,9 +1,9 @@
-"""The smallest shapes with which a function is still wrong.
+"""Finds small shapes with which a function is still wrong.
 
-Equal extents of what enters are taken for one, since ops want them equal: 768 in an input, in a weight and in
-a shape that an op is given become 96 together. Each is tried with 1, 2, 4 and so on, after the idea of delta
-debugging (Zeller and Hildebrandt 2002); what ops do not allow, or what is right, is passed over. Of arrays
-the first parts are kept.
+Equal extents of the arguments are replaced together, because ops require them to be equal: 768 in an input,
+in a weight and in an explicit shape all become 96. Each extent is tried with 1, 2, 4 and so on, after the
+idea of delta debugging (Zeller and Hildebrandt 2002); shapes that an op rejects, or that give right results,
+are skipped. Arrays are truncated.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from annotated_region.tvm_adapter.types import expect, fixed_extents, tensor_typ
 
 __all__ = ["with_smallest_shapes"]
 
-_MOST_TRIES = 40  # builds of the host and of the target each
-# What TVM raises where ops do not allow shapes.
+_MOST_TRIES = 40  # builds on the host, and as many on the target
+# The exceptions that TVM raises if an op rejects its operand shapes.
 _REFUSALS = (RuntimeError, ValueError, TypeError, IndexError)
 
 
 def with_smallest_shapes(case: FaultCase, failure: Failure) -> FaultCase:
-    """A case that is still wrong, with extents as small as they can be, one after the other.
+    """A case that is still wrong, with each extent minimized in turn.
 
-    At most 40 of them are built. A case that is not wrong when it is run again is given back as it is.
+    At most 40 candidates are built. A case that is not wrong when run again is returned unchanged.
     """
     again = answered(case, failure)
     if again is None:
@@ -50,7 +50,7 @@ def with_smallest_shapes(case: FaultCase, failure: Failure) -> FaultCase:
 
 
 def _extents(case: FaultCase) -> list[int]:
-    """The distinct extents of what enters, the largest first."""
+    """The distinct extents of the arguments, largest first."""
     arrays = (*case.inputs.values(), *case.constants.values())
     return sorted({extent for array in arrays for extent in array.shape if extent > 1}, reverse=True)
 
@@ -63,7 +63,7 @@ def _candidates(extent: int) -> Iterator[int]:
 
 
 def _resized(case: FaultCase, extent: int, smaller: int) -> FaultCase | None:
-    """The case with another number in the place of an extent; None where the ops do not allow it."""
+    """The case with an extent replaced by a smaller one; None if an op rejects the shapes."""
     params = [relax.Var(param.name, _resized_type(param, extent, smaller)) for param in case.func.params]
     renamed: ExprMap[relax.Expr] = ExprMap(zip(case.func.params, params, strict=True))
 
@@ -99,13 +99,13 @@ def _resized_type(param: relax.Var, extent: int, smaller: int) -> relax.TensorTy
 
 
 def _cut(array: np.ndarray, extent: int, smaller: int) -> np.ndarray:
-    """The first part along each axis of an extent."""
+    """The array, truncated along each axis with that extent."""
     parts = tuple(slice(smaller) if each == extent else slice(None) for each in array.shape)
     return array[parts].copy()
 
 
 def _is_beyond(array: np.ndarray, extent: int, smaller: int) -> bool:
-    """Whether whole numbers may be indices that were within an axis, and are not any more."""
+    """Whether integers may be indices into an axis that are out of bounds after truncation."""
     return array.dtype.kind in "iu" and bool(((array >= smaller) & (array < extent)).any())
 
 
@@ -115,7 +115,7 @@ def _rebuilt(
     renamed: ExprMap[relax.Expr],
     replaced: Callable[[relax.Expr], relax.Expr],
 ) -> relax.Function:
-    """The function over other parameters, with the types that its ops give their results then."""
+    """The function over new parameters, with the types of its bindings inferred again."""
     builder = relax.BlockBuilder()
     with builder.function(MAIN, params):
         with builder.dataflow():

@@ -1,9 +1,9 @@
-"""How far a result may be from the reference: by the coarsest arithmetic on the way, and its length.
+"""The tolerance of a result, derived from the coarsest arithmetic used and the number of ops.
 
-Two engines that are both right differ, because they add in another order and round at other places. Each
-rounding is off by half a unit of the last place at most, and roundings of different ops are independent, so
+Two correct engines differ, because they sum in different orders and round at different points. Each rounding
+has an error of at most half a unit in the last place, and roundings of different ops are independent, so
 their sum grows with the square root of the number of ops (Higham, Accuracy and Stability of Numerical
-Algorithms, 2nd ed., 2.8). In int8 only what quantizes rounds: products and sums of 8-bit values are exact.
+Algorithms, 2nd ed., 2.8). In int8 only quantizations round: products and sums of 8-bit values are exact.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from annotated_region.targets.backend import backend_of
 
 __all__ = ["Tolerance", "quantizations", "tolerance_for"]
 
-# Of the largest magnitude of the reference, what one op may be off. Products in float32 add thousands of
-# terms in another order, which is why they get more than a unit of the last place.
+# The allowed error per op, relative to the largest magnitude of the reference. float32 has more than a unit
+# in the last place, because products sum thousands of terms in different orders.
 _UNITS: Mapping[str, tuple[float, str]] = {
     "int8": (1.0 / 127, "one step of 127 a quantization"),
     "float8": (2.0**-3, "two units of a significand of 3 or 4 bits an op"),
@@ -38,28 +38,28 @@ _IN_WHOLE_NUMBERS = (
     *("relax.maximum", "relax.minimum", "relax.nn.max_pool2d", "relax.concat", "relax.split"),
     *("relax.reshape", "relax.permute_dims", "relax.expand_dims", "relax.squeeze", "relax.strided_slice"),
 )
-"""Ops that are exact between values of 8 bits, but for the one float that their sum is scaled by."""
+"""Ops that are exact between 8-bit values, except for the scaling of their sum in float."""
 _STEPS_OF_TABLES = 1.0
-"""What other functions may be off, of which engines have tables of 8 bits; half types are as rough."""
+"""The allowed error of other functions, which engines may compute by 8-bit tables; also of 16-bit floats."""
 _STEPS = 255
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far a result may be off.
+    """The allowed error of a result.
 
     Attributes
     ----------
     rtol
-        Of the magnitude of each value of the reference.
+        Relative to the magnitude of each value of the reference.
     atol
-        The same for all values.
+        Absolute, for all values.
     of_largest
-        Of the largest magnitude of the reference.
+        Relative to the largest magnitude of the reference.
     reason
-        Where that comes from.
+        The derivation of the tolerance.
     steps
-        Of a step, how far a result of 8 bits may be off before it is rounded; None if that is not looked at.
+        The allowed error of an 8-bit result before rounding, in steps; None to skip that comparison.
     """
 
     rtol: float
@@ -69,7 +69,7 @@ class Tolerance:
     steps: float | None = None
 
     def allowed(self, largest: float) -> float:
-        """The absolute part, for a reference whose largest magnitude is given."""
+        """The absolute tolerance, for a reference with the given largest magnitude."""
         return self.atol + self.of_largest * (largest if largest > 0 else 1.0)
 
 
@@ -85,13 +85,13 @@ def tolerance_for(
     Parameters
     ----------
     func
-        What the region computes, as straight code.
+        The computation of the region, as straight-line code.
     target
-        Where it runs.
+        The target of the region.
     options
-        By target, the options of its code generator, whose precision counts.
+        By target, the options of its code generator; those that set the precision matter.
     rtol, atol
-        What the user asks for; as numpy's `allclose` has them, and 0 for the other if only one is given.
+        The user's tolerances, as in numpy's `allclose`; if only one is given, the other is 0.
     """
     if rtol is not None or atol is not None:
         return Tolerance(rtol or 0.0, atol or 0.0, 0.0, "asked for")
@@ -108,7 +108,7 @@ def tolerance_for(
 
 
 def _steps(func: relax.Function, types: Sequence[str]) -> float:
-    """How far a result of 8 bits may be off before it is rounded: by roundings of float32, or more."""
+    """The allowed error of an 8-bit result before rounding, in steps: float32 rounding errors, or more."""
     is_rough = any(each in types for each in ("float8", "bfloat16", "float16", "tf32"))
     ops = _calls(func)
     if is_rough or _calls(func, *_IN_WHOLE_NUMBERS) < ops:
@@ -117,12 +117,12 @@ def _steps(func: relax.Function, types: Sequence[str]) -> float:
 
 
 def quantizations(func: relax.Function) -> int:
-    """How many ops of a function, which is straight code, round to 8 bits."""
+    """The number of ops in straight-line code that round to 8 bits."""
     return _calls(func, _QUANTIZE)
 
 
 def _calls(func: relax.Function, *names: str) -> int:
-    """How many ops of some names a function calls; of all names if there are none."""
+    """The number of calls to ops with these names in a function, or of all calls if no names are given."""
     values = (binding.value for block in func.body.blocks for binding in block.bindings)
     called = [_op_name(value) for value in values if isinstance(value, relax.Call)]
     return sum(name in names or not names for name in called)
@@ -154,7 +154,7 @@ def _op_name(call: relax.Call) -> str:
 
 
 def _types_by_option(target: str, options: Mapping[str, Mapping[str, object]]) -> list[str]:
-    """The arithmetic that an option asks for: ``precision=bf16``, ``bf16_if_faster``, ``fp16=True``."""
+    """The arithmetic that options select: ``precision=bf16``, ``bf16_if_faster``, ``fp16=True``."""
     given = {**backend_of(target).codegen_options, **options.get(target, {})}
     said = [str(value) for name, value in given.items() if "precision" in name and isinstance(value, str)]
     said += [name for name, value in given.items() if value is True]

@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     if options.cross_compile:
         raise InputError("check runs every region here; leave out --cross-compile")
     if options.save is not None and options.save.exists():
-        raise ReproducerError(f"{options.save} is there already, and is not overwritten; name a new folder")
+        raise ReproducerError(f"{options.save} already exists and is not overwritten; choose a new folder")
     tell_remarks(options)
     given = None if options.inputs is None else read_arrays(options.inputs)
     report = _checked(options, given)

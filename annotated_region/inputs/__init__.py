@@ -1,7 +1,7 @@
-"""What a function is run with: arrays of the user that fit its parameters, or made ones that fit their uses.
+"""The inputs of a function: the user's arrays, or arrays generated to suit the use of each parameter.
 
-``given`` holds arrays against parameters, ``archive`` reads them from an .npz file, ``stacked`` takes several
-inputs out of one, ``uses`` finds out what the values of a parameter are for, ``made`` makes some.
+``given`` matches arrays with parameters, ``archive`` reads them from an .npz file, ``stacked`` splits one
+array into several inputs, ``uses`` infers the use of each parameter, ``made`` generates arrays.
 """
 
 from annotated_region.inputs.archive import read_arrays, write_arrays

@@ -1,4 +1,4 @@
-"""Reads arrays from .npz files of strangers, without pickles and within the memory here; and writes them."""
+"""Reads arrays from untrusted .npz files, without pickles and within the machine's memory; writes them."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
     Raises
     ------
     ModelError
-        There is no such file, it is no .npz file, it holds pickled objects, or more than this machine's
-        memory.
+        The file does not exist, is not an .npz file, holds pickled objects, or exceeds this machine's memory.
     """
     file = Path(path)
     if not file.is_file():
-        raise ModelError(f"{file} is no file that can be read")
+        raise ModelError(f"{file} is not a readable file")
     try:
         with zipfile.ZipFile(file) as archive:
             _require_room(file, sum(each.file_size for each in archive.infolist()))
         with np.load(file, allow_pickle=False) as loaded:
             return {name: loaded[name] for name in loaded.files}
     except zipfile.BadZipFile as error:
-        raise ModelError(f"{file} is no .npz file: {error}; write one with numpy.savez") from error
+        raise ModelError(f"{file} is not an .npz file: {error}; write one with numpy.savez") from error
     except ValueError as error:
         pickled = "pickle" in str(error) or "Object arrays" in str(error)
         raise ModelError(f"{file} cannot be read: {_PICKLED if pickled else error}") from error
@@ -60,10 +59,10 @@ def _require_room(file: Path, size: int) -> None:
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write an .npz file; the same arrays give the same bytes.
 
-    ``numpy.savez`` takes the names as keywords, so that an array could not be called ``file``.
+    ``numpy.savez`` takes the names as keywords, so no array could be named ``file``.
     """
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
-            # An entry without a date of its own has the first that the format knows.
+            # Without an explicit date, an entry has the earliest date of the format: output is reproducible.
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)

@@ -1,4 +1,4 @@
-"""Holds arrays against the parameters of a function, and makes those that are not given."""
+"""Matches arrays with the parameters of a function, and makes arrays if none are given."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Given = Mapping[str, np.ndarray] | Sequence[np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What a function is run with.
+    """The arguments of a function.
 
     Attributes
     ----------
     arrays
-        By the name of a parameter, its value, in the order of the parameters.
+        The values by parameter name, in parameter order.
     made
-        What was made because no inputs were given, one line a parameter.
+        A description of the generated inputs, one line per parameter; empty if inputs were given.
     extents
-        By name, what the symbolic extents of the parameters are.
+        The values of the symbolic extents of the parameters, by name.
     """
 
     arrays: Mapping[str, np.ndarray]
@@ -38,31 +38,31 @@ class Arguments:
     extents: Mapping[str, int]
 
     def tensors(self) -> list[tvm.runtime.Tensor]:
-        """The arrays as TVM takes them; each call makes them anew."""
+        """The arrays as TVM tensors; each call makes new copies."""
         return [tvm.runtime.tensor(array) for array in self.arrays.values()]
 
 
 def arguments_for(
     func: relax.Function, given: Given | None = None, extents: Mapping[str, int] | None = None, seed: int = 0
 ) -> Arguments:
-    """Arguments for a function: the arrays that are given, or made ones.
+    """Arguments for a function: the given arrays, or generated ones.
 
     Parameters
     ----------
     func
         A function whose parameters are tensors.
     given
-        Arrays by the names of the parameters, or in their order; None to make them.
+        Arrays by parameter name, or in parameter order; None to generate them.
     extents
-        By name, what symbolic extents are; those of given arrays are read off their shapes.
+        The values of symbolic extents, by name; given arrays determine them by their shapes.
     seed
-        Made values depend on it.
+        The seed of generated values.
 
     Raises
     ------
     InputError
-        An array is missing, is for no parameter, or has another type or shape than its parameter; a symbolic
-        extent is not known; a parameter is no tensor of known rank.
+        An array is missing, matches no parameter, or has another dtype or shape than its parameter; a
+        symbolic extent is unknown; a parameter is not a tensor of known rank.
     """
     names = [param.name for param in func.params]
     for param in func.params:
@@ -105,7 +105,7 @@ def _by_name(names: Sequence[str], given: Given) -> dict[str, np.ndarray]:
 def _extents(
     func: relax.Function, arrays: Mapping[str, np.ndarray], said: Mapping[str, int]
 ) -> dict[str, int]:
-    """What each symbolic extent is, of the arrays and of what the user says."""
+    """The value of each symbolic extent, from the arrays and from the user."""
     known: dict[str, int] = {}
     for param in func.params:
         wanted = list(expect(relax.ShapeExpr, tensor_type(param).shape).values)
@@ -140,19 +140,19 @@ def _agreed(names: Sequence[str], known: Mapping[str, int], said: Mapping[str, i
     missing = [name for name in names if name not in known and name not in said]
     if missing:
         raise InputError(
-            f"the extents {', '.join(map(repr, missing))} are symbolic, and nothing says what they are; give "
+            f"the extents {', '.join(map(repr, missing))} are symbolic, and their values are unknown; pass "
             f"inputs, or extents={{{missing[0]!r}: 8}} (--extent {missing[0]}=8 on the command line)"
         )
     return {name: {**known, **said}[name] for name in names}
 
 
 def _fitted(param: relax.Var, array: np.ndarray) -> np.ndarray:
-    """The array, if it is what the parameter takes."""
+    """The array, after checking that its shape and dtype match the parameter."""
     dtype, shape = array_type(str(tensor_type(param).dtype)), fixed_extents(param)
     if array.shape != tuple(shape):
         raise InputError(f"input {param.name!r} has shape {array.shape}; the parameter has {tuple(shape)}")
     if array.dtype.kind == "V" and dtype.itemsize == array.dtype.itemsize:
-        array = array.view(dtype)  # .npz files keep bfloat16 as nameless bytes
+        array = array.view(dtype)  # .npz files store bfloat16 as raw bytes
     if array.dtype != dtype:
         raise InputError(
             f"input {param.name!r} is of type {array.dtype}; the parameter takes {tensor_type(param).dtype}: "

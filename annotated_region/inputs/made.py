@@ -1,4 +1,4 @@
-"""Makes inputs that are fit for what each parameter is used for, the same ones in every process."""
+"""Generates inputs that suit the use of each parameter, reproducibly across processes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _TRUE_SHARE = 0.8
 
 
 def array_type(dtype: str) -> np.dtype:
-    """NumPy's type for a type of TVM, bfloat16 and float8 included.
+    """NumPy's dtype for a dtype of TVM, including bfloat16 and float8.
 
     Raises
     ------
     InputError
-        NumPy has none.
+        There is no such dtype.
     """
     known = getattr(ml_dtypes, dtype, dtype)
     try:
@@ -36,24 +36,24 @@ def array_type(dtype: str) -> np.dtype:
 
 
 def made_array(param: relax.Var, use: ParameterUse, seed: int) -> np.ndarray:
-    """Values for a parameter of fixed shape.
+    """Values for a parameter of static shape.
 
     Parameters
     ----------
     param
         The parameter.
     use
-        What it is used for.
+        The use of its values.
     seed
-        Other seeds give other values.
+        The seed of the values.
 
     Raises
     ------
     InputError
-        The machine does not have the memory for it.
+        The values do not fit into this machine's memory.
     """
     shape, dtype = fixed_extents(param), array_type(str(tensor_type(param).dtype))
-    needed = 8 * math.prod(shape)  # bytes, while they are numbers of double precision
+    needed = 8 * math.prod(shape)  # bytes: values are first generated in double precision
     if needed > _memory():
         raise InputError(
             f"parameter {param.name!r} of shape {tuple(shape)} takes {needed:.1e} bytes to fill, more than "
@@ -73,7 +73,7 @@ def _values(
         case UseKind.TRUTH:
             truth = np.asarray(random.random(shape) < _TRUE_SHARE)
             if truth.ndim:
-                truth[..., :1] = True  # a row that sees nothing has no softmax
+                truth[..., :1] = True  # softmax of a fully masked row is undefined
             return truth.astype(dtype)
         case UseKind.POSITIVE:
             return np.asarray(random.uniform(0.5, 1.5, shape)).astype(dtype)
@@ -85,7 +85,7 @@ def _values(
 
 
 def words_for_use(param: relax.Var, use: ParameterUse, shape: tuple[int, ...]) -> str:
-    """What was made for a parameter, for users."""
+    """A description of the values generated for a parameter, for users."""
     words = {
         UseKind.INDICES: f"indices from 0 to {use.bound - 1}",
         UseKind.LENGTHS: f"lengths from 1 to {use.bound}",
@@ -97,5 +97,5 @@ def words_for_use(param: relax.Var, use: ParameterUse, shape: tuple[int, ...]) -
 
 
 def _memory() -> int:
-    """Bytes of this machine's memory."""
+    """The size of this machine's memory in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,4 +1,4 @@
-"""Several inputs in one array for each parameter, as .npz files hold them: one input after the other."""
+"""Splits arrays that hold several inputs per parameter, as in .npz files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["inputs_in_stack"]
 
 
 def inputs_in_stack(func: relax.Function, arrays: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
-    """The inputs that a file holds.
+    """The inputs in the arrays of a file.
 
     ::
 
@@ -27,9 +27,9 @@ def inputs_in_stack(func: relax.Function, arrays: Mapping[str, np.ndarray]) -> l
     Parameters
     ----------
     func
-        The function that takes them.
+        The function to call with them.
     arrays
-        By name of a parameter. What else is wrong with them, `arguments_for` says.
+        The arrays by parameter name. Only the number of inputs is checked; `arguments_for` checks the rest.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""What the values of a parameter are used for: as indices, truth values, lengths, or as numbers.
+"""Infers the use of each parameter's values: indices, booleans, lengths, or numbers.
 
-Names say nothing reliable, so the function itself is asked: from the parameter on, through ops that only move
-or convert values, to the ops that use them.
+Names are not reliable, so uses are followed through the function: from the parameter, through ops that only
+move or convert values, to the ops that consume them.
 
     ids: int64[1, 8] -> reshape -> take(table[30522, 64], ids)     indices below 30522
     mask: int64[1, 8] -> astype float32 -> subtract(1, mask)       truth values
@@ -26,29 +26,29 @@ __all__ = ["ParameterUse", "UseKind", "uses_of_parameters"]
 
 
 class UseKind(Enum):
-    """What the values of a parameter are for."""
+    """The use of a parameter's values."""
 
     NUMBERS = auto()
     """Numbers of any sign."""
     POSITIVE = auto()
-    """Numbers that a root, a logarithm or a quotient is taken of."""
+    """Operands of a root or a logarithm, or divisors."""
     TRUTH = auto()
-    """Truth values, as such or as zero and one."""
+    """Booleans, or numbers zero and one."""
     INDICES = auto()
-    """Places along an axis, from zero to below the bound."""
+    """Indices along an axis, from zero to below the bound."""
     LENGTHS = auto()
     """Counts, from one to the bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterUse:
-    """What a parameter is for, and up to where its values may go."""
+    """The use of a parameter, and the bound of its values."""
 
     kind: UseKind
     bound: int = 0
 
 
-# Ops that hand values on, by the positions of the operands whose values they hand on.
+# Ops that pass values through, with the positions of the operands that they pass through.
 _CARRIERS: Mapping[str, Sequence[int]] = {
     **{
         f"relax.{name}": (0,)
@@ -66,10 +66,10 @@ _CARRIERS: Mapping[str, Sequence[int]] = {
             "tile",
         ]
     },
-    # Indices below zero count from the end: ``where(less(ids, 0), add(ids, extent), ids)``.
+    # Normalization of negative indices: ``where(less(ids, 0), add(ids, extent), ids)``.
     "relax.where": (1, 2),
 }
-# Ops that take indices: the position of the indices, and that of what they point into.
+# Ops that take indices: the positions of the indices and of the data that they index.
 _INDEXERS: Mapping[str, tuple[int, int]] = {
     "relax.take": (1, 0),
     "relax.gather_elements": (1, 0),
@@ -80,14 +80,14 @@ _INDEXERS: Mapping[str, tuple[int, int]] = {
 }
 _COMPARISONS = frozenset(f"relax.{name}" for name in ("less", "less_equal", "greater", "greater_equal"))
 _POSITIVE = frozenset(f"relax.{name}" for name in ("log", "log2", "log10", "sqrt", "rsqrt", "power"))
-_LARGE = 1e3  # what masks multiply by, or put in the place of scores
-_TRIED = 256  # values behind a parameter that are looked at
+_LARGE = 1e3  # the least magnitude of factors and replacement values of masks
+_TRIED = 256  # the maximum number of values that are followed from a parameter
 
 Reader = tuple[relax.Var, relax.Call, int]
 
 
 def uses_of_parameters(func: relax.Function) -> list[ParameterUse]:
-    """What each parameter of a function of fixed shapes is for. O(bindings + parameters)."""
+    """The use of each parameter of a function of static shapes. O(bindings + parameters)."""
     readers, values = _readers_and_values(func)
     return [_use(param, readers, values) for param in func.params]
 
@@ -135,7 +135,7 @@ def _use(param: relax.Var, readers: ExprMap[list[Reader]], values: ExprMap[relax
 def _found(
     param: relax.Var, readers: ExprMap[list[Reader]], values: ExprMap[relax.Expr]
 ) -> Iterator[ParameterUse]:
-    """What the values are used for, at every op that they reach by ops that hand them on."""
+    """The uses at every op that the values reach through ops that pass them on."""
     waiting: dict[relax.Var, None] = {param: None}
     for count, var in enumerate(_growing(waiting)):
         if count == _TRIED:
@@ -154,7 +154,7 @@ def _growing(waiting: dict[relax.Var, None]) -> Iterator[relax.Var]:
 
 
 def _is_shifted(call: relax.Call) -> bool:
-    """Whether a call makes ``ids + extent``, or ``1 - x``, by which masks are turned around."""
+    """Whether a call is ``ids + extent``, or ``1 - x``, which inverts a mask."""
     is_complement = _name(call) == "relax.subtract" and _largest(call.args[0]) == 1.0
     return is_complement or (
         _name(call) == "relax.add" and any(isinstance(arg, Constant) for arg in call.args)
@@ -179,7 +179,7 @@ def _name(call: relax.Call) -> str:
 
 
 def _places(call: relax.Call, position: int) -> int:
-    """How many places there are along the axis that indices point into; 0 if that is not known."""
+    """The extent of the axis that indices refer to; 0 if unknown."""
     depth = getattr(call.attrs, "depth", None)
     if depth is not None:
         return int(depth)
@@ -195,14 +195,14 @@ def _places(call: relax.Call, position: int) -> int:
 
 
 def _largest(expr: relax.Expr) -> float:
-    """The largest magnitude in a constant; 0 for what is none."""
+    """The largest magnitude in a constant; 0 for other expressions."""
     value = getattr(expr, "value", None) if isinstance(expr, Constant) else None
     array = value.numpy() if isinstance(value, tvm.runtime.Tensor) else np.zeros(1)
     return float(np.abs(array.astype("float64")).max(initial=0.0))
 
 
 def _most(expr: relax.Expr) -> float:
-    """How far the numbers of a constant, or of ``arange``, go; 0 for others."""
+    """The upper end of the numbers in a constant or an ``arange``; 0 for other expressions."""
     if isinstance(expr, relax.Call) and _name(expr) == "relax.arange":
         shape = getattr(expr.ty, "shape", None)
         extents = [each for each in getattr(shape, "values", None) or () if isinstance(each, tvm.tirx.IntImm)]

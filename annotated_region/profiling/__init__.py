@@ -1,4 +1,4 @@
-"""Where the time of an executable goes: regions, the steps inside them, the host, the machine between them.
+"""Profiles an executable: times of regions, of the steps inside them, of the host and the virtual machine.
 
-``profile`` runs it, ``clock`` times the calls of TVM's virtual machine, ``times`` is what comes of it.
+``profile`` is the driver, ``clock`` times the calls of TVM's virtual machine, ``times`` holds the result.
 """

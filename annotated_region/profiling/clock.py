@@ -1,7 +1,6 @@
-"""Times the calls of TVM's virtual machine, each without the calls inside it.
+"""Measures the exclusive time of the calls of TVM's virtual machine.
 
-The machine tells an instrument before and after each call. Calls nest, where a function of the program calls
-another, so a stack holds those that have begun:
+The machine notifies an instrument before and after each call. Calls nest, so a stack holds the open ones:
 
     main                     | exclusive: 1 + 2
       f                      |   exclusive: 3
@@ -26,7 +25,7 @@ _BUILTIN = "vm.builtin."
 
 @dataclass(slots=True)
 class Span:
-    """The calls of one function in one run: how many, how long in seconds, and what went in and out."""
+    """The calls of one function in one run: number, time in seconds, bytes of arguments and results."""
 
     calls: int = 0
     seconds: float = 0.0
@@ -36,7 +35,7 @@ class Span:
 
 @dataclass(slots=True)
 class _Open:
-    """A call: when it was told, when it began, and how long the calls inside it took, with their telling."""
+    """An open call: its notification, its start, and the time of nested calls with their notifications."""
 
     told: int
     begin: int = 0
@@ -53,9 +52,9 @@ class CallClock:
     regions
         The external functions, by symbol.
     kernels
-        By name, what external functions and kernels of the host took since the last `start`.
+        By name, the times of external functions and host kernels since the last `start`.
     machine
-        The seconds of everything else that the machine calls.
+        The seconds of all other calls of the machine.
     """
 
     regions: Mapping[str, LinkedRegion]
@@ -64,13 +63,13 @@ class CallClock:
     _open: list[_Open] = field(default_factory=list)
 
     def start(self) -> None:
-        """Forget what was timed."""
+        """Reset all times."""
         self.kernels, self.machine, self._open = {}, 0.0, []
 
     def __call__(
         self, _function: object, name: str, is_before: bool, _answer: object, *arguments: object
     ) -> None:
-        """Called by TVM around each call. What it does itself lies outside of what it times."""
+        """Called by TVM around each call. Its own time is excluded from the measured times."""
         now = perf_counter_ns()
         if is_before:
             if self._open:
@@ -99,7 +98,7 @@ class CallClock:
 
 
 def _size(value: object) -> int:
-    """Bytes of a tensor; nothing else is data."""
+    """The bytes of a tensor; 0 for other values."""
     if not isinstance(value, Tensor):
         return 0
     return (math.prod(value.shape) * int(value.dtype.bits) + 7) // 8

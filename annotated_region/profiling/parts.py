@@ -1,4 +1,4 @@
-"""The parts of a run: regions, kernels of the host, and TVM's virtual machine between them."""
+"""The parts of a run: regions, host kernels, and TVM's virtual machine."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["KernelTime", "ProfileParts", "RegionTime"]
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """What one function on the host took in a run.
+    """The time of one host kernel in a run.
 
     Attributes
     ----------
     name
-        TVM's name of the kernel: those of the ops that it fused.
+        TVM's name of the kernel, made of the names of the fused ops.
     calls
-        How often a run calls it.
+        The number of calls per run.
     seconds
-        All these calls together.
+        The total time of these calls.
     """
 
     name: str
@@ -30,21 +30,20 @@ class KernelTime:
 
 @dataclass(frozen=True, slots=True)
 class RegionTime:
-    """What one region took in a run.
+    """The time of one region in a run.
 
     Attributes
     ----------
     symbol, target
-        The external function, and where it runs.
+        The external function and its target.
     calls, seconds
-        As of a kernel; whatever lies between the call and its return counts, such as copies.
+        As for a kernel; the time spans from call to return, including copies.
     bytes_in, bytes_out
-        What crosses the border of the region in a run, its constants left out.
+        The bytes transferred into and out of the region per run, without constants.
     steps
-        What the primitives or kernels inside take in a call, where the target tells.
+        The times of its primitives or kernels in a call, if the target reports them.
     ops
-        The bindings of the ops inside, in program order; of equal regions that share a function, those of
-        the first.
+        The bindings of its ops in program order; if equal regions share the function, those of the first.
     """
 
     symbol: str
@@ -59,7 +58,7 @@ class RegionTime:
 
 @dataclass(frozen=True, slots=True)
 class ProfileParts:
-    """Where the time of one run goes; see `Profile`, which has the same attributes."""
+    """The times of the parts of a run; see `Profile`, which has the same attributes."""
 
     total: float
     regions: tuple[RegionTime, ...]

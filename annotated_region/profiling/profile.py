@@ -1,10 +1,9 @@
-"""profile: where the time of an executable goes.
+"""profile: measures the times of the parts of an executable.
 
-Runs come in pairs, one with the clock and one without, so that a change of the machine's speed falls on both.
-The first tells the parts, the second the whole; each goes first in turn. A machine has fast and slow phases,
-so that the times of a short model lie around two values; medians of parts and whole, each by itself, may come
-from different phases.
-Therefore the same pairs count for all of them: those in the middle when pairs are ordered by their time.
+Runs come in pairs, one with the clock and one without, so that a change of the machine's speed affects both.
+The former measures the parts, the latter the total; their order alternates. A machine has fast and slow
+phases, so the times of a short model are bimodal, and separate medians of parts and total may come from
+different phases. Therefore all values are taken from the same pairs: the middle half, ordered by time.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from annotated_region.targets.backend import StepTime, backend_of
 
 __all__ = ["middle_rounds", "profile"]
 
-_WARMING = 8  # dnnl tries each step with and without workers in its first runs
-_SETTLING = 0.4  # seconds: threads of compilers end, and dnnl takes contention to last for up to 0.32
+_WARMING = 8  # runs in which dnnl tries each step with and without workers
+_SETTLING = 0.4  # seconds: compiler threads exit, and dnnl assumes contention for up to 0.32 s
 _LEAST_ROUNDS, _LEAST_SECONDS = 10, 1.0
 _RECORDED = 5
 _FAILURES = (RuntimeError, ValueError, TypeError, MemoryError)
@@ -43,26 +42,26 @@ def profile(
     inputs: Mapping[str, np.ndarray] | Sequence[np.ndarray],
     rounds: int | None = None,
 ) -> Profile:
-    """Time the regions of an executable, the steps inside them, and the kernels of the host.
+    """Time the regions of an executable, the steps inside them, and the host kernels.
 
     Parameters
     ----------
     executable
-        What `build` made. It runs as it is; nothing in it is compiled for being watched.
+        The result of `build`. It runs unmodified, without instrumentation in the code.
     inputs
-        What ``main`` is called with, by the names of its parameters or in their order.
+        The arguments of ``main``, by parameter name or in parameter order.
     rounds
-        How many runs to time, with and without the clock each; some more go before them. By default ten, and
-        of short runs as many as a second holds.
+        The number of timed pairs of runs, with and without the clock, after warm-up runs. The default is
+        ten, or for short runs as many as fit into a second.
 
     Returns
     -------
-    Means over the middle half of the rounds, in seconds a run.
+    Means over the middle half of the rounds, in seconds per run.
 
     Raises
     ------
     InputError
-        The inputs are not those of the parameters, or `rounds` is below one.
+        The inputs do not match the parameters, or `rounds` is below one.
     RunError
         A run fails.
 
@@ -71,7 +70,7 @@ def profile(
     >>> print(ar.profile(ar.build(ar.partition(mod, ["dnnl"])), [image]))     # doctest: +SKIP
     """
     if rounds is not None and rounds < 1:
-        raise InputError(f"{rounds} rounds tell no time; ask for one at least")
+        raise InputError(f"{rounds} rounds cannot be timed; pass at least 1")
     arguments = [tvm.runtime.tensor(np.asarray(array)) for array in _in_order(executable, inputs)]
     library = executable.jit()
     plain, watched = (relax.VirtualMachine(library, tvm.cpu()) for _ in range(2))
@@ -94,7 +93,7 @@ def profile(
         totals.append(_timed(plain["main"], arguments))
         return totals[-1]
 
-    # What runs second finds the caches and the clock rate that the first left, so each is first in turn.
+    # The second run of a pair inherits caches and clock rate from the first, so the order alternates.
     orders = cycle([(with_clock, without_clock), (without_clock, with_clock)])
     while not _is_enough(pairs, rounds):
         pairs.append(math.fsum(run() for run in next(orders)))
@@ -123,7 +122,7 @@ def _is_enough(pairs: Sequence[float], rounds: int | None) -> bool:
 
 
 def middle_rounds(pairs: Sequence[float]) -> list[int]:
-    """The rounds in the middle half when they are ordered by their time; at least one."""
+    """The middle half of the rounds, ordered by time; at least one."""
     ordered = sorted(range(len(pairs)), key=pairs.__getitem__)
     cut = len(ordered) // 4
     return sorted(ordered[cut : len(ordered) - cut])
@@ -172,7 +171,7 @@ def _profile(
         name: statistics.fmean(each[name].seconds if name in each else 0.0 for each in spans)
         for name in names
     }
-    # The slowest first; those of the same time in the order of their calls.
+    # Slowest first; the sort is stable, so ties keep the order of the calls.
     ordered = sorted(names, key=lambda name: -seconds[name])
     last = {name: each[name] for each in spans for name in each}
     regions = (
@@ -208,7 +207,7 @@ def _profile(
 def _recorded(
     executable: LinkedExecutable, run: Callable[..., object], arguments: Sequence[tvm.runtime.Tensor]
 ) -> dict[str, tuple[StepTime, ...]]:
-    """By symbol, the steps of regions whose targets tell them of recorded runs only."""
+    """By symbol, the steps of regions whose targets report them only for recorded runs."""
     found: dict[str, tuple[StepTime, ...]] = {}
     for target in dict.fromkeys(region.target for region in executable.regions.values()):
         record = backend_of(target).recorded_steps

@@ -1,4 +1,4 @@
-"""The difference of two profiles: what takes longer now, and what is faster."""
+"""The difference between two profiles: parts that became slower or faster."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from annotated_region.profiling.parts import ProfileParts
 
 __all__ = ["ProfileDiff", "TimeChange", "difference"]
 
-_LEAST = 0.01  # of the larger whole: what changes by less is left out
+_LEAST = 0.01  # of the larger total: smaller changes are omitted
 
 
 @dataclass(frozen=True, slots=True)
 class TimeChange:
-    """A region, by its symbol, or a kernel of the host, and its seconds a run; None where it is not."""
+    """The seconds per run of a region or host kernel in both profiles; None if a profile lacks it."""
 
     name: str
     before: float | None
@@ -23,7 +23,7 @@ class TimeChange:
 
     @property
     def seconds(self) -> float:
-        """By how much it is slower now."""
+        """The increase of its time."""
         return (self.after or 0.0) - (self.before or 0.0)
 
     def __str__(self) -> str:
@@ -37,21 +37,21 @@ class TimeChange:
 
 @dataclass(frozen=True, slots=True)
 class ProfileDiff:
-    """What is different in the second of two profiles.
+    """The changes from the first to the second of two profiles.
 
     Attributes
     ----------
     total
-        The whole run.
+        The change of the whole run.
     changes
-        What changed by a hundredth of the whole or more, the largest change first.
+        The parts that changed by at least a hundredth of the total, largest change first.
     """
 
     total: TimeChange
     changes: tuple[TimeChange, ...]
 
     def __bool__(self) -> bool:
-        """Whether a part changed by a hundredth of the whole or more."""
+        """Whether a part changed by at least a hundredth of the total."""
         return bool(self.changes)
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class ProfileDiff:
 
 
 def difference(before: ProfileParts, after: ProfileParts) -> ProfileDiff:
-    """What is different in `after`. Regions are the same if their symbols are. O(n log n)."""
+    """The changes in `after`. Regions are matched by symbol. O(n log n)."""
     old, new = _seconds(before), _seconds(after)
     least = _LEAST * max(before.total, after.total)
     changes = [TimeChange(name, old.get(name), new.get(name)) for name in {**old, **new}]

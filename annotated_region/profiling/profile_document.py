@@ -1,4 +1,4 @@
-"""A profile as plain data, and read back from a document of a stranger."""
+"""Serialization of a profile to plain data, and parsing of untrusted documents."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ KIND = "profile"
 
 
 def plain_profile(parts: ProfileParts, total_of_parts: float) -> dict[str, object]:
-    """The parts as dicts, sequences, texts and numbers, with their sum."""
+    """The parts as dicts, sequences, strings and numbers, with their sum."""
     return {**asdict(parts), "sum": total_of_parts}
 
 
 def read_profile(document: JsonValue) -> ProfileParts:
-    """The parts that `plain_profile` made plain.
+    """Parse the output of `plain_profile`.
 
     Raises
     ------
     DocumentError
-        A field is missing, or is of another kind than it should be.
+        A field is missing or has the wrong type.
     """
     return ProfileParts(
         document.field("total").number(),

@@ -1,4 +1,4 @@
-"""Puts measured times beside the placement: a report whose regions say what they took."""
+"""Adds measured times to a placement report: each region gets its time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def timed_report(parts: ProfileParts, report: Report) -> Report:
     Raises
     ------
     UsageError
-        A region of the profile is none of the report.
+        A region of the profile is not in the report.
     """
     found = matched_regions(parts.regions, lambda time: time.ops, report, "profile")
     sharing = Counter(time.symbol for time in found.values())

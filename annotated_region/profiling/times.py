@@ -1,4 +1,4 @@
-"""What a profile tells, as text and as data."""
+"""A profile, as text and as data."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Profile(ProfileParts):
-    """Where the time of one run goes; all times are means over the middle half of the rounds, in seconds.
+    """The times of the parts of a run, as means over the middle half of the rounds, in seconds.
 
     Attributes
     ----------
     total
-        A whole run, without anything that watches it.
+        A whole run, without the clock.
     regions
-        The regions, the slowest first.
+        The regions, slowest first.
     host
-        The kernels of the host, the slowest first.
+        The host kernels, slowest first.
     machine
-        TVM's virtual machine between them: checks of arguments, allocation, shapes, tuples.
+        The overhead of TVM's virtual machine: argument checks, allocation, shapes, tuples.
     rounds
-        How many runs were timed, with and without the clock each.
+        The number of timed pairs of runs, with and without the clock.
     peak_bytes
-        The most memory that the process held at once so far, whatever it was for.
+        The peak resident memory of the process so far, for any purpose.
     """
 
     @property
     def sum(self) -> float:
-        """All parts together; it differs from `total` by what watching costs, and by noise."""
+        """The sum of all parts; it differs from `total` by the cost of the clock, and by noise."""
         regions = [region.seconds for region in self.regions]
         return math.fsum([*regions, *(kernel.seconds for kernel in self.host), self.machine])
 
@@ -77,21 +77,21 @@ class Profile(ProfileParts):
     @staticmethod
     @checked
     def from_json(text: str) -> Profile:
-        """The profile that `to_json` wrote; the text may come from a stranger.
+        """Parse the output of `to_json`; the text may be untrusted.
 
         Raises
         ------
         DocumentError
-            The text is no profile; the message says where.
+            The text is not a valid profile; the message gives the position.
         UsageError
-            It is no text.
+            `text` is not a string.
         """
         parts = read_profile(read_document(text, KIND))
         return Profile(parts.total, parts.regions, parts.host, parts.machine, parts.rounds, parts.peak_bytes)
 
     @checked
     def diff(self, other: Profile) -> ProfileDiff:
-        """What takes another time in `other`: the whole, regions and kernels of the host.
+        """The changes of times in `other`: of the total, of regions and of host kernels.
 
         Examples
         --------
@@ -101,20 +101,21 @@ class Profile(ProfileParts):
 
     @checked
     def beside(self, report: Report) -> Report:
-        """A report on the placement with the times of its regions, to be read, saved or drawn.
+        """The placement report with the times of its regions, to be read, saved or drawn.
 
-        Each region gets the seconds that it took, and what the policy expects of its ops, if it goes by costs
-        (`annotated_region.LeastCost`). Equal regions share a function; each gets its part of the time.
+        Each region gets its measured seconds, and the estimate of the policy if it is cost-based
+        (`annotated_region.LeastCost`). The time of a function is divided among the equal regions that share
+        it.
 
         Parameters
         ----------
         report
-            What `explain` says of the module that was partitioned, with the same options.
+            The result of `explain` for the partitioned module, with the same options.
 
         Raises
         ------
         UsageError
-            It is on another module: a region of the profile is none of the report.
+            The report is on another module: it lacks a region of the profile.
 
         Examples
         --------

@@ -174,7 +174,7 @@ def test_cmake_builds_the_program(bundle: Path, tmp_path: Path) -> None:
 @needs_dnnl
 def test_what_is_there_is_not_overwritten(bundle: Path) -> None:
     executable = ar.build(ar.partition(ar.from_onnx(MODEL), ["dnnl"]))
-    with pytest.raises(ar.BundleError, match="is there already, and is not overwritten"):
+    with pytest.raises(ar.BundleError, match="already exists and is not overwritten"):
         ar.export(executable, bundle)
 
 

@@ -63,7 +63,7 @@ def test_a_reproducer_holds_the_smallest_failing_part(report, tmp_path):
 def test_a_reproducer_is_the_same_bytes_each_time_and_overwrites_nothing(report, tmp_path):
     first, second = (files(report.save_reproducer(tmp_path / name)) for name in ("one", "two"))
     assert first == second
-    with pytest.raises(ar.ReproducerError, match=r"is there already, and is not overwritten"):
+    with pytest.raises(ar.ReproducerError, match=r"already exists and is not overwritten"):
         report.save_reproducer(tmp_path / "one")
     assert not list(tmp_path.glob(".unfinished-*"))
 

@@ -39,13 +39,13 @@ def test_a_wrong_model_ends_with_one_and_leaves_a_reproducer(model, tmp_path):
     assert (tmp_path / "fault" / "show.py").is_file()
     again = check(model, *words)
     assert again.returncode == 1
-    assert "is there already, and is not overwritten" in again.stderr
+    assert "already exists and is not overwritten" in again.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--inputs", "missing.npz"), "missing.npz is no file that can be read"),
+        (("--inputs", "missing.npz"), "missing.npz is not a readable file"),
         (("--extent", "n=3"), "no symbolic extent is called 'n'; there is none"),
         (("--cross-compile",), "check runs every region here; leave out --cross-compile"),
     ],

@@ -135,7 +135,7 @@ def test_bench_asks_what_extents_are(tmp_path):
     text = SCRIPT.replace("@I.ir_module", 'n = TypeVar("n")\n\n\n@I.ir_module').replace("(2, 3)", "(n, 3)")
     (tmp_path / "module.py").write_text(text)
     finished = called("bench", tmp_path / "module.py", "--targets", "dnnl")
-    assert_refused(finished, 1, "the extents 'n' are symbolic, and nothing says what they are")
+    assert_refused(finished, 1, "the extents 'n' are symbolic, and their values are unknown")
     words = ("bench", tmp_path / "module.py", "--targets", "dnnl", "--min-work", "dnnl=0", "--rounds", "1")
     assert "made x float32[2, 3]: " in called(*words, "--extent", "n=2").stdout
 

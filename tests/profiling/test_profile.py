@@ -90,7 +90,7 @@ def test_inputs_of_others_are_refused(executable, inputs, message):
 
 @needs_onednn
 def test_no_rounds_and_failing_runs_are_refused(executable):
-    with pytest.raises(ar.InputError, match=r"0 rounds tell no time"):
+    with pytest.raises(ar.InputError, match=r"0 rounds cannot be timed"):
         ar.profile(executable, [X, W], rounds=0)
     with pytest.raises(ar.RunError, match=r"the executable fails"):
         ar.profile(executable, [X[:3], W])
