@@ -72,7 +72,8 @@ def compiler_begin(value: relax.Expr | float, compiler: str, region: str | None 
     Raises
     ------
     MalformedAnnotationError
-        `compiler` or `region` is not a non-empty string; `value` is a tuple, or not an expression.
+        `compiler` or `region` is not a non-empty string; `value` is a tuple, or neither an expression nor a
+        number.
     """
     return _annotate(BEGIN, value, compiler, region)
 

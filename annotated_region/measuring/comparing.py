@@ -31,7 +31,7 @@ _PROMISE = WORTH / 2
 """A look that finds a smaller relative gain ends the comparison."""
 
 _FEW, _FAR = 4, 2.0
-"""After `_FEW` rounds the comparison ends if all samples of one are `_FAR` times those of the other."""
+"""After `_FEW` rounds the comparison ends if all samples of one exceed `_FAR` times those of the other."""
 
 _SECONDS = 60.0
 """A comparison that has taken this long ends at the next look."""
@@ -48,7 +48,8 @@ class SpeedComparison:
     current
         The lower quartile of the samples of the current implementation, the default if neither is faster.
     candidate
-        The lower quartile of the other one; its spread is the margin within which it is surely no slower.
+        The lower quartile of the samples of the other one. Its spread gives an upper confidence bound on its
+        time, if the current one takes `current`.
     """
 
     current: float

@@ -3,7 +3,7 @@
     lv = cls.fused_relax_matmul_relax_add(x, w, b)    ->    lv_lv = R.matmul(x, w)
          # "Composite": "cublas.matmul_bias"                lv    = R.add(lv_lv, b)      one unit of cublas
 
-The ops are inlined into the caller, so that other targets and the host can claim them individually; the
+The ops are inlined into the caller, so that other targets and the host may run them individually; the
 target in the composite's name may claim them all or none. A function with a ``Codegen`` attribute is a region
 already, and stays as it is.
 """
