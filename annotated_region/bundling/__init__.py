@@ -1,4 +1,4 @@
-"""A built model as a folder that runs on another machine: its library, and all that this one needs."""
+"""Exports a built model as a folder that runs on another machine: its library and all dependencies."""
 
 from annotated_region.bundling.bundle import export
 

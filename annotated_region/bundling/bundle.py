@@ -1,14 +1,14 @@
-"""export: a folder that runs where neither this package nor a compiler nor Python is.
+"""export: writes a folder that runs without this package, without a compiler and without Python.
 
     lib/            the model's library, the engines' libraries, TVM's runtime, the compiler's runtime
     include/        the headers for programs that run it
     example/        such programs: in C++ with CMake, in Python with apache-tvm-ffi and numpy
-    licenses/       of what the folder holds
-    manifest.json   versions, digests, what the processor must have
+    licenses/       the licenses of the contents
+    manifest.json   versions, digests, required processor features
     README.md
 
-Libraries find each other by ``$ORIGIN``, so the folder may lie anywhere; they look for nothing of the machine
-that built them.
+Libraries find each other by ``$ORIGIN``, so the folder can be moved; they do not refer to paths of the
+machine that built them.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _EXAMPLES = ("CMakeLists.txt", "run_model.cc", "run_model.py")
 def export(executable: LinkedExecutable, folder: str | os.PathLike[str]) -> Path:
     """Write a built model as a folder that runs on another machine of the same kind.
 
-    The other machine needs Linux, the C library of this one or a newer one, and a processor of the same kind;
-    no Python, no compiler, none of the packages that built the model.
+    The other machine needs Linux, the same or a newer C library, and a processor of the same kind; it needs
+    neither Python nor a compiler nor the packages that built the model.
 
     Parameters
     ----------
     executable
-        What `build` returns.
+        The result of `build`.
     folder
-        The folder to write; it must not be there yet. It is written whole or not at all.
+        The folder to write, which must not exist. It is written atomically.
 
     Returns
     -------
@@ -53,13 +53,13 @@ def export(executable: LinkedExecutable, folder: str | os.PathLike[str]) -> Path
     Raises
     ------
     UsageError
-        The executable is none of `build`.
+        The executable was not made by `build`.
     BundleError
-        The folder is there already, or a library that the model needs is not found.
+        The folder exists, or a library that the model needs is not found.
     BackendUnavailableError
         A target of the model runs its regions in Python, or there is no C++ compiler on this machine.
     BuildError
-        The compiler or the linker refuses the code.
+        The compiler or the linker fails.
     OSError
         The folder cannot be written.
 
@@ -85,7 +85,7 @@ def export(executable: LinkedExecutable, folder: str | os.PathLike[str]) -> Path
 
 
 def _require_standalone(executable: LinkedExecutable) -> None:
-    """Refuse what runs nowhere without Python.
+    """Reject models that require Python at run time.
 
     Raises
     ------

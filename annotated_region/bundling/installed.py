@@ -1,4 +1,4 @@
-"""Where the installed packages keep TVM's runtime and the headers for programs that load it."""
+"""Locates TVM's runtime in the installed packages, and the headers for programs that load it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["header_folders", "runtime_libraries"]
 
 
 def header_folders() -> tuple[Path, ...]:
-    """The folders whose contents programs include."""
+    """The include folders for programs."""
     libinfo = tvm_ffi.libinfo
     return tuple(dict.fromkeys(map(Path, (libinfo.find_include_path(), libinfo.find_dlpack_include_path()))))
 

@@ -1,4 +1,4 @@
-"""The shared libraries that a built model needs where it runs, with the package that each is from."""
+"""The shared libraries that a built model needs at run time, with the package of each."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class SharedLibrary:
     Attributes
     ----------
     name
-        What other libraries ask for: the name that the file has in the bundle.
+        The name by which other libraries refer to it, and its file name in the bundle.
     file
-        Where it is on this machine.
+        Its path on this machine.
     package
-        The distribution that it is from, or the compiler.
+        The distribution that provides it, or the compiler.
     version
-        Of that.
+        The version of the package.
     license
-        As the package says it.
+        The license that the package states.
     licenses
-        The files with the text.
+        The files with the license text.
     instructions
-        What of a processor it cannot do without.
+        The processor features that it requires.
     """
 
     name: str
@@ -51,7 +51,7 @@ class SharedLibrary:
 
 
 def shared_libraries(needed: Iterable[NeededLibrary]) -> tuple[SharedLibrary, ...]:
-    """Those of the engines, TVM's runtime, and those that came with the compiler.
+    """The libraries of the engines, TVM's runtime, and the runtime libraries of the compiler.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def _of_compiler() -> list[SharedLibrary]:
 
 def _found(compiler: str, name: str) -> Path:
     path = Path(_answer(compiler, f"-print-file-name={name}"))
-    if not path.is_absolute():  # the compiler gives back the name of what it does not know
+    if not path.is_absolute():  # the compiler echoes the name of a file that it does not find
         raise BundleError(f"{compiler} does not know where {name} is, which the model needs")
     return path.resolve()
 

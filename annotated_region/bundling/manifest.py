@@ -1,4 +1,4 @@
-"""manifest.json of a bundle: what it is made of, and what it needs where it runs."""
+"""The manifest.json of a bundle: its contents and its requirements at run time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SCHEMA = 1
 
 
 def manifest_of(executable: LinkedExecutable, folder: Path, libraries: tuple[SharedLibrary, ...]) -> str:
-    """The text of the manifest; the same bundle has the same text."""
+    """The text of the manifest; it is reproducible."""
     regions = {
         symbol: {"target": region.target, "ops": len(region.ops)}
         for symbol, region in sorted(executable.regions.items())

@@ -1,7 +1,7 @@
-"""Float functions to int8: what is rounded, in which ranges, and what that costs in accuracy.
+"""Quantization of float functions to int8: choice of values and ranges, and measurement of the error.
 
-``histogram`` and ``ranges`` are arithmetic on values that were seen, ``steps`` makes scales and zero points
-of ranges. ``roles`` and ``plan`` say which ops of a function read int8; ``taps`` makes the function that
-shows the values in between, ``local_errors`` the one that computes every product both ways, ``writing`` the
-quantized one. `annotated_region.passes.Quantize` runs them, and needs nothing else of this room.
+``histogram`` and ``ranges`` process observed values, ``steps`` derives scales and zero points from ranges.
+``roles`` and ``plan`` decide which ops of a function read int8; ``taps`` makes a function that returns
+intermediate values, ``local_errors`` one that computes every product both ways, ``writing`` the quantized
+function. `annotated_region.passes.Quantize` is the driver.
 """

@@ -1,13 +1,13 @@
-"""Takes out of biases what rounding adds to the results of products on average.
+"""Corrects biases for the mean error that rounding adds to the results of products.
 
-The rounding errors of a weight add up to a shift of each channel, because the values that it is multiplied
-with have a mean. That shift is known from the calibration inputs, and is taken off the bias behind the
-product, at no cost when the model runs (Nagel et al. 2019, "Data-free quantization through weight
-equalization and bias correction", section 4.2, with measured means).
+The rounding errors of a weight shift the mean of each channel, because the activations have nonzero means.
+The shift is measured on the calibration inputs and subtracted from the bias that follows the product, at no
+cost at run time (Nagel et al. 2019, "Data-free quantization through weight equalization and bias
+correction", section 4.2, with measured means).
 
-Means of few inputs hold chance, too. So of all channels' means together the share stays that is more than
-chance explains: the positive-part estimator of James and Stein (1961, "Estimation with quadratic loss").
-One input alone tells nothing of chance, and corrects nothing.
+Means over few inputs are noisy. They are therefore shrunk by the share that noise explains: the positive-part
+estimator of James and Stein (1961, "Estimation with quadratic loss"), over all channels together. A single
+input gives no estimate of the noise, and no correction.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["ChannelShifts", "corrected_biases"]
 
 @dataclass
 class ChannelShifts:
-    """By how much rounding shifts the channels of one product's result, input by input.
+    """The shifts of the channels of one product's result by rounding, accumulated over inputs.
 
     Attributes
     ----------
     count
-        How many inputs there were.
+        The number of inputs.
     total, squares
-        The shift of each channel, and its square, added up.
+        The sums of the shift of each channel, and of its square.
     """
 
     count: int = 0
@@ -40,13 +40,13 @@ class ChannelShifts:
     squares: np.ndarray = field(default_factory=lambda: np.zeros(1))
 
     def add(self, shifts: np.ndarray) -> None:
-        """Take the shifts of another input."""
+        """Accumulate the shifts of another input."""
         wide = shifts.astype(np.float64)
         self.total, self.squares = self.total + wide, self.squares + wide**2
         self.count += 1
 
     def certain(self) -> np.ndarray:
-        """The mean shift of each channel, made smaller by the share that chance explains."""
+        """The mean shift of each channel, shrunk by the share that noise explains."""
         if self.count < 2:
             return np.zeros_like(self.total)
         mean = self.total / self.count
@@ -57,7 +57,7 @@ class ChannelShifts:
 
 
 def corrected_biases(source: ReadFunction, shifts: ExprMap[ChannelShifts]) -> ExprMap[np.ndarray]:
-    """By the variable of the ``add`` that brings it, each product's bias less its shift, where it has one."""
+    """By the variable of its ``add``, the bias of each product minus the shift, for products with a bias."""
     result: ExprMap[np.ndarray] = ExprMap()
     for product in shifts:
         step, certain = _bias_behind(source, product), shifts[product].certain()

@@ -1,6 +1,6 @@
-"""Runs a function on inputs, and counts the values that are to be rounded.
+"""Runs a function on the calibration inputs, and collects histograms of the values to be rounded.
 
-The values of one input are held at a time, those of one portion of taps; what stays is the counts.
+Only the values of one input and one portion of taps are held at a time.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _INSTEAD = (
 
 
 def arguments_of(func: relax.Function, inputs: Inputs) -> Iterator[Arguments]:
-    """The inputs one after the other, held against the parameters of a function.
+    """The inputs in turn, matched with the parameters of a function.
 
     Raises
     ------
     InputError
-        One does not fit; the message says which, counted from 0. Or there is none.
+        An input does not match; the message gives its number, from 0. Or there are none.
     UsageError
-        They are no inputs.
+        `inputs` is not a sequence of inputs.
     """
     number = -1
     for number, given in enumerate(inputs):
@@ -66,31 +66,31 @@ def counted(
     limit: int,
     advance: Callable[[int], None],
 ) -> tuple[ExprMap[Histogram], int]:
-    """Count the values of some variables of a function over all inputs.
+    """Collect histograms of the values of some variables of a function over all inputs.
 
     Parameters
     ----------
     func
         The function.
     values
-        Variables of its blocks, and parameters; the latter are read off the inputs.
+        Variables of its blocks, and parameters; the latter are taken from the inputs.
     inputs
-        What it is run with; gone through once for each portion of taps.
+        The inputs; iterated over once per portion of taps.
     build
         Builds the function with taps.
     limit
-        Bytes of tapped values of one input that are held at once, unless a single one takes more.
+        The maximum number of bytes of tapped values per input, unless a single value exceeds it.
     advance
-        Called with the number of runs that are done.
+        Called with the number of completed runs.
 
     Returns
     -------
-    The counts, and how many inputs there are.
+    The histograms, and the number of inputs.
 
     Raises
     ------
     InputError
-        An input does not fit, there is none, or a value is not finite.
+        An input does not match, there are none, or a value is not finite.
     """
     first = next(arguments_of(func, inputs))
     params = ExprSet(func.params)
@@ -126,7 +126,7 @@ def _count(histogram: Histogram, value: relax.Var, array: np.ndarray, number: in
 
 
 def relative_error(found: Sequence[Sequence[np.ndarray]], wanted: Sequence[Sequence[np.ndarray]]) -> float:
-    """The error of answers, all floats together, as a share of the right ones: a root of mean squares."""
+    """The root mean square error of results, over all floats, relative to that of the reference."""
     error = size = 0.0
     for one, other in zip(found, wanted, strict=True):
         for left, right in zip(one, other, strict=True):

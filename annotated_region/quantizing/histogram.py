@@ -1,13 +1,13 @@
-"""Counts the values of a tensor over many inputs, in memory that does not grow with their number.
+"""A histogram of the values of a tensor over many inputs, in constant memory.
 
-The bins are of one width and cover ``-top`` to ``top``. A larger value doubles ``top`` as often as needed,
-and then each two neighbouring bins become one, so that no value has to be looked at again::
+The bins have equal width and cover ``-top`` to ``top``. A larger value doubles ``top`` as often as needed;
+each doubling merges pairs of adjacent bins, so that no value has to be counted again::
 
     -top            0            top              -2 top          0          2 top
      | a | b | c | d | e | f | g | h |     =>      |   | a+b | c+d | e+f | g+h |   |
 
-The first values alone say where that begins, and all else is counting: the same inputs in the same order
-give the same counts. Zeros are counted by themselves, because every scale keeps them exactly.
+The initial ``top`` depends only on the first values, so the same inputs in the same order give the same
+counts. Zeros are counted separately, because every scale represents them exactly.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ __all__ = ["Histogram"]
 
 
 class Histogram:
-    """What has been seen of one tensor.
+    """The distribution of the values of one tensor.
 
     Parameters
     ----------
     bins
-        On each side of zero; an even number.
+        The number of bins on each side of zero; even.
 
     Attributes
     ----------
     low, high
-        The least and the largest value; infinite while nothing has been seen.
+        The least and the largest value; infinite before the first value.
     zeros
-        How many values were exactly zero.
+        The number of values that are exactly zero.
     top
-        The largest magnitude that has a bin; 0 before the first value other than zero.
+        The upper end of the last bin; 0 before the first nonzero value.
     counts
-        [2 * bins]: how many other values lie in each bin, from ``-top`` up.
+        [2 * bins]: the number of nonzero values in each bin, from ``-top`` up.
     """
 
     __slots__ = ("bins", "counts", "high", "low", "top", "zeros")
@@ -47,7 +47,7 @@ class Histogram:
         self.top = 0.0
 
     def add(self, values: np.ndarray) -> None:
-        """Count the values of an array, all finite. O(values)."""
+        """Count the values of an array, which must be finite. O(values)."""
         if not values.size:
             return
         flat = values.reshape(-1).astype(np.float64, copy=False)
@@ -69,7 +69,7 @@ class Histogram:
 
     def _count(self, values: np.ndarray) -> None:
         places = np.floor(values / self.top * self.bins).astype(np.int64) + self.bins
-        # The largest value stands on the upper end of the last bin.
+        # The value `top` itself belongs to the last bin.
         places = np.clip(places, 0, 2 * self.bins - 1)
         self.counts += np.bincount(places, minlength=2 * self.bins)
 
@@ -82,5 +82,5 @@ class Histogram:
 
     @property
     def is_zero(self) -> bool:
-        """Whether nothing but zeros has been seen."""
+        """Whether all values were zero."""
         return not self.top

@@ -1,7 +1,7 @@
-r"""What rounding costs each product by itself: the function that computes both, and gives their difference.
+r"""Measures the error of each product in isolation: a function that computes it both ways.
 
-Each product is computed as in the float function, and once more from rounded operands; what follows goes on
-with the floats. So no error reaches another product, and one run measures all of them::
+Each product is computed in float, and again from rounded operands; its users get the float result. So errors
+do not propagate, and one run measures all products::
 
     x ---> conv ------------------+---> relu ---> ...
       \--> q/dq ---> conv(int8) --+---> sum((y8 - y) ** 2), sum(y ** 2), mean(y8 - y)
@@ -24,13 +24,13 @@ from annotated_region.quantizing.writing import RoundingWriter, names_of
 __all__ = ["RESULTS", "measuring_function"]
 
 RESULTS = 3
-"""Of each product."""
+"""The number of results per product."""
 
 
 def measuring_function(func: relax.Function, plan: QuantizationPlan, steps: ExprMap[Steps]) -> relax.Function:
     """A function that returns three tensors for each product of a plan, in the plan's order.
 
-    The squares of the error of its result, summed; those of the result; the mean error of each channel.
+    The sum of squares of the error of its result; that of the result; the mean error of each channel.
     """
     products: ExprMap[OpStep] = ExprMap((step.var, step) for step in plan.products)
     names, sums = names_of(func), []
@@ -52,7 +52,7 @@ def measuring_function(func: relax.Function, plan: QuantizationPlan, steps: Expr
 
 
 def _measured(writer: RoundingWriter, product: OpStep) -> Iterator[relax.VarBinding]:
-    """The bindings behind a product; the last ones are the results."""
+    """The bindings to insert after a product; the last ones are the results."""
     variable = product.var
     int8 = writer.int8_call(variable)
     assert int8 is not None, "a product of the plan reads int8"

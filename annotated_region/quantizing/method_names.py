@@ -1,4 +1,4 @@
-"""The names of the methods that choose ranges; `ranges` has what they mean."""
+"""The names of the methods that choose ranges; `ranges` defines them."""
 
 from __future__ import annotations
 

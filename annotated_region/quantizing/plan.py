@@ -1,24 +1,24 @@
-"""Which ops of a function read int8, which values are rounded for them, and which of these share a scale.
+"""Plans which ops of a function read int8, which values are rounded, and which of these share a scale.
 
 ::
 
     x ---> q/dq ---> conv ---> add(bias) ---> relu ---> q/dq ---+---> conv ---> add ---> q/dq ---> ...
            w: dq ----^                                          +--------------^
 
-Rounding stands in front of what reads int8, and nowhere between a product and the end of the float ops behind
-it, which engines compute in the product's pass:
+Values are rounded in front of ops that read int8, but not between a product and the float ops that follow
+it, which engines fuse with the product:
 
 1.  A product reads int8, unless it is kept in float.
-2.  A carrier reads int8 if all that read its result do. Its operands and its result share a scale, so that
-    nothing is rounded twice; those of a ``concat`` do, which costs nothing, because the joined tensor has one
-    scale anyhow.
-3.  A residual sum whose result is rounded adds int8 to a float: of its operands, the product that is computed
-    last stays in float, as the sum is part of its pass. The other is rounded if a product makes it, or if
-    it is rounded anyway.
+2.  A carrier reads int8 if all readers of its result do. Its operands and its result share a scale, so that
+    nothing is rounded twice; for ``concat`` this loses nothing, because the joined tensor has one scale
+    anyway.
+3.  A residual sum whose result is rounded adds int8 to a float: among its operands, the product computed
+    last stays in float, because the sum is fused with it. The other operand is rounded if a product computes
+    it, or if it is rounded anyway.
 4.  A mean reads int8 if its operand is rounded anyway.
 
-Cases 2 to 4 depend on each other, and are applied until nothing changes; an op that reads int8 goes on to do
-so, hence the end.
+Cases 2 to 4 depend on each other and are applied to a fixed point. This terminates, because an op that reads
+int8 is never changed back.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ __all__ = ["QuantizationPlan", "planned", "products_of"]
 
 @dataclass(frozen=True)
 class QuantizationPlan:
-    """What is done to a function.
+    """The quantization of a function.
 
     Attributes
     ----------
     source
-        The function, read.
+        The analyzed function.
     products
-        The steps that are products of int8, in program order.
+        The steps that become int8 products, in program order.
     reads
         By the variable of a step, the operands that it reads as int8.
     """
@@ -69,7 +69,7 @@ class QuantizationPlan:
         return step.var in self.reads and value in self.reads[step.var]
 
     def is_rounded(self, value: relax.Var) -> bool:
-        """Whether anything reads a value as int8."""
+        """Whether any step reads a value as int8."""
         return any(
             step is not None and self.reads_int8(step, value) for step in self.source.readers_of(value)
         )
@@ -83,14 +83,14 @@ class QuantizationPlan:
         return list(found)
 
     def carried_from(self, value: relax.Var) -> list[relax.Var]:
-        """The operands of the carrier that makes a value of int8; empty if none does."""
+        """The operands of the int8 carrier that produces a value; empty if there is none."""
         step = self.source.makers.get(value)
         if step is None or step.view.name not in CARRIERS or step.var not in self.reads:
             return []
         return list(self.reads[step.var])
 
     def groups(self) -> list[list[relax.Var]]:
-        """The rounded values, those together that share a scale."""
+        """The rounded values, grouped by shared scale."""
         values = self.rounded_values()
         places: ExprMap[int] = ExprMap((value, place) for place, value in enumerate(values))
         sets = DisjointSets(len(values))
@@ -104,14 +104,14 @@ class QuantizationPlan:
 
 
 def products_of(source: ReadFunction, kept: ExprMap[str]) -> ExprMap[str]:
-    """By the variable of each product, why it stays in float; empty if it does not.
+    """By the variable of each product, the reason why it stays in float; empty if it becomes int8.
 
     Parameters
     ----------
     source
         The function.
     kept
-        By the variable of products that are kept in float, why.
+        The reasons for products that the user keeps in float, by their variable.
     """
     return ExprMap(
         (step.var, kept.get(step.var) or why_float(step.view))
@@ -121,11 +121,11 @@ def products_of(source: ReadFunction, kept: ExprMap[str]) -> ExprMap[str]:
 
 
 def planned(source: ReadFunction, reasons: ExprMap[str]) -> QuantizationPlan:
-    """The plan with those products in int8 for which `products_of` gives no reason.
+    """The plan in which the products without a reason from `products_of` are int8.
 
     Notes
     -----
-    O(ops) for each of the passes, of which there are as many as carriers and sums stand in a row, at most.
+    O(ops) per iteration; the number of iterations is at most the length of a chain of carriers and sums.
     """
     steps = tuple(step for step in source.steps if step.var in reasons and not reasons[step.var])
     plan = QuantizationPlan(source, steps)
@@ -138,7 +138,7 @@ def planned(source: ReadFunction, reasons: ExprMap[str]) -> QuantizationPlan:
 
 
 def _mark(plan: QuantizationPlan, step: OpStep, value: relax.Expr) -> bool:
-    """Let a step read a value as int8; whether it did not before."""
+    """Let a step read a value as int8; returns whether that is new."""
     known = plan.reads.setdefault(step.var, ExprMap())
     if not isinstance(value, relax.Var) or value in known:
         return False
@@ -147,7 +147,7 @@ def _mark(plan: QuantizationPlan, step: OpStep, value: relax.Expr) -> bool:
 
 
 def _extended(plan: QuantizationPlan, step: OpStep) -> bool:
-    """Apply cases 2 to 4 to a step; whether that changed the plan."""
+    """Apply cases 2 to 4 to a step; returns whether the plan changed."""
     name = step.view.name
     if name in CARRIERS:
         return _carrier(plan, step)
@@ -184,7 +184,7 @@ def _sum(plan: QuantizationPlan, step: OpStep) -> bool:
 
 
 def _is_rounded_later(plan: QuantizationPlan, step: OpStep) -> bool:
-    """Whether a value is rounded, or what curves make of it alone."""
+    """Whether the result of a step is rounded, directly or after a chain of curves."""
     following: OpStep | None = step
     while following is not None:
         if plan.is_rounded(following.var):
@@ -196,13 +196,13 @@ def _is_rounded_later(plan: QuantizationPlan, step: OpStep) -> bool:
 
 
 def _last(products: Mapping[int, OpStep | None]) -> int | None:
-    """The operand whose product is computed last; None if no product makes one."""
+    """The operand whose product is computed last; None if no operand has a product."""
     found = [(product.place, place) for place, product in products.items() if product is not None]
     return max(found)[1] if found else None
 
 
 def _product_behind(plan: QuantizationPlan, value: relax.Expr) -> OpStep | None:
-    """The product of int8 that makes a value in one pass: only curves and constants lie between."""
+    """The int8 product that a value is fused with: only curves and constants are in between."""
     while isinstance(value, relax.Var) and len(plan.source.readers_of(value)) == 1:
         step = plan.source.makers.get(value)
         if step is None:

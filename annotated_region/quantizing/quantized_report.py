@@ -1,4 +1,4 @@
-"""What `Quantize` did: which products are of int8, which stayed in float and why, and what it cost."""
+"""The report of `Quantize`: which products are int8, which stayed in float and why, and the errors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ class ProductReport:
     Attributes
     ----------
     name, op, origin
-        The binding, the op, and what it was made from.
+        The binding, the op and its origin.
     work
-        Its multiplications; symbolic extents count as some number.
+        The number of multiplications, with an assumed value for symbolic extents.
     reason
-        Why it stayed in float; empty if it is of int8.
+        Why it stayed in float; empty if it is int8.
     error
-        The error of its own result, as a share of it, in the root of the mean square; None if it was not
-        measured.
+        The relative root mean square error of its own result; None if not measured.
     """
 
     name: str
@@ -35,23 +34,23 @@ class ProductReport:
 
     @property
     def is_int8(self) -> bool:
-        """Whether it is computed on whole numbers."""
+        """Whether it is computed in int8."""
         return not self.reason
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizationReport:
-    """What `Quantize` did with a module.
+    """The report of `Quantize` on a module.
 
     Attributes
     ----------
     products
-        In program order.
+        The products, in program order.
     inputs
-        How many inputs the values were seen with.
+        The number of calibration inputs.
     error
-        The error of the whole result, as a share of it, in the root of the mean square; None if it was not
-        measured, which only ``accuracy=`` makes it.
+        The relative root mean square error of the whole result; None unless measured, which requires
+        ``accuracy=``.
     """
 
     products: tuple[ProductReport, ...]
@@ -60,13 +59,13 @@ class QuantizationReport:
 
     @property
     def share(self) -> float:
-        """How many of a hundred products are of int8; 100 if there are none."""
+        """The percentage of products that are int8; 100 if there are none."""
         count = len(self.products)
         return 100 * sum(each.is_int8 for each in self.products) / count if count else 100.0
 
     @property
     def share_of_work(self) -> float:
-        """How many of a hundred multiplications are of int8; 100 if there are none."""
+        """The percentage of multiplications in int8 products; 100 if there are none."""
         whole = sum(each.work for each in self.products)
         return 100 * sum(each.work for each in self.products if each.is_int8) / whole if whole else 100.0
 

@@ -1,10 +1,10 @@
-"""Quantizes a function: counts its values, finds out which products stay in float, writes the rest as int8.
+"""Quantizes a function: collects histograms, decides which products stay in float, rewrites the rest to int8.
 
-Products are kept for the user's ``keep``, because int8 cannot be had (see `roles.why_float`), because an
-operand is always 0, for ``max_error``, and for ``accuracy``. The last is a search in a list: products are
-ranked by what rounding costs their own result (`local_errors`), and of the worst as many stay in float as it
-takes. The number is bisected, as if each that stays made the whole better. Where that is not so, more may
-stay than need be; the answer is measured in any case.
+Products stay in float because of the user's ``keep``, because int8 is not possible (see `roles.why_float`),
+because an operand is always 0, for ``max_error``, or for ``accuracy``. For the latter, products are ranked by
+their own error (`local_errors`), and the smallest sufficient number of the worst ones stays in float. The
+number is found by bisection, which assumes that the total error decreases with it. If it does not, more
+products than necessary may stay; the error of the result is measured in any case.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from annotated_region.quantizing.writing import quantized
 __all__ = ["Quantizer", "Wishes"]
 
 _EVALUATED, _MEASURED = 8, 64
-"""Inputs that the error of the whole, and those of products, are measured with, at most."""
+"""The maximum numbers of inputs for measuring the error of the whole result, and of products."""
 _NEAREST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the user asks for; see `annotated_region.passes.Quantize`."""
+    """The user's options; see `annotated_region.passes.Quantize`."""
 
     choice: RangeChoice
     keep: tuple[str, ...]
@@ -58,25 +58,25 @@ class Wishes:
 
     @property
     def measures(self) -> bool:
-        """Whether the error of each product has to be known."""
+        """Whether the error of each product must be measured."""
         return self.correct_bias or self.max_error is not None or self.accuracy is not None
 
 
 class Quantizer:
-    """One function on its way to int8.
+    """The quantization of one function.
 
     Parameters
     ----------
     func
         The prepared function.
     inputs
-        What it is calibrated with.
+        The calibration inputs.
     build
         Builds functions to run.
     wishes
-        What is asked for.
+        The user's options.
     tell
-        Called with what is being done.
+        Called with a description of the current step.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Quantizer:
         self._shifts: ExprMap[ChannelShifts] = ExprMap()
 
     def quantized(self) -> tuple[relax.Function, QuantizationReport]:
-        """The function with what was found out of it."""
+        """The quantized function, and the report."""
         seen, inputs = self._seen()
         plan = planned(self._source, self._reasons)
         for step in plan.products:
@@ -118,7 +118,7 @@ class Quantizer:
         return quantized(self._func, plan, seen.steps(plan), biases)
 
     def _seen(self) -> tuple[SeenValues, int]:
-        """The values that may be rounded, counted over all inputs."""
+        """The histograms of all values that may be rounded, and the number of inputs."""
         plan = planned(self._source, self._reasons)
         values = [value for value in plan.rounded_values() if not plan.carried_from(value)]
         runs = 0
@@ -141,7 +141,7 @@ class Quantizer:
         return islice(arguments_of(self._func, self._inputs), count)
 
     def _measure_products(self, seen: SeenValues) -> None:
-        """Find out what rounding costs each product by itself."""
+        """Measure the error of each product in isolation."""
         plan: QuantizationPlan = planned(self._source, self._reasons)
         if not plan.products:
             return
@@ -165,12 +165,12 @@ class Quantizer:
                 self._reasons[variable] = f"its result would be off by {self._errors[variable]:.2g} of it"
 
     def _keep_until(self, accuracy: float, seen: SeenValues) -> float:
-        """Keep as many of the worst products in float as the whole needs; its error then."""
+        """Keep the fewest of the worst products in float that meet the accuracy; returns the error then."""
         evaluated = self._evaluated()
         run = self._build(self._func)
         wanted = [run(arguments) for arguments in evaluated]
         open_products = [step for step in self._products() if not self._reasons[step.var]]
-        # The sort is stable: of equals the first in the program.
+        # The sort is stable, so ties are in program order.
         ranked = sorted(open_products, key=lambda step: -self._errors[step.var])
         given = ExprMap((variable, self._reasons[variable]) for variable in self._reasons)
 
@@ -194,7 +194,7 @@ class Quantizer:
                 many = middle
             else:
                 few = middle
-        return error_with(many)  # the last try may have been another number
+        return error_with(many)  # the last measurement may have been for another number
 
     def _entry(self, step: OpStep) -> ProductReport:
         return ProductReport(
@@ -208,7 +208,7 @@ class Quantizer:
 
 
 def _kept(source: ReadFunction, names: Sequence[str]) -> ExprMap[str]:
-    """By the variable of each product that is called one of these names, that the user keeps it."""
+    """By the variable of each product that matches one of these names, the reason that the user keeps it."""
     products = [step for step in source.steps if step.view.name in PRODUCTS]
     known = {step.var: _names_of(step) for step in products}
     found: ExprMap[str] = ExprMap()

@@ -1,20 +1,20 @@
-"""Which range of a tensor's values its 256 numbers cover: all that was seen, or less, in finer steps.
+"""Chooses the range that the 256 integers of a quantized tensor cover: all observed values, or fewer.
 
-A narrower range rounds what is inside more finely, and clips what is outside. All ranges hold 0, which
-padding and the activations behind make, and which is then exact. With one threshold ``t`` for both ends,
-the range is ``[max(low, -t), min(high, t)]``: ends that are nearer to zero stay where they are.
+A narrower range has finer steps, but clips the values outside. All ranges include 0, which padding and
+activations produce, so that it is exact. With one threshold ``t`` for both ends, the range is
+``[max(low, -t), min(high, t)]``: ends that are closer to zero do not change.
 
 ==============  =========================================================================================
 ``minmax``      the least and the largest value: nothing is clipped (Krishnamoorthi 2018, "Quantizing deep
                 convolutional networks for efficient inference: a whitepaper", section 2)
-``percentile``  what leaves out the given share of the values, half of it at each end (McKinstry et al. 2018,
+``percentile``  clips the given share of the values, half of it at each end (McKinstry et al. 2018,
                 "Discovering low-precision networks close to full-precision networks", section 3)
-``entropy``     the threshold whose rounded distribution tells least from that of the values: the least
-                divergence of Kullback and Leibler (Migacz 2017, "8-bit inference with TensorRT"), of those
-                whose errors are in the mean square no larger than without a threshold. The divergence does
-                not know how far off what is clipped is: where most of the probabilities of an attention are
-                next to nothing, it would clip those that are not
-``mse``         the threshold with the least mean square of the errors of rounding and clipping (Nagel et al.
+``entropy``     the threshold with the least Kullback-Leibler divergence between the rounded and the observed
+                distribution (Migacz 2017, "8-bit inference with TensorRT"), among those whose mean square
+                error does not exceed that of no threshold. The divergence alone ignores the distance of
+                clipped values: for attention probabilities, most of which are close to zero, it would clip
+                the others
+``mse``         the threshold with the least mean square error of rounding and clipping (Nagel et al.
                 2021, "A white paper on neural network quantization", section 3.1)
 ==============  =========================================================================================
 """
@@ -33,36 +33,36 @@ __all__ = ["ValueRange", "chosen_range"]
 
 _NUMBERS = 256
 _THRESHOLDS = 256
-"""How many thresholds are tried."""
+"""The number of thresholds to try."""
 _NARROWEST = 64
-"""The largest magnitude over the least threshold whose squares are compared."""
+"""The ratio of the largest magnitude to the smallest threshold that ``mse`` tries."""
 _FEWEST = _NUMBERS // 2
-"""Bins on one side that a range has at least where distributions are compared; fewer are no distribution."""
+"""The minimum number of bins per side of a range for which ``entropy`` compares distributions."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueRange:
-    """From where to where the numbers of a tensor reach; 0 is inside, or an end."""
+    """The range of a quantized tensor; it includes 0."""
 
     low: float
     high: float
 
     def joined(self, other: ValueRange) -> ValueRange:
-        """The least range that holds both."""
+        """The smallest range that contains both."""
         return ValueRange(min(self.low, other.low), max(self.high, other.high))
 
 
 def chosen_range(histogram: Histogram, method: str, percentile: float) -> ValueRange:
-    """The range of a tensor of which something but zeros has been seen.
+    """The range of a tensor with at least one nonzero observed value.
 
     Parameters
     ----------
     histogram
-        What has been seen.
+        The observed values.
     method
         One of `method_names.RANGES`.
     percentile
-        Of the method of that name: how many of a hundred values are inside.
+        For the method of that name: the percentage of values inside the range.
     """
     return _METHODS[method](histogram, percentile)
 
@@ -77,7 +77,7 @@ def _within(histogram: Histogram, threshold: float) -> ValueRange:
 
 
 def _percentile(histogram: Histogram, percentile: float) -> ValueRange:
-    """The ends of the bins in which the last value of either end lies that is kept."""
+    """The range up to the bins that contain the outermost values to keep, on each side."""
     counts, bins = histogram.counts, histogram.bins
     left_out = (counts.sum() + histogram.zeros) * (1 - percentile / 100) / 2
     width = histogram.top / bins
@@ -92,7 +92,7 @@ def _entropy(histogram: Histogram, percentile: float) -> ValueRange:
     least, chosen = np.inf, _everything(histogram, percentile)
     bound = _squares(histogram, histogram.top)
     step = max(1, (histogram.bins - _FEWEST) // _THRESHOLDS)
-    # From the widest on, so that of equals the widest stays.
+    # Widest first, so that ties keep the widest range.
     for kept in range(histogram.bins, _FEWEST - 1, -step):
         threshold = histogram.top * kept / histogram.bins
         divergence = _divergence(histogram, kept)
@@ -102,13 +102,14 @@ def _entropy(histogram: Histogram, percentile: float) -> ValueRange:
 
 
 def _divergence(histogram: Histogram, kept: int) -> float:
-    """What the rounded distribution lacks of the true one, in nats, with `kept` bins on each side.
+    """The divergence of the rounded distribution from the true one, in nats, with `kept` bins on each side.
 
-    The true one has what is clipped in its last bins; the rounded one is made without it, and spreads what
-    becomes one number evenly over the bins from which that came. Of few values even a smooth distribution has
-    uneven bins, and spreading them seems to lose something; as much as that is on average, half a bin by the
-    number of values, is taken off (Miller 1955, "Note on the bias of information estimates"). Without that,
-    the narrowest range, of one bin a number, would lose nothing inside, and win.
+    The true distribution has the clipped values in its outermost bins; the rounded one excludes them, and
+    spreads the values that round to one integer evenly over the bins that they come from. With few values,
+    even a smooth distribution has uneven bins, and spreading them overestimates the divergence; its expected
+    bias, half a bin over the number of values, is subtracted (Miller 1955, "Note on the bias of information
+    estimates"). Otherwise the narrowest range, with one bin per integer, would have no divergence inside, and
+    always win.
     """
     first, last = histogram.bins - kept, histogram.bins + kept
     inside = histogram.counts[first:last]
@@ -129,14 +130,14 @@ def _divergence(histogram: Histogram, kept: int) -> float:
 def _relative_entropy(true: np.ndarray, rounded: np.ndarray) -> float:
     if not rounded.sum():
         return float("inf")
-    # A bin with clipped values alone would be infinitely surprising; it counts as a small share instead.
+    # A bin with only clipped values would make the divergence infinite, so it gets a small probability.
     p, q = true / true.sum(), np.maximum(rounded / rounded.sum(), 1e-12)
     return float((p * np.log(p / q)).sum())
 
 
 def _least_squares(histogram: Histogram, percentile: float) -> ValueRange:
     least, chosen = np.inf, _everything(histogram, percentile)
-    # Geometric, because an outlier may be as many times as large as what is rounded.
+    # Geometric spacing, because outliers may exceed the other values by orders of magnitude.
     for threshold in np.geomspace(histogram.top, histogram.top / _NARROWEST, _THRESHOLDS).tolist():
         error = _squares(histogram, threshold)
         if error < least:
@@ -145,10 +146,11 @@ def _least_squares(histogram: Histogram, percentile: float) -> ValueRange:
 
 
 def _squares(histogram: Histogram, threshold: float) -> float:
-    """The squares of all errors together: of rounding inside the range, of clipping outside.
+    """The sum of squared errors: of rounding inside the range, of clipping outside.
 
-    A rounding error is anywhere in a step with equal chances, and its mean square ``step ** 2 / 12``; but
-    values within half a step of zero become zero, and most probabilities of an attention are such.
+    Rounding errors are modelled as uniform over a step, with mean square ``step ** 2 / 12``. Values within
+    half a step of zero are treated separately: they become zero, which applies to most attention
+    probabilities.
     """
     reach = _within(histogram, threshold)
     step = (reach.high - reach.low) / (_NUMBERS - 1)

@@ -1,4 +1,4 @@
-"""A function as planning sees it: its calls in order, what makes a value, and who reads it."""
+"""The analysis of a function for planning: its ops in order, with producers and readers of values."""
 
 from __future__ import annotations
 
@@ -24,17 +24,16 @@ class OpStep:
 
 @dataclass(frozen=True)
 class ReadFunction:
-    """The ops that stand in the blocks of a function, not those in branches and local functions.
+    """The ops in the blocks of a function, excluding branches and local functions.
 
     Attributes
     ----------
     steps
-        In program order.
+        The ops in program order.
     makers
-        By the variable that it is bound to.
+        The steps by the variable that they define.
     readers
-        By variable, the steps that read it, each once, and None for each other place: a result, a tuple, a
-        branch.
+        By variable, its distinct reading steps, and None for each other use: a result, a tuple, a branch.
     """
 
     steps: tuple[OpStep, ...]
@@ -43,7 +42,7 @@ class ReadFunction:
 
     @staticmethod
     def of(func: relax.Function) -> ReadFunction:
-        """Read a function. O(size of the function)."""
+        """Analyze a function. O(size of the function)."""
         steps: list[OpStep] = []
         makers: ExprMap[OpStep] = ExprMap()
         readers: ExprMap[list[OpStep | None]] = ExprMap()
@@ -60,17 +59,17 @@ class ReadFunction:
         return ReadFunction(tuple(steps), makers, readers)
 
     def readers_of(self, value: relax.Var) -> list[OpStep | None]:
-        """Who reads a value."""
+        """The readers of a value; None for each use that is not a step."""
         return self.readers.get(value, [])
 
     def only_reader(self, value: relax.Var) -> OpStep | None:
-        """The one step that reads a value; None if others read it, too."""
+        """The only reader of a value; None if there are others, or it is not a step."""
         readers = self.readers_of(value)
         return readers[0] if len(readers) == 1 else None
 
 
 def _distinct(expr: relax.Expr) -> Iterator[relax.Var]:
-    """The variables that an expression reads anywhere in it, each once."""
+    """The distinct variables in an expression, including nested expressions."""
     found: ExprMap[None] = ExprMap()
 
     def visit(part: relax.Expr) -> None:

@@ -1,13 +1,11 @@
-"""What an op does with int8: products multiply it, carriers hand it on, sums and means read it.
+"""The roles of ops in quantization: products multiply int8, carriers pass it on, sums and means read it.
 
-1.  A *product* (convolution, matrix product) is why anything is rounded: it multiplies whole numbers.
-2.  A *carrier* gives elements of its operands, unchanged: what comes in as int8 leaves as int8, with the
-scale
-    with which it came.
-3.  A *curve* changes each element by itself, and stands between a product and the rounding of its result,
-where
-    engines compute it in passing.
-4.  A *mean* reads int8 where its operand is rounded anyway.
+1.  A *product* (convolution, matrix product) is the reason for rounding: it multiplies integers.
+2.  A *carrier* returns elements of its operands unchanged: int8 operands give an int8 result with the same
+    scale.
+3.  A *curve* is an element-wise function between a product and the rounding of its result, which engines
+    fuse with the product.
+4.  A *mean* reads int8 if its operand is rounded anyway.
 """
 
 from __future__ import annotations
@@ -73,7 +71,7 @@ def operands_of(view: OpView) -> list[relax.Expr]:
 
 
 def why_float(view: OpView) -> str:
-    """Why a product cannot be one of int8; empty if it can."""
+    """Why a product cannot be int8; empty if it can."""
     if not all(is_float(arg) for arg in view.args[:2]) or str(view.out_tensor.dtype) != "float32":
         return "its numbers are not of float32"
     if not isinstance(view.args[0], relax.Var):
@@ -93,12 +91,12 @@ def _why_ranks(view: OpView) -> str:
 
 
 def rounded_positions(view: OpView) -> tuple[int, ...]:
-    """Which operands of a product are computed, and rounded by their range."""
+    """The positions of the operands of a product that are activations, rounded by their observed range."""
     return (0,) if view.constant(1) is not None else (0, 1)
 
 
 def channel_axis(view: OpView) -> int:
-    """The axis of a constant weight along which each slice makes a channel of the result."""
+    """The axis of a constant weight that corresponds to the channels of the result."""
     return 1 if view.name == "relax.matmul" else str(view.attrs["kernel_layout"]).index("O")
 
 

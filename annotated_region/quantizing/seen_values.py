@@ -1,4 +1,4 @@
-"""The ranges of a function's values, of what was counted of them, and the steps that rounded values get."""
+"""The ranges of a function's values from their histograms, and the quantization steps of rounded values."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["RangeChoice", "SeenValues"]
 
 @dataclass(frozen=True, slots=True)
 class RangeChoice:
-    """How ranges become steps.
+    """How histograms become ranges and steps.
 
     Attributes
     ----------
     method, percentile
-        As `ranges.chosen_range` takes them.
+        As for `ranges.chosen_range`.
     dtype
-        Of what is rounded: ``"uint8"`` or ``"int8"``.
+        The dtype of rounded values: ``"uint8"`` or ``"int8"``.
     symmetric
-        Whether 0 is the zero point of int8.
+        Whether the zero point of int8 is 0.
     """
 
     method: str
@@ -39,16 +39,16 @@ class RangeChoice:
 
 @dataclass(frozen=True)
 class SeenValues:
-    """What was seen of a function's values.
+    """The observed values of a function.
 
     Attributes
     ----------
     histograms
-        By variable; carriers' results have none.
+        The histograms by variable; results of carriers have none.
     choice
         How these become ranges.
     ranges
-        Those that were asked for; None for what was 0 alone.
+        The ranges computed so far; None for values that were always 0.
     """
 
     histograms: ExprMap[Histogram]
@@ -57,11 +57,11 @@ class SeenValues:
 
     @staticmethod
     def of(histograms: ExprMap[Histogram], choice: RangeChoice) -> SeenValues:
-        """What histograms tell."""
+        """The observed values given by histograms."""
         return SeenValues(histograms, choice, ExprMap())
 
     def range_of(self, plan: QuantizationPlan, value: relax.Var) -> ValueRange | None:
-        """The range of a value, of what carriers made it of if it was not counted; None if it was 0 alone."""
+        """The range of a value, derived through carriers if it has no histogram; None if always 0."""
         if value not in self.ranges:
             self.ranges[value] = self._range(plan, value)
         return self.ranges[value]
@@ -77,13 +77,13 @@ class SeenValues:
         return _joined([self.range_of(plan, each) for each in operands])
 
     def steps(self, plan: QuantizationPlan) -> ExprMap[Steps]:
-        """The steps of each rounded value; those of a group are the same. None of what was 0 alone."""
+        """The steps of each rounded value, shared within a group. Values that were always 0 have none."""
         right = _right_operands(plan)
         result: ExprMap[Steps] = ExprMap()
         for group in plan.groups():
             sources = [value for value in group if not plan.carried_from(value)]
             reach = _joined([self.range_of(plan, value) for value in sources])
-            # Engines multiply with int8; the left operand may be of either type.
+            # Engines require an int8 right operand; the left operand may be int8 or uint8.
             dtype = "int8" if any(value in right for value in group) else self.choice.dtype
             if reach is not None:
                 steps = steps_of(reach, dtype, symmetric=self.choice.symmetric)
@@ -92,7 +92,7 @@ class SeenValues:
         return result
 
     def reads_zeros(self, plan: QuantizationPlan, step: OpStep) -> bool:
-        """Whether an operand that a product rounds was 0 in all inputs."""
+        """Whether a rounded operand of a product was 0 in all inputs."""
         operands = [step.view.args[position] for position in rounded_positions(step.view)]
         return any(self.range_of(plan, each) is None for each in operands if isinstance(each, relax.Var))
 

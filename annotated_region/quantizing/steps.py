@@ -1,6 +1,6 @@
-"""Scales and zero points: what a whole number of 8 bits stands for.
+"""Scales and zero points: the affine mapping from 8-bit integers to real numbers.
 
-``(number - zero) * scale``, where 0 is one of the numbers (Jacob et al. 2018, "Quantization and Training of
+``(number - zero) * scale``, which represents 0 exactly (Jacob et al. 2018, "Quantization and Training of
 Neural Networks for Efficient Integer-Arithmetic-Only Inference", section 2.1).
 """
 
@@ -21,14 +21,14 @@ _LEAST_SCALE = np.finfo(np.float32).tiny
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What the numbers of a tensor stand for.
+    """The quantization parameters of a tensor.
 
     Attributes
     ----------
     scale
-        Of one step, a float32.
+        The size of one step, a float32.
     zero
-        The number that stands for 0.
+        The integer that represents 0.
     dtype
         ``"uint8"`` or ``"int8"``.
     """
@@ -44,11 +44,11 @@ def steps_of(reach: ValueRange, dtype: str, *, symmetric: bool) -> Steps:
     Parameters
     ----------
     reach
-        The range; it is more than 0 alone.
+        The range; it contains more than 0.
     dtype
-        The type of the numbers.
+        The dtype of the integers.
     symmetric
-        Whether 0 is the middle, where the type has one below zero: for int8 the zero point is 0 then.
+        Whether the range is made symmetric about 0, for signed dtypes: the zero point of int8 is then 0.
     """
     least = -128 if dtype == "int8" else 0
     if symmetric and dtype == "int8":
@@ -63,7 +63,7 @@ def _scale(step: float) -> np.float32:
 
 @dataclass(frozen=True, slots=True)
 class RoundedChannels:
-    """A weight as whole numbers, with a scale for each channel.
+    """A weight as integers, with a scale for each channel.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class RoundedChannels:
 
 
 def rounded_channels(weight: np.ndarray, axis: int) -> RoundedChannels:
-    """Round a finite weight, each channel along `axis` by its largest magnitude; zeros get the scale 1."""
+    """Round a finite weight, each channel along `axis` by its largest magnitude; zeros get scale 1."""
     others = tuple(number for number in range(weight.ndim) if number != axis)
     steps = (np.abs(weight).max(axis=others, initial=0) / _LARGEST_WEIGHT).astype(np.float32)
     scales = np.where(steps < _LEAST_SCALE, np.float32(1), steps)

@@ -1,4 +1,4 @@
-"""The function that gives values from its inside, as many at once as fit into a bound of memory."""
+"""Functions that return intermediate values of a function, in portions that fit a memory limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["in_portions", "sizes_of", "tapped"]
 
 
 def sizes_of(func: relax.Function, extents: Mapping[str, int]) -> ExprMap[int]:
-    """The bytes of each value that a block of a function binds, where symbolic extents are these."""
+    """The size in bytes of each value bound in a block of a function, for given symbolic extents."""
     fixed = func.bind_symbolic_vars(dict(extents)) if extents else func
     pairs = zip(func.body.blocks, fixed.body.blocks, strict=True)
     return ExprMap(
@@ -24,7 +24,7 @@ def sizes_of(func: relax.Function, extents: Mapping[str, int]) -> ExprMap[int]:
 
 
 def in_portions(values: Sequence[relax.Var], sizes: ExprMap[int], limit: int) -> Iterator[list[relax.Var]]:
-    """The values in their order, in as few portions as their bytes allow; one may exceed the limit."""
+    """The values in order, in portions of at most `limit` bytes; a portion of one value may exceed it."""
     portion: list[relax.Var] = []
     taken = 0
     for value in values:
@@ -39,7 +39,7 @@ def in_portions(values: Sequence[relax.Var], sizes: ExprMap[int], limit: int) ->
 
 
 def tapped(func: relax.Function, values: Sequence[relax.Var]) -> relax.Function:
-    """The function that returns these of its values, as a tuple, and nothing else."""
+    """The function with a tuple of the given values as its only result."""
     wanted = ExprSet(values)
     outside: ExprMap[relax.Var] = ExprMap()
     blocks = [_block(block, wanted, outside) for block in func.body.blocks]
@@ -50,7 +50,7 @@ def tapped(func: relax.Function, values: Sequence[relax.Var]) -> relax.Function:
 
 
 def _block(block: relax.BindingBlock, wanted: ExprSet, outside: ExprMap[relax.Var]) -> relax.BindingBlock:
-    """The block with another name, which is seen outside, for each of the values that only it sees."""
+    """The block with an additional output variable for each wanted value that is local to it."""
     if not isinstance(block, relax.DataflowBlock):
         return block
     shown: list[relax.Binding] = []

@@ -1,6 +1,6 @@
-"""Writes rounding into a function: ``quantize`` and ``dequantize`` in front of what reads int8, int8 weights.
+"""Rewrites a function with ``quantize`` and ``dequantize`` in front of readers of int8, and int8 weights.
 
-Every variable keeps its name. What is new is called after the value or the product that it belongs to:
+Every variable keeps its name. New variables are named after the value or product that they belong to:
 ``lv3_quantized``, ``lv3_dequantized``, ``lv4_weight``.
 """
 
@@ -32,13 +32,13 @@ def quantized(
     Parameters
     ----------
     func
-        The function of which the plan is.
+        The function that the plan was made for.
     plan
-        What is rounded; every product reads values that have steps.
+        The plan; every value that a product reads as int8 has steps.
     steps
-        By rounded value. A value that has none stays in float, for whoever reads it.
+        The steps by rounded value. A value without steps stays in float for all its readers.
     biases
-        By the variable of an ``add`` with a constant, what it adds instead.
+        Replacements for the constants of ``add``, by its variable.
 
     Notes
     -----
@@ -55,16 +55,16 @@ def quantized(
 
 
 class RoundingWriter:
-    """Makes the new bindings of one block; a value is rounded once in it, in front of its first reader.
+    """Creates the new bindings of one block; each value is rounded once, before its first reader.
 
     Parameters
     ----------
     block
         The block.
     plan, steps
-        As `quantized` takes them.
+        As for `quantized`.
     names
-        What is called something already; it grows.
+        The variable names in use; new names are added.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class RoundingWriter:
         self._builder = relax.BlockBuilder()
 
     def rewritten(self, binding: relax.Binding) -> Iterator[relax.Binding]:
-        """The binding with its operands rounded, behind the bindings that do so."""
+        """The bindings that round the operands of a binding, followed by the binding itself."""
         call = self.int8_call(binding.var)
         if call is None:
             yield binding
@@ -87,7 +87,7 @@ class RoundingWriter:
         yield rebind(binding, value)
 
     def int8_call(self, variable: relax.Var) -> tuple[list[relax.VarBinding], relax.Call] | None:
-        """What computes a step on rounded operands, and bindings that it needs; None if it reads floats."""
+        """The call of a step on rounded operands, and the bindings it needs; None if it reads floats."""
         if variable not in self._plan.reads:
             return None
         step = self._plan.source.makers[variable]
@@ -123,7 +123,7 @@ class RoundingWriter:
         return [numbers, floats]
 
     def _weight(self, step: OpStep) -> relax.VarBinding:
-        """The floats that the rounded weight of a product stands for."""
+        """The dequantized weight of a product."""
         axis, array = channel_axis(step.view), step.view.constant(1)
         assert array is not None, "the weight of such a product is a constant"
         rounded = rounded_channels(array, axis)
@@ -133,7 +133,7 @@ class RoundingWriter:
         return self.bound(floats, f"{step.var.name}_weight", origin_of(step.var, step.view.call))
 
     def bound(self, value: relax.Expr, name: str, origin: str) -> relax.VarBinding:
-        """A binding of a new variable, with a name that nothing else has."""
+        """A binding of a new variable with a unique name."""
         span = span_of(origin)
         value = self._builder.normalize(with_span(value, span))
         numbered = (f"{name}_{number}" for number in count(2))
@@ -151,7 +151,7 @@ def _with_bias(binding: relax.Binding, biases: ExprMap[np.ndarray]) -> relax.Bin
 
 
 def names_of(func: relax.Function) -> dict[str, None]:
-    """What the variables of a function are called."""
+    """The names of the variables of a function."""
     found = {param.name: None for param in func.params}
 
     def visit(expr: relax.Expr) -> None:
