@@ -51,7 +51,7 @@ test: lint  ## lint, then the whole suite
 test-torch: $(STAMP)  ## the tests that need PyTorch: pip install torch first
 	$(PYTEST) tests/tvm_adapter/test_stubs.py tests/backends/dnnl/test_dnnl_torch.py tests/testing/test_torch_models.py tests/zoo/test_zoo_torch.py \
 		tests/importing/test_torch_half_types.py tests/importing/test_torch_norms.py tests/importing/test_torch_converters.py tests/backends/dnnl/test_dnnl_half_models.py \
-		tests/backends/dnnl/test_dnnl_decoding.py
+		tests/backends/dnnl/test_dnnl_decoding.py tests/docs/test_snippets.py::test_the_snippets_that_need_pytorch_run
 
 smoke: $(STAMP)  ## the wheel in empty environments: each supported pair of TVM and its FFI, each Python that is here (or PYTHONS)
 	$(BIN)/python tests/smoke/smoke.py $(if $(PYTHONS),--only $(PYTHONS))

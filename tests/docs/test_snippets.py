@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import onnx
 import onnx.parser
 import pytest
 import tvm
-from sybil import Sybil
+from sybil import Example, Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 from tvm import relax
 
@@ -56,11 +57,29 @@ def test_the_snippets_of_a_document_run(path, tmp_path, monkeypatch, capsys):
     examples = list(document.examples())
     assert len(examples) >= path.read_text().count("```python")
     with temporary_registrations():
-        for example in examples:
+        for example in (each for each in examples if not needs_torch(each)):
             example.evaluate()
             printed = capsys.readouterr().out
             for line in promised(document.text[example.end :]):
                 assert line in printed.splitlines(), f"line {example.line} promises another output"
+
+
+def needs_torch(example: Example) -> bool:
+    """Whether PyTorch has to be installed, which `test_torch_snippets.py` asks for."""
+    return "import torch\n" in str(example.parsed)
+
+
+WITH_TORCH = [path for path in WITH_SNIPPETS if any(map(needs_torch, SYBIL.parse(path).examples()))]
+
+
+@pytest.mark.parametrize("path", WITH_TORCH, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_snippets_that_need_pytorch_run(path):
+    pytest.importorskip("torch", reason="PyTorch is not installed (extra `torch`)")
+    document = SYBIL.parse(path)
+    with temporary_registrations(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # PyTorch's own use of what it deprecates
+        for example in filter(needs_torch, document.examples()):
+            example.evaluate()
 
 
 def promised(rest: str) -> list[str]:
@@ -72,3 +91,4 @@ def promised(rest: str) -> list[str]:
 def test_there_are_documents():
     names = {path.name for path in WITH_SNIPPETS}
     assert {"README.md", "tutorial-regions.md", "adding-a-backend.md"} <= names
+    assert ROOT / "README.md" in WITH_TORCH
