@@ -1,4 +1,4 @@
-"""Op info: which ops lowered code computes, attached to it, kept through fusion, or inferred."""
+"""Op info: the ops that lowered code computes, attached to it, preserved by fusion, or inferred."""
 
 from annotated_region.op_info.infer import infer_op_info, op_infos
 from annotated_region.op_info.info import (

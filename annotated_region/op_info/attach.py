@@ -24,7 +24,7 @@ def attach(func: tvm.tirx.PrimFunc, composition: Composition) -> tvm.tirx.PrimFu
 
 
 def attached(func: tvm.tirx.PrimFunc) -> Composition | None:
-    """What the attribute says; None without one.
+    """The composition in the attribute; None without one.
 
     Raises
     ------
@@ -36,10 +36,10 @@ def attached(func: tvm.tirx.PrimFunc) -> Composition | None:
 
 
 def composition_of_lowering(call: relax.Call, lowered: relax.Call) -> Composition | None:
-    """What the PrimFunc in ``lowered = call_tir(func, args)`` computes, if it was lowered from `call`.
+    """The composition of the PrimFunc in ``lowered = call_tir(func, args)``, which was lowered from `call`.
 
-    Arguments are recognised by identity. A constant of rank 0 that is no argument of the PrimFunc was
-    compiled into it; anything else that is missing makes the answer None.
+    Arguments are matched by identity. A constant of rank 0 that is not an argument of the PrimFunc was
+    compiled into it; if any other operand is missing, the result is None.
     """
     arguments = list(lowered.args[1].fields) if isinstance(lowered.args[1], relax.Tuple) else []
     positions: dict[relax.Expr, list[int]] = {}

@@ -32,7 +32,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 
 def _to_python(value: object) -> object:
-    """An FFI value as a plain Python value; what has no plain counterpart stays as it is."""
+    """An FFI value as a plain Python value; values without a plain counterpart are unchanged."""
     if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm | TextConstant):
         return value.value
     if isinstance(value, tvm_ffi.Array):

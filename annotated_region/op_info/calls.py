@@ -1,4 +1,4 @@
-"""From a Relax call to an op info, and back."""
+"""Conversion of Relax calls to op infos, and back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from annotated_region.tvm_adapter.types import expect
 __all__ = ["flat_operands", "info_of_call", "make_call"]
 
 Place = Callable[[relax.Expr], Source | None]
-"""Where a variable or a constant comes from; None if that is not known."""
+"""Maps a variable or a constant to its source; None if unknown."""
 
 # TVM records the type of the attributes with most ops, but not with these.
 _STATISTICS = ("max", "mean", "median", "min", "prod", "std", "sum", "variance")
@@ -48,11 +48,11 @@ def info_of_call(call: relax.Call, place: Place) -> OpInfo | None:
     call
         A call whose op is a `tvm.ir.Op`.
     place
-        Asked for each variable and each constant tensor among the arguments.
+        Called for each variable and each constant tensor among the arguments.
 
     Returns
     -------
-    The info; None if `place` does not know an argument, or an argument or attribute is no plain data.
+    The info; None if the source of an argument is unknown, or an argument or attribute is not plain data.
     """
     op = expect(tvm.ir.Op, call.op)
     declared = [argument.name for argument in op.arguments]
@@ -72,7 +72,7 @@ def info_of_call(call: relax.Call, place: Place) -> OpInfo | None:
 
 
 def flat_operands(call: relax.Call) -> Iterator[relax.Expr]:
-    """The variables and constant tensors among the arguments of a call, those inside of tuples too."""
+    """The variables and constant tensors among the arguments of a call, including those in tuples."""
     for argument in call.args:
         yield from _leaves(argument)
 
@@ -107,16 +107,16 @@ def make_call(
     Parameters
     ----------
     info
-        What to call.
+        The op to call.
     parameters
-        The expression that stands for each parameter of the PrimFunc.
+        The expression for each parameter of the PrimFunc.
     results
-        The expression that stands for each result of the earlier ops of the same composition.
+        The expression for each result of earlier ops of the same composition.
 
     Raises
     ------
     OpInfoError
-        There is no such op, it has other attributes, or a parameter is missing.
+        The op does not exist, does not have these attributes, or a parameter is missing.
     """
     try:
         args = [_expression(argument.source, parameters, results) for argument in info.arg_roles]

@@ -1,14 +1,13 @@
-"""OpInfo: which operation a piece of lowered code is, with its attributes and its arguments.
+"""OpInfo: the operation that lowered code computes, with its attributes and arguments.
 
-An `OpInfo` names each argument's role and says where the argument comes from. In the PrimFunc of a single
-op that is a parameter or a number that was compiled in; in a fused PrimFunc it may be the result of an
-earlier op:
+An `OpInfo` gives the role and the source of each argument. In the PrimFunc of a single op, a source is a
+parameter or a number that was compiled in; in a fused PrimFunc it may also be the result of an earlier op:
 
     fused_conv2d_add_relu(x, w, b, out)        conv2d   data <- parameter 0, weight <- parameter 1
                                                add      x1 <- result 0, x2 <- parameter 2
                                                relu     x <- result 1
 
-A `Composition` is such a list and what the function hands out. All of it turns into JSON and back.
+A `Composition` is a list of infos and the outputs of the function. Both serialize to JSON.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the op at position `op` of the composition computes; its field `field` if that is a tuple."""
+    """The result of op number `op` of the composition; its field `field` if the result is a tuple."""
 
     op: int
     field: int | None = None
@@ -54,7 +53,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A constant tensor of rank 0, which lowering compiled in."""
+    """A constant tensor of rank 0 that lowering compiled into the PrimFunc."""
 
     value: float | int | bool
     dtype: str
@@ -77,7 +76,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """A tuple argument, such as what ``concat`` joins."""
+    """A tuple argument, such as the operands of ``concat``."""
 
     fields: tuple[Source, ...]
 
@@ -87,7 +86,7 @@ Source = Parameter | Result | Number | Shape | Value | Sources
 
 @dataclass(frozen=True, slots=True)
 class ArgRole:
-    """One argument of an op: what it is to the op, and where it comes from."""
+    """One argument of an op: its role and its source."""
 
     role: str
     source: Source
@@ -102,7 +101,7 @@ class OpInfo:
     name
         The Relax name of the op, such as ``"relax.nn.conv2d"``.
     kind
-        What sort of work it does.
+        The kind of computation.
     attrs
         Its attributes as Python values: numbers, strings, None, tuples of these.
     arg_roles
@@ -146,7 +145,7 @@ class OpInfo:
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """The ops of one PrimFunc in the order they run, and where each of its outputs comes from."""
+    """The ops of one PrimFunc in execution order, and the source of each output."""
 
     ops: tuple[OpInfo, ...]
     outputs: tuple[Result, ...]

@@ -1,13 +1,13 @@
-"""Keeps op info through fusion: what the calls inside a fused Relax function make together.
+"""Preserves op info through fusion: composes the infos of the calls in a fused Relax function.
 
-``FuseOps`` leaves a Relax function full of ``call_tir``; ``FuseTIR`` melts their PrimFuncs into one, and
-drops every attribute. So the infos of the parts are composed before:
+``FuseOps`` makes a Relax function of ``call_tir``; ``FuseTIR`` merges their PrimFuncs into one, and drops all
+attributes. So the infos of the parts are composed before:
 
     fused(x, w, b):  lv  = call_tir(conv2d, (x, w))       conv2d(parameter 0, parameter 1)
                      lv1 = call_tir(add, (lv, b))    ->   add(result 0, parameter 2)
                      return lv1                           outputs: result 1
 
-References are by position, so renaming, de-duplication and the removal of other functions change nothing.
+References are by position, so renaming, deduplication and removal of other functions do not affect them.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class _UnknownError(Exception):
 
 
 def compose(func: relax.Function, describe: Describe) -> Composition | None:
-    """The ops that a Relax function computes, if all it does is call described PrimFuncs.
+    """The ops that a Relax function computes, if it only calls PrimFuncs with known compositions.
 
     Parameters
     ----------
     func
-        Such as the functions that ``FuseOps`` makes.
+        A function as made by ``FuseOps``.
     describe
         The composition of a PrimFunc.
 
     Returns
     -------
-    The composition; None if one part is not described, or a value is no parameter and no result.
+    The composition; None if a part is unknown, or a value is neither a parameter nor a result.
     """
     try:
         return _Composer(func, describe).composition()

@@ -1,4 +1,4 @@
-"""What kind of work an operation does, as cost models and layout planning group it."""
+"""Kinds of operations, as distinguished by cost models and layout planning."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _TABLE = {
 
 
 def kind_of(name: str) -> OpKind:
-    """The kind of the Relax op `name`; `OpKind.OTHER` for what belongs to none of the groups."""
+    """The kind of the Relax op `name`; `OpKind.OTHER` if it is in no group."""
     if name in _TABLE:
         return _TABLE[name]
     if name.startswith("relax.nn.conv"):

@@ -1,9 +1,9 @@
-"""Finds the Relax ops that lowered calls stand for, and puts them in the place of the calls.
+"""Replaces lowered calls by the Relax ops that they compute.
 
     lv = R.call_tir(cls.fused_conv2d_relu, (x, w))    ->    lv_conv2d = R.nn.conv2d(x, w, strides=[2, 2], ...)
                                                             lv        = R.nn.relu(lv_conv2d)
 
-The last op takes over the variable of the call, so that nothing else in the function changes.
+The last op keeps the variable of the call, so that nothing else in the function changes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from annotated_region.tvm_adapter.types import expect
 __all__ = ["LoweredCalls", "bindings_in_blocks", "called_composition", "is_call_tir", "single_call"]
 
 Understand = Callable[[tvm.tirx.PrimFunc], Composition | None]
-"""What a PrimFunc computes; None if that is not known, or not to be used."""
+"""The composition of a PrimFunc; None if unknown, or not to be used."""
 
 
 def is_call_tir(expr: relax.Expr) -> TypeGuard[relax.Call]:
-    """Whether an expression calls a PrimFunc whose arguments are tensors alone."""
+    """Whether an expression calls a PrimFunc with only tensor arguments."""
     if not isinstance(expr, relax.Call) or not isinstance(expr.op, tvm.ir.Op):
         return False
     return expr.op.name == "relax.call_tir" and len(expr.args) == 2
@@ -40,7 +40,7 @@ def is_call_tir(expr: relax.Expr) -> TypeGuard[relax.Call]:
 def called_composition(
     call: relax.Expr, mod: tvm.IRModule, understand: Understand = composition_of
 ) -> Composition | None:
-    """What a ``call_tir`` computes; None if it is none, or calls what is not understood."""
+    """The composition of a ``call_tir``; None for other expressions, or if it is unknown."""
     if not is_call_tir(call) or not isinstance(call.args[1], relax.Tuple):
         return None
     func = mod[expect(tvm.ir.GlobalVar, call.args[0])]
@@ -48,7 +48,7 @@ def called_composition(
 
 
 def single_call(call: relax.Expr, mod: tvm.IRModule) -> relax.Call | None:
-    """The one op call that a ``call_tir`` stands for, with its type; None if it is none, or several."""
+    """The op call equivalent to a ``call_tir``, with its type; None if unknown, or several ops."""
     composition = called_composition(call, mod)
     if composition is None or len(composition.ops) != 1:
         return None
@@ -65,8 +65,8 @@ class LoweredCalls:
     func
         The function.
     bindings
-        For the variable of each such call, the bindings that take its place; the last one binds the
-        same variable.
+        For the variable of each such call, the bindings that replace it; the last one binds the same
+        variable.
     """
 
     func: relax.Function
@@ -74,7 +74,7 @@ class LoweredCalls:
 
     @staticmethod
     def of(func: relax.Function, mod: tvm.IRModule, understand: Understand = composition_of) -> LoweredCalls:
-        """Look at every ``call_tir`` of `func`, a function of `mod`.
+        """Analyze every ``call_tir`` of `func`, a function of `mod`.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class LoweredCalls:
 
 
 def bindings_in_blocks(body: relax.Expr) -> Iterator[tuple[relax.BindingBlock, relax.Binding]]:
-    """All bindings of a body, each with its block; those inside of a value behind the value."""
+    """All bindings of a body, each with its block; bindings nested in a value follow the value."""
     if not isinstance(body, relax.SeqExpr):
         return
     for block in body.blocks:
@@ -128,7 +128,7 @@ def bindings_in_blocks(body: relax.Expr) -> Iterator[tuple[relax.BindingBlock, r
 def _bindings(
     binding: relax.VarBinding, composition: Composition, kind: type[relax.Var]
 ) -> tuple[relax.VarBinding, ...] | None:
-    """The bindings that a composition describes; None if together they give another type than the call."""
+    """The bindings of a composition; None if their type differs from that of the call."""
     try:
         return _Placement(binding, kind).bindings_of(composition)
     except (OpInfoError, KeyError, tvm.error.InternalError, TypeError, ValueError):
@@ -136,7 +136,7 @@ def _bindings(
 
 
 class _Placement:
-    """Writes the bindings that take the place of one."""
+    """Creates the bindings that replace one binding."""
 
     def __init__(self, binding: relax.VarBinding, kind: type[relax.Var]) -> None:
         self.binding = binding
@@ -146,7 +146,7 @@ class _Placement:
         self.made: list[relax.VarBinding] = []
 
     def bindings_of(self, composition: Composition) -> tuple[relax.VarBinding, ...] | None:
-        """All of them, the last for the variable of the old binding."""
+        """The bindings of a composition; the last one binds the old variable."""
         lowered = expect(relax.Call, self.binding.value)
         arguments = dict(enumerate(expect(relax.Tuple, lowered.args[1]).fields))
         results: dict[Result, relax.Expr] = {}

@@ -1,9 +1,9 @@
-"""Infers which ops a PrimFunc computes from its loops alone, with certainty or not at all.
+"""Infers which ops a PrimFunc computes from its loops only; results are proved, never guessed.
 
-The PrimFunc is brought into normal form (`annotated_region.op_info.loops`). Consecutive blocks are shown to
-readers, which propose Relax calls with the attributes that they read from factors, guards and numbers. A
-proposal counts only when TVM's own legalization of it has the same normal form; so a claim is a proof, and
-a changed coefficient, guard, start value or combiner of a reduction is found out.
+The PrimFunc is converted to a normal form (`annotated_region.op_info.loops`). Readers inspect consecutive
+blocks and propose Relax calls, with attributes derived from factors, guards and numbers. A proposal is
+accepted only if TVM's own legalization of it has the same normal form; so acceptance is a proof, and any
+difference in a coefficient, guard, initial value or combiner of a reduction rejects it.
 """
 
 from __future__ import annotations

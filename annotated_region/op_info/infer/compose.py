@@ -1,4 +1,4 @@
-"""Splits a program into ops: from the first block on, the longest piece that is one op."""
+"""Splits a program into ops: greedily, the longest sequence of blocks that is one op."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from annotated_region.tvm_adapter.types import expect, tensor_type
 __all__ = ["composition_of", "infer_op_info", "op_infos", "proved_composition_of"]
 
 LONGEST = 32
-"""No op of TVM is lowered to more blocks than this."""
+"""The maximum number of blocks that TVM lowers one op to."""
 
 Reader = Callable[[Segment], Iterator[relax.Call]]
 
@@ -70,17 +70,17 @@ _READERS: tuple[Reader, ...] = (
 def infer_op_info(prim_func: tvm.tirx.PrimFunc) -> OpInfo | None:
     """The op that a PrimFunc computes, from its loops, guards and index expressions alone.
 
-    Names and attributes of the function are not looked at.
+    Names and attributes of the function are ignored.
 
     Parameters
     ----------
     prim_func
-        Such as ``LegalizeOps`` makes.
+        A function as made by ``LegalizeOps``.
 
     Returns
     -------
-    The info of the one op; None if it is not understood, or is more than one op. If several ops lower to
-    the same code (``relu`` and ``maximum`` with 0), it is the more special one.
+    The info of the op; None if it is not recognized, or there are several. If several ops lower to the same
+    code (``relu`` and ``maximum`` with 0), the more specific one.
 
     Notes
     -----
@@ -92,12 +92,12 @@ def infer_op_info(prim_func: tvm.tirx.PrimFunc) -> OpInfo | None:
 
 @checked
 def op_infos(prim_func: tvm.tirx.PrimFunc) -> tuple[OpInfo, ...] | None:
-    """The ops inside a PrimFunc in the order they run: as attached to it, or else inferred.
+    """The ops inside a PrimFunc in execution order: attached, or else inferred.
 
     Returns
     -------
-    The infos, whose `arg_roles` say which parameter, or which earlier result, each argument became; None
-    if a part of the function is not understood.
+    The infos, whose `arg_roles` map each argument to a parameter or an earlier result; None if a part of the
+    function is not recognized.
 
     Raises
     ------
@@ -109,21 +109,21 @@ def op_infos(prim_func: tvm.tirx.PrimFunc) -> tuple[OpInfo, ...] | None:
 
 
 def composition_of(prim_func: tvm.tirx.PrimFunc) -> Composition | None:
-    """The ops inside a PrimFunc, and which of their results it hands out: attached, or else inferred."""
+    """The ops inside a PrimFunc and the results that it returns: attached, or else inferred."""
     return attached(prim_func) or _inferred(prim_func)
 
 
 def proved_composition_of(prim_func: tvm.tirx.PrimFunc) -> Composition | None:
-    """As `composition_of`, for a PrimFunc that TVM's lowering of its ops would give again; else None.
+    """As `composition_of`, if TVM lowers these ops to the same code again; else None.
 
-    What is attached may say more than what is inferred (``relu``, not ``maximum`` with 0); but code that was
-    scheduled or written by hand is not given up for it.
+    Attached info may be more specific than inferred info (``relu``, not ``maximum`` with 0); but scheduled or
+    handwritten code must not be replaced by raising it.
     """
     return None if _inferred(prim_func) is None else composition_of(prim_func)
 
 
 _KNOWN: dict[int, list[tuple[tvm.tirx.PrimFunc, Composition | None]]] = {}
-"""What was inferred in this process, by structural hash."""
+"""The compositions inferred in this process, by structural hash."""
 
 
 def _inferred(prim_func: tvm.tirx.PrimFunc) -> Composition | None:
@@ -144,7 +144,7 @@ def _infer(prim_func: tvm.tirx.PrimFunc) -> Composition | None:
 
 
 class _Splitter:
-    """Goes through the blocks once."""
+    """Splits the blocks of a program in one pass."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -153,7 +153,7 @@ class _Splitter:
         self.ops: list[OpInfo] = []
 
     def composition(self) -> Composition | None:
-        """The ops; None if some blocks are none."""
+        """The ops; None if some blocks are not recognized."""
         start = 0
         while start < len(self.program.blocks):
             stop = self.take_from(start)
@@ -164,7 +164,7 @@ class _Splitter:
         return Composition(tuple(self.ops), tuple(output for output in outputs if isinstance(output, Result)))
 
     def take_from(self, start: int) -> int | None:
-        """Append the op of the longest piece from `start` on; where the next one starts."""
+        """Append the op of the longest recognized segment from `start`; returns its end."""
         for stop in range(min(len(self.program.blocks), start + LONGEST), start, -1):
             segment = Segment(self.program.part(start, stop))
             call = _recognised(segment)
@@ -190,7 +190,7 @@ class _Splitter:
 
 
 def _recognised(segment: Segment) -> relax.Call | None:
-    """The first proposal that is proved; None if none is."""
+    """The first proposal that can be proved, or None."""
     proved = map(segment.is_computed_by, _proposals(segment))
     return next((call for call in proved if call is not None), None)
 
@@ -200,4 +200,4 @@ def _proposals(segment: Segment) -> Iterator[relax.Call]:
         try:
             yield from read(segment)
         except (tvm.error.InternalError, TypeError, ValueError):
-            continue  # TVM refuses some attributes as soon as the call is made
+            continue  # TVM rejects some attributes when the call is constructed

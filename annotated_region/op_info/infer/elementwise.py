@@ -1,7 +1,7 @@
-"""Proposes what computes each element from the elements that broadcasting pairs with it.
+"""Proposes elementwise ops with broadcasting.
 
-The ops are recognised by their expressions, and the expressions are learned from TVM: each op is lowered
-once on a small tensor and remembered under its skeleton, which is its blocks without indices and numbers.
+Ops are recognised by their expressions, which are obtained from TVM: each op is lowered once on a small
+tensor and stored under its skeleton, that is, its blocks without indices and numbers.
 """
 
 from __future__ import annotations

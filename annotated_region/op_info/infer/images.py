@@ -1,4 +1,4 @@
-"""Proposes resizing of images: each element comes from computed places between others."""
+"""Proposes image resizing: each element is interpolated at computed positions."""
 
 from __future__ import annotations
 

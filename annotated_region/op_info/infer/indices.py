@@ -1,4 +1,4 @@
-"""What readers ask of an index: which iteration variables it adds up, with which factors."""
+"""Affine analysis of indices: their iteration variables and factors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AffineIndex:
 
 
 def affine(index: Tree) -> AffineIndex | None:
-    """The index as an affine form; None if it is none."""
+    """The index as an affine form; None if it is not affine."""
     _, constant, terms = index
     if any(atom[0] != "iter" for atom, _ in terms):
         return None

@@ -1,4 +1,4 @@
-"""Proposes what only moves elements: their indices say where each comes from."""
+"""Proposes ops that only move elements, from the indices of their loads."""
 
 from __future__ import annotations
 

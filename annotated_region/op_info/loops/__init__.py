@@ -1,4 +1,4 @@
-"""The normal form of lowered code: what a PrimFunc computes, block by block, as plain values."""
+"""The normal form of lowered code: the computation of a PrimFunc, block by block, as plain values."""
 
 from annotated_region.op_info.loops.program import Block, LoopTensor, Program
 from annotated_region.op_info.loops.reading import NotNormalError, read_program

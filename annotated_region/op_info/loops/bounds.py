@@ -1,4 +1,4 @@
-"""Refuses code that reads outside of its buffers: it computes nothing that an op could be."""
+"""Rejects code with out-of-bounds reads, which no op performs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Interval = tuple[int, int]
 
 
 def reads_in_bounds(block: Block, tensors: Mapping[int, LoopTensor]) -> bool:
-    """Whether no load leaves its buffer, as far as the ranges of indices show.
+    """Whether all loads are within bounds, by interval analysis of their indices.
 
-    Loads behind a guard are not looked at, nor are indices that are loaded themselves.
+    Guarded loads, and indices that are themselves loaded, are not checked.
     """
     extents = (*block.spatial, *block.reduction)
     return all(
