@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from annotated_region.importing.limits import Limits
     from annotated_region.importing.onnx_models import from_onnx
     from annotated_region.importing.torch_programs import from_exported_program
+    from annotated_region.incremental.partition_again import IncrementalPartition
     from annotated_region.locking.lock import Lock
     from annotated_region.measuring import MeasuredCost
     from annotated_region.op_info import OpInfo, infer_op_info, op_infos
@@ -111,6 +112,7 @@ __all__ = [
     "Device",
     "DrawingError",
     "FusedFunction",
+    "IncrementalPartition",
     "InputError",
     "InvalidBackendError",
     "InvalidClaimError",
@@ -203,6 +205,7 @@ _PUBLIC: Final[Mapping[str, tuple[str, ...]]] = {
     "importing.limits": ("Limits",),
     "importing.onnx_models": ("from_onnx",),
     "importing.torch_programs": ("from_exported_program",),
+    "incremental.partition_again": ("IncrementalPartition",),
     "locking.lock": ("Lock",),
     "measuring": ("MeasuredCost",),
     "op_info": (

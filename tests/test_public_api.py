@@ -12,6 +12,7 @@ NAMES = [
     "CostUnit",
     "Device",
     "FusedFunction",
+    "IncrementalPartition",
     "MeasuredCost",
     "MeasurementWarning",
     "Policy",

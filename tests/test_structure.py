@@ -66,7 +66,7 @@ FLOORS = (
     # What users call.
     ("passes",),
     ("backends",),
-    ("advising", "bundling", "checking", "profiling"),
+    ("advising", "bundling", "checking", "incremental", "profiling"),
     (FACADE,),
     ("testing",),
     ("command_line",),

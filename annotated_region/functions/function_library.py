@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import tvm
 from tvm import relax
 
-from annotated_region.functions.equal_functions import EqualFunctions
+from annotated_region.functions.equal_functions import EqualFunctions, FunctionContents
 from annotated_region.functions.external import External
 from annotated_region.tvm_adapter.types import set_type
 
-__all__ = ["FunctionLibrary"]
+__all__ = ["FunctionLibrary", "NamedFunction"]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFunction:
+    """An external function of a module, and what calls it."""
+
+    global_var: tvm.ir.GlobalVar
+    func: relax.Function
 
 
 class FunctionLibrary:
-    """Collects replaced and added functions for a pass; the input module is not changed."""
+    """Collects replaced and added functions for a pass; the input module is not changed.
 
-    def __init__(self, mod: tvm.IRModule) -> None:
+    Parameters
+    ----------
+    mod
+        The module.
+    contents
+        What is known of external functions of another module, some of which are added to this one, too.
+    """
+
+    def __init__(self, mod: tvm.IRModule, contents: FunctionContents | None = None) -> None:
         self._mod = mod
         self._replaced: dict[tvm.ir.GlobalVar, relax.Function] = {}
         self._added: dict[tvm.ir.GlobalVar, relax.Function] = {}
-        self._shared = EqualFunctions()
+        self._shared = EqualFunctions(contents)
         self._counts: dict[str, int] = {}
         self._names = _names_in(mod)
         self._compiled = list(mod.attrs.get("external_mods", []))
@@ -32,7 +49,14 @@ class FunctionLibrary:
             self._replaced[global_var] = func
 
     def add(
-        self, external: External, target: str, caller: str, share: bool, place: str = ""
+        self,
+        external: External,
+        target: str,
+        caller: str,
+        share: bool,
+        place: str = "",
+        *,
+        before: NamedFunction | None = None,
     ) -> tvm.ir.GlobalVar:
         """Add an external function, or find an equal one; returns the global variable to call.
 
@@ -52,18 +76,26 @@ class FunctionLibrary:
             Whether an equal function of the target may be shared.
         place
             Its place in the imported model (see `annotated_region.functions.region_places`).
+        before
+            What the same function was in another module; it is the same object here if its name is the same.
         """
         stem = _identifier(f"{target}_{place or caller}")
-        global_var = tvm.ir.GlobalVar(self._fresh(stem, is_place=bool(place)))
+        name = self._fresh(stem, is_place=bool(place))
+        stays = before is not None and before.global_var.name_hint == name
+        global_var = before.global_var if before is not None and stays else tvm.ir.GlobalVar(name)
         if share:
             known = self._shared.name_of(external.func, external.constants, global_var)
             if not known.same_as(global_var):
                 self._give_back(stem, global_var.name_hint)
                 return known
-        named = external.func.with_attr("global_symbol", global_var.name_hint)
-        set_type(global_var, named.ty)
-        self._added[global_var] = named
+        self._added[global_var] = (
+            before.func if before is not None and stays else _named(external, global_var)
+        )
         return global_var
+
+    def named(self, global_var: tvm.ir.GlobalVar) -> NamedFunction:
+        """An external function that was added, by what calls it."""
+        return NamedFunction(global_var, self._added[global_var])
 
     def module(self) -> tvm.IRModule:
         """The module with all replacements and additions."""
@@ -86,6 +118,12 @@ class FunctionLibrary:
     def _give_back(self, stem: str, name: str) -> None:
         self._counts[stem] -= 1
         self._names.remove(name)
+
+
+def _named(external: External, global_var: tvm.ir.GlobalVar) -> relax.Function:
+    named = external.func.with_attr("global_symbol", global_var.name_hint)
+    set_type(global_var, named.ty)
+    return named
 
 
 def _names_in(mod: tvm.IRModule) -> set[str]:

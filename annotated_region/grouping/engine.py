@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from annotated_region.graphs import Dag
+from annotated_region.graphs import CycleError, Dag
 from annotated_region.grouping.beam import beam
 from annotated_region.grouping.bounds import lower_bound
 from annotated_region.grouping.components import cut_runs
@@ -14,6 +14,7 @@ from annotated_region.grouping.joining import join
 from annotated_region.grouping.problem import ColourLimits, Grouping, GroupingProblem, Partition
 from annotated_region.grouping.program_order import greedy
 from annotated_region.grouping.refining import refine
+from annotated_region.grouping.separating import Part, localised, one_group, separated, together
 from annotated_region.grouping.settling import crossings, settle
 from annotated_region.grouping.splitting import split
 from annotated_region.grouping.waves import POLICIES, Positions, tails, turned, waves
@@ -65,14 +66,61 @@ def group(
 
     Notes
     -----
-    O((n + m) log n): each strategy is, and there is a fixed number of them. See ``docs/merging.md``.
+    O((n + m) log n): each strategy is, and there is a fixed number of them. See ``docs/merging.md``. Parts
+    between host vertices that separate the graph are grouped independently.
 
     Examples
     --------
     >>> group(Dag([[1, 2], [2], []]), [0, None, 0]).groups
     ((0,), (2,))
     """
-    problem = GroupingProblem.of(dag, colours, weights, limits, fixed)
+    whole = _Whole(dag, colours, weights, limits, fixed, effort)
+    found = separated(dag, colours, limits, fixed) if weights is None or len(weights) == len(dag) else []
+    if not found:
+        return _grouped(GroupingProblem.of(dag, colours, weights, limits, fixed), effort)
+    return together(
+        len(dag), ((part, whole.grouped(part, blocks)) for part, blocks in whole.blocks_of(found))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """The arguments of `group`, for one part after the other."""
+
+    dag: Dag
+    colours: Sequence[int | None]
+    weights: Sequence[int] | None
+    limits: Mapping[int, ColourLimits]
+    fixed: Sequence[Sequence[int]]
+    effort: int
+
+    def blocks_of(self, found: Sequence[Part]) -> Iterator[tuple[Part, list[Sequence[int]]]]:
+        """Each part with the fixed groups that lie in it."""
+        part_of = {vertex: index for index, part in enumerate(found) for vertex in part}
+        blocks: list[list[Sequence[int]]] = [[] for _ in found]
+        for block in self.fixed:
+            if block:
+                blocks[part_of[block[0]]].append(block)
+        yield from zip(found, blocks, strict=True)
+
+    def grouped(self, part: Part, blocks: Sequence[Sequence[int]]) -> Grouping:
+        """The grouping of one part, in its own numbers."""
+        dag = self.dag.induced(part)
+        colours = [self.colours[vertex] for vertex in part]
+        if one_group(dag, colours, self.limits):
+            return Grouping((tuple(range(len(part))),), (0,) * len(part), {}, 1)
+        local = {vertex: index for index, vertex in enumerate(part)}
+        fixed = [[local[vertex] for vertex in block] for block in blocks]
+        weights = None if self.weights is None else [self.weights[vertex] for vertex in part]
+        try:
+            problem = GroupingProblem.of(dag, colours, weights, localised(self.limits, part), fixed)
+            return _grouped(problem, self.effort)
+        except CycleError as error:
+            raise CycleError([tuple(part[vertex] for vertex in block) for block in error.cycle]) from None
+
+
+def _grouped(problem: GroupingProblem, effort: int) -> Grouping:
+    """The best grouping that the strategies find."""
     bound = lower_bound(problem)
     found = list(_constructed(problem, bound))
     best = min(found, key=lambda partition: _cost(problem, partition)) if len(found) > 1 else found[0]

@@ -17,7 +17,7 @@ possible: the call of a region is placed as soon as all its inputs are defined.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -26,7 +26,7 @@ from tvm import relax
 
 from annotated_region.checked import checked_class
 from annotated_region.collector import paused_collector
-from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.dataflow.graph import DataflowGraph, NodeKind, Scope
 from annotated_region.dataflow.unit_order import in_order
 from annotated_region.errors import OverlappingRegionsError
 from annotated_region.expr_map import ExprMap
@@ -47,7 +47,7 @@ from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.backend import backend_of
 from annotated_region.targets.composite_attributes import AttributesOf, composite_attributes
 
-__all__ = ["NamesOfRegions", "PartitionGraph", "final_regions"]
+__all__ = ["MadeRegion", "NamesOfRegions", "PartitionGraph", "Partitioner", "final_regions"]
 
 NamesOfRegions: TypeAlias = Literal["places", "numbers"]
 """How external functions are named."""
@@ -111,7 +111,8 @@ def _partitioned(mod: tvm.IRModule, regions: RegionSets, by_place: bool) -> tvm.
 def _partition(regions: AnnotatedRegionSet, library: FunctionLibrary, by_place: bool) -> relax.Function:
     if not len(regions):
         return regions.func
-    return _Partitioner(final_regions(regions), library, by_place).function()
+    partitioner = Partitioner(final_regions(regions), by_place)
+    return partitioner.function(partitioner.named(library))
 
 
 def final_regions(regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
@@ -127,18 +128,34 @@ def final_regions(regions: AnnotatedRegionSet) -> AnnotatedRegionSet:
     return cut
 
 
-class _Partitioner:
-    """Rewrites one function."""
+@dataclass(frozen=True, slots=True)
+class MadeRegion:
+    """A region as an external function, before it has a name."""
 
-    def __init__(self, regions: AnnotatedRegionSet, library: FunctionLibrary, by_place: bool) -> None:
+    nodes: Nodes
+    external: External
+    target: str
+    shares: bool
+    place: str
+
+
+class Partitioner:
+    """Rewrites one function.
+
+    Parameters
+    ----------
+    regions
+        The regions, as `final_regions` gives them.
+    by_place
+        Whether external functions are named after their places in the imported model.
+    """
+
+    def __init__(self, regions: AnnotatedRegionSet, by_place: bool) -> None:
         self.graph = regions.dataflow
         self.source = Surroundings.of(self.graph)
-        self.functions = library
         self.by_place = by_place
-        self.scope_of_block = ExprMap((scope.block, scope) for scope in self.graph.scopes)
         self.region_at: dict[NodeId, Nodes] = {}
-        self.callee_of: dict[Nodes, tvm.ir.GlobalVar] = {}
-        self.external_of: dict[Nodes, External] = {}
+        self.made: dict[Nodes, MadeRegion] = {}
         self.attributes: dict[str, AttributesOf] = {}
         # Ordered by first node, so that names do not depend on the order of the calls.
         for member in sorted(regions.node_regions.values(), key=lambda member: member.sort_key):
@@ -161,11 +178,16 @@ class _Partitioner:
         if external is None:
             return
         self.region_at[nodes[0]] = nodes
-        self.external_of[nodes] = external
         place = place_of(self.graph, nodes) if self.by_place else ""
-        self.callee_of[nodes] = self.functions.add(
-            external, member.target, self.graph.name, backend.share_equal_regions, place
-        )
+        self.made[nodes] = MadeRegion(nodes, external, member.target, backend.share_equal_regions, place)
+
+    def named(self, library: FunctionLibrary) -> dict[Nodes, tvm.ir.GlobalVar]:
+        """What each external function is called in a library, which gets them all."""
+        caller = self.graph.name
+        return {
+            nodes: library.add(each.external, each.target, caller, each.shares, each.place)
+            for nodes, each in self.made.items()
+        }
 
     def attributes_of(self, target: str) -> AttributesOf:
         """The function that computes the extra attributes of a target's composites."""
@@ -173,20 +195,31 @@ class _Partitioner:
             self.attributes[target] = composite_attributes(self.graph, target)
         return self.attributes[target]
 
-    def function(self) -> relax.Function:
+    def function(self, callee_of: Mapping[Nodes, tvm.ir.GlobalVar]) -> relax.Function:
         """The function with each region replaced by a call."""
-        return FunctionRewriter(self.bindings, lambda var: var).function(self.graph.func)
+        scope_of_block = ExprMap((scope.block, scope) for scope in self.graph.scopes)
 
-    def bindings(self, block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
-        """The new bindings of a block."""
-        scope = self.scope_of_block[block]
+        def bindings(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
+            scope = scope_of_block[block]
+            return self.bindings(self.units(scope.nodes), scope, callee_of, rewriter.nested)
+
+        return FunctionRewriter(bindings, lambda var: var).function(self.graph.func)
+
+    def bindings(
+        self,
+        units: Sequence[Nodes],
+        scope: Scope,
+        callee_of: Mapping[Nodes, tvm.ir.GlobalVar],
+        nested: Callable[[relax.Expr], relax.Expr],
+    ) -> Iterator[relax.Binding]:
+        """The new bindings of some units of a block, whose fields of tuples no other units read."""
         call_sites = CallSites(scope.is_dataflow, self.source.leaves.fields[scope.index])
-        for unit in self.units(scope.nodes):
-            external = self.external_of.get(unit)
-            if external is None:
-                yield from self.host(unit, call_sites, rewriter)
+        for unit in units:
+            made = self.made.get(unit)
+            if made is None:
+                yield from self.host(unit, call_sites, nested)
             else:
-                yield from call_sites.bindings(self.callee_of[unit], external)
+                yield from call_sites.bindings(callee_of[unit], made.external)
 
     def units(self, nodes: Sequence[NodeId]) -> list[Nodes]:
         """The regions in a block and its remaining nodes as singletons, in topological order."""
@@ -197,7 +230,10 @@ class _Partitioner:
         return in_order(self.graph, [*regions, *((node,) for node in nodes if node not in held)])
 
     def host(
-        self, nodes: Sequence[NodeId], call_sites: CallSites, rewriter: FunctionRewriter
+        self,
+        nodes: Sequence[NodeId],
+        call_sites: CallSites,
+        nested: Callable[[relax.Expr], relax.Expr],
     ) -> Iterator[relax.Binding]:
         """Bindings that stay on the host, with their nested bodies rewritten."""
         for number in nodes:
@@ -205,7 +241,7 @@ class _Partitioner:
             is_structure = node.kind is NodeKind.STRUCTURE
             leaves = self.source.leaves.of(node.var, node.scope) if is_structure else ()
             if call_sites.bind_host(node.var, leaves):
-                yield rebind(node.binding, rewriter.nested(node.value))
+                yield rebind(node.binding, nested(node.value))
 
 
 def require_no_orphans(graph: DataflowGraph, member: NodeRegion) -> None:

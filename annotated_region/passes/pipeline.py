@@ -21,7 +21,7 @@ from annotated_region.passes.partition_graph import NamesOfRegions, PartitionGra
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 from annotated_region.passes.read_origins import ReadOrigins
 from annotated_region.passes.region_pass import RegionPass
-from annotated_region.passes.region_session import RegionSession
+from annotated_region.passes.region_session import RegionSession, SessionStep
 from annotated_region.passes.resolve_conflicts import ResolveConflicts
 from annotated_region.policies.pins import Pins, require_target
 from annotated_region.policies.policy import Policy, Priority
@@ -31,7 +31,14 @@ from annotated_region.surroundings import require_sane_threads
 from annotated_region.targets.backend import backend_of
 from annotated_region.targets.remarks import remarks_on
 
-__all__ = ["explain", "partition", "partition_with_report", "placed_module", "placement_passes"]
+__all__ = [
+    "explain",
+    "partition",
+    "partition_with_report",
+    "passes_before_functions",
+    "placed_module",
+    "placement_passes",
+]
 
 
 def placement_passes(
@@ -269,6 +276,19 @@ def explain(
     )
     report = report_of(session.take(placed).values(), session.notes, target_names(targets), known)
     return replace(report, remarks=remarks)
+
+
+def passes_before_functions(
+    targets: Sequence[str],
+    policy: Policy,
+    *,
+    prepare: bool,
+    cross_compile: bool,
+    min_work: Mapping[str, float] | None,
+) -> list[SessionStep]:
+    """The passes of `partition` before `PartitionGraph`; parameters are those of `partition`."""
+    placing = placement_passes(targets, policy, cross_compile=cross_compile, min_work=min_work)
+    return [*_preparation(targets, prepare=prepare), *placing]
 
 
 def _preparation(targets: Sequence[str], *, prepare: bool) -> list[ModulePass]:

@@ -32,10 +32,14 @@ class Resolution:
         Disjoint regions whose quotient graph is acyclic.
     details
         Details for the report, such as the cost, the lower bound and the gap.
+    local
+        Whether the choices before and behind a separating node are independent of each other. Only then are
+        the edited parts of a function placed anew without the rest.
     """
 
     regions: Sequence[NodeRegion]
     details: Mapping[str, Any] = field(default_factory=dict)
+    local: bool = False
 
 
 class Policy(Protocol):
@@ -86,7 +90,7 @@ class Priority:
             winners = _Winners(graph, members, dropped)
             parts = list(winners.parts())
             if is_acyclic(graph.dag, [part.nodes for part in parts]):
-                return Resolution(parts)
+                return Resolution(parts, local=not dropped)
             anew = winners.grouped_anew()
             if not anew.left_out:
                 return Resolution(anew.regions)

@@ -22,7 +22,7 @@ from annotated_region.targets.rules import Pattern
 from annotated_region.tvm_adapter.nodes import TypePattern
 from annotated_region.tvm_adapter.ops import pattern_check_context
 
-__all__ = ["Match", "Matcher", "ops_of_pattern", "without_outranked"]
+__all__ = ["Match", "Matcher", "may_hold", "ops_of_pattern", "without_outranked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +232,29 @@ def ops_of_pattern(pattern: dpl.DFPattern) -> dict[str, None] | None:
                 seen.add(each)
                 work.append(each)
     return found
+
+
+def may_hold(pattern: dpl.DFPattern, op: str) -> bool:
+    """Whether a match of a pattern may hold a call of an op; where that is not known it may."""
+    work, seen = [pattern], ExprSet([pattern])
+    while work:
+        part = work.pop()
+        parts = _parts(part)
+        if parts is None or (isinstance(part, dpl.CallPattern) and _may_call(part.op, op)):
+            return True
+        for each in parts:
+            if each not in seen:
+                seen.add(each)
+                work.append(each)
+    return False
+
+
+def _may_call(callee: dpl.DFPattern, op: str) -> bool:
+    if isinstance(callee, dpl.OrPattern):
+        return _may_call(callee.left, op) or _may_call(callee.right, op)
+    if isinstance(callee, dpl.ExprPattern) and isinstance(callee.expr, tvm.ir.Op):
+        return str(callee.expr.name) == op
+    return True
 
 
 def _depth(pattern: dpl.DFPattern, known: ExprMap[int | None] | None = None) -> int | None:

@@ -99,6 +99,7 @@ def right_arguments() -> dict[str, Mapping[str, Any]]:
         "CheckReport.save_reproducer": {"self": checked, "folder": "x"},
         "CheckReport.to_json": {"self": checked},
         "Device": {"flops": 1.0, "bandwidth": 1.0},
+        "IncrementalPartition": {"targets": ["t"]},
         "LeastCost": {"model": ar.UnitCost()},
         "Limits": {},
         "Limits.parse": {"text": "4GB"},

@@ -102,6 +102,6 @@ def chain_of(step: ScaleAndShift, editor: Editor, *, divisions: bool = True) -> 
 
 
 def _joined(step: ScaleAndShift, editor: Editor) -> ScaleAndShift | None:
-    view = editor.view_of(step.source) if editor.is_read_once(step.source) else None
+    view = editor.view_read_once(step.source)
     inner = step_of(view, editor) if view is not None else None
     return step.after(inner) if inner is not None else None

@@ -60,11 +60,11 @@ class Parts:
 
     def own(self, expr: relax.Expr, *names: str, reads: int = 1) -> OpView | None:
         """The operation that computes `expr`, if it is one of `names` and has exactly `reads` readers."""
-        if self.editor.reads(expr) != reads:
-            return None
         value = self.editor.value_of(expr)
         # Check the name before building a view: reading the attributes of every operand is expensive.
         if not isinstance(value, relax.Call) or getattr(value.op, "name", None) not in names:
+            return None
+        if self.editor.reads(expr) != reads:
             return None
         view = OpView.of(value)
         assert view is not None
@@ -82,7 +82,7 @@ class Parts:
         return expr, scale, shift
 
     def _step(self, expr: relax.Expr) -> tuple[float, float, OpView, relax.Expr] | None:
-        view = self.editor.view_of(expr) if self.editor.is_read_once(expr) else None
+        view = self.editor.view_read_once(expr)
         step = step_of(view, self.editor) if view is not None else None
         if step is None or view is None:
             return None

@@ -15,6 +15,7 @@ from tvm.ir import Span
 
 from annotated_region.expr_map import ExprMap
 from annotated_region.origins import origin_of, recorded_origin, span_of, with_span
+from annotated_region.passes.preparation.borders import borders_watched
 from annotated_region.passes.preparation.limits import limits_checked
 from annotated_region.passes.preparation.reads import annotated_variables, reads_of
 from annotated_region.passes.preparation.tensors import NUMPY_DTYPES
@@ -48,6 +49,8 @@ class Editor:
         self.when_bound: Callable[[relax.Var, relax.Expr], None] | None = None
         self.limits: dict[tvm.tirx.Var, int] = {}
         self._builder = relax.BlockBuilder()
+        self._borders = borders_watched()
+        self._asking: relax.Var | None = None
         self._definitions: dict[relax.Var, relax.Expr] = {}
         self._bound: ExprMap[relax.Var] = ExprMap()
         self._comes_from = ""
@@ -70,7 +73,11 @@ class Editor:
     def value_of(self, expr: relax.Expr) -> relax.Expr:
         """The value that `expr` is bound to, through aliases; a parameter is its own value."""
         origin = self.origin(expr)
-        return self._definitions.get(origin, origin) if isinstance(origin, relax.Var) else origin
+        if not isinstance(origin, relax.Var):
+            return origin
+        if self._borders is not None:
+            self._borders.asked(origin, self._asking)
+        return self._definitions.get(origin, origin)
 
     def view_of(self, expr: relax.Expr) -> OpView | None:
         """The operation that computes `expr`, if it is a call to a Relax op."""
@@ -94,9 +101,19 @@ class Editor:
         """Whether `expr` has a single reader, so that folding it into the reader makes it dead."""
         return self.reads(expr) == 1
 
+    def view_read_once(self, expr: relax.Expr) -> OpView | None:
+        """The operation that computes `expr`, if it is a call to a Relax op whose result one place reads.
+
+        It is looked at before its reads are counted: how often a parameter is read tells nothing.
+        """
+        view = self.view_of(expr)
+        return view if view is not None and self.is_read_once(expr) else None
+
     def reads(self, expr: relax.Expr) -> int:
         """The number of uses of `expr`, through aliases; 0 if it is not a variable."""
         origin = self.origin(expr)
+        if self._borders is not None and isinstance(origin, relax.Var):
+            self._borders.counted(origin, self._asking)
         return self._reads[origin] if isinstance(origin, relax.Var) else 0
 
     def reads_first_field_only(self) -> bool:
@@ -114,6 +131,10 @@ class Editor:
         near = {binding.var, *(variable for variable, _ in reads_of(binding.value))}
         return not self._annotated.isdisjoint(near)
 
+    def is_held(self, binding: relax.VarBinding) -> bool:
+        """Whether a binding belongs to another function, and only shows rewrites of this one what it is."""
+        return self._borders is not None and binding.var in self._borders.held
+
     def emit(self, value: relax.Expr, role: str) -> relax.Var:
         """Bind `value` to a new variable before the binding being rewritten.
 
@@ -124,6 +145,8 @@ class Editor:
         value = self._with_origin(self.normalize(value))
         span = span_of(recorded_origin(value) or self._comes_from)
         variable = self._new_variable(self._unique(f"{self.target.name}_{role}"), value.ty, span)
+        if self._borders is not None:
+            self._borders.define(variable, self.target)
         self.bind(relax.VarBinding(variable, value))
         self._reads[variable] = 1
         return variable
@@ -138,6 +161,8 @@ class Editor:
         return span_of(origin_of(variable, view.call))
 
     def _unique(self, name: str) -> str:
+        if self._borders is not None:
+            self._borders.named(name, self.target)
         numbered = (f"{name}_{number}" for number in count(2))
         found = next(each for each in chain([name], numbered) if each not in self._names)
         self._names.add(found)
@@ -150,6 +175,8 @@ class Editor:
     def bind(self, binding: relax.Binding) -> None:
         """Append a binding to the open block and record its definition."""
         self._bindings.append(binding)
+        if self._borders is not None:
+            self._borders.bound(binding)
         if isinstance(binding, relax.MatchCast):
             self.limits.update(limits_checked(binding, self.value_of(binding.value)))
         if isinstance(binding, relax.VarBinding):
@@ -164,10 +191,11 @@ class Editor:
 
         If the rewrite fails, the bindings that it emitted are removed.
         """
-        self.target = target
+        self.target = self._asking = target
         self._comes_from = origin_of(target, view.call)
         mark = len(self._bindings)
         value = rewrite(view, self)
+        self._asking = None
         if value is not None:
             value = self.normalize(value)
             if tvm_ffi.structural_equal(value.ty, target.ty):
@@ -187,6 +215,8 @@ class Editor:
             self._bindings, self._new_variable = outside
 
     def _other_name(self, expr: relax.Expr) -> relax.Expr | None:
+        if self._borders is not None and isinstance(expr, relax.Var):
+            self._borders.asked(expr, self._asking)
         value = self._definitions.get(expr) if isinstance(expr, relax.Var) else None
         if isinstance(value, relax.TupleGetItem):
             whole = self.value_of(value.tuple_value)

@@ -64,7 +64,7 @@ def collapsed(step: ScaleAndShift, editor: Editor) -> relax.Expr | None:
 
 
 def _linear_source(chain: ScaleAndShift, editor: Editor) -> Linear | None:
-    view = editor.view_of(chain.source) if editor.is_read_once(chain.source) else None
+    view = editor.view_read_once(chain.source)
     return linear_of(view, editor) if view is not None else None
 
 
@@ -113,7 +113,7 @@ def _rounded(numbers: np.ndarray, dtype: str | None) -> np.ndarray | None:
 def absorb_input_scale(view: OpView, editor: Editor) -> relax.Expr | None:
     """Case 3."""
     linear = linear_of(view, editor)
-    inner = editor.view_of(view.args[0]) if editor.is_read_once(view.args[0]) else None
+    inner = editor.view_read_once(view.args[0])
     step = step_of(inner, editor) if inner is not None else None
     if linear is None or step is None or step.scale.size != 1 or step.shift.any():
         return None

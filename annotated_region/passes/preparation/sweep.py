@@ -111,7 +111,7 @@ def _settle(binding: relax.Binding, table: RewriteTable, editor: Editor) -> rela
 
 def _settled(binding: relax.VarBinding, table: RewriteTable, editor: Editor) -> relax.Expr:
     value = binding.value
-    if editor.borders_annotation(binding):
+    if editor.borders_annotation(binding) or editor.is_held(binding):
         return value
     # Terminates: each rewrite lowers the weight of the value (asserted under `checking`); see `weight`.
     while (rewritten := _rewritten(value, binding.var, table, editor)) is not None:

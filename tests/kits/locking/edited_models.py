@@ -63,7 +63,12 @@ class _Function:
 
 
 def _with_operands(value: relax.Expr, other: Callable[[relax.Expr], relax.Expr]) -> relax.Expr:
-    """The value with each operand replaced by what `other` says."""
+    """The value with each operand replaced by what `other` says; the value itself if that changes nothing."""
+    read = relax.analysis.free_vars(value) + [
+        each for each in getattr(value, "args", ()) if isinstance(each, Constant)
+    ]
+    if all(other(each).same_as(each) for each in read):
+        return value
     match value:
         case relax.Tuple():
             return relax.Tuple([_with_operands(other(each), other) for each in value.fields])

@@ -1,0 +1,1 @@
+"""Incremental partitioning: unedited parts of a module keep their regions."""

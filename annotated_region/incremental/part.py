@@ -1,0 +1,71 @@
+"""A part of a partitioned function: what it was made of, its units in their order, and what they became."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tvm import relax
+
+from annotated_region.functions.function_library import FunctionLibrary, NamedFunction
+from annotated_region.ids import NodeId
+from annotated_region.passes.partition_graph import MadeRegion, Partitioner
+
+__all__ = ["FunctionPart", "address_of"]
+
+Nodes = tuple[NodeId, ...]
+
+
+def address_of(binding: relax.Binding) -> tuple[int, int]:
+    """What two bindings have in common that bind the same variable to the same value: where those are."""
+    return hash(binding.var), hash(binding.value)
+
+
+@dataclass(slots=True)
+class FunctionPart:
+    """What stands between two cuts.
+
+    Attributes
+    ----------
+    bindings
+        What it was made of; kept, so that no other binding gets their addresses.
+    addresses
+        Where these are.
+    names
+        The names of its variables, and those that preparation asked for.
+    units
+        Its regions and host nodes, in their order.
+    partitioner
+        Knows what the units are.
+    """
+
+    bindings: Sequence[relax.Binding]
+    addresses: Sequence[tuple[int, int]]
+    names: frozenset[str]
+    units: Sequence[Nodes]
+    partitioner: Partitioner
+    _named: dict[Nodes, NamedFunction] = field(default_factory=dict)
+    _written: list[relax.Binding] | None = None
+
+    def written(self, library: FunctionLibrary) -> list[relax.Binding]:
+        """The bindings of the partitioned function, whose external functions go into a library."""
+        named = {each.nodes: self._add(each, library) for each in self._made()}
+        stays = named.keys() == self._named.keys() and all(
+            each.global_var.same_as(self._named[nodes].global_var) for nodes, each in named.items()
+        )
+        if self._written is None or not stays:
+            callees = {nodes: each.global_var for nodes, each in named.items()}
+            (scope,) = self.partitioner.graph.scopes
+            self._written = list(self.partitioner.bindings(self.units, scope, callees, lambda value: value))
+        self._named = named
+        return self._written
+
+    def _made(self) -> list[MadeRegion]:
+        """The external functions, in the order of their first nodes."""
+        made = (self.partitioner.made.get(unit) for unit in self.units)
+        return sorted((each for each in made if each is not None), key=lambda each: each.nodes)
+
+    def _add(self, each: MadeRegion, library: FunctionLibrary) -> NamedFunction:
+        caller, before = self.partitioner.graph.name, self._named.get(each.nodes)
+        added = library.add(each.external, each.target, caller, each.shares, each.place, before=before)
+        return library.named(added)

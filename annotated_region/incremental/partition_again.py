@@ -1,0 +1,277 @@
+"""IncrementalPartition: `annotated_region.partition` for a module that is edited and partitioned again.
+
+The result has the same bytes as that of `partition`. Between calls the parts of the function are kept (see
+`annotated_region.incremental.cuts`). A part whose bindings are the same objects reuses its regions and
+external functions; the others run through the passes as separate functions
+(`annotated_region.incremental.stretch`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import tvm
+from tvm import relax
+
+from annotated_region.arguments import target_names
+from annotated_region.checked import checked_class
+from annotated_region.collector import paused_collector
+from annotated_region.expr_map import ExprSet
+from annotated_region.functions.equal_functions import FunctionContents
+from annotated_region.functions.function_library import FunctionLibrary
+from annotated_region.functions.modules import require_well_formed
+from annotated_region.functions.rewriting import typed
+from annotated_region.incremental.cuts import Separable, reads_only
+from annotated_region.incremental.part import FunctionPart, address_of
+from annotated_region.incremental.source import Source, reason_against_bindings, source_of
+from annotated_region.incremental.stretch import NoticingPolicy, Stretch
+from annotated_region.incremental.window import Window
+from annotated_region.passes.partition_graph import NamesOfRegions
+from annotated_region.passes.pipeline import partition, passes_before_functions
+from annotated_region.policies.policy import Policy, Priority
+from annotated_region.surroundings import require_sane_threads
+from annotated_region.targets.backend import backend_of
+from annotated_region.targets.rules import patterns_of, rules_of
+
+__all__ = ["IncrementalPartition", "IncrementalWork"]
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalWork:
+    """What the last partition took.
+
+    Attributes
+    ----------
+    kept
+        Bindings whose regions were kept.
+    done
+        Bindings that went through the passes.
+    why_whole
+        Why everything was partitioned anew; nothing if it was not, or at the first call.
+    """
+
+    kept: int = 0
+    done: int = 0
+    why_whole: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What is kept from one call to the next."""
+
+    source: Source
+    known: tuple[object, ...]
+    parts: Sequence[FunctionPart]
+    contents: FunctionContents
+
+
+@checked_class
+@dataclass(slots=True)
+class IncrementalPartition:
+    """Partitions successive versions of a module, and redoes only the parts that changed.
+
+    Each call returns the same bytes as ``partition(mod, targets, policy, ...)``. Its module is compared with
+    that of the previous call: a binding is unchanged if it binds the same variable object to the same value
+    object. TVM's mutators keep such objects; a model that is imported again is partitioned whole.
+
+    Parameters
+    ----------
+    targets, policy, prepare, cross_compile, min_work, names
+        As for `annotated_region.partition`.
+
+    Attributes
+    ----------
+    work
+        What the last call took.
+
+    Notes
+    -----
+    The object keeps the last module and its external functions alive. Parts are separated by ops that no
+    target claims and behind which no other value is live. A function without such ops is a single part.
+    Functions with symbolic shapes or several blocks, and modules with several functions, are partitioned
+    whole; `work` gives the reason.
+
+    Examples
+    --------
+    >>> import annotated_region as ar
+    >>> again = ar.IncrementalPartition(["dnnl"])
+    >>> first = again(mod)  # doctest: +SKIP
+    >>> second = again(edited)  # doctest: +SKIP
+    >>> again.work  # doctest: +SKIP
+    IncrementalWork(kept=9980, done=20, why_whole='')
+    """
+
+    targets: str | Sequence[str]
+    policy: Policy | None = None
+    prepare: bool = field(default=True, kw_only=True)
+    cross_compile: bool = field(default=False, kw_only=True)
+    min_work: Mapping[str, float] | None = field(default=None, kw_only=True)
+    names: NamesOfRegions = field(default="places", kw_only=True)
+    work: IncrementalWork = field(default_factory=IncrementalWork, init=False)
+    _state: _State | None = field(default=None, init=False, repr=False)
+
+    def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
+        """The partitioned module.
+
+        Raises
+        ------
+        AnnotatedRegionError
+            As `annotated_region.partition` does.
+        """
+        with paused_collector():
+            return self._partitioned(mod)
+
+    def _partitioned(self, mod: tvm.IRModule) -> tvm.IRModule:
+        require_sane_threads()
+        source = source_of(mod)
+        reason = source if isinstance(source, str) else self._reason()
+        if isinstance(source, str) or reason:
+            return self._whole(mod, reason)
+        known, state = self._known(), self._state
+        if state is not None and state.known == known and state.source.frame_equals(source):
+            parts, done, reason = self._parts(source, state)
+        else:
+            parts, done, reason = (
+                [],
+                0,
+                "" if state is None else "the targets, or more than bindings, changed",
+            )
+        if not parts:
+            require_well_formed(mod)
+            everything = Window(source, source.bindings, None, is_last=True)
+            found = self._stretch().parts(everything)
+            if isinstance(found, str):
+                return self._whole(mod, found)
+            parts, done = found, len(source.bindings)
+        if _share_names(parts):
+            return self._whole(mod, "two parts have names in common")
+        contents = FunctionContents(None if state is None else state.contents)
+        written = _written(mod, source, parts, contents)
+        contents.forget()
+        self._state = _State(source, known, parts, contents)
+        self.work = IncrementalWork(len(source.bindings) - done, done, reason)
+        return written
+
+    def _whole(self, mod: tvm.IRModule, reason: str) -> tvm.IRModule:
+        self._state = None
+        size = sum(len(block.bindings) for func in mod.functions.values() for block in _blocks(func))
+        self.work = IncrementalWork(0, size, reason)
+        return partition(
+            mod,
+            self.targets,
+            self.policy,
+            prepare=self.prepare,
+            cross_compile=self.cross_compile,
+            min_work=self.min_work,
+            names=self.names,
+        )
+
+    def _reason(self) -> str:
+        """Why a function is not worked on in parts, besides what it holds."""
+        context = tvm.transform.PassContext.current()
+        if context.instruments or context.disabled_pass or context.required_pass:
+            return "a PassContext watches, disables or requires passes"
+        limited = [name for name in target_names(self.targets) if backend_of(name).max_regions is not None]
+        return f"{limited[0]!r} takes so many regions only" if limited else ""
+
+    def _known(self) -> tuple[object, ...]:
+        """What the answer depends on besides the module: if it changed, nothing is kept."""
+        names = target_names(self.targets)
+        told = [(backend_of(name), tuple(rules_of(name).items()), patterns_of(name)) for name in names]
+        return (*told, tuple(sorted(os.environ.items())))
+
+    def _stretch(self) -> Stretch:
+        names = target_names(self.targets)
+        noticing = NoticingPolicy(Priority(names) if self.policy is None else self.policy)
+        steps = passes_before_functions(
+            names,
+            noticing,
+            prepare=self.prepare,
+            cross_compile=self.cross_compile,
+            min_work=self.min_work,
+        )
+        return Stretch(steps, noticing, self.names == "places", Separable(names))
+
+    def _parts(self, source: Source, state: _State) -> tuple[list[FunctionPart], int, str]:
+        """The parts of an edited function, the bindings worked on, and why there are no parts."""
+        if len(ExprSet(binding.var for binding in source.bindings)) < len(source.bindings):
+            return [], 0, "a variable is bound twice"
+        parts: list[FunctionPart] = []
+        done = 0
+        stretch = self._stretch()
+        for piece in _pieces(source, state.parts):
+            if isinstance(piece, FunctionPart):
+                parts.append(piece)
+                continue
+            inputs = [*source.func.params, *([piece.head.var] if piece.head is not None else [])]
+            reason = reason_against_bindings(piece.bindings)
+            if not reason and not reads_only(piece.bindings, iter(inputs)):
+                reason = "what was edited reads what lies far before it"
+            found = reason or stretch.parts(piece)
+            if isinstance(found, str):
+                return [], 0, found
+            parts += found
+            done += len(piece.bindings)
+        return parts, done, ""
+
+
+def _blocks(func: tvm.ir.BaseFunc) -> Sequence[relax.BindingBlock]:
+    is_sequence = isinstance(func, relax.Function) and isinstance(func.body, relax.SeqExpr)
+    return list(func.body.blocks) if is_sequence else []  # type: ignore[attr-defined]
+
+
+def _pieces(source: Source, known: Sequence[FunctionPart]) -> Iterator[FunctionPart | Window]:
+    """The function as parts that it still has, and windows over what lies between them."""
+    addresses = [address_of(binding) for binding in source.bindings]
+    head_of: dict[int, tuple[int, int] | None] = {}
+    starting: dict[tuple[int, int], FunctionPart] = {}
+    for place, part in enumerate(known):
+        starting[part.addresses[0]] = part
+        head_of[id(part)] = known[place - 1].addresses[-1] if place else None
+    end = len(addresses)
+    open_from, number = 0, 0
+    while number < end:
+        found = starting.get(addresses[number])
+        stop = number + (len(found.addresses) if found is not None else 1)
+        head = addresses[number - 1] if number else None
+        is_kept = (
+            found is not None
+            and addresses[number:stop] == found.addresses
+            and head == head_of[id(found)]
+            and (stop == end) == (found is known[-1])
+        )
+        if found is not None and is_kept:
+            yield from _window(source, open_from, number)
+            yield found
+            open_from = stop
+        number = stop if is_kept else number + 1
+    yield from _window(source, open_from, end)
+
+
+def _window(source: Source, start: int, stop: int) -> Iterator[Window]:
+    if start < stop:
+        head = source.bindings[start - 1] if start else None
+        yield Window(source, source.bindings[start:stop], head, stop == len(source.bindings))
+
+
+def _share_names(parts: Sequence[FunctionPart]) -> bool:
+    """Whether a name that one part has, or that preparation asked for in it, is one of another part, too."""
+    counts = Counter(name for part in parts for name in part.names)
+    return any(count > 1 for count in counts.values())
+
+
+def _written(
+    mod: tvm.IRModule, source: Source, parts: Sequence[FunctionPart], contents: FunctionContents
+) -> tvm.IRModule:
+    library = FunctionLibrary(mod, contents)
+    func = source.func
+    bindings = [binding for part in parts for binding in part.written(library)]
+    body = func.body
+    block = relax.DataflowBlock(bindings, body.blocks[0].span)
+    result = typed(relax.SeqExpr([block], body.body, body.span), body.ty)
+    whole = relax.Function(func.params, result, func.ret_ty, func.is_pure, func.attrs, func.span)
+    library.replace(source.name, whole)
+    return library.module()
