@@ -1,4 +1,4 @@
-"""ONNX Runtime: claims by what the emitter can say, and runs regions in sessions of its own."""
+"""ONNX Runtime: claims the ops that the ONNX emitter supports, and runs each region in a session."""
 
 from annotated_region.backends.onnxruntime import codegen, installation, kernel_times, native, patterns, rules
 from annotated_region.targets.backend import register_backend

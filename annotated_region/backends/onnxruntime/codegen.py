@@ -1,4 +1,4 @@
-"""The code generator: external Relax functions become ONNX models in the built library."""
+"""The code generator: translates external Relax functions to ONNX models in the built library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def generate(
     options: Mapping[str, object] | None,
     constant_names: Mapping[Constant, str],
 ) -> list[tvm.runtime.Module]:
-    """What ``generate_code`` and TVM's ``RunCodegen`` call: one module a function.
+    """The entry point for ``generate_code`` and TVM's ``RunCodegen``: one module per function.
 
     Parameters
     ----------
@@ -47,6 +47,6 @@ def generate(
 
 
 def register_codegen() -> None:
-    """Register the code generator, unless this TVM was built with one of its own, and the runtime."""
+    """Register the runtime, and the code generator unless this TVM was built with its own."""
     register_generator(TARGET, generate)
     register_runtime(TARGET, open_region)

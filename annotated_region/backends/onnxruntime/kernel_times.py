@@ -1,11 +1,11 @@
-"""What the kernels of a region take, by ONNX Runtime's own profile of sessions that are made for that alone.
+"""The times of the kernels of a region, from ONNX Runtime's profiles of separate sessions.
 
-A session writes its profile when it ends, and can only be told to when it is made. So regions that run inside
-`recorded_steps` run in sessions of their own:
+Profiling can be enabled only when a session is created, and the profile is written when it ends. So regions
+that run inside `recorded_steps` use separate sessions:
 
     with recorded_steps() as steps_of:      # a file for each region
         machine["main"](image)
-    steps_of("onnxruntime_main_0")          # one step a node of the model, as ONNX Runtime has fused it
+    steps_of("onnxruntime_main_0")          # one step per node of the model, as fused by ONNX Runtime
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Recording:
     Attributes
     ----------
     folder
-        Where to; it is removed with the recording.
+        The folder; it is removed with the recording.
     sessions
-        By the symbol of a region, its session.
+        The sessions by symbol of the region.
     """
 
     folder: Path
@@ -48,13 +48,13 @@ class Recording:
     def session(
         self, symbol: str, make: Callable[[str], onnxruntime.InferenceSession]
     ) -> onnxruntime.InferenceSession:
-        """The session of a region; `make` makes one that writes its profile to a file of a prefix."""
+        """The session of a region; `make` creates one that profiles to a file with the given prefix."""
         if symbol not in self.sessions:
             self.sessions[symbol] = make(str(self.folder / symbol))
         return self.sessions[symbol]
 
     def ended(self) -> dict[str, tuple[StepTime, ...]]:
-        """By symbol, what each node took, as the median of its runs; the sessions write their profiles."""
+        """End all sessions; returns, by symbol, the time of each node, as the median of its runs."""
         return {
             symbol: _steps(Path(session.end_profiling()).read_text(encoding="utf-8"))
             for symbol, session in self.sessions.items()
@@ -65,13 +65,13 @@ _RECORDING: ContextVar[Recording | None] = ContextVar("recording", default=None)
 
 
 def recording() -> Recording | None:
-    """What records the regions that run now, if anything does."""
+    """The active recording, or None."""
     return _RECORDING.get()
 
 
 @contextmanager
 def recorded_steps() -> Iterator[Callable[[str], Sequence[StepTime]]]:
-    """Record the kernels of the regions that run inside the block; behind it, what is given tells them."""
+    """Record the kernels of the regions that run inside the block; the result returns them after it."""
     found: dict[str, tuple[StepTime, ...]] = {}
     with tempfile.TemporaryDirectory() as folder:
         record = Recording(Path(folder))

@@ -1,9 +1,9 @@
-"""The data types that ONNX Runtime's kernels on CPUs take, and what computes in a wider type instead.
+"""The data types that ONNX Runtime's CPU kernels support, and the operators to compute in a wider type.
 
-Kernels as ONNX Runtime 1.17 lists them in its ``OperatorKernels.md``; later releases have more. ``float16``
-counts as known where ``float32`` is, because a session widens it by itself. ``bfloat16`` it does not widen:
-an operator over it becomes one over ``float32`` between two conversions, as one over bytes becomes one over
-``int32``.
+The kernels are those that ONNX Runtime 1.17 lists in its ``OperatorKernels.md``; later releases have more.
+``float16`` is supported wherever ``float32`` is, because a session widens it automatically. ``bfloat16`` is
+not widened: an operator on it is computed in ``float32`` between two casts, as an operator on bytes is
+computed in ``int32``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INTEGERS = _BYTES | _WORDS | {"int32", "int64"}
 _PLAIN = _NUMBERS | _BYTES | _WORDS | _BOOL
 
 ALL = _PLAIN | _BFLOAT
-"""The data types of tensors; what an operator takes that the table does not name."""
+"""All data types of tensors, which operators accept that the table does not list."""
 
 KERNELS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(
@@ -72,7 +72,7 @@ KERNELS: Mapping[str, frozenset[str]] = {
     "Where": _NUMBERS | {"uint8"},
 }  # fmt: skip
 
-# What scattering takes where it replaces, but not where it reduces; its table of kernels does not say so.
+# Types that scattering supports without a reduction, but not with one; the table of kernels omits this.
 _UNREDUCED = {
     ("ScatterElements", "add"): ("float16", "bfloat16"),
     ("ScatterElements", "mul"): ("float16", "bfloat16"),
@@ -94,13 +94,13 @@ def _reduction(operator: str, attrs: Mapping[str, object], dtypes: Sequence[str]
 RESTRICTIONS: Mapping[str, Restriction] = {
     name: partial(_reduction, name) for name in ("ScatterElements", "ScatterND")
 }
-"""What an operator does not take although its kernel is there."""
+"""Restrictions of operators beyond the data types of their kernels."""
 
 WIDER: Mapping[str, str] = {
     "bool": "int32", "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32",
     "uint32": "int64", "float16": "float32", "bfloat16": "float32",
 }  # fmt: skip
-"""In which type to compute where a kernel is missing; whole numbers lose the upper bits on the way back."""
+"""The type to compute in if a kernel is missing; integers are truncated on the way back."""
 
 WIDE_TRUTH = frozenset(("ArgMax", "ArgMin", "Max", "Min", "ReduceMax", "ReduceMin", "TopK", "Where"))
-"""What chooses among truth values, so that 0 and 1 can stand for them."""
+"""Operators that select among booleans, so that booleans can be represented by 0 and 1."""

@@ -1,4 +1,4 @@
-"""ONNX Runtime without Python: its shared library, which the wheel holds, and the settings for it."""
+"""ONNX Runtime without Python: the shared library in its wheel, and the settings for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEVELS = {"disable_all": 0, "basic": 1, "extended": 2, "all": 99}
 
 
 def library() -> NeededLibrary | None:
-    """ONNX Runtime's shared library; None where the wheel has none, as those before 1.30 or so."""
+    """ONNX Runtime's shared library; None if the wheel has none, as before about version 1.30."""
     try:
         listed = distribution(PACKAGE).files or ()
     except PackageNotFoundError:
@@ -35,13 +35,13 @@ def library() -> NeededLibrary | None:
 
 
 def build_options() -> BuildOptions:
-    """What the compiler needs for regions, and the library that they load."""
+    """The compiler options for regions, and the library that they load."""
     found = library()
     return RUNTIME.build_options(() if found is None else (found,))
 
 
 def needs_python(options: Mapping[str, object]) -> str | None:
-    """Why regions that are built with these options run in Python processes alone; None if they do not."""
+    """Why regions built with these options run only in Python processes; None if they do not need Python."""
     providers = SessionSettings.of(options).providers
     if providers != _ONLY_PROVIDER:
         return f"execution provider {providers[0] if providers else 'none'} is reached from Python alone"
@@ -51,7 +51,7 @@ def needs_python(options: Mapping[str, object]) -> str | None:
 
 
 def native_settings(settings: SessionSettings) -> dict[str, str]:
-    """The settings for the runtime in C++; names with a point in them are entries of ONNX Runtime's own."""
+    """The settings for the C++ runtime; names with a dot are ONNX Runtime's session configuration entries."""
     return {
         "threads": str(settings.threads),
         "optimization": str(_LEVELS[settings.optimization]),

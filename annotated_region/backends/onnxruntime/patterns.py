@@ -1,4 +1,4 @@
-"""Composites of what ONNX Runtime fuses on CPUs, and of what a region takes in pairs only."""
+"""Patterns of composites that ONNX Runtime fuses on CPUs, and of ops that are claimed only in pairs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ __all__ = ["register_patterns"]
 
 
 def register_patterns() -> None:
-    """Register all of them."""
+    """Register all patterns."""
     register_fused_patterns(TARGET, lambda view: trial(view, DIALECT))
     register_shape_pattern(DIALECT)

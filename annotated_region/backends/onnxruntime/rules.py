@@ -1,4 +1,4 @@
-"""What ONNX Runtime claims: every op that the emitter can say in operators it has a kernel for on CPUs."""
+"""The rules of ONNX Runtime: it claims every op that is emitted as operators with CPU kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DIALECT = Dialect(
     wider=WIDER,
     wide_truth=WIDE_TRUTH,
 )
-"""ONNX as ONNX Runtime 1.17 and later read it on a CPU."""
+"""The ONNX dialect that ONNX Runtime 1.17 and later support on CPUs."""
 
 
 def _rule(op: OpView) -> bool | str:

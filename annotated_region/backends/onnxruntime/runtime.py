@@ -1,4 +1,4 @@
-"""Runs a region: a session made once, bound to the caller's memory at every call."""
+"""Runs a region: the session is created once, and bound to the caller's memory at every call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Runner", "open_region"]
 
 _CPU = "cpu"
-# What makes a kind of device reachable.
+# The execution providers that can access GPU memory.
 _PROVIDERS_OF_GPUS = frozenset(("CUDAExecutionProvider", "TensorrtExecutionProvider"))
 
 
@@ -39,12 +39,12 @@ def open_region(description: Description, model: bytes, weights: Sequence[tvm.ru
     model
         The model without its weights.
     weights
-        The weights, in the order of their names in the description; they are read where they lie.
+        The weights, in the order of their names in the description; they are used in place.
 
     Raises
     ------
     BackendUnavailableError
-        ONNX Runtime, or the provider that is asked for, is not on this machine.
+        ONNX Runtime, or the requested provider, is not available on this machine.
     """
     arrays = {name: array_of(tensor) for name, tensor in zip(description.weights, weights, strict=True)}
     settings = SessionSettings.of(description.options)
@@ -73,12 +73,12 @@ class Runner:
         self._devices = (_CPU, "cuda") if has_gpu else (_CPU,)
 
     def __call__(self, *arguments: Argument) -> None:
-        """Run it; the arguments are the inputs, then the outputs, which are written in place.
+        """Run the region; the arguments are the inputs, then the outputs, which are written in place.
 
         Raises
         ------
         ArgumentError
-            A tensor lies on a device that the session cannot reach, or has strides that cannot be followed.
+            A tensor is on a device that the session cannot access, or has unsupported strides.
         """
         check_devices(self._symbol, arguments, self._devices)
         session = self._running()
@@ -95,7 +95,7 @@ class Runner:
             bring_back()
 
     def _running(self) -> onnxruntime.InferenceSession:
-        """The session; one that keeps a profile while that is recorded."""
+        """The session, or a profiling session during a recording."""
         record = recording()
         if record is None or self._profiled is None:
             return self._session
@@ -103,7 +103,7 @@ class Runner:
 
 
 def _place(tensor: tvm.runtime.Tensor) -> tuple[str, int, np.dtype | int, list[int], int]:
-    """Where a tensor lies, as ONNX Runtime's binding takes it."""
+    """The memory of a tensor, in the form that ONNX Runtime's binding expects."""
     device, dtype = tensor.device, str(tensor.dtype)
     return (
         str(device.type),

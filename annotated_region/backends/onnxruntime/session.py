@@ -1,4 +1,4 @@
-"""How a session of ONNX Runtime is made: its settings, and the weights that it is handed."""
+"""Creates sessions of ONNX Runtime: settings and external weights."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 __all__ = ["EXACT", "INEXACT_REWRITES", "NOT_OF_NUMPY", "SessionSettings", "make_session"]
 
 EXACT = {"session.qdq_matmulnbits_accuracy_level": "1"}
-"""Settings without which products of numbers with quantized weights round the numbers to bytes, too."""
+"""Without this setting, products with quantized weights round the activations to bytes, too."""
 
 INEXACT_REWRITES = ("DoubleQDQPairsRemover", "QDQPropagationTransformer", "WeightBiasQuantization")
-"""What ONNX Runtime's optimizer must not do.
+"""Passes of ONNX Runtime's optimizer that change results, and are disabled.
 
-Two quantizations one after the other round twice, not once. A quantization that is moved in front of a view
-also rounds what else reads the value, results of the region among it. A bias that is no quantized number is
-added as it is. Without them, quantized networks took the same time as with them.
+They merge two consecutive quantizations, which round twice; move a quantization in front of a view, which
+also rounds the value for its other readers, including results of the region; and quantize float biases.
+Quantized networks take the same time without them.
 """
 
 NOT_OF_NUMPY = {"bfloat16": 16}
-"""ONNX's numbers of the data types that numpy itself does not have."""
+"""ONNX's codes of the data types that numpy lacks."""
 
 _LEVELS = ("disable_all", "basic", "extended", "all")
 
@@ -42,14 +42,14 @@ class SessionSettings:
     Attributes
     ----------
     providers
-        ONNX Runtime's execution providers, the most preferred one first.
+        ONNX Runtime's execution providers, in order of preference.
     threads
-        The number of threads of one operator; 0 leaves it to ONNX Runtime.
+        The number of threads per operator; 0 for ONNX Runtime's default.
     spinning
-        Whether idle threads keep a processor busy while they wait for the next operator. That helps a
-        model that is one region, and takes the processor from whatever runs between two regions.
+        Whether idle threads spin while they wait for the next operator. That helps a model that is a single
+        region, but takes processors from code that runs between regions.
     optimization
-        How much ONNX Runtime rewrites the model: ``disable_all``, ``basic``, ``extended`` or ``all``.
+        ONNX Runtime's graph optimization level: ``disable_all``, ``basic``, ``extended`` or ``all``.
     """
 
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
@@ -64,7 +64,7 @@ class SessionSettings:
         Raises
         ------
         CodegenError
-            An option is unknown, or has a value that makes no sense.
+            An option is unknown, or has an invalid value.
         """
         given = known_options("onnxruntime", options, [field.name for field in fields(cls)])
         if "providers" in given:
@@ -94,16 +94,16 @@ def make_session(
     model
         The model without its weights.
     weights
-        The weights as numpy arrays, by name. Where they can be used as they are, they are not copied.
+        The weights as numpy arrays, by name. They are not copied if they can be used in place.
     settings
-        How to run it.
+        The session settings.
     profile
-        What the file begins with that it writes its profile to; empty for none.
+        The prefix of the profile's file name; empty for no profile.
 
     Raises
     ------
     BackendUnavailableError
-        ONNX Runtime, or one of the providers, is not on this machine.
+        ONNX Runtime, or one of the providers, is not available on this machine.
     """
     runtime = require_library()
     available = runtime.get_available_providers()
