@@ -30,6 +30,9 @@ ROUNDS = 2
 TANGENTS = 8
 """The most prices of one resource to try in a round."""
 
+EFFORT = 25
+"""What pays at each price, of the budget: a unit of effort takes as long as so much work, about."""
+
 TRIES = 2 * ROUNDS * TANGENTS
 """The parts of the budget: most problems need few."""
 
@@ -107,7 +110,7 @@ def solve_limited_row(
         index: tuple([each.of_unit(index) if each.place == unit.place else 0.0 for each in resources])
         for index, unit in numbered(UnitId, problem.units)
     }
-    row = row_of(problem, weights if resources else {})
+    row = row_of(problem, weights if resources else {}, max(problem.nodes, budget // EFFORT))
     if row is None:
         return False
     market = _ResourceMarket(best, row, resources, solver, budget // TRIES)

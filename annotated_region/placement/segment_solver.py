@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import NamedTuple
 
-from annotated_region.ids import Place, UnitId
+from annotated_region.ids import Place, UnitId, ValueId, numbered
 from annotated_region.placement.incumbent import Solution
 from annotated_region.placement.problem import Placement, PlacementProblem
 from annotated_region.placement.segments import (
     Ends,
+    PlacementSegment,
     SegmentForm,
     Tariff,
     Weights,
@@ -115,9 +116,10 @@ class SegmentRow:
         """The row of a network. O(nodes + edges + units)."""
         segments = segments_of(problem)
         units = tuple(tuple(units_within(problem, segment)) for segment in segments)
+        parts = _parts_of_parameters(problem, segments)
         known: dict[SegmentForm, int] = {}
         kinds = tuple(
-            known.setdefault(form_of(problem, segment, own, weights), len(known))
+            known.setdefault(form_of(problem, segment, own, weights, parts), len(known))
             for segment, own in zip(segments, units, strict=True)
         )
         return SegmentRow(problem, units, tuple(known), kinds)
@@ -206,7 +208,7 @@ class _Path(NamedTuple):
     ends: list[Ends]
 
 
-def row_of(problem: PlacementProblem, weights: Weights) -> SegmentRow | None:
+def row_of(problem: PlacementProblem, weights: Weights, most: int) -> SegmentRow | None:
     """The problem as a row of segments, if so many of them are equal that it pays to solve those once.
 
     Parameters
@@ -215,6 +217,8 @@ def row_of(problem: PlacementProblem, weights: Weights) -> SegmentRow | None:
         The problem.
     weights
         What units take of what will have a price; empty if nothing will.
+    most
+        How much effort pays, in nodes of a large problem.
 
     Notes
     -----
@@ -223,7 +227,19 @@ def row_of(problem: PlacementProblem, weights: Weights) -> SegmentRow | None:
     row = SegmentRow.of(problem, weights)
     ways = zip(row.forms, row.ends(), strict=True)
     effort = sum(len(pairs) * (OF_PROBLEM + form.nodes) for form, pairs in ways)
-    return row if effort <= problem.nodes else None
+    return row if effort <= most and len(row.kinds) > 1 else None
+
+
+def _parts_of_parameters(
+    problem: PlacementProblem, segments: Sequence[PlacementSegment]
+) -> dict[ValueId, int]:
+    """In how many segments each parameter is read."""
+    segment_of = [index for index, segment in enumerate(segments) for _node in segment.nodes]
+    return {
+        index: len({segment_of[node] for node in value.consumers})
+        for index, value in numbered(ValueId, problem.values)
+        if value.producer is None
+    }
 
 
 def _cell(form: SegmentForm, targets: int, solution: Solution, paid: float) -> Cell:

@@ -1,9 +1,10 @@
 """A network as a row of segments, and what makes two of them the same problem.
 
-Where one value alone connects all that comes before with all that follows, nothing of the past matters but
-where that value stands: no later node can join any region but the value's own. So a placement costs the sum
-of what its segments cost, given the places of the values between them, and equal segments, of which deep
-networks are made, are one problem.
+Behind a node that all earlier nodes lead to and all later ones depend on, no later node can join any region
+but that node's own. Where its value alone is read later, nothing else of the past matters: a placement costs
+the sum of what its segments cost, given the places of the values between them, and equal segments, of which
+deep networks are made, are one problem. Where other values are read across such a cut as well, as a mask of
+attention is by all layers, the segments without what moving those costs are a bound, and a guide.
 
         .-> b -.          .-> e -.
      a -'-> c -'-> d -----'-> f -'-> g        segments: a | b, c, d | e, f, g; the second and the third are
@@ -15,10 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from annotated_region.ids import Place, UnitId, ValueId
-from annotated_region.placement.elimination import frontier_sizes
-from annotated_region.placement.problem import PlacementProblem, PlacementUnit, PlacementValue
+from annotated_region.placement.problem import PlacementProblem, PlacementUnit, PlacementValue, Table
 
 __all__ = [
     "Ends",
@@ -33,6 +34,10 @@ __all__ = [
 
 Ends = tuple[Place | None, Place | None]
 """The places of the entry and of the exit of a segment."""
+
+FAR, LARGE_PART = 48, 4
+"""A value is read along a large part of the network if its first and last reader are more than so many nodes
+apart, and more than one part in so many of all nodes."""
 
 Weights = Mapping[UnitId, tuple[float, ...]]
 """By unit, what it takes of each resource that has a price."""
@@ -151,8 +156,9 @@ class SegmentForm:
 def segments_of(problem: PlacementProblem) -> list[PlacementSegment]:
     """The segments, in program order; one that holds everything if nothing cuts the network.
 
-    A cut lies behind a node that makes the only live value, where every node so far leads to that value,
-    every later node depends on it, and no unit lies on both sides. O(nodes + edges + units).
+    A cut lies behind a node from which all later nodes can be reached, and which all earlier ones reach, if
+    other nodes read one value of it, no unit lies on both sides, and of other values only those cross it that
+    are read along a large part of the network (`FAR`). O(nodes + edges + units).
     """
     cuts = _cuts(problem)
     starts = [0, *(cut + 1 for cut in cuts)]
@@ -166,16 +172,37 @@ def segments_of(problem: PlacementProblem) -> list[PlacementSegment]:
 
 def _cuts(problem: PlacementProblem) -> list[int]:
     """The nodes behind which the network falls into two."""
-    sizes = frontier_sizes(problem, tuple(range(problem.nodes)))
-    spanned = _spanned(problem)
-    sources = [node for node, before in enumerate(problem.predecessors) if not before]
-    sinks = [node for node, after in enumerate(problem.successors) if not after]
-    candidates = range(max(sources, default=0), min(sinks, default=0))
+    none = problem.nodes
+    spanned, crossing = _spanned(problem), _crossing(problem)
+    soonest = (after[0] if after else none for after in problem.successors)
+    latest = [before[-1] if before else -1 for before in problem.predecessors]
+    # Before each node, the latest first reader of a node; from each node on, the earliest node last read.
+    reached = [-1, *accumulate(soonest, max)]
+    needed = [*accumulate(reversed(latest), min)][::-1]
     return [
         node
-        for node in candidates
-        if sizes[node] == 1 and not spanned[node] and len(_read_later(problem, node)) == 1
+        for node in range(problem.nodes - 1)
+        if reached[node] <= node <= needed[node + 1]
+        and not spanned[node]
+        and len(_read_later(problem, node)) == 1
+        and crossing[node] == _is_near(problem, problem.values[_read_later(problem, node)[0]])
     ]
+
+
+def _crossing(problem: PlacementProblem) -> list[int]:
+    """For each node, how many values live behind it are not read along a large part of the network."""
+    change = [0] * (problem.nodes + 1)
+    for value in problem.values:
+        if value.consumers and _is_near(problem, value):
+            change[value.consumers[0] if value.producer is None else value.producer] += 1
+            change[value.consumers[-1]] -= 1
+    return list(accumulate(change[: problem.nodes]))
+
+
+def _is_near(problem: PlacementProblem, value: PlacementValue) -> bool:
+    """Whether a value is read in a small part of the network."""
+    first = value.consumers[0] if value.producer is None else value.producer
+    return value.consumers[-1] - first <= max(FAR, problem.nodes // LARGE_PART)
 
 
 def _read_later(problem: PlacementProblem, node: int) -> list[ValueId]:
@@ -190,11 +217,7 @@ def _spanned(problem: PlacementProblem) -> list[bool]:
         if math.isfinite(unit.cost):
             change[unit.nodes[0]] += 1
             change[unit.nodes[-1]] -= 1
-    found, begun = [], 0
-    for delta in change[: problem.nodes]:
-        begun += delta
-        found.append(begun > 0)
-    return found
+    return [begun > 0 for begun in accumulate(change[: problem.nodes])]
 
 
 def units_within(problem: PlacementProblem, segment: PlacementSegment) -> list[UnitId]:
@@ -203,9 +226,16 @@ def units_within(problem: PlacementProblem, segment: PlacementSegment) -> list[U
 
 
 def form_of(
-    problem: PlacementProblem, segment: PlacementSegment, units: Sequence[UnitId], weights: Weights
+    problem: PlacementProblem,
+    segment: PlacementSegment,
+    units: Sequence[UnitId],
+    weights: Weights,
+    parts: Mapping[ValueId, int],
 ) -> SegmentForm:
     """A segment in numbers of its own.
+
+    What it reads of earlier segments beside its entry is free, and a parameter that several segments read
+    costs each of them its part: together that is never more than what a placement pays.
 
     Parameters
     ----------
@@ -217,15 +247,26 @@ def form_of(
         As `units_within` gives them.
     weights
         What they take of what has a price; empty if nothing has.
+    parts
+        In how many segments a parameter is read.
     """
     inside = segment.nodes
     shift = (segment.entry is not None) - inside.start
     held = dict.fromkeys(value for node in inside for value in (*problem.reads[node], *problem.makes[node]))
-    values = tuple(_local_value(problem.values[value], inside, shift) for value in held)
     numbers = {value: ValueId(index) for index, value in enumerate(held)}
+    values = []
+    for value in held:
+        local = _local_value(problem.values[value], inside, shift)
+        if value == segment.entry:
+            local = replace(local, producer=0)
+        elif local.producer is None:
+            of_all = problem.values[value]
+            share = 1 / parts[value] if of_all.producer is None else 0.0
+            local = replace(local, host_reads=False, transfer=_scaled(of_all.transfer, share))
+        values.append(local)
     return SegmentForm(
         inside.stop + shift,
-        values,
+        tuple(values),
         tuple([_local_unit(problem.units[unit], shift) for unit in units]),
         tuple([weights[unit] for unit in units]) if weights else (),
         None if segment.entry is None else numbers[segment.entry],
@@ -239,8 +280,13 @@ def _local_unit(unit: PlacementUnit, shift: int) -> PlacementUnit:
 
 
 def _local_value(value: PlacementValue, inside: range, shift: int) -> PlacementValue:
-    """A value in the numbers of a segment; what is made before the segment is its entry."""
+    """A value in the numbers of a segment; what is not made in it has no producer."""
     made = value.producer
-    producer = None if made is None else max(0, made + shift)
+    producer = None if made is None or made not in inside else made + shift
     readers = tuple([node + shift for node in value.consumers if node in inside])
     return PlacementValue(producer, readers, value.transfer, value.host_reads)
+
+
+def _scaled(table: Table, share: float) -> Table:
+    """A table of transfers times a share."""
+    return table if share == 1 else tuple([tuple([cost * share for cost in row]) for row in table])

@@ -152,7 +152,7 @@ def _cut(best: Incumbent) -> None:
 
 def _solve_row(best: Incumbent, budget: int) -> bool:
     """Solve equal segments once, if there are enough; whether a placement was found so."""
-    row = row_of(best.problem, {})
+    row = row_of(best.problem, {}, best.problem.nodes)
     try:
         found = None if row is None else row.solve(Tariff(best.problem.launch), budget, solve)
     except PinError:  # a segment has a placement that a narrow search misses

@@ -11,7 +11,7 @@ from kits.placement.placement_problems import of_edges, random_problem, uniform_
 from kits.placement.placement_rows import BYTES, random_row, residual_row, with_limits
 
 from annotated_region.errors import PinError
-from annotated_region.placement import TargetLimits, Uses, evaluate, row_prices, solve
+from annotated_region.placement import TargetLimits, Uses, evaluate, row_prices, segments, solve
 from annotated_region.placement.greedy import within_limits
 from annotated_region.placement.incumbent import Incumbent
 from annotated_region.placement.prices import Prices
@@ -49,11 +49,21 @@ def test_what_cuts_a_network(edges, nodes, segments):
     assert nodes_of_segments(edges, nodes) == segments
 
 
+def test_what_all_layers_read_cuts_no_network_in_one_piece(monkeypatch):
+    """As a mask of attention is read; next to that, shortcuts keep their blocks whole."""
+    masked = [(node, node + 1) for node in range(5)] + [(0, node) for node in range(2, 6)]
+    monkeypatch.setattr(segments, "FAR", 2)
+    assert nodes_of_segments(masked, 6) == [[0], [1], [2], [3], [4], [5]]
+    assert nodes_of_segments([*masked, (1, 3)], 6) == [[0], [1], [2, 3], [4], [5]]
+
+
 @settings(max_examples=300)
 @given(st.integers(0, 2**32), st.booleans())
 def test_a_row_costs_what_the_best_of_all_placements_costs(seed, repeats):
     problem = random_row(seed) if repeats else random_problem(seed, most_nodes=6)
-    row = SegmentRow.of(problem, {})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(segments, "FAR", segments.FAR if repeats else seed % 3)
+        row = SegmentRow.of(problem, {})
     optimum = placement_oracle.brute_force(problem)
     try:
         answer = row.solve(Tariff(problem.launch), 300_000, solve) if all(problem.units_of) else None
@@ -62,16 +72,22 @@ def test_a_row_costs_what_the_best_of_all_placements_costs(seed, repeats):
     if answer is None:
         assert not repeats or math.isinf(optimum)
         return
-    assert answer.cost == pytest.approx(optimum, rel=1e-9, abs=1e-12)
-    assert answer.bound == pytest.approx(optimum, rel=1e-9, abs=1e-12)
-    assert evaluate(problem, row.placement(answer.chosen)) == pytest.approx(answer.cost, rel=1e-9, abs=1e-12)
+    found = evaluate(problem, row.placement(answer.chosen))
+    assert answer.bound <= optimum * (1 + 1e-9) + 1e-12
+    assert found >= optimum * (1 - 1e-9)
+    if repeats:  # and nothing is read across cuts beside what connects the parts
+        assert answer.bound == pytest.approx(optimum, rel=1e-9, abs=1e-12)
+        assert found == pytest.approx(answer.cost, rel=1e-9, abs=1e-12)
+        assert found == pytest.approx(optimum, rel=1e-9, abs=1e-12)
 
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_no_placement_within_limits_is_below_the_bound(seed):
     """And what is offered keeps the limits, once it is cut."""
-    problem = with_limits(seed, random_row(seed))
+    problem = with_limits(seed, random_row(seed) if seed % 2 else random_problem(seed, most_nodes=6))
+    if not all(problem.units_of):
+        return
     uses = Uses(problem)
     known = [within_limits(problem, uses, each) for each in starting_placements(problem)]
     best = Incumbent(problem, [each for each in known if each is not None])
@@ -82,7 +98,7 @@ def test_no_placement_within_limits_is_below_the_bound(seed):
             best.offer(found)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(row_prices, "row_of", SegmentRow.of)
+        patched.setattr(row_prices, "row_of", lambda *given: SegmentRow.of(*given[:2]))
         if not solve_limited_row(best, uses, 300_000, solve, offer):
             return
     optimum = placement_oracle.brute_force(problem)
@@ -124,6 +140,6 @@ def counted(function, calls):
 
 def test_networks_whose_blocks_differ_are_searched_as_a_whole():
     problem = residual_row(LARGE)
-    assert row_of(problem, {}) is not None
+    assert row_of(problem, {}, problem.nodes) is not None
     units = (replace(unit, cost=unit.cost * (1 + unit.nodes[0] / 1000)) for unit in problem.units)
-    assert row_of(replace(problem, units=tuple(units)), {}) is None
+    assert row_of(replace(problem, units=tuple(units)), {}, problem.nodes) is None
