@@ -9,7 +9,7 @@ answer are token numbers.
 
 One function computes a step, for a prompt as for a single token::
 
-    tokens [s], rotary angles, masks, keys and values of earlier tokens [n, heads, part], ...
+    tokens [s], rotary angles, mask, keys and values of earlier tokens [n, heads, part], ...
         -> logits of the last token [1, words], keys and values of the new tokens [s, heads, part], ...
 
 The caller owns the memory of all keys and values, and appends what is new. It shows the function as many rows
@@ -85,11 +85,12 @@ class Network:
         self.tokens = _parameter("tokens", [new], "int64")
         self.last = _parameter("last", [1], "int64")
         self.angles = [_parameter(name, [new, 1, config.part]) for name in ("cosines", "sines")]
-        self.masks = [_parameter("past_mask", [1, 1, past]), _parameter("new_mask", [new, new])]
+        self.seen = past + new
+        self.mask = _parameter("mask", [new, self.seen])
         self.past = [
             _parameter(f"{name}_{layer}", [past, *rows]) for layer in range(config.layers) for name in "kv"
         ]
-        parameters = [self.tokens, self.last, *self.angles, *self.masks, *self.past]
+        parameters = [self.tokens, self.last, *self.angles, self.mask, *self.past]
         with self.builder.function("step", parameters):
             with self.builder.dataflow():
                 results = [self.builder.emit_output(each) for each in self.results(new)]
@@ -149,44 +150,36 @@ class Network:
     ) -> tuple[relax.Expr, relax.Expr, relax.Expr]:
         """Of the new tokens to the earlier ones and to themselves; their keys and values."""
         config, place = self.config, f"model.layers.{layer}.self_attn."
-        heads, pairs, part, each = config.heads, config.pairs, config.part, config.heads // config.pairs
-        queries = self.rows(x, place + "q_proj", new, heads)
+        heads, pairs, part = config.heads, config.pairs, config.part
+        queries = self.turned(self.rows(x, place + "q_proj", new, heads))
         keys = self.turned(self.rows(x, place + "k_proj", new, pairs))
         values = self.rows(x, place + "v_proj", new, pairs)
-        queries = self.emit(op.reshape(self.turned(queries), [new, pairs, each, part]))
-        queries = self.emit(
-            op.reshape(self.emit(op.permute_dims(queries, [1, 2, 0, 3])), [pairs, each * new, part])
-        )
-        queries = self.emit(op.multiply(queries, relax.const(np.float32(part**-0.5))))
+        queries = self.emit(op.permute_dims(queries, [1, 0, 2]))
+        queries = self.emit(op.reshape(queries, [1, heads, new, part]))
         past_keys, past_values = self.past[2 * layer : 2 * layer + 2]
-        past, now = self.scores(queries, past_keys), self.scores(queries, keys)
-        past = self.emit(op.add(past, self.masks[0]))
-        now = self.emit(op.add(self.emit(op.reshape(now, [pairs, each, new, new])), self.masks[1]))
-        now = self.emit(op.reshape(now, [pairs, each * new, new]))
-        found = self.weighted([(past, past_values), (now, values)])
-        found = self.emit(
-            op.permute_dims(self.emit(op.reshape(found, [pairs, each, new, part])), [2, 0, 1, 3])
+        whole_keys, whole_values = (
+            self.repeated(self.emit(op.concat(parts, 0)))
+            for parts in ((past_keys, keys), (past_values, values))
         )
+        scores = self.emit(op.matmul(queries, self.emit(op.permute_dims(whole_keys, [0, 1, 3, 2]))))
+        scores = self.emit(op.multiply(scores, relax.const(np.float32(part**-0.5))))
+        mask = self.emit(op.reshape(self.mask, [1, 1, new, self.seen]))
+        shares = self.emit(op.nn.softmax(self.emit(op.add(scores, mask)), -1))
+        found = self.emit(op.permute_dims(self.emit(op.matmul(shares, whole_values)), [0, 2, 1, 3]))
         return self.emit(op.reshape(found, [new, heads * part])), keys, values
+
+    def repeated(self, x: relax.Expr) -> relax.Var:
+        """Rows of keys or values [n, pairs, part] for each query head, [1, heads, n, part]."""
+        config, seen = self.config, self.seen
+        heads, pairs, part = config.heads, config.pairs, config.part
+        x = self.emit(op.permute_dims(x, [1, 0, 2]))
+        x = self.emit(op.reshape(x, [1, pairs, 1, seen, part]))
+        x = self.emit(op.broadcast_to(x, [1, pairs, heads // pairs, seen, part]))
+        return self.emit(op.reshape(x, [1, heads, seen, part]))
 
     def rows(self, x: relax.Expr, name: str, new: tirx.Var, heads: int) -> relax.Var:
         part = self.config.part
         return self.emit(op.reshape(self.linear(x, name, heads * part), [new, heads, part]))
-
-    def scores(self, queries: relax.Expr, keys: relax.Expr) -> relax.Var:
-        return self.emit(op.matmul(queries, self.emit(op.permute_dims(keys, [1, 2, 0]))))
-
-    def weighted(self, parts: Sequence[tuple[relax.Expr, relax.Expr]]) -> relax.Var:
-        """The means of values, by the exponentials of their scores, over all parts; no part is copied."""
-        most = [self.emit(op.max(scores, axis=[-1], keepdims=True)) for scores, _ in parts]
-        top = self.emit(op.maximum(*most))
-        shares = [self.emit(op.exp(self.emit(op.subtract(scores, top)))) for scores, _ in parts]
-        totals = [self.emit(op.sum(share, axis=[-1], keepdims=True)) for share in shares]
-        sums = [
-            self.emit(op.matmul(share, self.emit(op.permute_dims(values, [1, 0, 2]))))
-            for share, (_, values) in zip(shares, parts, strict=True)
-        ]
-        return self.emit(op.divide(self.emit(op.add(*sums)), self.emit(op.add(*totals))))
 
 
 def _parameter(name: str, shape: Sequence[relax.Expr | int], dtype: str = "float32") -> relax.Var:
@@ -248,15 +241,15 @@ class Llama:
                 f"{begin} tokens and {len(tokens)} more do not fit into a memory for {self.capacity}"
             )
         shown = max(1, -(-begin // self.piece)) * self.piece
-        past_mask = np.where(np.arange(shown) < begin, np.float32(0), HIDDEN)[None, None]
-        new_mask = np.triu(np.full((len(tokens), len(tokens)), HIDDEN), 1)
+        mask = np.zeros((len(tokens), shown + len(tokens)), "float32")
+        mask[:, begin:shown] = HIDDEN
+        mask[:, shown:] = np.triu(np.full((len(tokens), len(tokens)), HIDDEN), 1)
         given = [
             np.array(tokens, "int64"),
             np.array([len(tokens) - 1], "int64"),
             self.cosines[begin:end],
             self.sines[begin:end],
-            past_mask,
-            new_mask,
+            mask,
         ]
         if self.shown[0].shape[0] != shown:
             self.shown = [tvm_ffi.from_dlpack(rows[:shown]) for rows in self.past]

@@ -256,6 +256,18 @@ def _attention(_graph: Graph, node: Node, operands: Sequence[Shape], result: Sha
         yield "the mask cannot be repeated to the scores"
 
 
+def _parted_attention(_graph: Graph, _node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    queries, first, second, *values = operands[:5]
+    if not same_shape((*queries[:-1], values[0][-1]), result):
+        yield "the result has other extents than the queries"
+    if not same_dim(queries[-1], first[-2]) or not same_shape(first[:-1], second[:-1]):
+        yield "the keys do not fit"
+    if not all(same_dim(part[-1], other[-2]) for part, other in zip((first, second), values, strict=True)):
+        yield "the parts of keys and values do not fit"
+    if not same_dim(values[0][-1], values[1][-1]) or not same_shape(values[0][:2], values[1][:2]):
+        yield "the values do not fit"
+
+
 def _scales(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
     yield from _same(graph, node, operands, result)
     scales = node.parameters
@@ -347,6 +359,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.COMPARISON: _select,
     Kind.PREDICATE: _same,
     Kind.ATTENTION: _attention,
+    Kind.PARTED_ATTENTION: _parted_attention,
     Kind.QUANTIZE: _scales,
     Kind.DEQUANTIZE: _scales,
     Kind.CAST: _same,

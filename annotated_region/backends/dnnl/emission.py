@@ -56,6 +56,7 @@ RUNTIME_FILES = (
     "views.h",
     "concat.h",
     "quantization.h",
+    "attention_rows.h",
     "attention.h",
     "dispatch.h",
     "forking.h",

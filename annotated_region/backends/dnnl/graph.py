@@ -99,6 +99,7 @@ class Kind(Enum):
     PRELU = "prelu"
     RESAMPLING = "resampling"
     ATTENTION = "attention"
+    PARTED_ATTENTION = "parted_attention"
     QUANTIZE = "quantize"
     DEQUANTIZE = "dequantize"
     WHOLE = "whole"

@@ -22,6 +22,9 @@ from annotated_region.backends.dnnl.views import permute, reshape
 
 __all__ = ["GuardSoftmax", "RecognizeAttention"]
 
+HEADS = 4
+"""The rank of heads: batch, heads, rows, depth."""
+
 
 class GuardSoftmax(Rewrite):
     """A softmax with zeros where nothing is seen; nothing is, unless any score is not minus infinity."""
@@ -143,8 +146,12 @@ class RecognizeAttention(Rewrite):
         return all(len(other) == len(queries) and all(map(_divides, other, queries)) for other in others)
 
     def is_wide_enough(self, inputs: tuple[TensorId, ...]) -> bool:
-        """Single rows and columns are left to the products that know them best."""
-        return all(extent != 1 for tensor in inputs for extent in self.graph.shape(tensor)[-2:])
+        """Single columns, and single rows of what has no heads, are left to the products that know them."""
+        queries, *others = (self.graph.shape(tensor) for tensor in inputs)
+        is_row_of_heads = len(queries) == HEADS and queries[-2] == 1
+        return (is_row_of_heads or queries[-2] != 1) and all(
+            extent != 1 for extent in (queries[-1], *(each for shape in others for each in shape[-2:]))
+        )
 
 
 def _divides(part: Dim, whole: Dim) -> bool:

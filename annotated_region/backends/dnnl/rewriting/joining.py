@@ -48,7 +48,7 @@ WIDEST = 4096
 DEEP = 1024
 """In rows of the weight."""
 
-READERS = (Kind.ATTENTION, Kind.MATMUL)
+READERS = (Kind.ATTENTION, Kind.PARTED_ATTENTION, Kind.MATMUL)
 """The kinds that read a slice of a larger tensor without a copy."""
 
 

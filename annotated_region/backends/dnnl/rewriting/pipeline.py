@@ -5,7 +5,7 @@
 | `JoinLinearFunctions` | patterns expect the factor and the term in one node |
 | `RebuildLocalResponse`, `RecognizeGates` | before `SinkViews` moves their parts |
 | `LiftStacks` | `RecognizeAttention` expects batches and heads as separate axes |
-| `GuardSoftmax`, `RecognizeAttention` | before views sink into their parts |
+| `GuardSoftmax`, `RecognizeAttention`, `ReadKeysInParts` | before views sink into their parts |
 | `JoinLinearFunctions` | composes the factors that remain after attention |
 | `SinkViews` | makes arithmetic adjacent to its product, across views |
 | `MakeDynamicProducts`, `SinkViews` | makes products of bytes adjacent to their users |
@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.rewriting.attention import GuardSoftmax, RecognizeAttention
+from annotated_region.backends.dnnl.rewriting.attention_parts import ReadKeysInParts
 from annotated_region.backends.dnnl.rewriting.dynamic_products import MakeDynamicProducts
 from annotated_region.backends.dnnl.rewriting.fusion import Fuse
 from annotated_region.backends.dnnl.rewriting.gates import RecognizeGates
@@ -48,6 +49,7 @@ NORMALIZATION: tuple[type[Rewrite], ...] = (
     LiftStacks,
     GuardSoftmax,
     RecognizeAttention,
+    ReadKeysInParts,
     JoinLinearFunctions,
     SinkViews,
 )

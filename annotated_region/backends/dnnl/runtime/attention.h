@@ -6,34 +6,6 @@ namespace annotated_region_dnnl {
 constexpr int64_t kScoreBytes = 256 << 10;  // of a block of scores: an eighth to a quarter of a second-level cache
 constexpr int64_t kLeastRows = 16;
 
-// Matrices in a tensor: the last two axes; one of their strides is one.
-struct Matrices {
-  Dims dims;
-  Dims strides;
-  char transposed;  // 'T' where the rows are next to each other
-  int64_t leading;
-
-  explicit Matrices(const Desc& desc) : dims(desc.get_dims()), strides(desc.get_strides()) {
-    const size_t rank = dims.size();
-    const bool by_rows = strides[rank - 1] == 1;
-    transposed = by_rows ? 'N' : 'T';
-    leading = by_rows ? std::max(strides[rank - 2], dims[rank - 1]) : std::max(strides[rank - 1], dims[rank - 2]);
-  }
-
-  int64_t row_stride() const { return strides[strides.size() - 2]; }
-
-  // Where matrix number `index` of a stack with the leading extents of `stack` begins; a smaller stack serves
-  // several heads with each of its matrices.
-  int64_t offset(const Dims& stack, int64_t index) const {
-    int64_t result = 0;
-    for (int axis = static_cast<int>(stack.size()) - 3; axis >= 0; --axis) {
-      result += index % stack[axis] * dims[axis] / stack[axis] * strides[axis];
-      index /= stack[axis];
-    }
-    return result;
-  }
-};
-
 struct Attention {
   Matrices queries, keys, values, result;  // keys: (depth, columns)
   AttentionRow given;
@@ -105,28 +77,17 @@ struct Attention {
   }
 };
 
-// Memory order of the result: the heads of one position side by side, as the projection behind wants them.
-inline Desc heads_side_by_side(const Dims& dims, DataType type) {
-  if (dims.size() != 4) return plain(dims, type);
-  return strided(dims, type, {dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3], 1});
-}
-
-// inputs: queries, keys as (depth, columns), values, and a mask or none.
-inline void attention(Builder& builder, const NodeRow& node) {
-  std::vector<Argument> arguments;
-  for (int index = 0; index < 3; ++index) {
-    const Desc desc = matrix_layout(builder, node.inputs[index], kFloat);
-    arguments.push_back({DNNL_ARG_MULTIPLE_SRC + index, desc, builder.fetch(node.inputs[index], desc)});
-  }
-  const Desc to = heads_side_by_side(builder.dims(node.output), builder.type(node.output));
+// The node's attention to the operands that stand first among the arguments, and its mask, if that is a tensor.
+inline void attend(Builder& builder, const NodeRow& node, std::vector<Argument> arguments, int masking, DataType type) {
+  const Desc to = heads_side_by_side(builder.dims(node.output), type);
   const Dims& dims = builder.dims(node.inputs[0]);
   const size_t rank = dims.size();
-  const int64_t columns = builder.dims(node.inputs[1])[rank - 1];
+  const int64_t columns = arguments[1].desc.get_dims()[rank - 1];
   Dims mask_dims;
-  if (node.inputs.size > 3) {
-    mask_dims = builder.dims(node.inputs[3]);
+  if (masking >= 0) {
+    mask_dims = builder.dims(masking);
     const Desc mask = plain(mask_dims, kFloat);
-    arguments.push_back({DNNL_ARG_SRC_3, mask, builder.fetch(node.inputs[3], mask)});
+    arguments.push_back({DNNL_ARG_SRC_3, mask, builder.fetch(masking, mask)});
   }
   const int64_t rows = dims[rank - 2];
   const int64_t fitting = kScoreBytes / static_cast<int64_t>(sizeof(float)) / columns;
@@ -149,6 +110,45 @@ inline void attention(Builder& builder, const NodeRow& node) {
   };
   builder.add_kernel(kernel, std::move(arguments), "attention " + layout_name(to), share * omp_get_max_threads());
   builder.define(node.output, to, place);
+}
+
+// inputs: queries, keys as (depth, columns), values, and a mask or none.
+inline void attention(Builder& builder, const NodeRow& node) {
+  const DataType type = builder.type(node.output);
+  if (type == kFloat && has_few_queries(builder, node)) return attention_of_rows(builder, node, 1);
+  std::vector<Argument> arguments;
+  for (int index = 0; index < 3; ++index) {
+    const Desc desc = matrix_layout(builder, node.inputs[index], kFloat);
+    arguments.push_back({DNNL_ARG_MULTIPLE_SRC + index, desc, builder.fetch(node.inputs[index], desc)});
+  }
+  attend(builder, node, std::move(arguments), node.inputs.size > 3 ? node.inputs[3] : -1, type);
+}
+
+// Two parts of keys or values side by side, row by row; `axis` is that of the numbers in a row.
+inline Argument side_by_side(Builder& builder, int first, int second, int axis) {
+  const int along = axis == 3 ? 2 : 3;
+  Dims dims = builder.dims(first);
+  dims[along] += builder.dims(second)[along];
+  const int64_t row = dims[axis], stack = row * dims[along];
+  const Dims strides = axis == 3 ? Dims{dims[1] * stack, stack, row, 1} : Dims{dims[1] * stack, stack, 1, row};
+  const Desc desc = strided(dims, kFloat, strides);
+  const Place place = builder.fresh(desc);
+  Place part = place;
+  for (int tensor : {first, second}) {
+    builder.reorder(builder.numbers(tensor), Desc(builder.dims(tensor), kFloat, strides), part);
+    part.offset += static_cast<size_t>(builder.dims(tensor)[along] * row) * sizeof(float);
+  }
+  return {DNNL_ARG_SRC, desc, place};
+}
+
+// inputs: queries, two parts of the keys, two of the values, and a mask or none.
+inline void parted_attention(Builder& builder, const NodeRow& node) {
+  if (has_few_queries(builder, node)) return attention_of_rows(builder, node, 2);
+  const Desc queries = matrix_layout(builder, node.inputs[0], kFloat);
+  std::vector<Argument> arguments = {{DNNL_ARG_SRC, queries, builder.fetch(node.inputs[0], queries)},
+                                     side_by_side(builder, node.inputs[1], node.inputs[2], 2),
+                                     side_by_side(builder, node.inputs[3], node.inputs[4], 3)};
+  attend(builder, node, std::move(arguments), node.inputs.size > 5 ? node.inputs[5] : -1, kFloat);
 }
 
 }  // namespace annotated_region_dnnl

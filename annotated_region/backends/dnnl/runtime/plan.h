@@ -18,8 +18,15 @@ using Kernel = std::function<void(const std::vector<char*>&)>;
 // The measured time of a step with and without workers; small steps may be faster without.
 class Pace {
  public:
-  bool is_faster_with_help() const { return with_help_.load(kRelaxed) <= alone_.load(kRelaxed); }
-  int64_t alone() const { return static_cast<int64_t>(alone_.load(kRelaxed)); }
+  bool is_faster_with_help() const {
+    return alone_.load(kRelaxed) == 0 || with_help_.load(kRelaxed) <= alone_.load(kRelaxed);
+  }
+  // The time without workers; with them, as long as it has not run without.
+  int64_t alone() const {
+    const float alone = alone_.load(kRelaxed);
+    return static_cast<int64_t>(alone > 0 ? alone : with_help_.load(kRelaxed));
+  }
+  int64_t with_help() const { return static_cast<int64_t>(with_help_.load(kRelaxed)); }
   int64_t last() const { return last_.load(kRelaxed); }
 
   // Keeps the minimum, because interference by other processes only lengthens a run. The minimum decays upwards by
@@ -111,6 +118,7 @@ class Instance {
 
  private:
   static constexpr int64_t kSeldom = 32, kOften = 4;  // runs until a step runs the other way again
+  static constexpr int64_t kLong = 1'000'000;         // nanoseconds
 
   struct Execution {
     std::vector<dnnl::memory> memories;
@@ -127,13 +135,13 @@ class Instance {
     size_t argument;
   };
 
-  // The first runs alternate, then each step runs the faster way. Periodically the other way is tried again: with
-  // help for all steps in the same run, because that costs little, and relatively less for longer steps; without
-  // help for one step at a time.
+  // The first runs alternate, unless a step is so long that a run without help would cost more than it tells; then each
+  // step runs the faster way. Periodically the other way is tried again: with help for all steps in the same run,
+  // because that costs little, and relatively less for longer steps; without help for one step at a time.
   bool is_with_help(size_t index, int64_t number) const {
     constexpr int64_t kFirst = 6;
-    if (number < kFirst) return number % 2 == 0;
     const Pace& pace = *plan_.steps[index].pace;
+    if (number < kFirst) return number == 0 || number % 2 == 1 || pace.with_help() > kLong;
     if (!pace.is_faster_with_help()) return number % (pace.alone() > kWorthWaking ? kOften : kSeldom) == 0;
     return number % kSeldom != 1 || number / kSeldom % executions_.size() != index;
   }

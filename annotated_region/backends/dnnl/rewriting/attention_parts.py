@@ -1,0 +1,77 @@
+"""Attention to keys and values that are concatenated for it: the two parts are read where they lie.
+
+::
+
+    past keys, new keys --> concat --> views --> attention    =>    views of each part --> attention
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from annotated_region.backends.dnnl.graph import Dim, Kind, Node, TensorId, same_dim, same_shape
+from annotated_region.backends.dnnl.parameters import Attention, Causal, Concat, Permutation
+from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite
+from annotated_region.backends.dnnl.views import permute, reshape
+
+__all__ = ["ReadKeysInParts"]
+
+RANK = 4
+
+
+class ReadKeysInParts(Rewrite):
+    """One node that reads two parts of keys and two of values.
+
+    Where a concatenation has another reader, such as the caller, it is made anyway, and read.
+    """
+
+    def measure(self) -> tuple[int, ...]:
+        """Attention to whole keys."""
+        return (sum(node.kind is Kind.ATTENTION for node in self.rewriter.nodes()),)
+
+    def rewritten(self, node: Node) -> Node | None:
+        """The same attention to the parts."""
+        given = node.parameters
+        if node.kind is not Kind.ATTENTION or not isinstance(given, Attention):
+            return None
+        if given.causal is not Causal.NONE or given.guarded or len(self.graph.shape(node.output)) != RANK:
+            return None
+        queries, keys, values, *mask = node.inputs
+        of_keys, of_values = self.parts(keys, RANK - 1), self.parts(values, RANK - 2)
+        shape = self.graph.shape
+        if not of_keys or not of_values or not same_dim(shape(queries)[0], shape(keys)[0]):
+            return None
+        if not all(same_dim(shape(k)[-1], shape(v)[-2]) for k, v in zip(of_keys, of_values, strict=True)):
+            return None
+        return replace(node, kind=Kind.PARTED_ATTENTION, inputs=(queries, *of_keys, *of_values, *mask))
+
+    def parts(self, tensor: TensorId, axis: int) -> tuple[TensorId, ...]:
+        """The two tensors that a view of a concatenation is made of, in the same view; or none."""
+        node = self.rewriter.own(tensor)
+        if node is None:
+            return ()
+        if node.kind is Kind.CONCAT and node.parameters == Concat(axis) and len(node.inputs) == 2:
+            return () if node.post_ops else node.inputs
+        if node.kind is Kind.PERMUTE and isinstance(node.parameters, Permutation):
+            axes = node.parameters.axes
+            inner = self.parts(node.inputs[0], axes[axis])
+            return tuple(permute(self.graph, part, axes) for part in inner)
+        return self.reshaped_parts(node, axis) if node.kind is Kind.RESHAPE else ()
+
+    def reshaped_parts(self, node: Node, axis: int) -> tuple[TensorId, ...]:
+        """The same where axes of extent one come or go."""
+        before, after = (self.graph.shape(tensor) for tensor in (node.inputs[0], node.output))
+        kept, wide = _wide_axes(before), _wide_axes(after)
+        if axis not in wide or not same_shape([before[i] for i in kept], [after[i] for i in wide]):
+            return ()
+        inner = kept[wide.index(axis)]
+        made = self.parts(node.inputs[0], inner)
+        extents = (self.graph.shape(part)[inner] for part in made)
+        return tuple(
+            reshape(self.graph, part, (*after[:axis], extent, *after[axis + 1 :]))
+            for part, extent in zip(made, extents, strict=True)
+        )
+
+
+def _wide_axes(shape: tuple[Dim, ...]) -> list[int]:
+    return [axis for axis, extent in enumerate(shape) if extent != 1]

@@ -1,0 +1,332 @@
+// Attention of a few queries, such as those of one new token, to many keys: a kernel of our own, because products with so
+// few rows wait for memory. The keys are shared out among threads; the heads that share keys read them once. Keys and
+// values may come in two parts, those of earlier tokens and of new ones, which are read where they lie.
+
+namespace annotated_region_dnnl {
+namespace {
+
+using Four = float __attribute__((vector_size(16)));
+using Order = int32_t __attribute__((vector_size(16)));
+
+inline __attribute__((always_inline)) Wide wide_at(const float* from) {
+  Wide numbers;
+  std::memcpy(&numbers, from, sizeof numbers);
+  return numbers;
+}
+
+// Every fourth number of a register added up: registers of every machine can do that.
+inline __attribute__((always_inline)) Four quarter_sums(Wide numbers) {
+  Four parts[4];
+  std::memcpy(parts, &numbers, sizeof numbers);
+  return (parts[0] + parts[1]) + (parts[2] + parts[3]);
+}
+
+// The sums of four registers.
+inline __attribute__((always_inline)) Four totals(Four first, Four second, Four third, Four fourth) {
+  const Four left = __builtin_shuffle(first, second, Order{0, 4, 1, 5}) + __builtin_shuffle(first, second, Order{2, 6, 3, 7});
+  const Four right = __builtin_shuffle(third, fourth, Order{0, 4, 1, 5}) + __builtin_shuffle(third, fourth, Order{2, 6, 3, 7});
+  return __builtin_shuffle(left, right, Order{0, 1, 4, 5}) + __builtin_shuffle(left, right, Order{2, 3, 6, 7});
+}
+
+// The products of lines with keys, `stride` apart; four lines at a time, which share the key and what adds a register up.
+ANNOTATED_REGION_CLONES void multiply_keys(const float* lines, int64_t count, int64_t depth, const float* keys,
+                                           int64_t stride, int64_t size, float* scores, int64_t leading) {
+  const int64_t whole = depth / kWide * kWide;
+  for (; count >= 4; count -= 4, lines += 4 * depth, scores += 4 * leading) {
+    const float* key = keys;
+    for (int64_t index = 0; index < size; ++index, key += stride) {
+      Wide first{}, second{}, third{}, fourth{};
+      for (int64_t item = 0; item < whole; item += kWide) {
+        const Wide numbers = wide_at(key + item);
+        first += wide_at(lines + item) * numbers;
+        second += wide_at(lines + depth + item) * numbers;
+        third += wide_at(lines + 2 * depth + item) * numbers;
+        fourth += wide_at(lines + 3 * depth + item) * numbers;
+      }
+      const Four sums = totals(quarter_sums(first), quarter_sums(second), quarter_sums(third), quarter_sums(fourth));
+      for (int64_t line = 0; line < 4; ++line) {
+        float sum = sums[line];
+        for (int64_t item = whole; item < depth; ++item) sum += lines[line * depth + item] * key[item];
+        scores[line * leading + index] = sum;
+      }
+    }
+  }
+  for (; count > 0; --count, lines += depth, scores += leading) {
+    for (int64_t index = 0; index < size; ++index) {
+      float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+      for (int64_t item = 0; item < depth; ++item) sum += lines[item] * keys[index * stride + item];
+      scores[index] = sum;
+    }
+  }
+}
+
+// The exponentials of scores less the largest of them; returns their sum.
+ANNOTATED_REGION_CLONES float powers(float* scores, int64_t size, float largest) {
+  float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < size; ++i) {
+    scores[i] = exponential(scores[i] - largest);
+    sum += scores[i];
+  }
+  return sum;
+}
+
+// The same for the columns from `first` on, which fill no register.
+inline __attribute__((always_inline)) void add_columns(const float* weights, const float* values, int64_t stride,
+                                                       int64_t size, float* to, int64_t first, int64_t width) {
+  for (int64_t column = first; column < width; ++column) {
+    for (int64_t key = 0; key < size; ++key) to[column] += weights[key] * values[key * stride + column];
+  }
+}
+
+inline __attribute__((always_inline)) void add_wide(float* to, Wide numbers) {
+  numbers += wide_at(to);
+  std::memcpy(to, &numbers, sizeof numbers);
+}
+
+// Adds values, `stride` apart, times the weights of lines, to the sums of these; four lines at a time, each in a register.
+ANNOTATED_REGION_CLONES void add_values(const float* weights, int64_t leading, int64_t lines, const float* values,
+                                        int64_t stride, int64_t size, float* to, int64_t width) {
+  const int64_t whole = width / kWide * kWide;
+  for (; lines >= 4; lines -= 4, weights += 4 * leading, to += 4 * width) {
+    for (int64_t column = 0; column < whole; column += kWide) {
+      Wide first{}, second{}, third{}, fourth{};
+      const float* next = values + column;
+      for (int64_t key = 0; key < size; ++key, next += stride) {
+        const Wide value = wide_at(next);
+        first += weights[key] * value;
+        second += weights[leading + key] * value;
+        third += weights[2 * leading + key] * value;
+        fourth += weights[3 * leading + key] * value;
+      }
+      add_wide(to + column, first), add_wide(to + width + column, second);
+      add_wide(to + 2 * width + column, third), add_wide(to + 3 * width + column, fourth);
+    }
+    for (int64_t line = 0; line < 4; ++line) {
+      add_columns(weights + line * leading, values, stride, size, to + line * width, whole, width);
+    }
+  }
+  for (; lines > 0; --lines, weights += leading, to += width) {
+    for (int64_t column = 0; column < whole; column += kWide) {
+      Wide sum{};
+      for (int64_t key = 0; key < size; ++key) sum += weights[key] * wide_at(values + key * stride + column);
+      add_wide(to + column, sum);
+    }
+    add_columns(weights, values, stride, size, to, whole, width);
+  }
+}
+
+}  // namespace
+
+// Matrices in a tensor: the last two axes; one of their strides is one.
+struct Matrices {
+  Dims dims;
+  Dims strides;
+  char transposed;  // 'T' where the rows are next to each other
+  int64_t leading;
+
+  explicit Matrices(const Desc& desc) : dims(desc.get_dims()), strides(desc.get_strides()) {
+    const size_t rank = dims.size();
+    const bool by_rows = strides[rank - 1] == 1;
+    transposed = by_rows ? 'N' : 'T';
+    leading = by_rows ? std::max(strides[rank - 2], dims[rank - 1]) : std::max(strides[rank - 1], dims[rank - 2]);
+  }
+
+  int64_t row_stride() const { return strides[strides.size() - 2]; }
+
+  // Where matrix number `index` of a stack with the leading extents of `stack` begins; a smaller stack serves
+  // several heads with each of its matrices.
+  int64_t offset(const Dims& stack, int64_t index) const {
+    int64_t result = 0;
+    for (int axis = static_cast<int>(stack.size()) - 3; axis >= 0; --axis) {
+      result += index % stack[axis] * dims[axis] / stack[axis] * strides[axis];
+      index /= stack[axis];
+    }
+    return result;
+  }
+};
+
+// Memory order of the result: the heads of one position side by side, as the projection behind wants them.
+inline Desc heads_side_by_side(const Dims& dims, DataType type) {
+  if (dims.size() != 4) return plain(dims, type);
+  return strided(dims, type, {dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3], 1});
+}
+
+constexpr int64_t kMostQueries = 8;    // of a head; more are multiplied by oneDNN
+constexpr int64_t kKeysAtOnce = 256;  // which a thread takes at a time
+
+struct AttentionOfRows {
+  std::vector<Matrices> keys, values;  // of each part; keys: (depth, columns)
+  Matrices queries, result;
+  AttentionRow given;
+  Dims mask_dims, mask_strides;
+
+  int64_t part_size(size_t part) const { return values[part].dims[2]; }
+  int64_t columns() const {
+    int64_t count = 0;
+    for (size_t part = 0; part < values.size(); ++part) count += part_size(part);
+    return count;
+  }
+  int64_t rows() const { return queries.dims[2]; }
+  int64_t depth() const { return queries.dims[3]; }
+  int64_t width() const { return result.dims[3]; }
+  int64_t sharing() const { return queries.dims[1] / keys[0].dims[1]; }  // heads that share keys
+  int64_t lines() const { return sharing() * rows(); }                  // queries that meet the same keys
+  int64_t stacks() const { return keys[0].dims[0] * keys[0].dims[1]; }
+  int64_t chunks() const { return (columns() + kKeysAtOnce - 1) / kKeysAtOnce; }
+
+  // Floats that a chunk leaves for each line: its largest score, the sum of its weights, the weighted values.
+  int64_t left() const { return width() + 2; }
+  int64_t left_of_all() const { return stacks() * chunks() * lines() * left(); }
+  int64_t floats_of_thread() const { return lines() * (depth() + kKeysAtOnce + width()); }
+
+  void run_chunk(const std::vector<char*>& pointers, int64_t stack, int64_t chunk, float* memory, float* to) const {
+    const int64_t first = chunk * kKeysAtOnce, size = std::min(kKeysAtOnce, columns() - first), head = stack * sharing();
+    float* const scores = memory + lines() * depth();
+    float* const sums = scores + lines() * kKeysAtOnce;
+    copy_queries(floats(pointers[0]), head, memory);
+    each_part(first, size, [&](size_t part, int64_t begin, int64_t count, int64_t at) {
+      const int64_t stride = keys[part].strides[3];
+      const float* const from = floats(pointers[1 + part]) + keys[part].offset(queries.dims, head) + begin * stride;
+      multiply_keys(memory, lines(), depth(), from, stride, count, scores + at, kKeysAtOnce);
+    });
+    for (int64_t line = 0; line < lines(); ++line) {
+      to[line * left()] = weigh(pointers, head, line, first, size, scores + line * kKeysAtOnce, to + line * left() + 1);
+    }
+    std::fill(sums, sums + lines() * width(), 0.0f);
+    each_part(first, size, [&](size_t part, int64_t begin, int64_t count, int64_t at) {
+      const int64_t stride = values[part].strides[2];
+      const char* const data = pointers[1 + keys.size() + part];
+      const float* const from = floats(const_cast<char*>(data)) + values[part].offset(queries.dims, head) + begin * stride;
+      add_values(scores + at, kKeysAtOnce, lines(), from, stride, count, sums, width());
+    });
+    for (int64_t line = 0; line < lines(); ++line) {
+      std::copy(sums + line * width(), sums + (line + 1) * width(), to + line * left() + 2);
+    }
+  }
+
+  // Joins what the chunks of a line have left.
+  void join(const float* from, int64_t stack, int64_t line, char* whole) const {
+    const int64_t step = lines() * left(), row = line % rows();
+    float largest = -INFINITY, sum = 0.0f;
+    for (int64_t chunk = 0; chunk < chunks(); ++chunk) largest = std::max(largest, from[chunk * step]);
+    float* const to = floats(whole) + result.offset(queries.dims, stack * sharing() + line / rows()) + row * result.row_stride();
+    std::fill(to, to + width(), 0.0f);
+    for (int64_t chunk = 0; chunk < chunks(); ++chunk, from += step) {
+      const float share = exponential(from[0] - largest);
+      sum += share * from[1];
+      for (int64_t column = 0; column < width(); ++column) to[column] += share * from[2 + column];
+    }
+    for (int64_t column = 0; column < width(); ++column) to[column] /= sum;
+  }
+
+ private:
+  // Calls `action` for the part of some columns that lies in each part of the keys: the part, the first key there, how
+  // many, and the first of the columns.
+  template <typename Action>
+  void each_part(int64_t first, int64_t size, Action action) const {
+    int64_t before = 0;
+    for (size_t part = 0; part < keys.size(); before += part_size(part), ++part) {
+      const int64_t begin = std::max(first, before), end = std::min(first + size, before + part_size(part));
+      if (begin < end) action(part, begin - before, end - begin, begin - first);
+    }
+  }
+
+  void copy_queries(const float* from, int64_t head, float* to) const {
+    for (int64_t line = 0; line < lines(); ++line, to += depth()) {
+      const float* const row = from + queries.offset(queries.dims, head + line / rows()) + line % rows() * queries.row_stride();
+      std::copy(row, row + depth(), to);
+    }
+  }
+
+  // Weights of the scores of a chunk, by the largest of them, which is returned; leaves their sum. A chunk that shows
+  // nothing has weights of zero, unless it is all that there is.
+  float weigh(const std::vector<char*>& pointers, int64_t head, int64_t line, int64_t first, int64_t size, float* scores,
+              float* sum) const {
+    const float* const mask = mask_dims.empty() ? nullptr : mask_of(floats(pointers[1 + 2 * keys.size()]), head, line);
+    const int64_t step = mask_dims.empty() ? 0 : mask_strides[3];
+    const float* const hidden = mask == nullptr ? nullptr : mask + first * step;
+    const float largest = masked_scores(scores, scores, size, given.scale, given.mask, hidden, step, given.fill);
+    if (chunks() > 1 && shows_nothing(scores, size, largest)) {
+      std::fill(scores, scores + size, 0.0f);
+      *sum = 0.0f;
+    } else {
+      *sum = powers(scores, size, largest);
+    }
+    return largest;
+  }
+
+  const float* mask_of(const float* mask, int64_t head, int64_t line) const {
+    const int64_t whole = head + line / rows(), heads = queries.dims[1];
+    return mask + whole / heads * mask_strides[0] + whole % heads * mask_strides[1] + line % rows() * mask_strides[2];
+  }
+};
+
+// A layout in which the numbers along `axis` are neighbours, the other axes in their order; its own, where they are.
+inline Desc rows_along(Builder& builder, int tensor, int axis) {
+  const Desc& desc = builder.layout(tensor);
+  if (is_strided(desc) && desc.get_strides()[axis] == 1) return retyped(desc, kFloat);
+  const Dims& dims = builder.dims(tensor);
+  if (axis == 3) return plain(dims, kFloat);
+  return strided(dims, kFloat, {dims[1] * dims[2] * dims[3], dims[2] * dims[3], 1, dims[2]});
+}
+
+inline bool has_few_queries(Builder& builder, const NodeRow& node) {
+  const auto& given = parameters_of<AttentionRow>(node);
+  const Dims& dims = builder.dims(node.inputs[0]);
+  return dims.size() == 4 && dims[2] <= kMostQueries && given.causal == Causal::none && !given.guarded;
+}
+
+// inputs: queries, `parts` parts of the keys, as many of the values, and a mask or none.
+inline void attention_of_rows(Builder& builder, const NodeRow& node, int parts) {
+  std::vector<Argument> arguments;
+  std::vector<Matrices> matrices;
+  const auto add = [&](int index, int axis) {
+    const Desc desc = rows_along(builder, node.inputs[index], axis);
+    arguments.push_back({DNNL_ARG_MULTIPLE_SRC + index, desc, builder.fetch(node.inputs[index], desc)});
+    matrices.emplace_back(desc);
+  };
+  add(0, 3);
+  for (int part = 0; part < parts; ++part) add(1 + part, 2);
+  for (int part = 0; part < parts; ++part) add(1 + parts + part, 3);
+  Dims mask_dims, mask_strides;
+  if (node.inputs.size > 1 + 2 * parts) {
+    const int tensor = node.inputs[1 + 2 * parts];
+    mask_dims = builder.dims(tensor);
+    mask_strides = repeating_strides(mask_dims);
+    const Desc mask = plain(mask_dims, kFloat);
+    arguments.push_back({DNNL_ARG_SRC_3, mask, builder.fetch(tensor, mask)});
+  }
+  const Desc to = heads_side_by_side(builder.dims(node.output), kFloat);
+  const Place place = builder.fresh(to);
+  arguments.push_back({DNNL_ARG_DST, to, place});
+  const AttentionOfRows work{{matrices.begin() + 1, matrices.begin() + 1 + parts},
+                             {matrices.begin() + 1 + parts, matrices.end()},
+                             matrices[0],
+                             Matrices(to),
+                             parameters_of<AttentionRow>(node),
+                             mask_dims,
+                             mask_strides};
+  const size_t whole = arguments.size() - 1;
+  const auto kernel = [work, whole](const std::vector<char*>& pointers) {
+    float* const left = floats(pointers.back());
+    const int64_t chunks = work.chunks(), step = work.lines() * work.left();
+#pragma omp parallel for
+    for (int64_t item = 0; item < work.stacks() * chunks; ++item) {
+      float* const memory = left + work.left_of_all() + omp_get_thread_num() * work.floats_of_thread();
+      work.run_chunk(pointers, item / chunks, item % chunks, memory, left + item * step);
+    }
+    for (int64_t stack = 0; stack < work.stacks(); ++stack) {
+      for (int64_t line = 0; line < work.lines(); ++line) {
+        work.join(left + stack * chunks * step + line * work.left(), stack, line, pointers[whole]);
+      }
+    }
+  };
+  const int64_t numbers = work.left_of_all() + omp_get_max_threads() * work.floats_of_thread();
+  const std::string label = "attention of few rows " + layout_name(to);
+  builder.add_kernel(kernel, std::move(arguments), label, static_cast<size_t>(numbers) * sizeof(float));
+  builder.define(node.output, to, place);
+}
+
+}  // namespace annotated_region_dnnl
