@@ -28,9 +28,12 @@ from annotated_region.importing.onnx_converters.conversion import (
 )
 from annotated_region.importing.onnx_functions import OnnxGraph, expanded, nodes_of
 from annotated_region.importing.origins import OnnxOrigins, with_origins
+from annotated_region.importing.types import require_known_types
 
 if TYPE_CHECKING:
     import onnx
+
+    from annotated_region.tvm_adapter.onnx_importer import OnnxGraphImporter
 
 __all__ = ["model_from_bytes", "module_from_model", "module_from_onnx"]
 
@@ -122,6 +125,7 @@ def _imported(
     ops, given = ops_of_tvm(), dict(options)
     opset = _opset(model)
     used: Any = given.pop("opset", None)
+    _require_tensors(model.graph, name)
     graph = expanded(model, opset, is_covered)
     _require_sound(graph, name, opset, is_known)
     with warnings.catch_warnings():
@@ -129,8 +133,29 @@ def _imported(
         warnings.simplefilter("ignore", UserWarning)
         used = opset if used is None else used
         importer = OnnxGraphImporter(partial(converted_by_us, name, used), origins.note, **given)
-        mod = importer.from_onnx(graph, used)
+        mod = _converted(importer, graph, used, name)
+    require_known_types(mod, name)
     return with_origins(mod, origins.results)
+
+
+def _require_tensors(graph: onnx.GraphProto, name: str) -> None:
+    """Raise `ModelError` for an input that is a sequence, which TVM would take for a tensor."""
+    for value in graph.input:
+        kind = value.type.optional_type.elem_type if value.type.HasField("optional_type") else value.type
+        if kind.HasField("sequence_type"):
+            raise ModelError(f"{name} cannot be imported: its input {value.name!r} is a sequence of tensors")
+
+
+def _converted(importer: OnnxGraphImporter, graph: OnnxGraph, opset: int, name: str) -> tvm.IRModule:
+    """The module of a graph; what TVM refuses is told with the node at fault."""
+    try:
+        return importer.from_onnx(graph, opset)
+    except (AnnotatedRegionError, MemoryError):
+        raise
+    except Exception as error:  # the importer raises whatever a malformed node leads to
+        if importer.node is None or _OUT_OF_MEMORY in str(error):
+            raise
+        raise ModelError(f"TVM cannot import {name}: {shown(importer.node)}: {_first_line(error)}") from error
 
 
 def _first_line(error: Exception) -> str:

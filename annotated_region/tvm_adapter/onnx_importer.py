@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
+from tvm.ir import PrimType
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, _get_convert_map, onnx_input
 
 from annotated_region.tvm_adapter.nodes import Constant
@@ -68,6 +69,8 @@ class OnnxGraphImporter(ONNXGraphImporter):
 
     def _construct_nodes(self, graph: onnx.GraphProto) -> None:
         super()._construct_nodes(SimpleNamespace(node=self._noted(graph.node)))
+        for output in graph.output:
+            self._nodes[output.name] = self._as_tensor(self._nodes[output.name])
 
     def _convert_subgraph(self, bb: relax.BlockBuilder, graph: onnx.GraphProto) -> relax.Expr:
         noted = SimpleNamespace(
@@ -75,7 +78,13 @@ class OnnxGraphImporter(ONNXGraphImporter):
         )
         return super()._convert_subgraph(bb, noted)
 
+    @property
+    def node(self) -> onnx.NodeProto | None:
+        """The node that is being converted; None before the first one and behind the last."""
+        return self._node
+
     def _noted(self, nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+        around = self._node
         for node in nodes:
             self._node = node
             shapes = {name: self._nodes[name] for name in node.input if self._is_shape_to_be_read(node, name)}
@@ -85,6 +94,7 @@ class OnnxGraphImporter(ONNXGraphImporter):
             if node.op_type == "If":
                 # TVM converts it in place.
                 self._originated(node, [self._nodes[name] for name in node.output])
+        self._node = around
 
     def _is_shape_to_be_read(self, node: onnx.NodeProto, name: str) -> bool:
         """Whether a node reads the numbers of a shape, which TVM takes as a tensor there."""
@@ -95,6 +105,14 @@ class OnnxGraphImporter(ONNXGraphImporter):
         others = [self._nodes.get(each) for each in node.input] if node.op_type == "Concat" else []
         computed = any(not _is_shape(each) and not isinstance(each, Constant) for each in others)
         return computed or node.op_type not in _READERS_OF_SHAPES
+
+    def _as_tensor(self, result: relax.Expr) -> relax.Expr:
+        """A result of the graph, which is a tensor also where TVM goes on with a shape or one extent."""
+        if _is_shape(result):
+            return self._read(result)
+        if not isinstance(result.ty, PrimType):
+            return result
+        return self.bb.emit(relax.op.squeeze(self._read(relax.ShapeExpr([result])), [0]))
 
     def _read(self, shape: relax.Expr) -> relax.Expr:
         if isinstance(shape, relax.ShapeExpr) and all(isinstance(each, tirx.IntImm) for each in shape.values):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 import tvm
+from kits.importing.node_cases import cases_by_name
 from kits.onnx_nodes import Node, by_onnx_runtime, model_of_nodes
 from onnx import numpy_helper
-from onnx.backend.test.case.node import collect_testcases
-from onnx.backend.test.case.test_case import TestCase
 from tvm import relax, tirx
 
 import annotated_region as ar
@@ -109,15 +107,6 @@ def test_shapes_are_numbers_and_symbolic_ones_are_not() -> None:
 # -- attention as ONNX tests it -------------------------------------------------------------------
 
 
-def collected() -> dict[str, TestCase]:
-    with warnings.catch_warnings():
-        # ONNX makes the data of all operators, whichever are asked for.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return {case.name: case for case in collect_testcases("Attention")}
-
-
-CASES = collected()
-
 RUN = [
     "test_attention_3d_gqa_scaled_expanded",
     "test_attention_4d_diff_heads_with_past_and_present_mask4d_expanded",
@@ -132,8 +121,8 @@ RUN = [
 
 @pytest.mark.parametrize("name", RUN)
 def test_attention_computes_what_onnx_says(name: str) -> None:
-    case = CASES[name]
-    for given, expected in case.data_sets:
+    case = cases_by_name()[name]
+    for given, expected in case.calls:
         machine = relax.VirtualMachine(ar.build(ar.from_onnx(case.model)).jit(), tvm.cpu())
         result = machine["main"](*map(tvm.runtime.tensor, given))
         found = [result] if len(expected) == 1 else list(result)
@@ -141,9 +130,14 @@ def test_attention_computes_what_onnx_says(name: str) -> None:
             np.testing.assert_allclose(each.numpy(), wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.endswith("_expanded")][::3])
+EXPANDED = [
+    name for name in cases_by_name() if name.startswith("test_attention_") and name.endswith("_expanded")
+]
+
+
+@pytest.mark.parametrize("name", EXPANDED[::3])
 def test_attention_in_parts_has_known_shapes(name: str) -> None:
     """A shape that only a run knew would be a call of a packed function."""
-    module = ar.from_onnx(CASES[name].model)
+    module = ar.from_onnx(cases_by_name()[name].model)
     assert "call_packed" not in module["main"].script()
     require_well_formed(module)

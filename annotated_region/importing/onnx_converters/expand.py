@@ -15,7 +15,7 @@ from annotated_region.importing.onnx_converters.node import OnnxNode
 from annotated_region.importing.onnx_converters.registry import converts
 from annotated_region.tvm_adapter.arithmetic import provably_equal
 
-__all__: list[str] = []
+__all__ = ["computed_extents"]
 
 Extent = int | relax.Expr
 
@@ -55,7 +55,12 @@ def _asked(node: OnnxNode) -> tuple[Extent, ...]:
     (count,) = node.shape(shape)
     if not isinstance(count, int):
         raise node.declined("has a shape of unknown length")
-    names = [tirx.Var(f"expanded_{axis}", "int64") for axis in range(count)]
+    return computed_extents(node, shape, count)
+
+
+def computed_extents(node: OnnxNode, shape: relax.Expr, count: int) -> tuple[relax.Expr, ...]:
+    """Variables for the extents that a tensor of `count` numbers of 64 bits holds when it runs."""
+    names = [tirx.Var(f"{node.proto.op_type.lower()}_{axis}", "int64") for axis in range(count)]
     computed = node.emit(relax.op.tensor_to_shape(shape))
     node.builder.match_cast(computed, relax.ShapeType(names))
     return tuple(names)

@@ -151,6 +151,13 @@ class OnnxNode:
 
     # -- attributes -------------------------------------------------------------------------------
 
+    def by_tvm(self, **changed: object) -> relax.Expr:
+        """TVM's conversion of the node as it is, but for the attributes that are given."""
+        from onnx.helper import get_attribute_value  # noqa: PLC0415 - an extra
+
+        own = {name: get_attribute_value(each) for name, each in self.attributes.items()}
+        return self.standard(self.proto.op_type, self.inputs, own | changed)
+
     @property
     def attributes(self) -> Mapping[str, onnx.AttributeProto]:
         """The attributes by name."""

@@ -11,7 +11,13 @@ from annotated_region.compilation.culprit import unbuildable_part
 from annotated_region.compilation.executable import LinkedExecutable, compile_module
 from annotated_region.errors import BuildError
 from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
-from annotated_region.passes.host_repairs import half_floats, infinite_extremes, negative_places
+from annotated_region.passes.host_repairs import (
+    broadcasts,
+    half_floats,
+    infinite_extremes,
+    negative_places,
+    whole_norms,
+)
 from annotated_region.passes.host_repairs.running_counts import count_in_whole_numbers
 from annotated_region.passes.preparation.rewrites import table_of
 from annotated_region.passes.preparation.settle_lengths import settle_lengths
@@ -19,7 +25,13 @@ from annotated_region.passes.preparation.sweep import sweep
 
 __all__ = ["compile_for_host", "repaired"]
 
-TABLE = table_of(half_floats.REWRITES + infinite_extremes.REWRITES + negative_places.REWRITES)
+TABLE = table_of(
+    half_floats.REWRITES
+    + infinite_extremes.REWRITES
+    + negative_places.REWRITES
+    + broadcasts.REWRITES
+    + whole_norms.REWRITES
+)
 
 
 def repaired(mod: tvm.IRModule) -> tvm.IRModule:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -10,7 +9,8 @@ from random import Random
 from typing import Any
 
 import onnx
-from onnx.backend.test.case.node import collect_testcases
+
+from kits.importing.node_cases import cases_by_name
 
 __all__ = ["inputs_left_out", "mutated_model", "operator_models", "seed_models"]
 
@@ -44,12 +44,8 @@ def seed_models() -> tuple[bytes, ...]:
 def operator_models() -> dict[str, onnx.ModelProto]:
     """A model of one node for each operator that the onnx package has a test of."""
     models: dict[str, onnx.ModelProto] = {}
-    with warnings.catch_warnings():
-        # The package computes what the operators should give, overflows included.
-        warnings.simplefilter("ignore")
-        cases = collect_testcases(None)
-    for case in cases:
-        if case.model is not None and len(case.model.graph.node) == 1:
+    for case in cases_by_name().values():
+        if len(case.model.graph.node) == 1:
             models.setdefault(case.model.graph.node[0].op_type, case.model)
     return models
 

@@ -63,7 +63,15 @@ def _permute(call: OpConversion) -> TensorId:
     return permute(call.graph, call.operand(0), tuple(order))
 
 
-@converts("relax.broadcast_to", types=MOVABLE, result=MOVABLE)
+def _repetition_problems(op: OpView) -> Problems:
+    given, wanted = extents_of(op.arg_types[0]) or (), extents_of(op.out_type) or ()
+    for before, after in zip(given, wanted[len(wanted) - len(given) :], strict=True):
+        is_one = isinstance(before, int) and before == 1
+        if not is_one and not same_dim(before, after):
+            yield f"whether an extent of {before} is repeated to {after}, or is {after}, only a run knows"
+
+
+@converts("relax.broadcast_to", types=MOVABLE, result=MOVABLE, unless=_repetition_problems)
 def _broadcast(call: OpConversion) -> TensorId:
     return broadcast_to(call.graph, call.operand(0), call.shape)
 

@@ -1,0 +1,67 @@
+"""Ops of detectors of which TVM's importer takes what it does not know for something else.
+
+TVM 0.27.0 takes a number of boxes that is no constant for 0; it takes an overlap that is left out for 0.5,
+and finds nothing for an overlap of 0, for which the least positive number stands here; it drops and confuses
+negative scores; and it takes the largest of four weighted numbers, which `RoiAlign` asks for, for the largest
+interpolated one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import relax
+
+from annotated_region.importing.onnx_converters.node import OnnxNode
+from annotated_region.importing.onnx_converters.registry import converts
+
+__all__: list[str] = []
+
+_LEAST = float(np.finfo("float32").tiny)
+
+
+@converts("", "NonMaxSuppression", (2, 5), "center_point_box")
+def _suppression(node: OnnxNode) -> relax.Expr:
+    """Limits have to be constants; a number of boxes that is left out is 0, and so is an overlap."""
+    most = _limit(node, 2, "max_output_boxes_per_class", "int64", 0)
+    overlap = _limit(node, 3, "iou_threshold", "float32", 0.0)
+    least = _limit(node, 4, "score_threshold", "float32", 0.0)
+    node.require(least >= 0, f"has a 'score_threshold' of {least}, which is not supported")
+    boxes, scores = node.tensor(0, ("float32",), (3,)), node.tensor(1, ("float32",), (3,))
+    limits = (int(most), max(float(overlap), _LEAST), float(least))
+    types = ("int64", "float32", "float32")
+    inputs = [boxes, scores if node.has(4) else _ranked(node, scores)]
+    inputs += [relax.const(limit, dtype) for limit, dtype in zip(limits, types, strict=True)]
+    attributes = {"center_point_box": node.integer("center_point_box", 0, 0, 1)}
+    return node.standard("NonMaxSuppression", inputs, attributes)
+
+
+def _limit(node: OnnxNode, position: int, name: str, dtype: str, default: float) -> float:
+    if not node.has(position):
+        return default
+    numbers = node.constant(node.tensor(position, (dtype,), (0, 1)))
+    if numbers is None or numbers.size != 1:
+        raise node.declined(f"has the input {name!r}, which is no constant")
+    return float(numbers.item())
+
+
+def _ranked(node: OnnxNode, scores: relax.Expr) -> relax.Expr:
+    """Positive numbers in the order of the scores, of which none may be dropped: 1 for the least one.
+
+    Of equal scores the first one stays the best, because TVM's order is stable.
+    """
+    order = node.emit(relax.op.argsort(scores, -1, descending=True, dtype="int64"))
+    places = node.emit(relax.op.argsort(order, -1, dtype="int64"))
+    count = node.emit(relax.op.shape_to_tensor(relax.ShapeExpr([node.shape(scores)[-1]])))
+    return node.emit(relax.op.astype(relax.op.subtract(count, places), "float32"))
+
+
+@converts(
+    "",
+    "RoiAlign",
+    (3, 3),
+    "coordinate_transformation_mode mode output_height output_width sampling_ratio spatial_scale",
+)
+def _aligned_regions(node: OnnxNode) -> relax.Expr:
+    mode = node.text("mode", "avg")
+    node.require(mode == "avg", f"has the attribute 'mode' of {mode!r}, which is not supported")
+    return node.by_tvm()

@@ -1,0 +1,100 @@
+"""Ops on single numbers of which TVM's importer takes one case for all.
+
+TVM 0.27.0 ignores which infinity `IsInf` asks for; its floor modulo of floats is NaN where the divisor is
+infinite; it shifts by as many bits as the processor makes of a count that is too large; and it has no power
+of whole numbers, nor of two types.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from tvm import relax
+
+from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of
+from annotated_region.importing.onnx_converters.registry import converts
+
+__all__: list[str] = []
+
+WHOLE = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+
+
+@converts("", "IsInf", (1, 1), "detect_negative detect_positive")
+def _is_infinite(node: OnnxNode) -> relax.Expr:
+    """Either infinity, one of them, or none."""
+    data = node.tensor(0, (*FLOATS, "bfloat16"))
+    negative, positive = (node.integer(f"detect_{sign}", 1, 0, 1) for sign in ("negative", "positive"))
+    if negative and positive:
+        return node.by_tvm()
+    if not negative and not positive:
+        return relax.op.full(relax.ShapeExpr(node.shape(data)), relax.const(np.array(False)), "bool")
+    return relax.op.equal(data, relax.const(math.inf if positive else -math.inf, dtype_of(data)))
+
+
+@converts("", "Mod", (2, 2), "fmod")
+def _modulo(node: OnnxNode) -> relax.Expr:
+    """Of floats by way of the remainder of the dividend's sign, which is right for infinite divisors."""
+    divisor = node.tensor(1)
+    if dtype_of(divisor) not in FLOATS or node.integer("fmod", 0, 0, 1):
+        return node.by_tvm()
+    zero = relax.const(0.0, dtype_of(divisor))
+    rest = node.emit(node.by_tvm(fmod=1))
+    differs = relax.op.logical_xor(relax.op.less(rest, zero), relax.op.less(divisor, zero))
+    is_behind = relax.op.logical_and(node.emit(differs), node.emit(relax.op.not_equal(rest, zero)))
+    return relax.op.where(node.emit(is_behind), node.emit(relax.op.add(rest, divisor)), rest)
+
+
+@converts("", "BitShift", (2, 2), "direction")
+def _shift(node: OnnxNode) -> relax.Expr:
+    """By as many bits as there are, or by less than none, nothing is left; of a negative number the sign."""
+    data, count = node.tensor(0, WHOLE), node.tensor(1, WHOLE)
+    dtype = dtype_of(data)
+    bits = int(dtype.removeprefix("u").removeprefix("int"))
+    zero = relax.const(0, dtype)
+    is_outside = node.emit(relax.op.greater_equal(count, relax.const(bits, dtype_of(count))))
+    left: relax.Expr = zero
+    if not dtype.startswith("u"):
+        is_outside = node.emit(relax.op.logical_or(is_outside, node.emit(relax.op.less(count, zero))))
+        is_negative = node.emit(relax.op.less(data, zero))
+        if node.text("direction", "") == "RIGHT":
+            left = node.emit(relax.op.where(is_negative, relax.const(-1, dtype), zero))
+    return relax.op.where(is_outside, left, node.emit(node.by_tvm()))
+
+
+@converts("", "Pow", (2, 2))
+def _power(node: OnnxNode) -> relax.Expr:
+    """In the type of the base; whole numbers by squaring, which is exact."""
+    base, exponent = node.tensor(0), node.tensor(1)
+    of, by = dtype_of(base), dtype_of(exponent)
+    if of in WHOLE and by in WHOLE:
+        return _power_of_whole_numbers(node, base, exponent)
+    if of in WHOLE:
+        found = relax.op.power(node.emit(relax.op.astype(base, by)), exponent)
+        return relax.op.astype(node.emit(found), of)
+    if of == by:
+        return node.by_tvm()
+    return relax.op.power(base, node.emit(relax.op.astype(exponent, of)))
+
+
+def _power_of_whole_numbers(node: OnnxNode, base: relax.Expr, exponent: relax.Expr) -> relax.Expr:
+    """The product of the base's squares whose bits the exponent has.
+
+    A power of 64 and more is 0, 1 or -1, or overflows; an exponent of six bits stands for it, odd if it is
+    odd.
+    """
+    of, by = dtype_of(base), dtype_of(exponent)
+    known = node.constant(exponent)
+    node.require(known is None or bool((known >= 0).all()), "has a negative exponent of whole numbers")
+    one, two = (relax.const(number, by) for number in (1, 2))
+    odd = node.emit(relax.op.bitwise_and(exponent, one))
+    most = node.emit(relax.op.add(relax.const(62, by), odd))
+    rest = node.emit(relax.op.minimum(exponent, most))
+    bits = 6 if known is None else max(int(min(known.max(initial=0), 63)).bit_length(), 1)
+    result: relax.Expr = relax.const(1, of)
+    for _ in range(bits):
+        has_bit = node.emit(relax.op.equal(relax.op.bitwise_and(rest, one), one))
+        result = node.emit(relax.op.multiply(result, relax.op.where(has_bit, base, relax.const(1, of))))
+        base = node.emit(relax.op.multiply(base, base))
+        rest = node.emit(relax.op.floor_divide(rest, two))
+    return result

@@ -1,0 +1,119 @@
+"""The test cases that the onnx package brings: models of one node or a few, with their answers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.case.node import collect_testcases
+
+__all__ = ["FORMS", "KINDS", "NodeCase", "cases_by_name", "in_form", "node_cases"]
+
+FORMS = ("inputs", "constants")
+"""How a model gets what its node reads: as inputs of the graph, or all but the first as initializers."""
+
+KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
+"""The first kind is computed by the onnx package, the others are files of it."""
+
+_DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCase:
+    """A model, and what it computes of each of its sets of inputs.
+
+    Attributes
+    ----------
+    name
+        As the onnx package calls it.
+    model
+        The model.
+    calls
+        Inputs and expected results: arrays, lists of arrays for sequences, None for what is not there.
+    """
+
+    name: str
+    model: onnx.ModelProto
+    calls: tuple[tuple[tuple[Any, ...], tuple[Any, ...]], ...]
+
+
+def node_cases(kind: str) -> list[NodeCase]:
+    """All cases of a kind."""
+    if kind != "node":
+        return [_from_folder(folder) for folder in sorted((_DATA / kind).iterdir()) if folder.is_dir()]
+    with warnings.catch_warnings():
+        # The package computes what the operators should give, overflows included.
+        warnings.simplefilter("ignore")
+        cases = collect_testcases(None)
+    return [
+        NodeCase(
+            case.name, case.model, tuple((_values(given), _values(made)) for given, made in case.data_sets)
+        )
+        for case in cases
+    ]
+
+
+@cache
+def cases_by_name() -> dict[str, NodeCase]:
+    """The tests of nodes; computed once a process."""
+    return {case.name: case for case in node_cases("node")}
+
+
+def in_form(case: NodeCase, form: str) -> NodeCase | None:
+    """The case with inputs as the form says; None if that changes nothing, or cannot be said."""
+    if form == "inputs":
+        return case
+    own = {tensor.name for tensor in case.model.graph.initializer}
+    inputs = [value for value in case.model.graph.input if value.name not in own]
+    given = case.calls[0][0]
+    is_plain = all(isinstance(value, np.ndarray) and value.dtype != object for value in given)
+    if len(inputs) < 2 or len(case.calls) != 1 or not is_plain:
+        return None
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    model.ir_version = max(model.ir_version, 4)  # before, initializers had to be inputs, too
+    del model.graph.input[:]
+    model.graph.input.append(inputs[0])
+    for info, value in zip(inputs[1:], given[1:], strict=True):
+        model.graph.initializer.append(numpy_helper.from_array(value, info.name))
+    return replace(case, model=model, calls=(((given[0],), case.calls[0][1]),))
+
+
+def _values(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(_value(each) for each in values)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    if isinstance(value, np.generic):
+        return np.asarray(value)
+    return list(_values(value)) if isinstance(value, list) else value
+
+
+def _from_folder(folder: Path) -> NodeCase:
+    model = onnx.load(folder / "model.onnx")
+    own = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in own]
+    calls = [
+        (tuple(_stored(data, "input", inputs)), tuple(_stored(data, "output", model.graph.output)))
+        for data in sorted(folder.glob("test_data_set_*"))
+    ]
+    return NodeCase(folder.name, model, tuple(calls))
+
+
+def _stored(folder: Path, stem: str, infos: Sequence[onnx.ValueInfoProto]) -> Iterator[Any]:
+    for number, info in enumerate(infos):
+        content = (folder / f"{stem}_{number}.pb").read_bytes()
+        if info.type.HasField("sequence_type"):
+            sequence = onnx.SequenceProto.FromString(content)
+            yield list(numpy_helper.to_list(sequence))
+        else:
+            yield numpy_helper.to_array(onnx.TensorProto.FromString(content))

@@ -1,0 +1,176 @@
+"""Runs one case of the onnx package on a target, and says what became of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import tvm
+from tvm import relax
+
+import annotated_region as ar
+from kits.importing.node_cases import NodeCase
+
+__all__ = ["Kind", "Outcome", "checked", "difference", "warm_up"]
+
+_TOLERANCES = {"float64": 1e-7, "float32": 2e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
+"""Of the largest result, and of each one by itself."""
+
+
+class Kind(Enum):
+    """What became of a case."""
+
+    RIGHT = "right"
+    NO_REGION = "no region"
+    REFUSED = "refused by the importer"
+    UNBUILT = "refused later"
+    RAW = "raw error"
+    WRONG = "wrong"
+    CRASH = "crash"
+    HANG = "hang"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a case.
+
+    Attributes
+    ----------
+    kind
+        In one word.
+    text
+        The error, or the first difference.
+    regions
+        How many regions the target has.
+    host
+        The ops that stay on the host; of the host itself, none.
+    """
+
+    kind: Kind
+    text: str = ""
+    regions: int = 0
+    host: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """As JSON can say it."""
+        return asdict(self) | {"kind": self.kind.value}
+
+
+def warm_up(target: str) -> None:
+    """Load what each case needs, so that its child need not; nothing is run, so that no thread begins."""
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[2, 2] x) => (float[2, 2] y) { y = Relu(x) }'
+    partitioned = ar.partition(ar.from_onnx(onnx.parser.parse_model(text)), targets_of(target))
+    ar.build(partitioned)
+
+
+def targets_of(target: str) -> list[str]:
+    """As `partition` takes them; the host is none."""
+    return [] if target == "host" else [target]
+
+
+def checked(case: NodeCase, target: str) -> Outcome:
+    """The case imported, partitioned for a target (or for the host alone), built, run and compared."""
+    warnings.simplefilter("ignore")
+    try:
+        mod = ar.from_onnx(case.model)
+    except ar.AnnotatedRegionError as error:
+        return Outcome(Kind.REFUSED, str(error))
+    except Exception as error:  # what is no error of the project's is what is looked for
+        return Outcome(Kind.RAW, f"import: {_told(error)}")
+    phase, regions = "partition", 0
+    host: tuple[str, ...] = ()
+    try:
+        partitioned = ar.partition(mod, targets_of(target))
+        regions, host = _regions(partitioned), () if target == "host" else tuple(_host_ops(partitioned))
+        if target != "host" and not regions:
+            return Outcome(Kind.NO_REGION, host=host)
+        phase = "build"
+        machine = relax.VirtualMachine(ar.build(partitioned), tvm.cpu())
+        phase = "run"
+        text = _first_difference(machine, case)
+    except ar.AnnotatedRegionError as error:
+        return Outcome(Kind.UNBUILT, f"{phase}: {_told(error)}", regions, host)
+    except Exception as error:  # as above
+        return Outcome(Kind.RAW, f"{phase}: {_told(error)}", regions, host)
+    return Outcome(Kind.WRONG if text else Kind.RIGHT, text, regions, host)
+
+
+def difference(found: Any, wanted: Any) -> str:
+    """What is wrong about a result; nothing if it is right."""
+    if isinstance(wanted, list):
+        if len(found) != len(wanted):
+            return f"{len(found)} tensors for {len(wanted)}"
+        return next(filter(None, map(difference, found, wanted)), "")
+    if not hasattr(found, "numpy"):
+        return f"a {type(found).__name__} for a tensor"
+    array = found.numpy()
+    if array.dtype != wanted.dtype or array.shape != wanted.shape:
+        return f"{array.dtype} {array.shape} for {wanted.dtype} {wanted.shape}"
+    tolerance = _TOLERANCES.get(str(wanted.dtype))
+    if tolerance is None:
+        return "" if np.array_equal(array, wanted) else _largest(array, wanted)
+    left, right = array.astype("float64"), wanted.astype("float64")
+    scale = np.abs(right[np.isfinite(right)]).max(initial=0.0)
+    # Some expected results are written down by hand, with four digits.
+    is_written = array.dtype == "float32" and np.array_equal(wanted, np.round(right, 4).astype("float32"))
+    least = 1.1e-4 if is_written and right.size else 0.0
+    is_right = np.allclose(left, right, tolerance, max(tolerance * min(scale, 1.0), least), equal_nan=True)
+    return "" if is_right else _largest(left, right)
+
+
+def _first_difference(machine: relax.VirtualMachine, case: NodeCase) -> str:
+    for given, wanted in case.calls:
+        result = machine["main"](*map(_handed, given))
+        found = [result] if len(wanted) == 1 else list(result)
+        if len(found) != len(wanted):
+            return f"{len(found)} results for {len(wanted)}"
+        for place, pair in enumerate(zip(found, wanted, strict=True)):
+            if text := difference(*pair):
+                return f"result {place}: {text}"
+    return ""
+
+
+def _handed(value: Any) -> Any:
+    if value is None:
+        raise ar.InputError("an optional input is left out, and a module takes all of its parameters")
+    if isinstance(value, list):
+        return [_handed(each) for each in value]
+    return tvm.runtime.tensor(np.ascontiguousarray(value).reshape(value.shape))
+
+
+def _largest(found: np.ndarray, wanted: np.ndarray) -> str:
+    if found.size == 0:
+        return "nothing to compare"
+    with np.errstate(all="ignore"):
+        apart = np.abs(found.astype("float64") - wanted.astype("float64"))
+    apart[found == wanted] = 0
+    apart[np.isnan(apart)] = np.inf
+    if found.dtype.kind in "fV":
+        apart[np.isnan(found.astype("float64")) & np.isnan(wanted.astype("float64"))] = 0
+    at = np.unravel_index(int(apart.argmax()), apart.shape)
+    place = tuple(int(axis) for axis in at)
+    return f"{found[at]} for {wanted[at]} at {place}; {int((apart > 0).sum())} of {apart.size} differ"
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error)[-2000:]}"
+
+
+def _regions(mod: tvm.IRModule) -> int:
+    functions = (func for _, func in mod.functions_items() if isinstance(func, relax.Function))
+    return sum(1 for func in functions if func.attrs and "Codegen" in func.attrs)
+
+
+def _host_ops(mod: tvm.IRModule) -> Iterator[str]:
+    body = mod["main"].body
+    blocks: Sequence[Any] = body.blocks if isinstance(body, relax.SeqExpr) else ()
+    for block in blocks:
+        for binding in block.bindings:
+            value = binding.value
+            if isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op):
+                yield value.op.name.removeprefix("relax.")
