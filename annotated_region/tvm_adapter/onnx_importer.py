@@ -62,31 +62,22 @@ class OnnxGraphImporter(ONNXGraphImporter):
         defaults = {"shape_dict": None, "dtype_dict": "float32", "sanitize": sanitize}
         super().__init__(**(defaults | options))  # type: ignore[arg-type]
         self._converted, self._originated = converted, originated
-        self._node: onnx.NodeProto | None = None
+        self.node: onnx.NodeProto | None = None
 
     def _check_for_unsupported_ops(self, graph: object) -> None:
         """Nothing: the reader of models has, by type and domain, with names and in branches, too."""
 
     def _construct_nodes(self, graph: onnx.GraphProto) -> None:
         super()._construct_nodes(SimpleNamespace(node=self._noted(graph.node)))
-        for output in graph.output:
-            self._nodes[output.name] = self._as_tensor(self._nodes[output.name])
+        self._nodes |= {each.name: self._as_tensor(self._nodes[each.name]) for each in graph.output}
 
     def _convert_subgraph(self, bb: relax.BlockBuilder, graph: onnx.GraphProto) -> relax.Expr:
-        noted = SimpleNamespace(
-            node=self._noted(graph.node), initializer=graph.initializer, output=graph.output
-        )
-        return super()._convert_subgraph(bb, noted)
-
-    @property
-    def node(self) -> onnx.NodeProto | None:
-        """The node that is being converted; None before the first one and behind the last."""
-        return self._node
+        parts = {"initializer": graph.initializer, "output": graph.output}
+        return super()._convert_subgraph(bb, SimpleNamespace(node=self._noted(graph.node), **parts))
 
     def _noted(self, nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-        around = self._node
         for node in nodes:
-            self._node = node
+            self.node = node
             shapes = {name: self._nodes[name] for name in node.input if self._is_shape_to_be_read(node, name)}
             self._nodes |= {name: self._read(shape) for name, shape in shapes.items()}
             yield node
@@ -94,7 +85,7 @@ class OnnxGraphImporter(ONNXGraphImporter):
             if node.op_type == "If":
                 # TVM converts it in place.
                 self._originated(node, [self._nodes[name] for name in node.output])
-        self._node = around
+        self.node = None
 
     def _is_shape_to_be_read(self, node: onnx.NodeProto, name: str) -> bool:
         """Whether a node reads the numbers of a shape, which TVM takes as a tensor there."""
@@ -108,11 +99,9 @@ class OnnxGraphImporter(ONNXGraphImporter):
 
     def _as_tensor(self, result: relax.Expr) -> relax.Expr:
         """A result of the graph, which is a tensor also where TVM goes on with a shape or one extent."""
-        if _is_shape(result):
-            return self._read(result)
-        if not isinstance(result.ty, PrimType):
-            return result
-        return self.bb.emit(relax.op.squeeze(self._read(relax.ShapeExpr([result])), [0]))
+        if isinstance(getattr(result, "ty", None), PrimType):
+            return self.bb.emit(relax.op.squeeze(self._read(relax.ShapeExpr([result])), [0]))
+        return self._read(result) if _is_shape(result) else result
 
     def _read(self, shape: relax.Expr) -> relax.Expr:
         if isinstance(shape, relax.ShapeExpr) and all(isinstance(each, tirx.IntImm) for each in shape.values):
@@ -121,14 +110,14 @@ class OnnxGraphImporter(ONNXGraphImporter):
 
     def _parse_attr(self, attr_proto: Iterable[onnx.AttributeProto]) -> dict[str, object]:  # type: ignore[override]
         """The attributes of a node of TVM's; other conversions read the node itself."""
-        assert self._node is not None
-        known = self._node.domain in ("", "ai.onnx") and self._node.op_type in ops_of_tvm()
+        assert self.node is not None
+        known = self.node.domain in ("", "ai.onnx") and self.node.op_type in ops_of_tvm()
         return super()._parse_attr(attr_proto if known else ())
 
     def _convert_operator(
         self, op_name: str, inputs: Sequence[relax.Expr | None], attrs: dict[str, object], opset: int
     ) -> relax.Expr:
-        node = self._node
+        node = self.node
         assert node is not None
         found = self._converted(node, inputs, self.bb, self._standard)
         expr = (
