@@ -76,6 +76,11 @@ SLICES = {
     "assigned": lambda x: assigned(x * 1),
 }
 
+VIEWS = {
+    "repeated by rows": lambda x: x[:, :1].repeat(1, x.shape[1], 1) + x,
+    "repeated by rows in front": lambda x: x[0, 0].repeat(x.shape[1], 2),
+}
+
 SCATTERS = {
     "fewer places than elements": lambda x: torch.zeros_like(x).scatter(
         2, numbers(x)[..., :2].abs().clamp(max=7), x
@@ -163,6 +168,7 @@ GROUPS = {
     "arithmetic": ARITHMETIC,
     "indexing": INDEXING,
     "slices": SLICES,
+    "views": VIEWS,
     "scatters": SCATTERS,
     "reductions": REDUCTIONS,
 }
@@ -173,6 +179,12 @@ GROUPS = {
 def test_results_are_those_of_torch(group, target):
     calls = [seeded(*size, WIDTH) for size in SIZES]
     assert_as_in_torch(GROUPS[group], calls, (0, 1), target)
+
+
+@pytest.mark.parametrize("group", ["slices", "views"])
+def test_onnx_runtime_answers_as_torch(group):
+    calls = [seeded(*size, WIDTH) for size in SIZES]
+    assert_as_in_torch(GROUPS[group], calls, (0, 1), "onnxruntime")
 
 
 @pytest.mark.parametrize("target", ["", pytest.param("dnnl", marks=needs_onednn), "onnxruntime"])

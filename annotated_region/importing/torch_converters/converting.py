@@ -9,9 +9,10 @@ from annotated_region.importing.torch_converters import (
     reductions,
     scatters,
     slices,
+    views,
 )
 from annotated_region.importing.torch_converters.registry import CONVERTERS
 
 __all__ = ["CONVERTERS"]
 
-_ROOM = (arithmetic, images, indexing, reductions, scatters, slices)
+_ROOM = (arithmetic, images, indexing, reductions, scatters, slices, views)
