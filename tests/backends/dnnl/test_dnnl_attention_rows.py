@@ -142,3 +142,25 @@ def test_rows_that_see_nothing_or_no_number_are_none():
     (found,) = offloaded.call("main", *given)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     assert np.isnan(found[0, :, 1:]).all()
+
+
+@needs_onednn
+@pytest.mark.parametrize("stacks", [((1, 4), (1, 4)), ((1, 4), (3, 4)), ((3, 1), (3, 4))], ids=str)
+def test_keys_of_one_batch_or_head_serve_all(stacks):
+    """Whole keys and values, whose batches and heads are repeated for the queries."""
+    extents = [(3, 4, 2, 16), (*stacks[0], 16, 50), (*stacks[1], 50, 16)]
+    queries, keys, values = (
+        relax.Var(name, relax.TensorType(each, "float32")) for name, each in zip("qkv", extents, strict=True)
+    )
+    builder = relax.BlockBuilder()
+    with builder.function("main", [queries, keys, values]):
+        with builder.dataflow():
+            shares = builder.emit(op.nn.softmax(builder.emit(op.matmul(queries, keys)), -1))
+            output = builder.emit_output(op.matmul(shares, values))
+        builder.emit_func_output(output)
+    given = [np.random.default_rng(0).standard_normal(each).astype("float32") for each in extents]
+    (found,) = offload(builder.finalize()).call("main", *given)
+    scores = given[0].astype("float64") @ given[1]
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights / weights.sum(-1, keepdims=True) @ given[2]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -275,7 +275,9 @@ inline Desc rows_along(Builder& builder, int tensor, int axis) {
 inline bool has_few_queries(Builder& builder, const NodeRow& node) {
   const auto& given = parameters_of<AttentionRow>(node);
   const Dims& dims = builder.dims(node.inputs[0]);
-  return dims.size() == 4 && dims[2] <= kMostQueries && given.causal == Causal::none && !given.guarded;
+  if (dims.size() != 4 || dims[2] > kMostQueries || given.causal != Causal::none || given.guarded) return false;
+  const Dims &keys = builder.dims(node.inputs[1]), &values = builder.dims(node.inputs[node.kind == Kind::attention ? 2 : 3]);
+  return keys[0] == dims[0] && values[0] == dims[0] && keys[1] == values[1];  // one batch may serve all, or other heads
 }
 
 // inputs: queries, `parts` parts of the keys, as many of the values, and a mask or none.
