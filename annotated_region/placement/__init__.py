@@ -1,4 +1,4 @@
-"""Choosing who runs what: the optimisation engine behind ``ResolveConflicts(LeastCost(model))``."""
+"""Assignment of nodes to targets: the optimizer behind ``ResolveConflicts(LeastCost(model))``."""
 
 from __future__ import annotations
 

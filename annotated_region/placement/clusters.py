@@ -1,11 +1,11 @@
 """Composites in the bound: how the nodes of overlapping composites share their cost.
 
-In the bound every node chooses its unit alone and pays a share of it. A cluster is a set of nodes that
-composites tie together; choosing among its units is an exact cover of its nodes. When every unit is an
-interval of the cluster, as prefixes of conv + bias + relu are, the cheapest cover is a shortest path, and
-the distances tell how to share costs so that choosing alone is as good as choosing together: linear
-programming duality, tight because interval matrices are totally unimodular (Fulkerson and Gross 1965).
-Otherwise shares move until the nodes of a composite want it equally, which never lowers the bound.
+In the bound every node chooses its unit independently and pays a share of its cost. A cluster is a set of
+nodes connected by composites; choosing its units is an exact cover of its nodes. If every unit is an interval
+of the cluster, such as the prefixes of conv + bias + relu, the cheapest cover is a shortest path, and its
+distances give shares for which independent choices are as good as a joint choice: linear programming duality,
+tight because interval matrices are totally unimodular (Fulkerson and Gross 1965). Otherwise shares are
+equalized over the nodes of each composite, which never lowers the bound.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from annotated_region.placement.problem import PlacementProblem
 __all__ = ["Cluster", "clusters_of"]
 
 Shares = list[dict[int, float]]
-"""For each unit, what each of its nodes pays."""
+"""For each unit, the share of its cost that each of its nodes pays."""
 
 
 class Cluster:
-    """The units of some nodes, each given by its positions among them.
+    """The units of a set of nodes, each as positions in that set.
 
     Attributes
     ----------
@@ -44,16 +44,16 @@ class Cluster:
         self._intervals = all(span[-1] - span[0] == len(span) - 1 for span, _ in spans)
 
     def reprice(self, problem: PlacementProblem) -> None:
-        """Go on with the same problem under other costs of units."""
+        """Continue with the same problem under other unit costs."""
         self._costs = {unit: problem.units[unit].cost for unit in self._costs}
 
     def settle(self, shares: Shares, priced: Callable[[int], Sequence[float]]) -> None:
-        """Change the shares, in place, for the best sum of the nodes' least costs.
+        """Change the shares in place to maximize the sum of the nodes' minimum costs.
 
         Parameters
         ----------
         shares
-            All shares; those of this cluster's units change, their sums stay.
+            All shares; those of this cluster's units change, but not their sums.
         priced
             For a node, the sum of its prices at each place.
         """
@@ -83,7 +83,7 @@ class Cluster:
                 shares[unit][self.nodes[index]] = own + slack - prices[index][place]
 
     def _settle_evenly(self, shares: Shares, prices: list[Sequence[float]]) -> None:
-        """One round over the composites: each takes equally much from being chosen at each of its nodes."""
+        """One round over the composites that equalizes the excess cost of each at its nodes."""
         for span, unit in self._spans:
             wants = [self._want(shares, prices[index], index, unit) for index in span]
             if len(span) == 1 or math.inf in wants or -math.inf in wants:
@@ -93,7 +93,7 @@ class Cluster:
                 shares[unit][self.nodes[index]] += mean - want
 
     def _want(self, shares: Shares, prices: Sequence[float], index: int, unit: UnitId) -> float:
-        """How much dearer `unit` is at one node than the best other unit there."""
+        """The excess cost of `unit` at one node over the best other unit there."""
         node = self.nodes[index]
         costs = {
             other: shares[other][node] + prices[self._places[other]]
@@ -119,7 +119,7 @@ def clusters_of(problem: PlacementProblem, order: Sequence[int]) -> list[Cluster
             continue
         members = [first]
         seen.add(first)
-        for node in members:  # grows while it is walked
+        for node in members:  # grows during iteration
             fresh = [other for other in dict.fromkeys(neighbours[node]) if other not in seen]
             seen.update(fresh)
             members += fresh

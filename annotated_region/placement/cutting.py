@@ -1,4 +1,4 @@
-"""Cutting a sequence into the largest parts that are accepted, with a bounded number of questions."""
+"""Cuts a sequence into maximal accepted parts, with a bounded number of queries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Cut", "cut"]
 Item = TypeVar("Item")
 
 ASKED_OF_ALL = 24
-"""A sequence of so many items has each of its beginnings asked for; a longer one has some."""
+"""The length up to which all prefixes of a sequence are queried; for longer ones, only some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,9 @@ class Cut(Generic[Item]):
     Attributes
     ----------
     parts
-        The accepted parts, in order, each a run of items.
+        The accepted parts, in order, each a contiguous run of items.
     refused
-        The items that are in no part.
+        The items outside all parts.
     """
 
     parts: list[list[Item]]
@@ -31,22 +31,22 @@ class Cut(Generic[Item]):
 
 
 def cut(items: Sequence[Item], accepts: Callable[[Sequence[Item]], bool]) -> Cut[Item]:
-    """Cut a sequence into accepted runs: the longest accepted beginning, then the same of what is left.
+    """Cut a sequence greedily into accepted runs: the longest accepted prefix, then recursively the rest.
 
-    Cut so along a topological order of its units, a region of an acyclic quotient leaves it acyclic: its
-    parts follow one another, and no path leaves the region and comes back.
+    Cutting a region along a topological order of its units keeps an acyclic quotient acyclic: its
+    parts are ordered, and no path leaves the region and re-enters it.
 
     Parameters
     ----------
     items
         The sequence.
     accepts
-        Whether a run may be a part. It may accept a run and refuse a shorter one.
+        Whether a run may be a part. It need not be monotone: it may accept a run and refuse a shorter one.
 
     Notes
     -----
-    O(n) questions for each part of a short sequence, O(log n) for each of a long one, which are then answered
-    with the longest beginning that bisection and the first `ASKED_OF_ALL` lengths find.
+    O(n) queries per part of a short sequence. For a long one O(log n) per part: the result is then
+    the longest prefix found by bisection and by the first `ASKED_OF_ALL` lengths.
     """
     parts: list[list[Item]] = []
     refused: list[Item] = []
@@ -62,10 +62,10 @@ def cut(items: Sequence[Item], accepts: Callable[[Sequence[Item]], bool]) -> Cut
 
 
 def _longest(items: Sequence[Item], accepts: Callable[[Sequence[Item]], bool]) -> int:
-    """The length of the longest accepted beginning that is found; 0 if none is."""
+    """The length of the longest accepted prefix found; 0 if there is none."""
     if accepts(items):
         return len(items)
-    low, high = 0, len(items)  # a beginning of `low` items is accepted, or `low` is 0; one of `high` is not
+    low, high = 0, len(items)  # invariant: `low` is 0 or an accepted length; `high` is a refused length
     while high - low > 1 and high > ASKED_OF_ALL:
         middle = (low + high) // 2
         low, high = (middle, high) if accepts(items[:middle]) else (low, middle)

@@ -1,13 +1,13 @@
-"""Dropping partial placements that another one beats whatever follows.
+"""Prunes partial placements that are dominated by another one for every continuation.
 
-Two partial placements agree on where the live values stand and on what has been paid. The first beats the
-second if
+Let two partial placements agree on the locations of live values and on the paid destinations. The first
+dominates the second if
 
-1. it puts no region before another that the second does not put there too, and
+1. its order of regions is a subset of the second's order, and
 2. it is cheaper even after paying for the *idle* regions of the second that it cannot match with one of
-   its own. Idle is an open region that made no live value and holds no pending composite. What the second
-   would add to an idle region, the first can put into a region of its own for one more launch: nothing
-   flows between the idle part and the added one, so splitting them closes no cycle and moves no value.
+   its own. An idle region is an open region that defines no live value and holds no pending composite. Nodes
+   that the second would add to an idle region can form a new region in the first for one more launch: no
+   values flow between the idle part and the new nodes, so the split closes no cycle and adds no transfer.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ __all__ = ["PlacementProfile", "beats", "profile"]
 
 
 class IdleRegion(NamedTuple):
-    """An open region that made no live value and holds no pending composite.
+    """An open region that defines no live value and holds no pending composite.
 
     Attributes
     ----------
     place
         Its target.
     before
-        The busy regions that come before it, as a bit set.
+        The busy regions that precede it, as a bit set.
     after
-        The busy regions and closed values that come after it, as a bit set.
+        The busy regions and closed values that it precedes, as a bit set.
     """
 
     place: Place
@@ -42,18 +42,18 @@ class IdleRegion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlacementProfile:
-    """A shape, taken apart for comparison.
+    """The components of a shape, for comparison.
 
     Attributes
     ----------
     stands
-        What must agree: the places of live values, which of them share a region, the pending composites.
+        The components that must be equal: places of live values, sharing of regions, pending composites.
     order
-        Which busy regions come before which busy regions and closed values, as a bit set.
+        The order relation from busy regions to busy regions and closed values, as a bit set.
     idle
         The idle regions.
     between
-        For each idle region, the idle regions before it, as a bit set.
+        For each idle region, the idle regions that precede it, as a bit set.
     """
 
     stands: tuple[object, ...]
@@ -63,11 +63,11 @@ class PlacementProfile:
 
 
 def profile(shape: PlacementShape) -> PlacementProfile:
-    """Take a shape apart; busy regions have the lowest indices, thanks to their canonical numbers."""
+    """The profile of a shape; busy regions have the lowest indices in the canonical numbering."""
     stands, regions, pending = shape.stands, shape.regions, shape.pending
     busy = 1 + max([HOST, *[stand.region for stand in stands], *[choice.region for choice in pending]])
     mask = (1 << busy) - 1
-    # What comes before each of all that an idle region can come before: busy regions, and closed values.
+    # The predecessors of each possible successor of an idle region: busy regions, and closed values.
     befores = [region.before for region in regions[:busy]]
     befores += [stand.before for stand in stands if stand.region == HOST]
     order = 0
@@ -87,7 +87,7 @@ def profile(shape: PlacementShape) -> PlacementProfile:
 
 
 def _column(befores: Sequence[int], index: int) -> int:
-    """The things that region `index` comes before, as a bit set; `befores` has one bit set for each thing."""
+    """The entries of `befores` that contain region `index`, as a bit set."""
     after = 0
     for before in befores:
         after = after << 1 | before >> index & 1
@@ -95,7 +95,9 @@ def _column(befores: Sequence[int], index: int) -> int:
 
 
 def beats(cheap: PlacementProfile, dear: PlacementProfile, saving: float, launch: Sequence[float]) -> bool:
-    """Whether `cheap`, which costs `saving` less and stands alike, is at least as good whatever follows."""
+    """Whether `cheap`, with equal stands and a cost lower by `saving`, is at least as good for every
+    continuation.
+    """
     if cheap.order & ~dear.order:
         return False
     matched: list[tuple[int, int]] = []
@@ -113,7 +115,7 @@ def beats(cheap: PlacementProfile, dear: PlacementProfile, saving: float, launch
 def _twin(
     cheap: PlacementProfile, dear: PlacementProfile, index: int, matched: list[tuple[int, int]]
 ) -> int | None:
-    """An idle region of `cheap` that can stand in for one of `dear`, next to those matched before."""
+    """An idle region of `cheap` that can replace one of `dear`, given the previous matches."""
     wanted = dear.idle[index]
     for twin, offered in enumerate(cheap.idle):
         if offered.place != wanted.place or offered.before & ~wanted.before or offered.after & ~wanted.after:
@@ -126,7 +128,9 @@ def _twin(
 def _agree(
     cheap: PlacementProfile, dear: PlacementProfile, twin: int, index: int, matched: list[tuple[int, int]]
 ) -> bool:
-    """Whether `twin` comes before or after a region matched before only if the one it stands in for does."""
+    """Whether the order of `twin` and earlier matched regions is implied by that of the regions
+    they replace.
+    """
     comes_after, may_come_after = cheap.between[twin], dear.between[index]
     for left, right in matched:
         if left == twin or comes_after >> left & 1 > may_come_after >> right & 1:

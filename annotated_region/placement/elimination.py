@@ -1,9 +1,9 @@
-"""The order in which dynamic programming visits the nodes, and what is live in between.
+"""The visiting order of the dynamic program, and the live values after each step.
 
-Any topological order gives the right answer; a narrow one gives it fast. The frontier after a step is the
-set of values that are made (or, for parameters, first read) and will be read again: the vertex
-separation of the order, which bounds the states of the dynamic program as path width does
-(Kinnersley 1992, "The vertex separation number of a graph equals its path-width").
+Every topological order is correct; a narrow one is fast. The frontier after a step is the set of values that
+have been defined (or, for parameters, first read) and have later readers. Its maximum size is the vertex
+separation of the order, which bounds the states of the dynamic program like path width (Kinnersley 1992, "The
+vertex separation number of a graph equals its path-width").
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ _FEW = 8
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What changes on the frontier when one node is visited.
+    """The change of the frontier at the visit of one node.
 
     Attributes
     ----------
     node
         The node.
     arrivals
-        Parameters that are first read here; they take the next slots before anything else happens.
+        Parameters that are first read here; they get the next slots first.
     inputs
-        ``(value, slot)`` of everything that the node reads.
+        ``(value, slot)`` of each operand of the node.
     kept
         The slots that stay live afterwards; they are renumbered in this order.
     made
-        The values made here that will be read; they take the slots after the kept ones.
+        The values defined here that have readers; they get the slots after the kept ones.
     live
-        The values that are live afterwards, by slot.
+        The live values after the step, by slot.
     ready
-        For each way in which a later node may start from what is live, the slots (as they are afterwards)
-        that it certainly depends on; only minimal ones.
+        For the unvisited nodes that read live values and whose other producers do not depend on visited
+        nodes, the sets of slots (after the step) that they read; only minimal sets.
     later_places
         The places of all later nodes, as a bit set.
     source_places
-        The places of later nodes that have no producer at all.
+        The places of later nodes without producers.
     detached_places
-        The places of later nodes that have producers, all of them (and theirs) to come as well.
+        The places of later nodes with producers, if all their transitive producers are later as well.
     """
 
     node: int
@@ -63,18 +63,18 @@ class Step:
 
 
 def narrow_order(problem: PlacementProblem) -> tuple[int, ...]:
-    """The narrowest of three topological orders: as given, depth first, and greedily narrow.
+    """The narrowest of three topological orders: the given one, depth first, and greedy.
 
     Notes
     -----
-    O((nodes + edges) log nodes). Finding the best order is NP-hard; this only ranks three.
+    O((nodes + edges) log nodes). Finding the best order is NP-hard; this only compares three.
     """
     orders = (tuple(range(problem.nodes)), _depth_first(problem), _greedy(problem))
     return min(orders, key=lambda order: _burden(problem, order))
 
 
 def frontier_sizes(problem: PlacementProblem, order: tuple[int, ...]) -> list[int]:
-    """How many values are live after each step of `order`."""
+    """The number of live values after each step of `order`."""
     left = [len(value.consumers) for value in problem.values]
     begun = [False] * len(problem.values)
     size, sizes = 0, []
@@ -129,7 +129,7 @@ def steps_of(problem: PlacementProblem, order: tuple[int, ...]) -> tuple[Step, .
 
 
 def _first_visits(problem: PlacementProblem, order: tuple[int, ...]) -> list[int]:
-    """For each node, the earliest step among its own and those of all that it depends on."""
+    """For each node, the earliest step of itself and its transitive producers."""
     first = [0] * problem.nodes
     for index, node in enumerate(order):
         first[node] = min([index, *(first[other] for other in problem.predecessors[node])])
@@ -137,14 +137,14 @@ def _first_visits(problem: PlacementProblem, order: tuple[int, ...]) -> list[int
 
 
 class _ReadyNodes:
-    """The nodes that read something visited, and nothing that in turn depends on something visited."""
+    """The nodes that read visited nodes, and no unvisited node that depends on a visited one."""
 
     def __init__(self, problem: PlacementProblem, order: tuple[int, ...], first: list[int]) -> None:
         self._problem = problem
         self._order = order
         self._visited = [False] * problem.nodes
-        self._between = [0] * problem.nodes  # producers that are not visited, but depend on what is
-        # For each node that reads something visited, the made values among those that it reads.
+        self._between = [0] * problem.nodes  # unvisited producers that depend on visited nodes
+        # For each node that reads a visited node, the defined values among its operands.
         self._candidates: dict[int, frozenset[ValueId]] = {}
         self._touched: list[list[int]] = [[] for _ in order]
         for node in order:
@@ -163,7 +163,7 @@ class _ReadyNodes:
             self._candidates[reader] = frozenset(filter(self._is_made, self._problem.reads[reader]))
 
     def minimal(self, live: list[ValueId]) -> tuple[tuple[int, ...], ...]:
-        """The minimal sets of slots that such nodes read."""
+        """The minimal sets of slots that the ready nodes read."""
         slot_of = {value: slot for slot, value in enumerate(live)}
         sets = {values for node, values in self._candidates.items() if self._between[node] == 0}
         minimal = [
@@ -172,7 +172,7 @@ class _ReadyNodes:
         return tuple(map(tuple, sorted(minimal, key=lambda slots: (len(slots), slots))))
 
     def _is_made(self, value: ValueId) -> bool:
-        """Whether a visited node made the value."""
+        """Whether a visited node defines the value."""
         producer = self._problem.values[value].producer
         return producer is not None and self._visited[producer]
 
@@ -187,10 +187,10 @@ def _has_part_in(values: frozenset[ValueId], sets: set[frozenset[ValueId]]) -> b
 
 
 class _LaterPlaces:
-    """The places that the nodes after each step can have, by how they hang on what came before.
+    """The possible places of the nodes after each step, by their dependence on visited nodes.
 
-    No later node joins a region of a target that takes one unit a region. Where regions are limited they are
-    not alike for a node that depends on nothing, as they are not for one whose producers are all to come.
+    Targets with one unit per region are excluded, because no later node joins their regions. If regions are
+    limited, they are not interchangeable for nodes without producers either, so those count as detached.
     """
 
     def __init__(self, problem: PlacementProblem, order: tuple[int, ...], first: list[int]) -> None:
@@ -211,13 +211,13 @@ class _LaterPlaces:
         self._columns = [_suffix_unions(column) for column in (everything, sources, detached)]
 
     def after(self, index: int) -> tuple[int, int, int]:
-        """All later places, those of sources, and those of nodes that hang on later sources only."""
+        """All later places, those of sources, and those of nodes that depend only on later sources."""
         everything, sources, detached = (column[index + 1] for column in self._columns)
         return everything, sources, detached
 
 
 def _suffix_unions(column: list[int]) -> list[int]:
-    """For each index, the union of the bit sets from there on."""
+    """For each index, the union of the bit sets from that index to the end."""
     unions = list(column)
     for index in range(len(unions) - 2, -1, -1):
         unions[index] |= unions[index + 1]
@@ -225,12 +225,12 @@ def _suffix_unions(column: list[int]) -> list[int]:
 
 
 def _burden(problem: PlacementProblem, order: tuple[int, ...]) -> float:
-    """A stand-in for the states of the dynamic program: exponential in the frontier."""
+    """An estimate of the number of states of the dynamic program: exponential in the frontier."""
     return math.fsum(3.0 ** min(size, 300) for size in frontier_sizes(problem, order))
 
 
 def _depth_first(problem: PlacementProblem) -> tuple[int, ...]:
-    """Producers on demand: each sink pulls what it needs, the longest chain first (Sethi and Ullman 1970)."""
+    """Depth-first order from the sinks, the longest chain first (Sethi and Ullman 1970)."""
     depth = [0] * problem.nodes
     for node, before in enumerate(problem.predecessors):
         depth[node] = 1 + max((depth[other] for other in before), default=0)
@@ -252,7 +252,7 @@ def _depth_first(problem: PlacementProblem) -> tuple[int, ...]:
 
 
 def _greedy(problem: PlacementProblem) -> tuple[int, ...]:
-    """Among the ready nodes, the one that leaves the fewest values live; the newest of equals."""
+    """Repeatedly the ready node that leaves the fewest values live; the newest on ties."""
     left = [len(value.consumers) for value in problem.values]
     begun = [value.producer is not None for value in problem.values]
     waiting = [len(before) for before in problem.predecessors]

@@ -1,7 +1,7 @@
-"""What a placement costs, and whether it is one: the plain definition, shared with nothing.
+"""The cost and the validity of a placement: the plain definition, which shares no code with the searches.
 
-The searches never call this to find an answer, only to state its cost, so that an error in their
-bookkeeping cannot hide in their own report.
+The searches only call this to report the cost of their result, so that an error in their
+bookkeeping is detected.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ __all__ = ["InvalidPlacementError", "evaluate"]
 
 
 class InvalidPlacementError(ValueError):
-    """A placement leaves a node out, holds one twice, mixes places, breaks a limit or has a cycle."""
+    """A placement omits a node, covers one twice, mixes places, violates a limit or has a cycle."""
 
 
 def evaluate(problem: PlacementProblem, placement: Placement) -> float:
-    """The seconds that `placement` takes: launches, computing and transfers.
+    """The time of `placement` in seconds: launches, compute and transfers.
 
     Parameters
     ----------
     problem
-        The costs.
+        The problem, with its costs.
     placement
-        The answer to judge.
+        The placement to evaluate.
 
     Returns
     -------
@@ -36,9 +36,8 @@ def evaluate(problem: PlacementProblem, placement: Placement) -> float:
     Raises
     ------
     InvalidPlacementError
-        If a node is covered never or twice, a region mixes places, is not connected or holds several units
-        although its target does not take that, a limit is broken, or the graph with each region contracted
-        has a cycle.
+        If a node is not covered or covered twice, a region mixes places, is disconnected or holds several
+        units although its target does not allow it, a limit is violated, or the quotient graph has a cycle.
 
     Notes
     -----
@@ -109,7 +108,7 @@ def _check_acyclic(problem: PlacementProblem, vertex_of: list[int]) -> None:
 
 
 def _check_connected(problem: PlacementProblem, nodes: list[int]) -> None:
-    """Walk the edges inside the region, either way."""
+    """Traverse the edges inside the region in both directions."""
     inside = set(nodes)
     seen = {nodes[0]}
     stack = [nodes[0]]
@@ -124,7 +123,7 @@ def _check_connected(problem: PlacementProblem, nodes: list[int]) -> None:
 
 
 def _check_limits(problem: PlacementProblem, placement: Placement) -> None:
-    """Count what each region and each target uses, node by node."""
+    """Sum the resource use of each region and each target, node by node."""
     counts, memory = [0] * problem.host, [0] * problem.host
     for region in placement.regions if problem.is_limited else ():
         limits = problem.limits[region.place] if problem.limits else NO_LIMITS
@@ -151,7 +150,9 @@ def _check_limits(problem: PlacementProblem, placement: Placement) -> None:
 
 
 def _used(problem: PlacementProblem, region: PlacedRegion) -> tuple[int, int, int, int]:
-    """Nodes of a region; bytes of its constants, of what its units hand on, and of that what stays inside."""
+    """Nodes of a region; bytes of its constants, of the results of its units, and of those used
+    only inside.
+    """
     units = [problem.units[unit].nodes for unit in region.units]
     inside = {node for unit in units for node in unit}
     held = {constant for node in inside for constant in problem.constants_of[node]}

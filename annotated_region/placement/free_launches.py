@@ -1,8 +1,8 @@
-"""Units chosen as if entering a region cost nothing, and then put into waves.
+"""Chooses units as if launches were free, and groups them into waves.
 
-Where launches are dear, bounds are loose: only launches along the spine are in them, so a narrow run of the
-dynamic program drops the choices that are best in the end. Without launches its bounds are nearly tight. The
-choice of units that it finds there, in as few regions as waves allow, is a placement of the problem itself.
+With expensive launches, bounds are loose, because they only include launches along the spine; a narrow run of
+the dynamic program may then drop the best choices. Without launches its bounds are nearly tight. The units
+that it chooses there, grouped into as few regions as waves allow, form a placement of the original problem.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from annotated_region.placement.waves import wave_placement
 __all__ = ["offer_free_of_launches"]
 
 WIDTH = 256
-"""Labels of a layer."""
+"""Labels per layer."""
 
 SWEEPS = 3
 """Pairs of sweeps over the prices."""
@@ -34,18 +34,18 @@ def offer_free_of_launches(
     offer: Callable[[Placement], None],
     penalties: Sequence[float] = (),
 ) -> None:
-    """Find the units that are best without launches and limits, and offer them in waves.
+    """Find the best units without launches and limits, and offer their waves as a placement.
 
     Parameters
     ----------
     best
-        The best placement known; the work is added to its own.
+        The incumbent, which accumulates the work.
     budget
-        How much to search.
+        The work of the search.
     offer
-        Takes the placement, which may break limits.
+        Receives the placement, which may violate limits.
     penalties
-        What each unit costs more, for the memory that it takes.
+        The additional cost of each unit for its memory.
     """
     problem = best.problem
     if best.placement is None or not any(problem.launch):
@@ -65,7 +65,7 @@ def offer_free_of_launches(
 
 
 def _without_launches(problem: PlacementProblem, step: float, penalties: Sequence[float]) -> PlacementProblem:
-    """The problem without launches and limits; penalties are put on the grid."""
+    """The problem without launches and limits; penalties are rounded to the grid."""
     units = problem.units
     if penalties:
         units = tuple(

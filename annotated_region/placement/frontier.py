@@ -1,12 +1,12 @@
 """Dynamic programming over the frontier: exact when the frontier is small, a beam when it is not.
 
-The nodes are visited in a topological order. After each step all that matters of the past is its shape
-(`annotated_region.placement.shapes`) and, for each live value, which destinations have been paid; of all
-pasts that agree on this, the cheapest is kept. That is the classical dynamic program over a path
+The nodes are visited in a topological order. After each step, the state is the shape of the prefix
+(`annotated_region.placement.shapes`) and, for each live value, its paid destinations; of all
+prefixes with the same state, the cheapest is kept. This is the classical dynamic program over a path
 decomposition (Held and Karp 1962; Bodlaender 1988), with the order of open regions in the state so that
-every answer is acyclic. Labels that cannot beat a known placement are dropped (Morin and Marsten 1976,
-branch and bound inside dynamic programming); when a layer is wider than allowed only the most promising
-labels survive, and the bound of the dropped ones is remembered.
+every result is acyclic. Labels that cannot beat a known placement are pruned (Morin and Marsten 1976,
+branch and bound inside dynamic programming); if a layer exceeds the width, only the labels with the lowest
+bounds are kept, and the lowest bound of the dropped ones is recorded.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from annotated_region.placement.transitions import Transitions
 __all__ = ["Explored", "FrontierResult", "FrontierSearch", "SearchLimits", "replayed"]
 
 NARROWEST = 4
-"""Labels that are kept after a step even when the ration is used up."""
+"""Labels that are kept after a step even if the ration is used up."""
 
 BURST = 4
-"""How much more than its share a step may take."""
+"""The factor by which a step may exceed its share."""
 
 BRANCHING = 6
-"""Labels that one label leads to, roughly."""
+"""The approximate number of successors of a label."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchLimits:
-    """How far to search.
+    """The limits of a search.
 
     Attributes
     ----------
     upper
         Labels whose bound reaches this are dropped.
     width
-        The most labels to keep after a step; None keeps all.
+        The maximum number of labels kept after a step; None keeps all.
     ration
-        The work that all steps may do together, about; None is no limit. Layers are narrowed so that no step
-        takes more than `BURST` times its share of what is left.
+        The approximate total work of all steps; None is no limit. Layers are narrowed so that no step
+        takes more than `BURST` times its share of the rest.
     """
 
     upper: float = math.inf
@@ -53,7 +53,7 @@ class SearchLimits:
     ration: int | None = None
 
     def room(self, work: int, cost: int, steps_left: int) -> int | None:
-        """The labels that may be kept after a step of which each label costs `cost`; None is no limit."""
+        """The number of labels to keep after a step with work `cost` per label; None is no limit."""
         if self.ration is None:
             return self.width
         share = BURST * (self.ration - work) // steps_left // (BRANCHING * cost)
@@ -62,16 +62,16 @@ class SearchLimits:
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """What was found of a range of steps.
+    """The result of exploring a range of steps.
 
     Attributes
     ----------
     layer
-        The labels that arrive.
+        The labels after the last step.
     dropped
-        The least bound of those that were dropped for lack of room.
+        The least bound of the labels dropped because of the width.
     work
-        The work done: one for each label and four live values.
+        The work done: one unit per label and four live values.
     """
 
     layer: Layer
@@ -81,7 +81,7 @@ class Explored:
 
 @dataclass(frozen=True, slots=True)
 class FrontierResult:
-    """What one run of the dynamic program found.
+    """The result of one run of the dynamic program.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class FrontierResult:
     work
         The work done, in the unit of `Explored`.
     exact
-        Whether nothing was dropped for lack of room.
+        Whether no label was dropped because of the width.
     """
 
     placement: Placement | None
@@ -102,19 +102,19 @@ class FrontierResult:
 
 
 class FrontierSearch:
-    """The dynamic program for one problem, one order and one potential; run it with any limits.
+    """The dynamic program for one problem, order and potential; it can run with various limits.
 
     Attributes
     ----------
     transitions
-        What each step can do, and what it costs.
+        The choices of each step, and their costs.
     spine
-        What to take off a bound before it is compared with a cost.
+        The allowances to subtract from bounds before comparing them with a cost.
 
     Notes
     -----
-    O(steps x labels of a layer x (open regions + targets) x frontier). Without a limit, labels grow
-    exponentially with the frontier, and with nothing else.
+    O(steps x labels of a layer x (open regions + targets) x frontier). Without a limit, the number of labels
+    is exponential in the frontier only.
     """
 
     def __init__(self, transitions: Transitions) -> None:
@@ -134,7 +134,7 @@ class FrontierSearch:
         return FrontierResult(placement, bound, explored.work, explored.dropped == math.inf)
 
     def explore(self, layer: Layer, steps: range, limits: SearchLimits) -> Explored:
-        """Carry `layer` over some steps."""
+        """Advance `layer` over a range of steps."""
         dropped, work = math.inf, 0
         for index in steps:
             cost = 1 + len(self.transitions.steps[index].live) // 4
@@ -148,7 +148,7 @@ class FrontierSearch:
         return Explored(layer, dropped, work)
 
     def _narrowed(self, index: int, layer: Layer, width: int) -> Narrowed:
-        """The `width` labels of least bound; of the others, their least bound less the allowance."""
+        """The `width` labels of least bound, and the least bound minus allowance of the others."""
         ranked = [(shape, paid) for shape, variants in layer.items() for paid in variants]
         ranked.sort(key=lambda item: layer[item[0]][item[1]].bound)
         kept: Layer = {}
@@ -161,14 +161,14 @@ class FrontierSearch:
 
 
 def replayed(transitions: Transitions, choices: list[Choice]) -> Placement:
-    """Take the choices of a search once more, and give each region of each step its identity."""
+    """Replay the choices of a search to build its placement, tracking the identities of regions."""
     shape = transitions.shapes.empty
-    groups: list[dict[UnitId, None]] = []  # units, by the identity of their region
+    groups: list[dict[UnitId, None]] = []  # the units of each region, by identity
     identities: list[int] = []  # of the open regions
     for index, choice in enumerate(choices):
         if choice.region in (len(identities), HOST):
             groups.append({})
-        reachable = [*identities, len(groups) - 1]  # `HOST` is the last as well
+        reachable = [*identities, len(groups) - 1]  # index `HOST` (-1) selects the last entry as well
         groups[reachable[choice.region]][choice.unit] = None
         moved = transitions.shape_after(index, shape, choice)
         assert moved is not None, "a label was made by a step that closes a cycle"
@@ -178,7 +178,7 @@ def replayed(transitions: Transitions, choices: list[Choice]) -> Placement:
 
 
 class _Carrying:
-    """One step of the dynamic program: the labels of a layer on their way to the following one."""
+    """One step of the dynamic program, from one layer to the next."""
 
     def __init__(self, transitions: Transitions, spine: Spine, index: int, upper: float) -> None:
         self.transitions = transitions
@@ -189,7 +189,7 @@ class _Carrying:
         self.following: Layer = {}
 
     def carry(self, layer: Layer) -> int:
-        """Carry all labels over all choices; how many labels were made."""
+        """Expand all labels by all choices; returns the number of new labels."""
         made = 0
         for shape, variants in layer.items():
             for choice in self.transitions.choices(self.index, shape):
@@ -198,7 +198,7 @@ class _Carrying:
         return made
 
     def follow(self, shape: PlacementShape, choice: Choice, variants: dict[int, Label]) -> None:
-        """Carry the labels of one shape over one choice; those that reach the limit are dropped."""
+        """Expand the labels of one shape by one choice; prunes those that reach the limit."""
         moved = self.transitions.shape_after(self.index, shape, choice)
         if moved is None:
             return

@@ -1,8 +1,8 @@
-"""Placements within limits by first come, first served: what a search starts from.
+"""Greedy placements within limits, as starting points of the search.
 
-Targets take what they can in the order of preference. Where a target's memory is used up, it takes nothing
-further, as ONNX Runtime's partitioner stops at its budget, or only what still fits; regions are cut along
-their topological order where they are too large, and the smallest go where there are too many.
+Targets take units in the order of preference. When the memory of a target is used up, it takes no more units,
+like ONNX Runtime's partitioner at its budget, or only units that still fit. Regions that are too large are
+cut along their topological order; if there are too many, the smallest are dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["greedy_placements", "within_limits"]
 
 
 def greedy_placements(problem: PlacementProblem, uses: Uses) -> Iterator[Placement]:
-    """For each order of the targets, the placement that stops at the budgets, and the one that goes on."""
+    """For each order of the targets, the placement that stops at the budgets, and the one that continues."""
     orders = dict.fromkeys([(), *((target,) for target in range(problem.host)), *orders_to_try(problem.host)])
     for order in orders:
         for stops in (True, False) if order else (True,):
@@ -41,7 +41,7 @@ def _greedy(problem: PlacementProblem, uses: Uses, order: Sequence[int], *, stop
 def _affordable(
     problem: PlacementProblem, uses: Uses, order: Sequence[int], banned: set[UnitId], *, stops: bool
 ) -> list[UnitId] | None:
-    """A cover of the nodes whose units fit into the budgets, each with constants of its own."""
+    """A cover of the nodes whose units fit into the budgets if no constants are shared."""
     while True:
         units = unit_cover(problem, order, banned)
         if units is None:
@@ -55,7 +55,7 @@ def _affordable(
 def _over_budget(
     problem: PlacementProblem, uses: Uses, units: Sequence[UnitId], *, stops: bool
 ) -> Iterator[UnitId]:
-    """The units that their target has no memory for, in program order."""
+    """The units that exceed the budget of their target, in program order."""
     left = [uses.limits(Place(place)).budget_bytes for place in range(problem.host + 1)]
     for unit in sorted(units, key=lambda unit: problem.units[unit].nodes):
         place = problem.units[unit].place
@@ -72,9 +72,9 @@ def _over_budget(
 
 
 def within_limits(problem: PlacementProblem, uses: Uses, placement: Placement) -> Placement | None:
-    """A placement with its regions cut and dropped until it keeps all limits; None if that fails.
+    """A placement with regions cut and dropped until it respects all limits; None if that fails.
 
-    What is dropped goes to the host.
+    Dropped units go to the host.
     """
     hosted = {
         problem.units[unit].nodes[0]: unit
@@ -101,7 +101,7 @@ def within_limits(problem: PlacementProblem, uses: Uses, placement: Placement) -
 def _few_and_small(
     problem: PlacementProblem, uses: Uses, regions: Sequence[PlacedRegion]
 ) -> Iterator[PlacedRegion]:
-    """The regions with most nodes, as many as each target takes and has memory for."""
+    """The regions with the most nodes, as many as the limits of each target allow."""
     count = [0] * problem.host
     memory = [0] * problem.host
     for region in sorted(regions, key=lambda region: -sum(uses.of[unit].ops for unit in region.units)):
@@ -117,7 +117,7 @@ def _few_and_small(
 
 
 def _parts(problem: PlacementProblem, uses: Uses, region: PlacedRegion) -> Cut[UnitId]:
-    """The region in parts that its target takes; composites that need each other's results stay together."""
+    """The region, cut into parts that its target accepts; mutually dependent composites are not separated."""
     if uses.fits(region.place, region.units):
         return Cut([list(region.units)], [])
     order = _topological(problem, region)
@@ -127,7 +127,7 @@ def _parts(problem: PlacementProblem, uses: Uses, region: PlacedRegion) -> Cut[U
 
 
 def _topological(problem: PlacementProblem, region: PlacedRegion) -> list[UnitId] | None:
-    """The units of a region, each behind those whose results it needs; None if there is no such order."""
+    """The units of a region in topological order; None if they have a cycle."""
     blocks = [problem.units[unit].nodes for unit in region.units]
     nodes = sorted(node for block in blocks for node in block)
     local = {node: index for index, node in enumerate(nodes)}

@@ -1,8 +1,8 @@
-"""Costs on a grid of binary fractions, so that sums do not depend on their order.
+"""Costs on a grid of binary fractions, so that sums do not depend on the order of addition.
 
 The searches compare sums of many costs. On a grid whose step is a power of two, and with sums below
-2**53 steps, floating point addition is exact: equal sums are equal, a difference is a difference, and no
-tolerance is needed inside the search.
+2**53 steps, floating point addition is exact and associative, so the search needs no
+tolerances.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from annotated_region.placement.problem import PlacementProblem, Table
 __all__ = ["grid_step", "snapped", "snapped_problem"]
 
 BITS = 50
-"""The largest cost that matters is below 2**50 steps; eight of them may be added."""
+"""The largest relevant cost is below 2**50 steps, so that the sum of eight such costs is exact."""
 
 
 def grid_step(largest: float) -> float:
@@ -24,13 +24,13 @@ def grid_step(largest: float) -> float:
 
 
 def snapped(cost: float, step: float) -> float:
-    """The multiple of `step` next to `cost`; what is too large for the grid stays."""
+    """The multiple of `step` nearest to `cost`; costs too large for the grid are unchanged."""
     steps = cost / step
     return cost if abs(steps) >= 2.0**53 else round(steps) * step
 
 
 def snapped_problem(problem: PlacementProblem, step: float) -> PlacementProblem:
-    """The same problem with every cost on the grid; each cost moves by half a step at most."""
+    """The same problem with every cost on the grid; each cost changes by at most half a step."""
     tables: dict[int, Table] = {}
     for value in problem.values:
         if id(value.transfer) not in tables:

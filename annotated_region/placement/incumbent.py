@@ -1,4 +1,4 @@
-"""The best placement known so far, the best bound, and what a search answers in the end."""
+"""The best placement and the best bound found so far, and the final solution of a search."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from annotated_region.placement.problem import Placement, PlacementProblem
 __all__ = ["TOLERANCE", "Incumbent", "Solution"]
 
 TOLERANCE = 1e-9
-"""Relative difference below which the bound has met the cost; it covers putting costs on a grid."""
+"""Relative difference below which the bound meets the cost; it covers the rounding to the grid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A placement with its cost and its certificate of quality.
+    """A placement with its cost and a lower bound.
 
     Attributes
     ----------
     placement
-        The answer.
+        The placement.
     cost
-        What `evaluate` says of it, in seconds.
+        Its cost by `evaluate`, in seconds.
     lower_bound
-        No placement costs less. It equals the cost when they agree within `TOLERANCE`.
+        A lower bound on all placements. It equals the cost if they agree within `TOLERANCE`.
     proof
-        Where the bound comes from: ``"trivial"``, ``"minimum cut"``, ``"prices"``, ``"look-ahead"``,
+        The source of the bound: ``"trivial"``, ``"minimum cut"``, ``"prices"``, ``"look-ahead"``,
         ``"frontier"`` (dynamic programming) or ``"segments"`` (equal segments solved once).
     work
         The work done, in the unit of the budget.
@@ -44,12 +44,12 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """How much of the cost could be saved at most: ``(cost - lower_bound) / cost``; 0 is proven best."""
+        """The relative optimality gap ``(cost - lower_bound) / cost``; 0 if proven optimal."""
         return 0.0 if self.cost <= 0 else (self.cost - self.lower_bound) / self.cost
 
 
 class Incumbent:
-    """The best placement known, and the best bound, on the grid and off it."""
+    """The best known placement and bound, on the grid and in the original costs."""
 
     def __init__(self, problem: PlacementProblem, candidates: Iterable[Placement]) -> None:
         self._original = problem
@@ -63,38 +63,38 @@ class Incumbent:
         self.step = grid_step(scale or 1.0)
         self.problem = snapped_problem(problem, self.step)
         for cost, placement in known:
-            if cost <= scale * (1 + TOLERANCE):  # on the grid, too, the others are dearer
+            if cost <= scale * (1 + TOLERANCE):  # the others are worse on the grid, too
                 self.offer(placement)
 
     @property
     def placement(self) -> Placement | None:
-        """The best placement known."""
+        """The best known placement."""
         return self._placement
 
     def offer(self, placement: Placement) -> None:
-        """Take `placement` if it is cheaper than what is known."""
+        """Accept `placement` if it is cheaper than the best known one."""
         cost = evaluate(self.problem, placement)
         if cost < self.cost:
             self._placement, self.cost = placement, cost
 
     def offer_parts(self, placement: Placement) -> None:
-        """Take a placement of larger regions, cut into what the targets take, if it is cheaper."""
+        """Split the regions of a placement as its targets require, and accept the result if it is cheaper."""
         parts = placement.split(self.problem)
         if parts is not None:
             self.offer(parts)
 
     def raise_bound(self, bound: float, proof: str) -> None:
-        """Take `bound` if it is higher than what is known."""
+        """Accept `bound` if it is higher than the best known one."""
         if bound > self.bound:
             self.bound, self._proof = bound, proof
 
     @property
     def proven(self) -> bool:
-        """Whether nothing can be cheaper."""
+        """Whether the best known placement is proven optimal."""
         return self.bound >= self.cost * (1 - TOLERANCE)
 
     def solution(self) -> Solution:
-        """What is known, in the costs as they were given."""
+        """The solution in the original costs."""
         if self._placement is None:
             raise PinError("no placement satisfies all pins at once: composites or pins exclude each other")
         cost = evaluate(self._original, self._placement)

@@ -1,4 +1,4 @@
-"""How a shape changes when a node joins a region: the test for cycles, and what can be forgotten then."""
+"""The update of a shape when a node joins a region: the cycle test, and the removal of irrelevant state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Advanced(NamedTuple):
 
 
 class Joining(NamedTuple):
-    """How a node joins what is placed.
+    """The choice for a node, relative to a shape.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Joining(NamedTuple):
     place
         The place of the node.
     pending
-        The composites that are pending afterwards, with their regions as numbered before.
+        The composites that are pending afterwards, with regions in the old numbering.
     host
         The place of the host.
     """
@@ -57,11 +57,11 @@ def advance(shapes: PlacementShapes, step: Step, shape: PlacementShape, joining:
     shapes
         The shapes of the search.
     step
-        What is read, kept and made.
+        The values read, kept and defined.
     shape
         The shape before.
     joining
-        What the node joins.
+        The choice for the node.
 
     Notes
     -----
@@ -86,13 +86,13 @@ def advance(shapes: PlacementShapes, step: Step, shape: PlacementShape, joining:
 
 @dataclass(slots=True)
 class _Draft:
-    """A shape while a node joins it; its regions have their old numbers, a new one the next."""
+    """A shape under update; regions have their old numbers, and a new region has the next number."""
 
     stands: list[Stand]
     regions: list[OpenRegion]
 
     def before_reading(self, read: Iterable[Stand], joined: int) -> int:
-        """The open regions that come before a node which reads values standing so and joins `joined`."""
+        """The open regions that precede a node which reads values at `read` and joins region `joined`."""
         before = 0
         for stand in read:
             if stand.region == HOST:
@@ -102,7 +102,7 @@ class _Draft:
         return before
 
     def put_before(self, region: int, before: int) -> None:
-        """Put the regions `before` before `region`, and before everything that comes after it."""
+        """Add the regions `before` to the predecessors of `region` and of all its successors."""
         if not before & ~self.regions[region].before:
             return
         bit = 1 << region
@@ -115,13 +115,13 @@ class _Draft:
                 self.stands[slot] = Stand(stand.place, stand.region, stand.before | closed)
 
     def still_open(self, step: Step, pending: tuple[Choice, ...]) -> int:
-        """The regions that some later node may have to join, as a bit set.
+        """The regions that must stay open for some later node, as a bit set.
 
-        A later node that depends on live values is kept out of the regions that come before one of them
-        (case 1). A node that depends on nothing may join anything; but if it is not to share a region with
-        its readers, then any region of its target that is not after them will do as well, in particular one
-        before which there is no other of that target: only those stay open for it (case 2). For nodes that
-        depend on such nodes alone that argument does not hold, and all regions stay open (case 3). The
+        A later node that depends on live values cannot join the regions that precede one of them
+        (case 1). A node without producers may join any region; but unless it shares a region with
+        its readers, any region of its target that does not follow them is equally good, in particular one
+        without predecessors of the same target: only such regions stay open for it (case 2). For nodes that
+        depend only on such nodes this argument does not hold, and all regions stay open (case 3). The
         region of a composite stays open until the composite is complete (case 4).
         """
         reachable = 0
@@ -140,7 +140,7 @@ class _Draft:
         return found
 
     def before_values(self, slots: Iterable[int]) -> int:
-        """The regions that come before one of the values in `slots`, but not those that made them."""
+        """The regions that precede one of the values in `slots`, without the defining regions."""
         before = 0
         for slot in slots:
             _place, region, outside = self.stands[slot]
@@ -148,7 +148,7 @@ class _Draft:
         return before
 
     def follows_its_like(self, region: OpenRegion) -> bool:
-        """Whether a region of the same place comes before `region`."""
+        """Whether a region of the same place precedes `region`."""
         for index, other in enumerate(self.regions):
             if region.before >> index & 1 and other.place == region.place:
                 return True
@@ -157,7 +157,7 @@ class _Draft:
     def renumbered(
         self, shapes: PlacementShapes, origin: tuple[int, ...], pending: tuple[Choice, ...]
     ) -> PlacementShape:
-        """The shape with the regions `origin` under new numbers, and without the others."""
+        """The shape restricted to the regions `origin`, renumbered."""
         if origin == tuple(range(len(self.regions))):
             return shapes.of(tuple(self.stands), tuple(self.regions), pending)
         moved = _Renumbering({old: new for new, old in enumerate(origin)})
@@ -169,7 +169,7 @@ class _Draft:
         )
 
     def numbering(self, still_open: int, pending: tuple[Choice, ...]) -> tuple[int, ...]:
-        """The regions that stay open, in the order of their new numbers, which equal situations share."""
+        """The regions that stay open, in the order of their new numbers, which are canonical."""
         made = [stand.region for stand in self.stands if stand.region != HOST]
         seen = dict.fromkeys([region for region in made if still_open >> region & 1])
         for choice in pending:
@@ -181,13 +181,13 @@ class _Draft:
 
 @dataclass(frozen=True, slots=True)
 class _Renumbering:
-    """New numbers for the regions that stay open, by their old ones."""
+    """The map from old to new numbers of the regions that stay open."""
 
     new: dict[int, int]
     known: dict[int, int] = field(default_factory=dict)
 
     def bits(self, regions: int) -> int:
-        """A bit set of regions in new numbers, without those that are forgotten."""
+        """A bit set of regions in the new numbering, without the removed ones."""
         found = self.known.get(regions)
         if found is None:
             found = 0
@@ -197,7 +197,7 @@ class _Renumbering:
         return found
 
     def stand(self, stand: Stand, regions: list[OpenRegion]) -> Stand:
-        """Where a value stands in new numbers; outside of any open region, if its own is forgotten."""
+        """The location of a value in the new numbering; outside all open regions if its region is removed."""
         if stand.region == HOST:
             return Stand(stand.place, HOST, self.bits(stand.before)) if stand.before else stand
         new = self.new.get(stand.region)

@@ -1,7 +1,7 @@
-"""Partial placements as the frontier search keeps them, and which of them it drops.
+"""The labels of the frontier search, and their pruning by dominance.
 
-A label is one partial placement. The labels of a layer have visited the same nodes; those that agree on
-shape and paid destinations differ in nothing that can still matter, so a layer keeps the cheapest of them.
+A label is one partial placement. The labels of a layer have visited the same nodes; those with equal
+shape and paid destinations have the same continuations, so a layer keeps only the cheapest of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from annotated_region.placement.shapes import Choice, PlacementShape
 __all__ = ["Label", "Layer", "Narrowed", "choices_of", "size_of_layer", "undominated"]
 
 RIVALS = 16
-"""How many of the cheapest labels each label is compared with."""
+"""The number of cheapest labels that each label is compared with."""
 
 
 class Label(NamedTuple):
@@ -24,11 +24,11 @@ class Label(NamedTuple):
     Attributes
     ----------
     bound
-        What every placement that begins like this costs at least.
+        A lower bound on the cost of every placement that extends it.
     before
-        The label that it was made of; None for where a search starts.
+        The label that it extends; None at the start of a search.
     choice
-        What covers the node of the last step; None for where a search starts.
+        The choice of the last step; None at the start of a search.
     """
 
     bound: float
@@ -37,7 +37,7 @@ class Label(NamedTuple):
 
 
 Layer = dict[PlacementShape, dict[int, Label]]
-"""For each shape, the best label for each set of paid destinations (places bits for each slot)."""
+"""For each shape, the best label for each set of paid destinations (one bit per place, for each slot)."""
 
 
 class Narrowed(NamedTuple):
@@ -53,7 +53,7 @@ def size_of_layer(layer: Layer) -> int:
 
 
 def choices_of(label: Label) -> list[Choice]:
-    """The choices that lead to a label, the first step's first."""
+    """The choices that lead to a label, in the order of steps."""
     choices: list[Choice] = []
     cursor: Label | None = label
     while cursor is not None and cursor.choice is not None:
@@ -63,7 +63,7 @@ def choices_of(label: Label) -> list[Choice]:
 
 
 def undominated(layer: Layer, launch: Sequence[float]) -> Layer:
-    """The layer without the labels that another label beats whatever follows.
+    """The layer without dominated labels.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def _unbeaten(
     profiles: Mapping[PlacementShape, PlacementProfile],
     launch: Sequence[float],
 ) -> list[PlacementShape]:
-    """Of the labels of some shapes that paid the same, those that no cheaper unbeaten one beats."""
+    """The shapes whose labels with equal paid destinations are not dominated by a cheaper undominated one."""
     shapes.sort(key=lambda shape: (layer[shape][paid].bound, len(profiles[shape].idle)))
     best: list[PlacementShape] = []
     for shape in shapes:

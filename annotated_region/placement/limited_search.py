@@ -1,9 +1,10 @@
-"""The dynamic program over the frontier where targets limit their regions.
+"""The dynamic program over the frontier for targets with limits on regions.
 
-Labels carry what they have used (`annotated_region.placement.usage`). Of the labels that agree on shape and
-paid destinations one drops another if it is as cheap and has used no more of anything: constrained shortest
-paths by labels (Desrochers and Soumis 1988). Costs may hold penalties for memory (`Penalties`), which make
-bounds higher where a budget is short (Handler and Zang 1980); they are taken off where costs are compared.
+Labels carry their resource use (`annotated_region.placement.usage`). Of two labels with equal shape and paid
+destinations, one dominates the other if its cost and its use of each resource are no higher: label-setting
+for constrained shortest paths (Desrochers and Soumis 1988). Costs may include penalties for memory
+(`Penalties`), which raise bounds if a budget is scarce (Handler and Zang 1980); they are subtracted when
+costs are compared.
 """
 
 from __future__ import annotations
@@ -23,19 +24,21 @@ from annotated_region.placement.uses import Uses
 __all__ = ["LimitedSearch", "Penalties"]
 
 RIVALS = 24
-"""How many of the cheaper labels of its kind each label is compared with: the dearest, which use least."""
+"""The number of cheaper labels of its kind that each label is compared with: the most expensive ones, which
+use least.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Penalties:
-    """What is added to the costs of units for the memory that they take, and what a placement saves thereby.
+    """The penalties for memory added to the costs of units, and their maximum sum.
 
     Attributes
     ----------
     of
-        For each unit, what its cost is higher.
+        For each unit, its penalty.
     most
-        What all units of a placement within the budgets pay together, at most.
+        The maximum sum of penalties of a placement within the budgets.
     """
 
     of: tuple[float, ...]
@@ -48,13 +51,13 @@ class LimitedLabel(NamedTuple):
     Attributes
     ----------
     bound
-        What every placement that begins like this costs at least, penalties included.
+        A lower bound on the cost of every placement that extends it, penalties included.
     penalty
-        The penalties of the units that it chose.
+        The sum of the penalties of its units.
     before, choice
         As in `Label`.
     usage
-        What it has used.
+        Its resource use.
     """
 
     bound: float
@@ -65,12 +68,12 @@ class LimitedLabel(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """The bound without the penalties that are paid: comparable between labels of one kind."""
+        """The bound without the penalties paid so far: comparable between labels of one kind."""
         return self.bound - self.penalty
 
 
 LimitedLayer = dict[PlacementShape, dict[int, list[LimitedLabel]]]
-"""For each shape and each set of paid destinations, the labels of which none drops another."""
+"""For each shape and each set of paid destinations, the labels that do not dominate each other."""
 
 
 class LimitedSearch:
@@ -79,13 +82,13 @@ class LimitedSearch:
     Attributes
     ----------
     transitions
-        What each step can do, and what it costs with penalties.
+        The choices of each step, and their costs with penalties.
     spine
-        What to take off a bound before it is compared with a cost.
+        The allowances to subtract from bounds before comparing them with a cost.
 
     Notes
     -----
-    As `FrontierSearch`, times the labels that use less for more.
+    As `FrontierSearch`, times the number of Pareto-optimal labels per state.
     """
 
     def __init__(self, transitions: Transitions, spine: Spine, uses: Uses, penalties: Penalties) -> None:
@@ -117,7 +120,7 @@ class LimitedSearch:
         return FrontierResult(placement, bound, work, dropped == math.inf)
 
     def _carried(self, index: int, layer: LimitedLayer, upper: float) -> tuple[LimitedLayer, int]:
-        """The labels of the next layer, and how many were made."""
+        """The labels of the next layer, and the number of labels created."""
         transitions = self.transitions
         step = transitions.steps[index]
         following: LimitedLayer = {}
@@ -152,7 +155,7 @@ class LimitedSearch:
         labels: Sequence[LimitedLabel],
         found: dict[int, list[LimitedLabel]],
     ) -> None:
-        """Carry the labels that paid the same over one choice."""
+        """Expand the labels with equal paid destinations by one choice."""
         transitions, change = self.transitions, carrying.change
         rise, after = carrying.move.rise, carrying.move.made_bits
         mask = (1 << transitions.places) - 1
@@ -172,7 +175,7 @@ class LimitedSearch:
                 found.setdefault(after, []).append(new)
 
     def _narrowed(self, index: int, layer: LimitedLayer, width: int) -> tuple[LimitedLayer, float]:
-        """The `width` labels of least bound; of the others, their least bound less the allowance."""
+        """The `width` labels of least bound, and the least bound minus allowance of the others."""
         ranked = [
             (label.bound, order, shape, paid, label)
             for order, (shape, paid, label) in enumerate(
@@ -192,7 +195,7 @@ class LimitedSearch:
 
 @dataclass(frozen=True, slots=True)
 class _LimitedCarrying:
-    """One choice for the labels of one shape: what it costs and uses, and the bound that it may not reach."""
+    """One choice for the labels of one shape: its cost, its resource use, and the pruning bound."""
 
     move: Move
     change: StepUsage
@@ -205,7 +208,7 @@ def _size(layer: LimitedLayer) -> int:
 
 
 def _undominated(labels: list[LimitedLabel]) -> list[LimitedLabel]:
-    """Those of some labels of one kind that none of the others drops."""
+    """The undominated labels among labels of one kind."""
     if len(labels) == 1:
         return labels
     labels.sort(key=lambda label: (label.cost, label.usage))
@@ -217,7 +220,7 @@ def _undominated(labels: list[LimitedLabel]) -> list[LimitedLabel]:
 
 
 def _choices(label: LimitedLabel) -> list[Choice]:
-    """The choices that lead to a label, the first step's first."""
+    """The choices that lead to a label, in the order of steps."""
     choices: list[Choice] = []
     cursor: LimitedLabel | None = label
     while cursor is not None and cursor.choice is not None:

@@ -1,14 +1,14 @@
-"""The cheapest placement found where targets limit their regions, and a bound for all that keep the limits.
+"""The solver for targets with limits on regions: a placement within the limits, and a lower bound.
 
-1. Units that no region of their target may hold are not offered.
-2. Starting placements: first come, first served within the limits; whatever the searches below find, cut and
-   dropped to the limits.
-3. The problem without limits: its bound holds, and if its answer keeps the limits it is the answer.
-4. Where the network is a row of segments of which many are equal, those are solved once, at prices for what
-   is short (`annotated_region.placement.row_prices`).
-5. Prices for memory (`annotated_region.placement.penalties`); the units that are best at prices about these
-   and without launches, cut to the limits (`annotated_region.placement.free_launches`).
-6. Dynamic programming with labels that carry what they have used, in ever wider runs
+1. Units that no region of their target may hold are removed.
+2. Starting placements: greedy ones within the limits; results of the searches below, with regions cut and
+   dropped to respect the limits.
+3. The problem without limits: its bound is valid, and its solution is optimal if it respects the limits. 4.
+If the network is a row of segments and many of them are equal, equal segments are solved once, at prices for
+   scarce resources (`annotated_region.placement.row_prices`).
+5. Prices for memory (`annotated_region.placement.penalties`); the best units without launches at prices near
+   these, cut to the limits (`annotated_region.placement.free_launches`).
+6. Dynamic programming with labels that carry their resource use, in runs of increasing width
    (`annotated_region.placement.limited_search`).
 """
 
@@ -40,28 +40,29 @@ from annotated_region.placement.uses import Uses
 __all__ = ["offered_units", "solve_limited", "without_limits"]
 
 FIRST_WIDTH, WIDER = 16, 8
-"""Labels of a layer in the first run, and how much wider each further run is."""
+"""Labels per layer in the first run, and the factor by which the width grows with each run."""
 
 RELAXED_WIDTH = 256
-"""Labels of a layer where nothing is limited."""
+"""Labels per layer in the problem without limits."""
 
 SHARE = 4
-"""The problem without limits gets one part in so many of the budget."""
+"""The problem without limits gets one `SHARE`-th of the budget."""
 
 PRICE_LEVELS = (0.9, 1.0, 1.1, 1.3)
-"""At which shares of the prices for memory units are chosen without launches: what the best prices leave of a
-budget, or take too much, is cut and lost, so others may be better."""
+"""The multiples of the memory prices at which units are chosen without launches. At the best prices, the
+choice may leave part of a budget unused or exceed it and lose units, so other prices may give better
+placements."""
 
 LEVEL_PASS = 25
-"""Choosing units at one level takes about as long as so much work for each node, prices included."""
+"""The approximate work per node of choosing units at one level, prices included."""
 
 PASS = 100
-"""One narrow run takes less work than this for each node, about; where limits are to be kept and the budget
-does not allow that, the problem without limits is not solved first."""
+"""An approximate upper bound on the work per node of a narrow run. If there are limits and the budget is
+smaller, the problem without limits is not solved first."""
 
 
 def offered_units(problem: PlacementProblem) -> PlacementProblem:
-    """The problem without the units that no region of their target may hold: their costs are infinite."""
+    """The problem with infinite costs for the units that no region of their target may hold."""
     uses = Uses(problem)
     units = (
         unit if uses.can_fit(index) else replace(unit, cost=math.inf)
@@ -71,7 +72,7 @@ def offered_units(problem: PlacementProblem) -> PlacementProblem:
 
 
 def without_limits(problem: PlacementProblem) -> PlacementProblem:
-    """The same problem for targets that take everything: its bound holds for `problem` too."""
+    """The same problem without limits: its bound is valid for `problem` too."""
     return replace(problem, limits=(), constants=(), accepts=None)
 
 
@@ -87,13 +88,13 @@ def solve_limited(
     Parameters
     ----------
     problem
-        The problem, with units of finite cost for each node that its targets' limits allow.
+        The problem; each node has a unit of finite cost that the limits of its target allow.
     budget
-        How much to search.
+        The work of the search.
     starts
-        Further placements, which keep the limits.
+        Further placements, which respect the limits.
     free
-        The answer to the problem without limits, if it was sought.
+        The solution of the problem without limits, if it was computed.
     solver
         Solves small problems without limits.
     """
@@ -116,7 +117,7 @@ def solve_limited(
 
 
 def _cut_down(problem: PlacementProblem, uses: Uses, placements: Iterable[Placement]) -> Iterable[Placement]:
-    """The placements within the limits; without those for which there is no such."""
+    """The placements, cut to the limits; omits those for which that fails."""
     for placement in placements:
         found = within_limits(problem, uses, placement)
         if found is not None:
@@ -124,15 +125,15 @@ def _cut_down(problem: PlacementProblem, uses: Uses, placements: Iterable[Placem
 
 
 def _solve_row(best: Incumbent, uses: Uses, budget: int, solver: SmallSolver) -> bool:
-    """Solve equal segments once, if there are enough; whether that led to a bound."""
+    """Solve equal segments once, if there are enough; returns whether this gave a bound."""
     try:
         return solve_limited_row(best, uses, budget, solver, partial(_offer, best, uses))
-    except PinError:  # a segment has a placement that a narrow search misses
+    except PinError:  # the narrow search missed every placement of some segment
         return False
 
 
 def _search(best: Incumbent, uses: Uses, budget: int) -> None:
-    """Price memory, then ever wider runs of the dynamic program."""
+    """Price memory, then run the dynamic program with increasing width."""
     order = narrow_order(best.problem)
     priced = priced_memory(best.problem, uses, order, best.step, best.cost)
     potential = Potential(priced.problem, priced.prices, best.step)
@@ -159,7 +160,7 @@ def _search(best: Incumbent, uses: Uses, budget: int) -> None:
 
 
 def _free_of_launches(best: Incumbent, uses: Uses, penalties: Penalties, ration: int) -> None:
-    """Offer the units that are best without launches, at several prices for memory."""
+    """Offer the best units without launches, at several prices for memory."""
     affordable = LEVEL_PASS * len(PRICE_LEVELS) * best.problem.nodes <= ration
     for level in PRICE_LEVELS if any(penalties.of) and affordable else (1.0,):
         prices = [level * penalty for penalty in penalties.of]
@@ -167,7 +168,7 @@ def _free_of_launches(best: Incumbent, uses: Uses, penalties: Penalties, ration:
 
 
 def _relax(best: Incumbent, uses: Uses, search: FrontierSearch, most: float, ration: int) -> None:
-    """Search where memory is priced and nothing is limited: for the bound, and for what lies ahead."""
+    """Search with memory prices and without limits: for the bound, and for the look-ahead."""
     result = search.run(SearchLimits(best.cost + most, RELAXED_WIDTH, ration // 2))
     best.work += result.work
     best.raise_bound(result.bound - most, "frontier")
@@ -180,6 +181,6 @@ def _relax(best: Incumbent, uses: Uses, search: FrontierSearch, most: float, rat
 
 
 def _offer(best: Incumbent, uses: Uses, placement: Placement | None) -> None:
-    """Take what is left of a placement within the limits, if it is cheaper."""
+    """Cut a placement to the limits, and accept the result if it is cheaper."""
     for cut_down in _cut_down(best.problem, uses, [] if placement is None else [placement]):
         best.offer(cut_down)

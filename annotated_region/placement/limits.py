@@ -1,4 +1,4 @@
-"""What a target imposes on its regions: how many, how large, how much memory all of them may take."""
+"""The limits of a target: the number and size of its regions, and their total memory."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ __all__ = ["NO_LIMITS", "PlacementConstant", "TargetLimits"]
 
 @dataclass(frozen=True, slots=True)
 class TargetLimits:
-    """The most that one target takes; None is no limit.
+    """The limits of one target; None is no limit.
 
     Attributes
     ----------
     ops
-        Nodes of one region.
+        The maximum number of nodes of a region.
     regions
-        Regions of the target.
+        The maximum number of regions.
     constant_bytes
-        Bytes of the constants that one region reads, each constant once.
+        The maximum size of the constants that a region reads, each constant counted once.
     workspace_bytes
-        Bytes of the intermediate tensors of one region: those that its units hand on, that all their readers
-        in the region read, and that nothing outside does.
+        The maximum size of the intermediate tensors of a region: results of its units that are only read
+        inside the region.
     budget_bytes
-        Bytes over all regions: the constants of each, and every tensor that a unit of the target hands on,
-        results of regions included. Nothing shares memory. What stays inside a composite counts nowhere.
+        The maximum total size over all regions: the constants of each, and the results of all units,
+        including results of regions. No memory is shared. Values inside a composite do not count.
     """
 
     ops: int | None = None
@@ -34,7 +34,7 @@ class TargetLimits:
     budget_bytes: int | None = None
 
     def less(self, regions: int, memory: int) -> TargetLimits:
-        """What some regions leave that take so much memory together; below 0 where it is too little."""
+        """The limits that remain after some regions and memory; negative if exceeded."""
         return replace(
             self,
             regions=None if self.regions is None else self.regions - regions,
@@ -42,31 +42,31 @@ class TargetLimits:
         )
 
     def used_up(self, left: TargetLimits) -> tuple[int, int]:
-        """How many regions and how much memory were taken if `left` is left; 0 where there is no limit."""
+        """The regions and memory used if `left` remains; 0 if there is no limit."""
         return (self.regions or 0) - (left.regions or 0), (self.budget_bytes or 0) - (left.budget_bytes or 0)
 
     @property
     def is_kept(self) -> bool:
-        """Whether nothing is below 0."""
+        """Whether no limit is negative."""
         return (self.regions is None or self.regions >= 0) and (
             self.budget_bytes is None or self.budget_bytes >= 0
         )
 
 
 NO_LIMITS = TargetLimits()
-"""A target that takes everything."""
+"""The limits of an unlimited target."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementConstant:
-    """A constant: every region with a node that reads it holds it once.
+    """A constant; every region with a reader of it holds one copy.
 
     Attributes
     ----------
     size
         Bytes.
     readers
-        The nodes that read it, ascending; one at least.
+        The nodes that read it, ascending; at least one.
     """
 
     size: int

@@ -1,17 +1,17 @@
-"""What the rest of the network costs beyond its prices, seen from where a single value is live.
+"""Lower bounds on the cost of the rest of the network beyond its prices, at articulation points.
 
-Where one value alone connects what is done with what is to come (an articulation point), the rest can be
-solved by itself for each place of that value. Going backwards, segment by segment, gives for each such cut
-and each place a bound on what the label's own bound still lacks, mostly launches away from the spine.
+If a single value connects the visited with the unvisited nodes (an articulation point), the rest can be
+solved separately for each place of that value. Solving segments from last to first gives, for each such cut
+and each place, a lower bound on the slack of a label's bound, mostly from launches away from the spine.
 
         .-> b -.          .-> e -.
      a -'-> c -'-> d -----'-> f -'-> g        d alone is live between two segments: the segment from d on
         segment        cut    segment         is solved once for each place of d, then the one that ends in d
 
-The solver of a segment may be given more than any real past leaves behind, never less: the value's
-own region is open, nothing else comes after anything, one idle region of each target waits for
-nodes that depend on nothing, parameters are paid everywhere. Other open regions are accounted for
-by the caller, who takes their launches off (`Spine.allowance`).
+The initial state of a segment must be at least as favourable as every real prefix: the region of the value
+is open, there is no other order between regions, one idle region of each target is open for
+nodes without producers, and parameters are paid everywhere. Other open regions are accounted for
+by the caller, which subtracts their launches (`Spine.allowance`).
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ from annotated_region.placement.spine import Ahead, OffSpine
 __all__ = ["LookedAhead", "look_ahead"]
 
 FIRST_WIDTH = 8
-"""The first, narrow run over a segment."""
+"""Labels per layer in the first run over a segment."""
 
 WIDER = 8
-"""How much wider each further run is."""
+"""The factor by which the width grows with each run."""
 
 SHORTEST = 6
-"""Steps between two cuts, at least: shorter segments teach nothing that the next one does not."""
+"""The minimum number of steps between two cuts: shorter segments do not improve the bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookedAhead:
-    """What looking ahead found: by how much the bound of the whole problem rises, and the work done."""
+    """The result of a look-ahead: the increase of the bound of the whole problem, and the work done."""
 
     rise: float
     work: int
 
 
 def look_ahead(search: FrontierSearch, slack: float, width: int, ration: int) -> LookedAhead:
-    """Fill ``search.spine.ahead``, and say by how much the bound of the whole problem rises.
+    """Fill ``search.spine.ahead``, and return the increase of the bound of the whole problem.
 
     Parameters
     ----------
     search
-        The search to instruct.
+        The search, whose spine is updated.
     slack
-        The difference of the best known cost and the potential's bound: more need not be proven.
+        The difference between the best known cost and the potential's bound: a larger increase is useless.
     width
-        The most labels to keep after a step.
+        The maximum number of labels kept after a step.
     ration
-        How much to work, about: each segment gets an equal part of what those before it have left.
+        The approximate work: each segment gets an equal share of the remaining work.
 
     Notes
     -----
-    As one run of the search with `width`, times the places of a cut value.
+    The cost of one run of the search with `width`, times the number of places of a cut value.
     """
     segments = _segments(search)
     solver = _Solver(search, slack, width, ration)
@@ -86,14 +86,14 @@ def look_ahead(search: FrontierSearch, slack: float, width: int, ration: int) ->
 
 
 def _segments(search: FrontierSearch) -> list[range]:
-    """The steps, cut behind each step of `_cuts`."""
+    """The steps, cut after each step of `_cuts`."""
     starts = [0, *(cut + 1 for cut in _cuts(search))]
     ends = [*starts[1:], len(search.transitions.steps)]
     return [range(start, end) for start, end in zip(starts, ends, strict=True)]
 
 
 def _cuts(search: FrontierSearch) -> list[int]:
-    """The steps that make the only live value but parameters, in the middle of nothing else."""
+    """The steps after which their value is the only live one except parameters, and no unit is incomplete."""
     transitions = search.transitions
     spanned = transitions.spanned()
     values = transitions.problem.values
@@ -121,11 +121,11 @@ class _Solver:
         self._until = ration
 
     def take_part(self, segments: int) -> None:
-        """Begin the first of some segments, which share the work that is left."""
+        """Allot the first of `segments` segments an equal share of the remaining work."""
         self._until = self.work + (self._ration - self.work) // segments
 
     def ahead_of(self, segment: range) -> Ahead:
-        """What bounds lack at the cut before a segment."""
+        """The slack of bounds at the cut before a segment."""
         cut = _Cut(self.search, segment.start - 1)
         places, until, rises = cut.places(), self._until, {}
         for number, place in enumerate(places):
@@ -136,10 +136,10 @@ class _Solver:
         return Ahead(min(by_place.values()), by_place)
 
     def rise(self, layer: Layer, segment: range) -> float:
-        """The least rise over a segment and all that follows it, at most the slack.
+        """The minimum increase over a segment and all later ones, at most the slack.
 
-        A narrow run finds a rise that can be reached, which is the limit that makes the next run small. What
-        is dropped for lack of work counts in the answer as well.
+        A narrow run finds an attainable increase, which prunes the next run. The bounds of labels dropped
+        because of the work limit count in the minimum as well.
         """
         least, room = self.slack, FIRST_WIDTH
         while True:
@@ -155,7 +155,7 @@ class _Solver:
 
 
 class _Cut:
-    """A step behind which one made value is live, apart from parameters."""
+    """A step after which a single defined value is live, apart from parameters."""
 
     def __init__(self, search: FrontierSearch, index: int) -> None:
         self.transitions = search.transitions
@@ -164,17 +164,17 @@ class _Cut:
         self.step = search.transitions.steps[index]
 
     def places(self) -> list[Place]:
-        """The places where the value can stand."""
+        """The possible places of the value."""
         units = self.problem.units
         return sorted({units[unit].place for unit in self.problem.units_of[self.step.node]})
 
     def entry(self, place: Place) -> Layer:
-        """The one label from which the segment after the cut starts, if the value stands at `place`."""
+        """The initial layer, with a single label, of the segment after the cut for a value at `place`."""
         made_by_host = place == self.problem.host
         waiting = [
             target for target in map(Place, range(self.problem.host)) if self.step.source_places >> target & 1
         ]
-        idle = (1 << len(waiting)) - 1  # the idle regions come before the value
+        idle = (1 << len(waiting)) - 1  # the idle regions precede the value
         regions = [OpenRegion(target, 0) for target in waiting]
         if made_by_host:
             made = Stand(place, HOST, idle)
@@ -187,7 +187,9 @@ class _Cut:
         return {shape: {self.charged(place): Label(0.0, None, None)}}
 
     def charged(self, place: Place) -> int:
-        """What is paid where the value stands at `place`: what the host reads, and parameters everywhere."""
+        """The paid destinations for a value at `place`: the host if it reads the value, all for
+        parameters.
+        """
         paid = 0
         for slot, value in enumerate(self.step.live):
             bits = self.paid_of_made(value, place) if value in self.step.made else self.useful(value)
@@ -195,7 +197,7 @@ class _Cut:
         return paid
 
     def paid_of_made(self, value: ValueId, place: Place) -> int:
-        """Where the value made at the cut has been sent."""
+        """The paid destinations of the value defined at the cut."""
         host = self.problem.host
         if not self.problem.values[value].host_reads or place == host:
             return 0
@@ -203,17 +205,17 @@ class _Cut:
         return 1 << host & self.transitions.useful_bits(value, readers, place)
 
     def readers_left(self, parameter: ValueId) -> tuple[int, ...]:
-        """Who reads a parameter after the cut, in the order of the steps."""
+        """The readers of a parameter after the cut, in the order of steps."""
         wanted = set(self.problem.values[parameter].consumers)
         return tuple(step.node for step in self.transitions.steps[self.index + 1 :] if step.node in wanted)
 
     def useful(self, parameter: ValueId) -> int:
-        """Where a parameter could have been sent before the cut, if that matters."""
+        """The relevant destinations to which a parameter could have been sent before the cut."""
         readers = self.readers_left(parameter)
         return self.transitions.useful_bits(parameter, readers, self.problem.host)
 
     def lost_by_paid_parameters(self) -> float:
-        """What is lost, at most, by taking the live parameters for paid."""
+        """The maximum error of treating all live parameters as paid."""
         potential, host = self.transitions.potential, self.problem.host
         lost = 0.0
         for value in self.step.live:

@@ -1,15 +1,15 @@
 """One target against the host: the cheapest assignment is a minimum cut.
 
-A node on the source's side runs on the target, one on the sink's side on the host; what is cut is what is
-paid (Stone 1977, "Multiprocessor scheduling with the aid of network flow algorithms"). A value that several
-nodes read gets a vertex of its own for each direction, so that it is paid once:
+A node on the source side runs on the target, one on the sink side on the host; the capacity of the cut is the
+cost (Stone 1977, "Multiprocessor scheduling with the aid of network flow algorithms"). A value gets an
+auxiliary vertex for each direction, so that its transfer is paid once for all readers:
 
-        source --host--> node --target--> sink        what the node costs where it ends up
-        producer --down--> b, b --inf--> readers      made on the target, read on the host
-        readers --inf--> a, a --up--> producer        made on the host, read on the target
+        source --host--> node --target--> sink        the cost of the node at its place
+        producer --down--> b, b --inf--> readers      defined on the target, read on the host
+        readers --inf--> a, a --up--> producer        defined on the host, read on the target
 
-Launches, convexity and what flows between two regions of the target are left out, so the cut is a lower
-bound: every placement that uses the target pays at least the cut and one launch.
+Launches, convexity and transfers between two regions of the target are ignored, so the cut is a lower
+bound: every placement that uses the target costs at least the cut plus one launch.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["minimum_cut"]
 
 
 def minimum_cut(problem: PlacementProblem) -> tuple[float, list[UnitId]] | None:
-    """The least cost without launches, and the units that reach it.
+    """The minimum cost without launches, and units that attain it.
 
     Parameters
     ----------
     problem
-        One target; its costs are on a grid, so that flows add up exactly.
+        A problem with one target and costs on a grid, so that sums of flows are exact.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def minimum_cut(problem: PlacementProblem) -> tuple[float, list[UnitId]] | None:
 
     Notes
     -----
-    As `annotated_region.graphs.FlowNetwork` says, over a vertex for each node and two for each value.
+    The complexity of `annotated_region.graphs.FlowNetwork`, for one vertex per node and two per value.
     """
     if problem.host != 1 or any(len(unit.nodes) > 1 for unit in problem.units):
         return None
@@ -57,7 +57,7 @@ def minimum_cut(problem: PlacementProblem) -> tuple[float, list[UnitId]] | None:
 
 
 def _node_costs(problem: PlacementProblem) -> list[tuple[float, float]]:
-    """For each node, the least cost on the target and on the host; infinite where it cannot run."""
+    """For each node, the minimum cost on the target and on the host; infinite if it cannot run there."""
     costs = []
     for units in problem.units_of:
         offered = [problem.units[unit] for unit in units]
@@ -69,7 +69,7 @@ def _node_costs(problem: PlacementProblem) -> list[tuple[float, float]]:
 
 
 def _network(problem: PlacementProblem, costs: list[tuple[float, float]]) -> FlowNetwork:
-    """The flow network of the module's picture; the vertices of nodes come first."""
+    """The flow network of the module docstring; the vertices of nodes come first."""
     network = FlowNetwork(problem.nodes)
     for node, (target, host) in enumerate(costs):
         network.join(network.source, node, host)

@@ -1,10 +1,10 @@
 """Prices for memory: Lagrangian relaxation of the budgets of targets.
 
-A unit pays for the memory that it takes, and the bound of the problem without budgets, less the price of the
-whole budgets, is a bound of the problem with them (Fisher 1981, "The Lagrangian relaxation method for
-solving integer programming problems"). The price of each target is found by bisection: where the placement
-that is best at a price takes more than the budget, the price is too low. No placement is searched for that:
-the sweeps of `annotated_region.placement.prices` tell which unit each node would choose.
+A unit pays for its memory. The bound of the problem without budgets, minus the price of the
+whole budgets, is a bound of the problem with budgets (Fisher 1981, "The Lagrangian relaxation method for
+solving integer programming problems"). The price of each target is found by bisection: if the best
+choices at a price exceed the budget, the price is too low. This needs no search for placements:
+the sweeps of `annotated_region.placement.prices` give the best unit of each node.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from annotated_region.placement.uses import Uses
 __all__ = ["PricedMemory", "priced_memory"]
 
 NODE_VISITS = 60_000
-"""How many nodes are visited in search of prices, about."""
+"""The approximate number of node visits in the search for prices."""
 
 LEAST_ROUNDS, MOST_ROUNDS = 5, 24
-"""How often prices are tried, whatever the number of nodes."""
+"""The minimum and maximum number of price adjustments, for any number of nodes."""
 
 SETTLING = 3
-"""Pairs of sweeps at prices that stay."""
+"""Pairs of sweeps at the final prices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class PricedMemory:
     problem
         The problem, with penalties in the costs of its units.
     prices
-        Its prices, settled.
+        Its prices, after the final sweeps.
     penalties
-        What was added.
+        The added penalties.
     """
 
     problem: PlacementProblem
@@ -53,20 +53,20 @@ class PricedMemory:
 def priced_memory(
     problem: PlacementProblem, uses: Uses, order: Sequence[int], step: float, upper: float
 ) -> PricedMemory:
-    """The problem at the prices for memory that give the best bound of those tried.
+    """The problem at those of the tried memory prices that give the best bound.
 
     Parameters
     ----------
     problem
         The problem, with its costs on the grid of `step`.
     uses
-        What its units use.
+        The resource use of its units.
     order
         The order of the sweeps.
     step
-        The step of the grid; penalties are put on it.
+        The step of the grid, to which penalties are rounded.
     upper
-        The cost of a known placement, from which the first prices are guessed; infinite if none is known.
+        The cost of a known placement, for the initial prices; infinite if none is known.
 
     Notes
     -----
@@ -100,7 +100,7 @@ def _sweep(prices: Prices, pairs: int) -> None:
 
 @dataclass(slots=True)
 class _Price:
-    """The seconds that a byte costs at one target, and between which prices the right one lies."""
+    """The seconds per byte at one target, and the interval that contains the best price."""
 
     budget: int
     now: float = 0.0
@@ -108,7 +108,7 @@ class _Price:
     high: float = math.inf
 
     def adjust(self, memory: float, first: float) -> bool:
-        """Take the next price to try after `memory` was taken at this one; whether there is any."""
+        """Choose the next price after `memory` was used at this one; returns whether there is one."""
         if memory > self.budget:
             self.low = self.now
         elif self.now == 0:
@@ -146,13 +146,13 @@ class _Market:
 
     @property
     def rounds(self) -> int:
-        """How many prices to try."""
+        """The number of price adjustments."""
         if not self.price:
             return 0
         return min(MOST_ROUNDS, max(LEAST_ROUNDS, NODE_VISITS // max(1, self.problem.nodes)))
 
     def adjust(self, chosen: Sequence[UnitId], slack: float) -> bool:
-        """Change the prices for the memory that the chosen units take; whether any changed."""
+        """Update the prices for the memory use of the chosen units; returns whether any changed."""
         taken = dict.fromkeys(self.price, 0.0)
         for unit in chosen:
             described = self.problem.units[unit]
@@ -162,7 +162,7 @@ class _Market:
         return any(changed)
 
     def penalties(self) -> Penalties:
-        """What the units pay at the prices as they are; rounded so that a budget is never overpaid."""
+        """The penalties of the units at the current prices, rounded so that a budget is never overpaid."""
         step = self.step
         of = [0.0] * len(self.problem.units)
         for unit, memory in self.memory.items():
@@ -172,7 +172,7 @@ class _Market:
         return Penalties(tuple(of), math.ceil(most / step) * step)
 
     def priced(self, penalties: Penalties) -> PlacementProblem:
-        """The problem with penalties in the costs of its units."""
+        """The problem with penalties added to the costs of its units."""
         units = zip(self.problem.units, penalties.of, strict=True)
         return replace(
             self.problem,

@@ -1,15 +1,15 @@
-"""A lower bound by prices, and what it says of partial placements.
+"""A lower bound from prices, for whole and partial placements.
 
-The relaxation: two uses of one target share a region, whatever cycle that closes; regions pay no launch
-except along one path through the graph, the *spine*; the nodes of a composite need not choose it together.
-What is left is a sum of terms, one a node and one a value (`annotated_region.placement.stars`). Each term
-is minimised alone, and prices make the terms agree: a node visited in a sweep collects what its values know
-about it (their min-marginals), then passes the sum on to the values that have nodes to come. The bound
-never falls. This is sequential reweighted message passing (Kolmogorov 2015, "A new look at reweighted
+The relaxation: all nodes of one target may share a region, regardless of cycles; regions pay no launch
+except along one path through the graph, the *spine*; the nodes of a composite need not choose it jointly.
+The relaxed cost is a sum of terms, one per node and one per value (`annotated_region.placement.stars`). Each
+term is minimized independently, and prices make the terms agree: a sweep visits each node, collects the
+min-marginals of its values, and distributes their sum to the values with later nodes. The bound
+never decreases. This is sequential reweighted message passing (Kolmogorov 2015, "A new look at reweighted
 message passing", and 2006 for TRW-S); on a chain two sweeps reach the optimum of the relaxation.
 
-Why the spine may pay launches: along a path each region is one run of consecutive nodes, or the quotient
-would have a cycle; so a placement has at least as many regions as its runs on any one path.
+The spine may pay launches because each region is one run of consecutive nodes along a path, or the quotient
+would have a cycle; so a placement has at least as many regions as runs on any single path.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def spine_of(problem: PlacementProblem, order: Sequence[int]) -> tuple[int, ...]
 
 
 class Prices:
-    """The prices of one problem; they improve with every sweep.
+    """The prices of one problem; sweeps never worsen their bound.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ class Prices:
     spine
         The path that pays launches.
     carriers
-        For each node of the spine but the last, the value through which the next one hangs on it.
+        For each node of the spine but the last, the value that connects it with the next one.
     leaning
-        For each node, the unit that it would choose, as the last sweep knew it when it came by.
+        For each node, its best unit at the time of its last visit.
     """
 
     def __init__(self, problem: PlacementProblem, order: Sequence[int]) -> None:
@@ -80,12 +80,12 @@ class Prices:
         self.leaning = [units[0] for units in problem.units_of]
 
     def bound(self) -> float:
-        """No placement costs less. O(edges x 4^places)."""
+        """A lower bound on the cost of all placements. O(edges x 4^places)."""
         least = [min(self.unit_costs(node).values()) for node in self._order]
         return math.fsum([*least, *(star.best() for star in self.stars)])
 
     def reprice(self, problem: PlacementProblem) -> None:
-        """Go on with the same problem under other costs of units; what prices have learnt stays."""
+        """Continue with the same problem under other unit costs, from the current prices."""
         for old, new, shares in zip(self._problem.units, problem.units, self.shares, strict=True):
             change = (new.cost - old.cost) / len(new.nodes) if math.isfinite(new.cost) else 0.0
             if change:
@@ -104,14 +104,14 @@ class Prices:
         return found
 
     def _make_stars(self) -> list[Star]:
-        """One star a value; those along the spine carry its launches."""
+        """One star per value; those along the spine include its launches."""
         after = dict(zip(self.spine, self.spine[1:], strict=False))
         follower = {value: after[node] for node, value in self.carriers.items()}
         values = map(ValueId, range(len(self._problem.values)))
         return [Star(self._problem, value, self._places, follower.get(value)) for value in values]
 
     def _incidence(self) -> list[list[tuple[Star, int, bool, bool]]]:
-        """For each node: star, which member it is, whether later and whether earlier nodes are members."""
+        """For each node: star, member index, whether later and whether earlier nodes are members."""
         rank = {node: index for index, node in enumerate(self._order)}
         found: list[list[tuple[Star, int, bool, bool]]] = [[] for _ in self._order]
         for star in self.stars:
@@ -121,12 +121,14 @@ class Prices:
         return found
 
     def sweep(self, forward: bool) -> None:
-        """Visit every node once, in the order or against it. O(edges x 4^places)."""
+        """Visit every node once, in forward or reverse order. O(edges x 4^places)."""
         for node in self._order if forward else reversed(self._order):
             self._visit(node, forward)
 
     def _visit(self, node: int, forward: bool) -> None:
-        """Collect what the values know about `node`, and pass the sum on to those with nodes to come."""
+        """Collect the min-marginals of the values at `node`, and distribute their sum to values with later
+        nodes.
+        """
         places = self._places[node]
         stars = self._at[node]
         for star, member, _, _ in stars:
@@ -149,7 +151,7 @@ class Prices:
                 price[place] -= weight * costs[place]
 
     def _priced(self, node: int) -> list[float]:
-        """The sum of a node's prices at each place; what enters the spine pays its launch there."""
+        """The sum of a node's prices at each place; the first node of the spine pays its launch there."""
         entry = self._problem.launch if node == self.spine[0] else ()
         columns = [star.price[member] for star, member, _, _ in self._at[node]]
         sums = [sum(column) for column in zip(*columns, strict=True)] or [0.0] * (self._problem.host + 1)
@@ -158,7 +160,7 @@ class Prices:
         return sums
 
     def _place_costs(self, offered: Mapping[UnitId, float]) -> dict[int, float]:
-        """For each place, the least that a node pays there, prices included."""
+        """For each place, the minimum cost of a node there, prices included."""
         least: dict[int, float] = {}
         for unit, cost in offered.items():
             place = self._problem.units[unit].place
@@ -167,7 +169,7 @@ class Prices:
         return least
 
     def unit_costs(self, node: int) -> dict[UnitId, float]:
-        """For each unit that holds `node`, what the node pays in it, prices included."""
+        """For each unit that contains `node`, the cost of the node in it, prices included."""
         priced = self._priced(node)
         units = self._problem.units
         return {
@@ -175,7 +177,7 @@ class Prices:
         }
 
     def snap(self, step: float) -> None:
-        """Put all prices and shares on the grid of `step`; the problem's costs must be on it already."""
+        """Round all prices and shares to the grid of `step`; the problem's costs must already be on it."""
         for star in self.stars:
             star.price = [[snapped(price, step) for price in prices] for prices in star.price]
         for unit, shares in zip(self._problem.units, self.shares, strict=True):
@@ -186,13 +188,13 @@ class Prices:
 
 
 class Potential:
-    """What a partial placement still costs at least, given prices on the grid.
+    """A lower bound on the remaining cost of a partial placement, for prices on the grid.
 
-    The bound of a label is what it has paid plus the least that is to come. It is kept up to date by adding
-    `node`, `made`, `read` and differences of `rest`; launches are added when a region is founded, although
-    the bound may already hold a launch for the next run of the spine. That run may join a region founded
-    elsewhere, so a bound is compared with a cost only after the launches of the regions that the spine can
-    still join are taken off it (`Spine.allowance`).
+    The bound of a label is its cost so far plus the bound on the remaining cost. It is updated by adding
+    `node`, `made`, `read` and differences of `rest`; a launch is added when a region is created, although
+    the bound may already include a launch for the next run of the spine. That run may join a region created
+    elsewhere, so the launches of all regions that the spine can still join are subtracted from a bound before
+    it is compared with a cost (`Spine.allowance`).
 
     Attributes
     ----------
@@ -216,21 +218,21 @@ class Potential:
         self.base = math.fsum([*self._least, *self._best])
 
     def node(self, node: int, unit: UnitId) -> float:
-        """What the bound rises by when `unit` covers `node`, before any value is looked at."""
+        """The increase of the bound when `unit` covers `node`, without values."""
         rise = self._costs[node][unit] - self._least[node]
         return rise - self._entry[self._unit_place[unit]] if node == self.spine[0] else rise
 
     def made(self, value: ValueId, place: Place) -> float:
-        """What the bound rises by when `value` is made at `place`, before its readers are looked at."""
+        """The increase of the bound when `value` is defined at `place`, without its readers."""
         return -self._stars[value].price[0][place] - self._best[value]
 
     def read(self, value: ValueId, reader: int, place: Place) -> float:
-        """What the bound rises by when `reader` reads `value` at `place`, before transfers."""
+        """The increase of the bound when `reader` reads `value` at `place`, without transfers."""
         star = self._stars[value]
         return -star.price[star.members.index(reader)][place]
 
     def rest(self, value: ValueId, readers: Sequence[int], source: Place, charged: int) -> float:
-        """The least that `value` still pays: see `annotated_region.placement.stars.Star.rest`."""
+        """The minimum remaining cost of `value`: see `annotated_region.placement.stars.Star.rest`."""
         key = (value, len(readers), source, charged)
         if key not in self._rests:
             self._rests[key] = self._stars[value].rest(readers, source, charged)

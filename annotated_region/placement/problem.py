@@ -1,7 +1,7 @@
 """The placement problem as plain numbers: nodes, values, units, costs.
 
-Nothing here knows TVM. Nodes are ``0 .. nodes-1`` in program order, which is topological. Places are
-``0 .. k-1`` for the k targets, and ``k`` for the host. All costs are seconds, and not negative.
+It is independent of TVM. Nodes are ``0 .. nodes-1`` in program order, which is topological. Places are
+``0 .. k-1`` for the k targets, and ``k`` for the host. All costs are nonnegative seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Table = tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class PlacementUnit:
-    """What one place can run as a whole: one node, or the nodes of a composite.
+    """A choice for a place: a single node, or the nodes of a composite.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class PlacementUnit:
     nodes
         The nodes, ascending.
     cost
-        Seconds of computing; infinite means that the unit is not offered.
+        Seconds of compute; infinite if the unit is not available.
     """
 
     place: Place
@@ -42,19 +42,19 @@ class PlacementUnit:
 
 @dataclass(frozen=True, slots=True)
 class PlacementValue:
-    """Something that nodes exchange: the result of a node, or a parameter.
+    """An edge value: the result of a node, or a parameter.
 
     Attributes
     ----------
     producer
-        The node that makes it; None for a parameter, which the host makes.
+        The node that defines it; None for a parameter, which the host defines.
     consumers
         The nodes that read it, ascending.
     transfer
-        ``transfer[source][destination]``: seconds to move it. ``transfer[t][t]`` is what two regions of
-        target t pay; the host's own diagonal is never charged.
+        ``transfer[source][destination]``: seconds to move it. ``transfer[t][t]`` is the time between two
+        regions of target t; the diagonal entry of the host is never charged.
     host_reads
-        Whether the host reads it as well: it is a result, or belongs to a structure that stays outside.
+        Whether the host reads it as well: it is a result, or part of a tuple outside regions.
     size
         Bytes, for the limits.
     """
@@ -68,7 +68,7 @@ class PlacementValue:
 
 @dataclass(frozen=True)
 class PlacementProblem:
-    """Who may run what, at which cost.
+    """The available units, their costs, and the constraints on regions.
 
     Attributes
     ----------
@@ -77,20 +77,20 @@ class PlacementProblem:
     launch
         Seconds to enter one region, for each target.
     values
-        Everything that is exchanged. A node may make any number of values.
+        All values. A node may define any number of values.
     units
-        What may be chosen. Bans and pins are units that are missing here.
+        The available units. Bans and pins are expressed by omitting units.
     connected
-        The targets whose regions must hang together (weakly); the others may hold unconnected nodes.
+        The targets whose regions must be weakly connected; regions of other targets may be disconnected.
     single
         The targets whose regions hold one unit each.
     limits
-        What each target imposes; empty if none does.
+        The limits of each target; empty if there are none.
     constants
-        What counts against the limits on constants.
+        The constants that count against the limits.
     accepts
-        Whether a target takes some units as one region; None if all take what they are given. It is asked
-        about every region of an answer, and may answer as it likes of parts and wholes.
+        Whether a target accepts some units as one region; None if all regions are accepted. It is called
+        for every region of a solution, and need not be monotone.
     """
 
     nodes: int
@@ -104,7 +104,7 @@ class PlacementProblem:
     accepts: Callable[[Place, tuple[UnitId, ...]], bool] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse numbers that do not describe a placement problem.
+        """Reject invalid problems.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class PlacementProblem:
 
     @property
     def is_limited(self) -> bool:
-        """Whether some target limits its regions."""
+        """Whether any target limits its regions."""
         return self.accepts is not None or any(limits != NO_LIMITS for limits in self.limits)
 
     @property
@@ -128,7 +128,7 @@ class PlacementProblem:
 
     @cached_property
     def units_of(self) -> tuple[tuple[UnitId, ...], ...]:
-        """For each node, the indices of the units of finite cost that hold it, in the order given."""
+        """For each node, the indices of the units of finite cost that contain it, in the given order."""
         found: list[list[UnitId]] = [[] for _ in range(self.nodes)]
         for index, unit in numbered(UnitId, self.units):
             for node in unit.nodes if math.isfinite(unit.cost) else ():
@@ -146,7 +146,7 @@ class PlacementProblem:
 
     @cached_property
     def makes(self) -> tuple[tuple[ValueId, ...], ...]:
-        """For each node, the indices of the values that it makes."""
+        """For each node, the indices of the values that it defines."""
         found: list[list[ValueId]] = [[] for _ in range(self.nodes)]
         for index, value in numbered(ValueId, self.values):
             if value.producer is not None:
@@ -164,7 +164,7 @@ class PlacementProblem:
 
     @cached_property
     def successors(self) -> tuple[tuple[int, ...], ...]:
-        """For each node, the distinct nodes that read what it makes, ascending."""
+        """For each node, the distinct nodes that read its values, ascending."""
         return tuple(
             tuple(sorted({reader for value in made for reader in self.values[value].consumers}))
             for made in self.makes
@@ -172,7 +172,7 @@ class PlacementProblem:
 
     @cached_property
     def dag(self) -> Dag:
-        """The nodes and who reads whom, for the algorithms of `annotated_region.graphs`."""
+        """The nodes and their edges, for the algorithms of `annotated_region.graphs`."""
         return Dag(self.successors)
 
     @cached_property
@@ -187,7 +187,7 @@ class PlacementProblem:
 
 @dataclass(frozen=True, slots=True)
 class PlacedRegion:
-    """The units that one target runs in one go, by index, ascending."""
+    """The units of one region of a target, by index, ascending."""
 
     place: Place
     units: tuple[UnitId, ...]
@@ -195,12 +195,12 @@ class PlacedRegion:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One answer: which units run on the host, and which regions the others form.
+    """A candidate solution: the units on the host, and the regions of the others.
 
     Attributes
     ----------
     regions
-        The regions, by their first node.
+        The regions, ordered by their first node.
     host_units
         The units of the host, ascending.
     """
@@ -215,12 +215,12 @@ class Placement:
 
     @staticmethod
     def of(problem: PlacementProblem, groups: Sequence[Sequence[UnitId]]) -> Placement:
-        """The placement whose regions are `groups` of units; units of the host are taken out of them.
+        """The placement whose regions are the `groups` of targets; the units of host groups run on the host.
 
         Parameters
         ----------
         problem
-            Says where a unit runs and which nodes it holds.
+            The problem, with the places and nodes of its units.
         groups
             Units by index; the units of a group share a place.
         """
@@ -236,10 +236,11 @@ class Placement:
         return Placement(tuple(regions), tuple(sorted(host)))
 
     def split(self, problem: PlacementProblem) -> Placement | None:
-        """The same choice of units, with the regions of connected and of single targets cut into their parts.
+        """The same choice of units, with the regions of connected and of single targets split.
 
-        Cutting a region into parts that no value joins closes no cycle and moves no value: it costs launches.
-        Cutting it into units moves the values between them; the answer is None if two units need each other.
+        Splitting a region into its connected components closes no cycle and adds no transfers, only launches.
+        Splitting it into units adds transfers between them, and returns None if two units depend on each
+        other.
         """
         groups: list[list[UnitId]] = [[unit] for unit in self.host_units]
         for region in self.regions:
@@ -254,7 +255,7 @@ class Placement:
         return Placement.of(problem, groups)
 
     def _is_valid(self, problem: PlacementProblem, groups: Sequence[Sequence[UnitId]]) -> bool:
-        """Whether the groups, which cut the regions of this placement, need no results of each other."""
+        """Whether the groups, which partition the regions of this placement, have an acyclic quotient."""
         if all(region.place not in problem.single for region in self.regions):
             return True
         return is_acyclic(
@@ -263,7 +264,7 @@ class Placement:
 
 
 def _components(problem: PlacementProblem, units: Sequence[UnitId]) -> list[list[UnitId]]:
-    """The units of one region, by weakly connected component."""
+    """The weakly connected components of the units of one region."""
     owner = {node: unit for unit in units for node in problem.units[unit].nodes}
 
     def neighbours(unit: UnitId) -> Iterator[UnitId]:
@@ -275,7 +276,7 @@ def _components(problem: PlacementProblem, units: Sequence[UnitId]) -> list[list
 
 
 def _check_costs(problem: PlacementProblem) -> None:
-    """Refuse negative and undefined costs, and transfer tables of the wrong size."""
+    """Reject negative and undefined costs, and transfer tables of the wrong size."""
     places = problem.host + 1
     if any(not 0 <= cost < math.inf for cost in problem.launch):
         raise ValueError(f"a launch takes a finite time that is not negative; got {problem.launch}")
@@ -293,7 +294,7 @@ def _check_costs(problem: PlacementProblem) -> None:
 
 
 def _check_values(problem: PlacementProblem) -> None:
-    """Refuse unknown nodes and edges against program order."""
+    """Reject unknown nodes and edges against program order."""
     for value in problem.values:
         first = -1 if value.producer is None else value.producer
         known = -1 <= first < problem.nodes and all(0 <= node < problem.nodes for node in value.consumers)
@@ -304,7 +305,7 @@ def _check_values(problem: PlacementProblem) -> None:
 
 
 def _check_units(problem: PlacementProblem) -> None:
-    """Refuse units of unknown places or nodes, and composites on the host."""
+    """Reject units of unknown places or nodes, and composites on the host."""
     for unit in problem.units:
         known = 0 <= unit.place <= problem.host and all(0 <= node < problem.nodes for node in unit.nodes)
         if not known or not unit.nodes or list(unit.nodes) != sorted(set(unit.nodes)):
@@ -314,7 +315,7 @@ def _check_units(problem: PlacementProblem) -> None:
 
 
 def _check_limits(problem: PlacementProblem) -> None:
-    """Refuse limits of unknown targets and constants of unknown nodes."""
+    """Reject limits of unknown targets and constants of unknown nodes."""
     if problem.limits and len(problem.limits) != problem.host:
         raise ValueError(
             f"{len(problem.limits)} limits for {problem.host} targets: give one for each, or none"

@@ -1,10 +1,11 @@
-"""Limits on a row of equal segments: prices for what is short, and the placement that just fits.
+"""Limits on a row of segments: prices for scarce resources, and a combination that just fits.
 
-What a target may have of memory, of regions, and of ops (where both the number of its regions and the size
-of one are limited) is relaxed into prices, as in `annotated_region.placement.penalties`; but a row is solved
-exactly and fast, so the best prices are found by tangents: a placement that takes too much and one that does
-not are two lines over the price, and where they cross is the next price to try (Kelley 1960, in one
-dimension). The row begins as the former and goes on as the latter from the last segment at which that fits.
+Limits on memory, on regions, and on ops (if both the number of regions of a target and their size are
+limited) are relaxed into prices, as in `annotated_region.placement.penalties`. Because a row is solved
+exactly and fast, the best prices are found by tangents: the cost of a fixed placement is linear in the price;
+the intersection of the lines of an infeasible and of a feasible placement is the next price (Kelley 1960, in
+one dimension). The result starts as the infeasible placement and switches to the feasible one after the last
+segment for which the combination fits.
 """
 
 from __future__ import annotations
@@ -25,32 +26,32 @@ from annotated_region.placement.uses import Uses
 __all__ = ["solve_limited_row"]
 
 ROUNDS = 2
-"""How often each price is adjusted: prices of several resources depend on one another."""
+"""How often each price is adjusted, because the prices of several resources are interdependent."""
 
 TANGENTS = 8
-"""The most prices of one resource to try in a round."""
+"""The maximum number of prices tried per resource and round."""
 
 EFFORT = 25
-"""What pays at each price, of the budget: a unit of effort takes as long as so much work, about."""
+"""The approximate work of one unit of effort, to derive the effort per price from the budget."""
 
 TRIES = 2 * ROUNDS * TANGENTS
-"""The parts of the budget: most problems need few."""
+"""The number of shares of the budget; most problems need few of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Resource:
-    """What a target has only so much of.
+    """A limited resource of a target.
 
     Attributes
     ----------
     place
         The target.
     limit
-        How much.
+        The available amount.
     of_region
-        What each region takes.
+        The use of each region.
     of_unit
-        What each unit takes.
+        The use of each unit.
     """
 
     place: Place
@@ -60,16 +61,16 @@ class _Resource:
 
 
 class _PriceLine(NamedTuple):
-    """An answer as a line over the price of one resource.
+    """The relaxed cost of an answer as a line over the price of one resource.
 
     Attributes
     ----------
     answer
         The answer.
     cost
-        What it costs where the resource is free, without what is paid back for all of them.
+        Its cost at a price of zero, without the refunds for all resources.
     over
-        By how much it takes more than there is.
+        Its use of the resource minus the available amount: the slope of the line.
     """
 
     answer: RowAnswer
@@ -77,32 +78,32 @@ class _PriceLine(NamedTuple):
     over: float
 
     def crossing(self, other: _PriceLine) -> float:
-        """The price at which both lines are as high; this one takes more."""
+        """The price at the intersection of both lines; this one has the larger slope."""
         return max(0.0, other.cost - self.cost) / (self.over - other.over)
 
 
 def solve_limited_row(
     best: Incumbent, uses: Uses, budget: int, solver: SmallSolver, offer: Callable[[Placement], None]
 ) -> bool:
-    """Solve equal segments once, if there are enough; whether that led to a bound.
+    """Solve equal segments once, if there are enough; returns whether this gave a bound.
 
     Parameters
     ----------
     best
-        The best placement known; takes the bound and the work.
+        The incumbent, which receives the bound and the work.
     uses
-        What units use.
+        The resource use of units.
     budget
-        How much to search.
+        The work of the search.
     solver
         Solves a small problem.
     offer
-        Takes placements, which may break limits that have no price.
+        Receives placements, which may violate limits without a price.
 
     Raises
     ------
     PinError
-        If no placement of some small problem was found.
+        If no placement was found for some small problem.
     """
     problem = best.problem
     resources = _resources(problem, uses)
@@ -125,7 +126,7 @@ def solve_limited_row(
 
 
 def _resources(problem: PlacementProblem, uses: Uses) -> list[_Resource]:
-    """What has a price: memory, regions, and ops where regions and their ops are limited."""
+    """The priced resources: memory, regions, and ops if both regions and their ops are limited."""
     found: list[_Resource] = []
     for place, limits in numbered(Place, problem.limits):
         if limits.budget_bytes is not None:
@@ -154,7 +155,7 @@ class _ResourceMarket:
         self.prices = [0.0] * len(self.resources)
 
     def solved(self) -> RowAnswer | None:
-        """The answer at the prices as they are, whose bound is taken."""
+        """The answer at the current prices; its bound is recorded."""
         tariff = self.tariff()
         answer = self.row.solve(tariff, self.budget, self.solver)
         if answer is not None:
@@ -163,7 +164,7 @@ class _ResourceMarket:
         return answer
 
     def tariff(self) -> Tariff:
-        """What launches and resources cost at the prices as they are, rounded down to the grid."""
+        """The costs of launches and resources at the current prices, rounded down to the grid."""
         launch = list(self.row.problem.launch)
         for resource, price in zip(self.resources, self.prices, strict=True):
             launch[resource.place] += resource.of_region * price
@@ -172,20 +173,20 @@ class _ResourceMarket:
         return Tariff(floored, tuple(self.prices), step)
 
     def most(self) -> float:
-        """What a placement within the limits pays for resources at most, rounded up to the grid."""
+        """The maximum that a placement within the limits pays for resources, rounded up to the grid."""
         most = math.fsum(
             [price * each.limit for price, each in zip(self.prices, self.resources, strict=True)]
         )
         return math.ceil(most / self.best.step) * self.best.step
 
     def takes(self, index: int, chosen: Sequence[Cell]) -> list[float]:
-        """For each segment, what is taken of one resource."""
+        """For each segment, its use of one resource."""
         resource = self.resources[index]
         place, of_region = resource.place, resource.of_region
         return [cell.taken[index] + of_region * cell.regions[place] for cell in chosen]
 
     def line(self, index: int) -> _PriceLine | None:
-        """The answer at the prices as they are, seen as a line over one of them."""
+        """The answer at the current prices, as a line over one of them."""
         answer = self.solved()
         if answer is None:
             return None
@@ -195,7 +196,7 @@ class _ResourceMarket:
         )
 
     def adjust(self, index: int) -> None:
-        """Find the best price of one resource; the prices of the others stay."""
+        """Find the best price of one resource, with the other prices fixed."""
         self.prices[index] = 0.0
         dear = last = self.line(index)
         fit: _PriceLine | None = None
@@ -213,13 +214,15 @@ class _ResourceMarket:
             self.found.append(self.mixed(dear.answer, fit.answer, last.answer.columns))
 
     def first_price(self, index: int, dear: _PriceLine) -> float:
-        """A price at which what takes too much is dearer than the best placement known, or twice the last."""
+        """A price at which the infeasible answer costs more than the best known placement, or twice the last
+        price.
+        """
         slack = self.best.cost + self.most() - dear.cost
         least = slack / dear.over if 0 < slack < math.inf else dear.cost / dear.over
         return max(2 * self.prices[index], least)
 
     def mixed(self, dear: RowAnswer, fit: RowAnswer, columns: Sequence[Cells]) -> list[Cell]:
-        """The beginning of one answer, as long as what it takes fits together with the rest of the other."""
+        """The longest prefix of `dear` that fits together with the remaining segments of `fit`."""
         resources = range(len(self.resources))
         before = [[0.0, *accumulate(self.takes(index, dear.chosen))] for index in resources]
         after = [[0.0, *accumulate(self.takes(index, fit.chosen[::-1]))] for index in resources]

@@ -1,8 +1,8 @@
-"""A row of segments at its cheapest: equal segments are solved once, and a shortest path joins them.
+"""Solves a sequence of segments: equal segments are solved once, and a shortest path combines them.
 
-For each form of segment, each place of the value that it begins with and each place of the value that it
-ends with, the cheapest placement is a small problem of its own, with a bound of its own. Least sums over the
-places in between are a shortest path (Bellman 1957); the same path over the bounds is a bound for the whole.
+For each form of segment, each place of its entry value and each place of its exit value, finding the cheapest
+placement is a separate small problem, with a separate bound. The best combination over the
+places in between is a shortest path (Bellman 1957); a shortest path over the bounds bounds the whole.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from annotated_region.placement.segments import (
 __all__ = ["Cell", "Cells", "SegmentRow", "RowAnswer", "SmallSolver", "row_of"]
 
 OF_PROBLEM = 4
-"""Setting up a small problem takes as long as so many nodes of a large one, about."""
+"""The setup time of a small problem, in nodes of a large one, approximately."""
 
 SmallSolver = Callable[[PlacementProblem, int], Solution]
 """Solves a problem within a budget."""
@@ -42,14 +42,14 @@ class Cell(NamedTuple):
     Attributes
     ----------
     cost, bound
-        At the tariff, without what is paid for the entry.
+        At the tariff, without the cost of the entry.
     groups
-        The units of each region, and each unit of the host, in numbers of the form; the unit after the last
-        stands for what makes the entry.
+        The units of each region, and each host unit, in the numbering of the form; the unit after the last
+        represents the producer of the entry.
     regions
-        For each target, the regions that begin in the segment.
+        For each target, the number of regions that begin in the segment.
     taken
-        What the units take of each resource that has a price.
+        The use of each priced resource by the units.
     """
 
     cost: float
@@ -64,20 +64,20 @@ Cells = Mapping[Ends, Cell]
 
 @dataclass(frozen=True, slots=True)
 class RowAnswer:
-    """The cheapest placement found of a row, by segment.
+    """The cheapest placement found for a row, by segment.
 
     Attributes
     ----------
     chosen
-        For each segment, what was chosen.
+        For each segment, the chosen cell.
     ends
         For each segment, the places of its entry and exit.
     cost
-        Of the placement, at the tariff.
+        The cost of the placement at the tariff.
     bound
-        Every placement costs at least this at the tariff.
+        A lower bound on the cost of every placement at the tariff.
     columns
-        For each segment, what might have been chosen.
+        For each segment, its candidate cells.
     work
         The work done.
     """
@@ -101,9 +101,9 @@ class SegmentRow:
     units
         For each segment, its units.
     forms
-        The forms that occur.
+        The distinct forms.
     kinds
-        For each segment, which of the forms it has.
+        For each segment, the index of its form.
     """
 
     problem: PlacementProblem
@@ -130,9 +130,9 @@ class SegmentRow:
         Parameters
         ----------
         tariff
-            What launches and resources cost.
+            The costs of launches and resources.
         budget
-            The work of all small problems.
+            The total work of all small problems.
         solver
             Solves a small problem.
 
@@ -144,7 +144,7 @@ class SegmentRow:
         Raises
         ------
         PinError
-            If no placement of some small problem was found.
+            If no placement was found for some small problem.
         """
         cells, work = self._cells(tariff, budget, solver)
         columns = [cells[kind] for kind in self.kinds]
@@ -157,7 +157,7 @@ class SegmentRow:
         return RowAnswer(chosen, cheapest.ends, cheapest.length, bound.length, columns, work)
 
     def _cells(self, tariff: Tariff, budget: int, solver: SmallSolver) -> tuple[list[Cells], int]:
-        """For each form, its cells; and the work."""
+        """The cells of each form, and the work done."""
         ends = self.ends()
         left, work = sum(map(len, ends)), 0
         found: list[Cells] = []
@@ -174,7 +174,7 @@ class SegmentRow:
         return found, work
 
     def ends(self) -> list[dict[Ends, None]]:
-        """For each form, the places that the entries and exits of such segments can have."""
+        """For each form, the possible places of entry and exit of its segments."""
         exits: list[Sequence[Place | None]] = [
             form.places if form.has_exit else [None] for form in self.forms
         ]
@@ -185,7 +185,7 @@ class SegmentRow:
         return found
 
     def placement(self, chosen: Sequence[Cell]) -> Placement:
-        """The units in regions; a region that holds a cut's value goes on in the next segment."""
+        """The units in regions; a region that holds the value of a cut continues in the next segment."""
         groups: list[list[UnitId]] = []
         current: list[UnitId] = []
         for kind, units, cell in zip(self.kinds, self.units, chosen, strict=True):
@@ -209,16 +209,16 @@ class _Path(NamedTuple):
 
 
 def row_of(problem: PlacementProblem, weights: Weights, most: int) -> SegmentRow | None:
-    """The problem as a row of segments, if so many of them are equal that it pays to solve those once.
+    """The problem as a row of segments, if enough of them are equal to make solving them once worthwhile.
 
     Parameters
     ----------
     problem
         The problem.
     weights
-        What units take of what will have a price; empty if nothing will.
+        The use of priced resources by each unit; empty if there are none.
     most
-        How much effort pays, in nodes of a large problem.
+        The maximum effort, in nodes of a large problem.
 
     Notes
     -----
@@ -233,7 +233,7 @@ def row_of(problem: PlacementProblem, weights: Weights, most: int) -> SegmentRow
 def _parts_of_parameters(
     problem: PlacementProblem, segments: Sequence[PlacementSegment]
 ) -> dict[ValueId, int]:
-    """In how many segments each parameter is read."""
+    """For each parameter, the number of segments that read it."""
     segment_of = [index for index, segment in enumerate(segments) for _node in segment.nodes]
     return {
         index: len({segment_of[node] for node in value.consumers})
@@ -243,7 +243,7 @@ def _parts_of_parameters(
 
 
 def _cell(form: SegmentForm, targets: int, solution: Solution, paid: float) -> Cell:
-    """The answer to one small problem."""
+    """The cell for the solution of one small problem."""
     placement, entry = solution.placement, len(form.units)
     groups = [(unit,) for unit in placement.host_units] + [region.units for region in placement.regions]
     regions = [0] * targets
@@ -255,7 +255,7 @@ def _cell(form: SegmentForm, targets: int, solution: Solution, paid: float) -> C
 
 
 def _shortest(columns: Sequence[Cells], length: Callable[[Cell], float]) -> _Path | None:
-    """The shortest path that takes one cell of each column, each beginning where the one before ends."""
+    """The shortest path through one cell per column, each starting at the end of the previous one."""
     reached: dict[Place | None, float] = {None: 0.0}
     steps: list[dict[Place | None, Ends]] = []
     for column in columns:

@@ -1,10 +1,10 @@
-"""A network as a row of segments, and what makes two of them the same problem.
+"""A network as a sequence of segments, and their equality as problems.
 
-Behind a node that all earlier nodes lead to and all later ones depend on, no later node can join any region
-but that node's own. Where its value alone is read later, nothing else of the past matters: a placement costs
-the sum of what its segments cost, given the places of the values between them, and equal segments, of which
-deep networks are made, are one problem. Where other values are read across such a cut as well, as a mask of
-attention is by all layers, the segments without what moving those costs are a bound, and a guide.
+After a node that all earlier nodes reach and that reaches all later ones, no later node can join any region
+except that node's own. If only its value is read later, the rest of the past is irrelevant: the cost of a
+placement is the sum over its segments, given the places of the values between them, and equal segments, of
+which deep networks consist, are the same problem. If other values cross such a cut as well, such as an
+attention mask that all layers read, the segments without their transfer costs give a bound, and a heuristic.
 
         .-> b -.          .-> e -.
      a -'-> c -'-> d -----'-> f -'-> g        segments: a | b, c, d | e, f, g; the second and the third are
@@ -36,25 +36,25 @@ Ends = tuple[Place | None, Place | None]
 """The places of the entry and of the exit of a segment."""
 
 FAR, LARGE_PART = 48, 4
-"""A value is read along a large part of the network if its first and last reader are more than so many nodes
-apart, and more than one part in so many of all nodes."""
+"""A value is read along a large part of the network if the distance of its first and last reader exceeds
+`FAR` nodes, and one `LARGE_PART`-th of all nodes."""
 
 Weights = Mapping[UnitId, tuple[float, ...]]
-"""By unit, what it takes of each resource that has a price."""
+"""For each unit, its use of each priced resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """What launches and resources cost.
+    """The costs of launches and resources.
 
     Attributes
     ----------
     launch
         Seconds to enter one region, for each target.
     prices
-        Seconds for one of each resource.
+        Seconds per unit of each resource.
     step
-        The step of the grid of costs, down to which what a unit pays for resources is rounded.
+        The step of the cost grid, to which resource costs are rounded down.
     """
 
     launch: tuple[float, ...]
@@ -62,7 +62,7 @@ class Tariff:
     step: float = 1.0
 
     def priced(self, unit: PlacementUnit, weights: Sequence[float]) -> PlacementUnit:
-        """A unit that pays for the resources that it takes."""
+        """The unit with the price of its resources added to its cost."""
         paid = sum([price * weight for price, weight in zip(self.prices, weights, strict=False)])
         return replace(unit, cost=unit.cost + math.floor(paid / self.step) * self.step) if paid else unit
 
@@ -74,11 +74,11 @@ class PlacementSegment:
     Attributes
     ----------
     nodes
-        The nodes, which follow one another in program order.
+        The nodes, consecutive in program order.
     entry
-        The value that alone connects them with what comes before; None for the first segment.
+        The only value that connects them with earlier nodes; None for the first segment.
     exit
-        The value that alone connects them with what follows; None for the last segment.
+        The only value that connects them with later nodes; None for the last segment.
     """
 
     nodes: range
@@ -88,24 +88,24 @@ class PlacementSegment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentForm:
-    """A segment in numbers of its own; equal forms are the same problem.
+    """A segment in local numbering; equal forms are the same problem.
 
-    Where there is an entry, node 0 stands for what makes it. The last node makes the exit.
+    If there is an entry, node 0 represents its producer. The last node defines the exit.
 
     Attributes
     ----------
     nodes
         The number of nodes.
     values
-        The values that they exchange; the entry is made by node 0, the exit has no readers.
+        Their values; node 0 defines the entry, the exit has no readers.
     units
-        What may be chosen for the nodes, but not for node 0.
+        The units of all nodes except node 0.
     weights
-        For each unit, what it takes of each resource that has a price; empty where nothing has.
+        For each unit, its use of each priced resource; empty if there are none.
     entry
-        Which value is the entry, if there is one.
+        The index of the entry value, if there is one.
     has_exit
-        Whether the last node makes an exit.
+        Whether the last node defines an exit.
     """
 
     nodes: int
@@ -117,21 +117,21 @@ class SegmentForm:
 
     @property
     def places(self) -> list[Place]:
-        """Where the last node can run."""
+        """The possible places of the last node."""
         last = self.nodes - 1
         return sorted({unit.place for unit in self.units if unit.nodes[-1] == last})
 
     def between(self, problem: PlacementProblem, tariff: Tariff, ends: Ends) -> PlacementProblem:
-        """The problem of one segment, its entry made at one place and its last node at another.
+        """The problem of one segment for given places of its entry and of its last node.
 
         Parameters
         ----------
         problem
-            The problem that the segment is from; it says what regions look like.
+            The whole problem, with its constraints on regions.
         tariff
-            What launches and resources cost.
+            The costs of launches and resources.
         ends
-            The places; None where there is no entry, or no exit.
+            The places; None if there is no entry, or no exit.
         """
         last = self.nodes - 1
         entry, leaving = ends
@@ -145,7 +145,9 @@ class SegmentForm:
         return PlacementProblem(self.nodes, tariff.launch, self.values, tuple(units), *regions)
 
     def paid_before(self, tariff: Tariff, entry: Place | None) -> float:
-        """What `between` charges for making the entry: a launch, and moving it for the host to read."""
+        """The cost of the entry in `between`: a launch, and the transfer to the host if it
+        reads the entry.
+        """
         host = len(tariff.launch)
         if self.entry is None or entry is None or entry == host:
             return 0.0
@@ -154,10 +156,10 @@ class SegmentForm:
 
 
 def segments_of(problem: PlacementProblem) -> list[PlacementSegment]:
-    """The segments, in program order; one that holds everything if nothing cuts the network.
+    """The segments, in program order; a single segment if there is no cut.
 
-    A cut lies behind a node from which all later nodes can be reached, and which all earlier ones reach, if
-    other nodes read one value of it, no unit lies on both sides, and of other values only those cross it that
+    There is a cut after a node that reaches all later nodes, and that all earlier ones reach, if other nodes
+    read exactly one of its values, no unit crosses the cut, and all other values that cross it
     are read along a large part of the network (`FAR`). O(nodes + edges + units).
     """
     cuts = _cuts(problem)
@@ -171,7 +173,7 @@ def segments_of(problem: PlacementProblem) -> list[PlacementSegment]:
 
 
 def _cuts(problem: PlacementProblem) -> list[int]:
-    """The nodes behind which the network falls into two."""
+    """The nodes after which there is a cut."""
     none = problem.nodes
     spanned, crossing = _spanned(problem), _crossing(problem)
     soonest = (after[0] if after else none for after in problem.successors)
@@ -190,7 +192,9 @@ def _cuts(problem: PlacementProblem) -> list[int]:
 
 
 def _crossing(problem: PlacementProblem) -> list[int]:
-    """For each node, how many values live behind it are not read along a large part of the network."""
+    """For each node, the number of values live after it that are not read along a large part of
+    the network.
+    """
     change = [0] * (problem.nodes + 1)
     for value in problem.values:
         if value.consumers and _is_near(problem, value):
@@ -200,7 +204,7 @@ def _crossing(problem: PlacementProblem) -> list[int]:
 
 
 def _is_near(problem: PlacementProblem, value: PlacementValue) -> bool:
-    """Whether a value is read in a small part of the network."""
+    """Whether all readers of a value lie in a small part of the network."""
     first = value.consumers[0] if value.producer is None else value.producer
     return value.consumers[-1] - first <= max(FAR, problem.nodes // LARGE_PART)
 
@@ -211,7 +215,7 @@ def _read_later(problem: PlacementProblem, node: int) -> list[ValueId]:
 
 
 def _spanned(problem: PlacementProblem) -> list[bool]:
-    """For each node, whether some unit holds nodes on both sides of its end."""
+    """For each node, whether some unit holds nodes up to it and nodes after it."""
     change = [0] * (problem.nodes + 1)
     for unit in problem.units:
         if math.isfinite(unit.cost):
@@ -221,7 +225,7 @@ def _spanned(problem: PlacementProblem) -> list[bool]:
 
 
 def units_within(problem: PlacementProblem, segment: PlacementSegment) -> list[UnitId]:
-    """The units of a segment, ascending: their ranks are their numbers in its form."""
+    """The units of a segment, ascending; their positions are their numbers in its form."""
     return sorted({unit for node in segment.nodes for unit in problem.units_of[node]})
 
 
@@ -232,23 +236,23 @@ def form_of(
     weights: Weights,
     parts: Mapping[ValueId, int],
 ) -> SegmentForm:
-    """A segment in numbers of its own.
+    """A segment in local numbering.
 
-    What it reads of earlier segments beside its entry is free, and a parameter that several segments read
-    costs each of them its part: together that is never more than what a placement pays.
+    Reads of values of earlier segments other than the entry are free, and the transfer costs of a parameter
+    are divided among the segments that read it: the sum never exceeds the cost of a placement.
 
     Parameters
     ----------
     problem
-        The problem; what it limits is left out.
+        The problem; its limits are ignored.
     segment
         One of its segments.
     units
-        As `units_within` gives them.
+        The result of `units_within`.
     weights
-        What they take of what has a price; empty if nothing has.
+        The use of priced resources by each unit; empty if there are none.
     parts
-        In how many segments a parameter is read.
+        For each parameter, the number of segments that read it.
     """
     inside = segment.nodes
     shift = (segment.entry is not None) - inside.start
@@ -275,12 +279,12 @@ def form_of(
 
 
 def _local_unit(unit: PlacementUnit, shift: int) -> PlacementUnit:
-    """A unit in the numbers of a segment."""
+    """A unit in the numbering of a segment."""
     return PlacementUnit(unit.place, tuple([node + shift for node in unit.nodes]), unit.cost)
 
 
 def _local_value(value: PlacementValue, inside: range, shift: int) -> PlacementValue:
-    """A value in the numbers of a segment; what is not made in it has no producer."""
+    """A value in the numbering of a segment; without a producer if it is defined outside."""
     made = value.producer
     producer = None if made is None or made not in inside else made + shift
     readers = tuple([node + shift for node in value.consumers if node in inside])
@@ -288,5 +292,5 @@ def _local_value(value: PlacementValue, inside: range, shift: int) -> PlacementV
 
 
 def _scaled(table: Table, share: float) -> Table:
-    """A table of transfers times a share."""
+    """A transfer table, scaled by a share."""
     return table if share == 1 else tuple([tuple([cost * share for cost in row]) for row in table])

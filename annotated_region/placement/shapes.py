@@ -1,12 +1,12 @@
-r"""The discrete half of a partial placement: where live values stand, and which regions come before which.
+r"""The discrete half of a partial placement: the locations of live values, and the order of regions.
 
-A `PlacementShape` says, of all nodes that are placed already, what can still matter: for each live slot,
-where its value stands (`Stand`); the *open* regions, which a later node may still join (`OpenRegion`); the
-composites that are begun and not complete. Bit sets name open regions by their positions in the shape.
+A `PlacementShape` is the part of the placed prefix that affects the rest: for each live slot,
+the location of its value (`Stand`); the *open* regions, which a later node may still join (`OpenRegion`); the
+started but incomplete composites. Bit sets contain open regions by their indices in the shape.
 
-The quotient graph stays acyclic because a node joins a region only if that region does not come before what
-the node reads elsewhere. `before` is kept transitively closed, so the test is one bit. Regions that no later
-node can join are forgotten: nothing can distinguish two pasts that agree on the rest.
+The quotient graph stays acyclic because a node joins a region only if that region does not precede any value
+that the node reads from elsewhere. `before` is transitively closed, so the test is one bit. Regions that no
+later node can join are removed: two prefixes that agree on the rest have the same continuations.
 
         A1   A2       A1 in region 0.  X reads A1 on the host: region 0 comes before X.
         | \ / |       B1 reads A1 and X; may B1 join region 0?  Region 0 comes before X: no.
@@ -34,21 +34,21 @@ __all__ = [
 ]
 
 HOST: Final = -1
-"""The region that means: no region, the host; of a value, also: a region that no later node can join."""
+"""In place of a region: the host; for a value, also a region that no later node can join."""
 
 
 class Stand(NamedTuple):
-    """Where a live value stands.
+    """The location of a live value.
 
     Attributes
     ----------
     place
         The place that holds it; the host for a parameter.
     region
-        The open region that made it; `HOST` if there is none.
+        The open region that defines it; `HOST` if there is none.
     before
-        If no open region made it, the open regions that come before it, as a bit set. Otherwise 0: its region
-        knows them.
+        If no open region defines it, the open regions that precede it, as a bit set. Otherwise 0: see
+        `OpenRegion.before` of its region.
     """
 
     place: Place
@@ -72,14 +72,14 @@ class OpenRegion(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What covers a node.
+    """The unit and the region of a node.
 
     Attributes
     ----------
     unit
         The unit.
     region
-        The region that it joins: a position among the open ones, their number for a new one, or `HOST`.
+        The region that it joins: an index of an open region, their count for a new region, or `HOST`.
     """
 
     unit: UnitId
@@ -88,18 +88,19 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class PlacementShape:
-    """The discrete half of a partial placement; made by `PlacementShapes` alone, which makes each only once.
+    """The discrete half of a partial placement; interned by `PlacementShapes`, which alone creates them.
 
-    Searches look shapes up many times for each label, so they are compared, and hashed, by identity.
+    Searches look shapes up many times for each label, so interning makes comparison and hashing by identity
+    valid.
 
     Attributes
     ----------
     stands
-        Where the values of the live slots stand.
+        The locations of the values in the live slots.
     regions
         The open regions, numbered by their first appearance in `stands` and `pending`, then by place.
     pending
-        The composites that are begun and not complete, with their regions.
+        The started but incomplete composites, with their regions.
     """
 
     stands: tuple[Stand, ...]
@@ -108,7 +109,7 @@ class PlacementShape:
 
 
 class PlacementShapes:
-    """The shapes of one search: equal ones are one object. Those that nothing refers to are forgotten."""
+    """The interned shapes of one search, held by weak references."""
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[tuple[object, ...], PlacementShape] = WeakValueDictionary()

@@ -1,16 +1,16 @@
-"""The cheapest valid placement, and a proof of how far from the cheapest it can be.
+"""Searches for the cheapest valid placement, and proves a lower bound on its cost.
 
-1. Starting placements: all-host, each target alone, the priority orders, what the caller hands in; for one
+1. Starting placements: all-host, each target alone, the priority orders, the caller's placements; for one
    target the minimum cut.
-2. Where the network is a row of segments of which many are equal, those are solved once
+2. If the network is a sequence of segments and many of them are equal, equal segments are solved once
    (`annotated_region.placement.segment_solver`).
 3. Prices give a lower bound and a potential (`annotated_region.placement.prices`).
-4. Dynamic programming over the frontier with ever more room, each run limited by the best placement so
-   far and followed by a look ahead from the articulation points, until the bound meets the cost or the
-   budget is used up. After the first run that is not exact, the units that are best without launches
-   (`annotated_region.placement.free_launches`).
+4. Dynamic programming over the frontier with increasing width. Each run is pruned by the best placement so
+   far and followed by a look-ahead from the articulation points, until the bound meets the cost or the
+   budget is exhausted. After the first inexact run, the units that are best without launch costs are
+   tried (`annotated_region.placement.free_launches`).
 
-Nothing depends on the clock or on hashes: the budget is counted in labels.
+The result does not depend on the clock or on hashes: the budget is counted in labels.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ DEFAULT_BUDGET = 300_000
 """Work of the dynamic program; 300 000 take about 8 s in CPython."""
 
 FIRST_WIDTH = 16
-"""Labels of a layer in the first run, if the budget allows that for all steps."""
+"""Labels per layer in the first run, if the budget allows that for all steps."""
 
 WIDER = 8
-"""How much wider each further run is."""
+"""The factor by which the width grows with each run."""
 
 SWEEPS = 3
-"""Pairs of sweeps over the prices: the first two bring nearly all of the bound."""
+"""Pairs of sweeps over the prices; the first two give nearly all of the bound."""
 
 
 @paused_collector()
@@ -67,17 +67,17 @@ def solve(
     problem
         The problem.
     budget
-        How much to search: 300 000 are about 8 s. It bounds the search, never the validity of the answer;
-        the same budget gives the same answer on every machine.
+        The work of the search: 300 000 take about 8 s. It affects quality but not validity;
+        the same budget gives the same result on every machine.
     starts
-        Further placements that the answer must not be worse than.
+        Further starting placements; the result is at most as expensive as each of them.
 
     Raises
     ------
     PinError
-        If some node cannot run anywhere, or no valid placement was found within the budget.
+        If some node has no unit, or no valid placement was found within the budget.
     InvalidPlacementError
-        If one of `starts` is no placement of this problem.
+        If one of `starts` is not a placement of this problem.
 
     Notes
     -----
@@ -97,14 +97,14 @@ def solve(
 
 
 def _require_units(problem: PlacementProblem) -> None:
-    """Refuse a problem with a node that cannot run anywhere."""
+    """Reject a problem with a node that has no unit."""
     if not all(problem.units_of):
         node = problem.units_of.index(())
         raise PinError(f"no unit of finite cost holds node {node}: nothing is left that could run it")
 
 
 def _solve_limited(problem: PlacementProblem, budget: int, starts: Iterable[Placement]) -> Solution:
-    """First without limits, where that is not all that there is time for; then within them."""
+    """Solve without limits first, if the budget allows both; then with limits."""
     offered = offered_units(problem)
     _require_units(offered)
     free = None
@@ -114,7 +114,7 @@ def _solve_limited(problem: PlacementProblem, budget: int, starts: Iterable[Plac
 
 
 def _improve(best: Incumbent, budget: int) -> None:
-    """Cut, price, search; stop as soon as the bound meets the cost."""
+    """Minimum cut, prices, search; stop when the bound meets the cost."""
     problem = best.problem
     _cut(best)
     if best.proven:
@@ -134,7 +134,9 @@ def _improve(best: Incumbent, budget: int) -> None:
 
 
 def _cut(best: Incumbent) -> None:
-    """For one target, the minimum cut; every placement that uses the target pays it and a launch."""
+    """For one target, the minimum cut: any placement that uses the target costs at least the cut and a
+    launch.
+    """
     problem = best.problem
     found = minimum_cut(problem)
     if found is None:
@@ -151,11 +153,11 @@ def _cut(best: Incumbent) -> None:
 
 
 def _solve_row(best: Incumbent, budget: int) -> bool:
-    """Solve equal segments once, if there are enough; whether a placement was found so."""
+    """Solve equal segments once, if there are enough; returns whether this found a placement."""
     row = row_of(best.problem, {}, best.problem.nodes)
     try:
         found = None if row is None else row.solve(Tariff(best.problem.launch), budget, solve)
-    except PinError:  # a segment has a placement that a narrow search misses
+    except PinError:  # the narrow search missed every placement of some segment
         return False
     if row is None or found is None:
         return False
@@ -166,7 +168,7 @@ def _solve_row(best: Incumbent, budget: int) -> bool:
 
 
 def _search(best: Incumbent, search: FrontierSearch, budget: int) -> None:
-    """Ever wider runs, each instructed by what the one before found."""
+    """Runs of increasing width, each pruned by the results of the previous ones."""
     base = search.transitions.potential.base
     steps = len(search.transitions.steps)
     width = first = max(2, min(FIRST_WIDTH, budget // (32 * steps)))

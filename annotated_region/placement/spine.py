@@ -1,11 +1,11 @@
-"""Launches along the spine: what to take off the bound of a label before it is compared with a cost.
+"""Launches along the spine: the allowance subtracted from the bound of a label before its comparison.
 
-The potential (`annotated_region.placement.prices`) counts a launch for each run of nodes of the spine that is
-still to come, and another launch is paid when a region is founded. Where such a run joins a region that was
-founded elsewhere, the bound holds its launch twice, and the label must not be dropped for that. What is known
-from looking ahead (`annotated_region.placement.lookahead`) counts against it.
+The potential (`annotated_region.placement.prices`) counts a launch for each future run of nodes of the spine,
+and another launch is paid when a region is created. If such a run joins a region that was
+created elsewhere, the bound counts its launch twice, so it must not prune the label. The results of
+the look-ahead (`annotated_region.placement.lookahead`) reduce the allowance.
 
-    spine    S1 -> S2 -> S3      A has founded a region that S3 may join: its launch is in the bound twice,
+    spine    S1 -> S2 -> S3      A created a region that S3 may join: the bound counts its launch twice,
                          ^       once for A and once for the run of S3
     aside    A ----------'
 """
@@ -26,31 +26,31 @@ __all__ = ["Ahead", "OffSpine", "Spine"]
 
 
 class OffSpine(Enum):
-    """Why there is no slot with the value that the next node of the spine reads."""
+    """The reason why no slot holds the value that the next node of the spine reads."""
 
     BEFORE = auto()
-    """The spine is not reached."""
+    """The spine has not been reached."""
     AFTER = auto()
     """The spine has been left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """What is known, from looking ahead, that bounds still lack after a step.
+    """The known slack of bounds after a step, from the look-ahead.
 
     Attributes
     ----------
     least
-        What they lack wherever the spine's value stands.
+        The slack for every place of the spine's value.
     by_place
-        What they lack by the place of the spine's value; empty where only `least` is known.
+        The slack by the place of the spine's value; empty if only `least` is known.
     """
 
     least: float = 0.0
     by_place: Mapping[Place, float] = field(default_factory=dict)
 
     def at(self, place: Place | None) -> float:
-        """What bounds lack when the spine's value stands at `place`; None if it stands nowhere yet."""
+        """The slack if the spine's value is at `place`; None if it is not defined yet."""
         return self.least if place is None else self.by_place.get(place, self.least)
 
 
@@ -62,7 +62,7 @@ class Spine:
     slots
         After each step, the slot of the value that the next node of the spine reads.
     ahead
-        After each step, what bounds still lack; nothing at first.
+        After each step, the known slack of bounds; initially none.
     """
 
     def __init__(self, transitions: Transitions) -> None:
@@ -72,11 +72,12 @@ class Spine:
         self.ahead = [Ahead()] * len(transitions.steps)
 
     def allowance(self, index: int, shape: PlacementShape) -> float:
-        """What to take off the bound of a label after step `index` before it is compared with a cost.
+        """The allowance to subtract from the bound of a label after step `index` before comparing it with a
+        cost.
 
-        A run of the spine to come may join an open region that does not come before the spine (case 1). Of
-        the regions with values that the spine's next node depends on, it can join one at most, and the
-        others come before it then (case 2).
+        A future run of the spine may join an open region that does not precede the spine (case 1). Of
+        the regions with values that the spine's next node depends on, it can join at most one, because the
+        others then precede it (case 2).
         """
         slot = self.slots[index]
         if slot is OffSpine.AFTER:
@@ -105,7 +106,9 @@ class Spine:
 
 
 class _Watched(NamedTuple):
-    """Where the spine's value stands: its place, and the open regions that the spine cannot join any more."""
+    """The location of the spine's value: its place, and the open regions that the spine can no
+    longer join.
+    """
 
     place: Place | None
     barred: int
@@ -115,7 +118,7 @@ _NOWHERE = _Watched(None, 0)
 
 
 def _watch(shape: PlacementShape, slot: int) -> _Watched:
-    """The value in a slot; its own region is barred as well: staying in it founds nothing."""
+    """The value in a slot; its own region is barred as well, because staying in it creates no region."""
     stand = shape.stands[slot]
     if stand.region == HOST:
         return _Watched(stand.place, stand.before)
@@ -156,7 +159,9 @@ def _feeding_slots(transitions: Transitions) -> list[tuple[int, ...]]:
 def _needs(
     problem: PlacementProblem, node: int | None, visits: Mapping[int, int], index: int
 ) -> dict[ValueId, None]:
-    """The values that `node` and its producers to come, visited after step `index`, read."""
+    """The values read by `node` and by those of its transitive producers that are visited after
+    step `index`.
+    """
     needs: dict[ValueId, None] = {}
     stack = [] if node is None else [node]
     seen = set(stack)

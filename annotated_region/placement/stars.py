@@ -1,10 +1,10 @@
-r"""One value with its producer and its readers: what it costs at least, under prices.
+r"""The term of one value, its producer and its readers in the bound: its minimum cost under prices.
 
-A value pays once for each destination. With few places its best set of destinations is found by trying all
-of them, however many readers there are: for a given set each reader takes the cheapest place in it.
+A value pays once per destination. For few places, its best set of destinations is found by enumerating all
+sets, for any number of readers: given the set, each reader takes its cheapest place in it.
 
-                     reader 1          price of a member at a place: added to what the node pays,
-                   /                   subtracted from what the value pays; it cancels out in every
+                     reader 1          price of a member at a place: added to the cost of the node,
+                   /                   subtracted from the cost of the value; it cancels out in every
         producer  --- reader 2         placement, so any prices give a valid bound
                    \
                      reader 3 (next on the spine: pays the launch if it changes place)
@@ -22,7 +22,7 @@ __all__ = ["Star", "subsets"]
 
 
 def subsets(bits: int) -> list[int]:
-    """All subsets of a bit set, the empty one first."""
+    """All subsets of a bit set, starting with the empty one."""
     found = [0]
     while bits:
         lowest = bits & -bits
@@ -43,8 +43,8 @@ class Star:
     places_of
         For each node, its possible places.
     follower
-        The reader that comes next on the spine, if the producer is on it; the edge between them pays the
-        launch of the reader's place when the two stand in different places.
+        The reader that follows on the spine, if the producer is on it; the edge between them pays the
+        launch of the reader's place if their places differ.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Star:
         return found
 
     def _pair_costs(self) -> list[list[float]]:
-        """For one producer and one reader, what each pair of their places pays."""
+        """For one producer and one reader, the cost of each pair of places."""
         costs = []
         for source in self._sources:
             row = []
@@ -108,11 +108,11 @@ class Star:
         return costs
 
     def best(self) -> float:
-        """The least that the value pays, net of prices."""
+        """The minimum cost of the value, net of prices."""
         return min(self._by_source())
 
     def marginals(self, member: int) -> list[float]:
-        """For each possible place of a member, the least that the value pays if the member is there."""
+        """For each possible place of a member, the minimum cost of the value if the member is there."""
         if self._pair is None:
             return self._by_source() if member < self._made else self._by_reader(member)
         made, read = self.price
@@ -125,16 +125,16 @@ class Star:
         return [min([c - p for c, p in zip(column, sources, strict=True)]) - own for column, own in columns]
 
     def rest(self, readers: Sequence[int], source: int, charged: int) -> float:
-        """The least that the value still pays, net of prices, once made at `source` and partly sent.
+        """The minimum remaining cost of the value, net of prices, after its definition and some transfers.
 
         Parameters
         ----------
         readers
-            The nodes that are still to read it.
+            The remaining readers.
         source
-            The place that made it.
+            The place of its definition.
         charged
-            The destinations paid already.
+            The paid destinations.
         """
         if not readers:
             return 0.0
@@ -144,7 +144,7 @@ class Star:
         return min(cost + sums(places) for places, cost in self._sends(source, free, free))
 
     def _by_source(self) -> list[float]:
-        """For each source, the least that the value pays, net of prices."""
+        """For each source, the minimum cost of the value, net of prices."""
         found = []
         for source in self._sources:
             sums = self._sums(self._readers, source)
@@ -153,7 +153,7 @@ class Star:
         return found
 
     def _by_reader(self, member: int) -> list[float]:
-        """For each possible place of a reader, the least that the value pays if the reader is there."""
+        """For each possible place of a reader, the minimum cost of the value if the reader is there."""
         others = [other for other in self._readers if other != member]
         possible = self._places[member]
         least = [math.inf] * len(self._moves)
@@ -171,7 +171,7 @@ class Star:
         return [least[place] - price[place] for place in possible]
 
     def _sums(self, members: Sequence[int], source: int) -> Callable[[int], float]:
-        """For a set of destinations: the sum over readers of the best that each can do within it."""
+        """A function from a set of destinations to the sum of the readers' minimum costs within it."""
         options = []
         for member in members:
             price = self.price[member]

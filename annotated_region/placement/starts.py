@@ -1,6 +1,6 @@
-"""The placements that everyone knows: priorities, one target alone, all on the host.
+"""The baseline placements: priorities, one target alone, all on the host.
 
-The search starts from all of them, so its answer is never worse than any.
+The search starts from all of them, so its result is never worse than any of them.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from annotated_region.placement.waves import wave_placement
 __all__ = ["orders_to_try", "priority_placement", "starting_placements", "unit_cover"]
 
 ALL_ORDERS_UP_TO = 4
-"""With at most this many targets, every order of them is tried."""
+"""The number of targets up to which all their orders are tried."""
 
 
 def priority_placement(problem: PlacementProblem, order: Sequence[int]) -> Placement | None:
-    """First target that claims wins, as in ONNX Runtime and TVM; what no target takes is the host's.
+    """Each node goes to the first target that claims it, as in ONNX Runtime and TVM; otherwise to the host.
 
     Parameters
     ----------
     problem
         The problem.
     order
-        Targets, the preferred one first; targets left out get nothing.
+        Targets in the order of preference; omitted targets get nothing.
 
     Returns
     -------
     Placement or None
-        None if some node can neither run on the host nor on these targets.
+        None if some node can run neither on the host nor on these targets.
 
     Notes
     -----
-    Among the units of one target the larger composite wins, then the one that starts earlier. Composites
-    that would need each other are dissolved, and their nodes offered again. O(units log units) for each
-    round of dissolving.
+    Among the units of one target the larger composite wins, then the one that starts earlier. Mutually
+    dependent composites are dissolved, and their nodes assigned again. O(units log units) for each round of
+    dissolving.
     """
     banned: set[UnitId] = set()
     while True:
@@ -52,7 +52,7 @@ def priority_placement(problem: PlacementProblem, order: Sequence[int]) -> Place
 
 
 def orders_to_try(targets: int) -> list[tuple[int, ...]]:
-    """Every order of few targets; of many, each rotation of the natural order and of its reverse."""
+    """All orders of few targets; for many, the rotations of the natural order and of its reverse."""
     if targets <= ALL_ORDERS_UP_TO:
         return list(permutations(range(targets)))
     natural = tuple(range(targets))
@@ -61,7 +61,7 @@ def orders_to_try(targets: int) -> list[tuple[int, ...]]:
 
 
 def starting_placements(problem: PlacementProblem) -> list[Placement]:
-    """All-host, each target alone, and the priority placements; those that exist, each once."""
+    """All-host, each target alone, and the priority placements, as far as they exist, without duplicates."""
     orders: list[tuple[int, ...]] = [(), *((target,) for target in range(problem.host))]
     orders += orders_to_try(problem.host)
     found = (priority_placement(problem, order) for order in orders)
@@ -69,7 +69,9 @@ def starting_placements(problem: PlacementProblem) -> list[Placement]:
 
 
 def unit_cover(problem: PlacementProblem, order: Sequence[int], banned: set[UnitId]) -> list[UnitId] | None:
-    """Units that cover each node once, first come first served; None if a node stays uncovered."""
+    """A greedy exact cover of the nodes by units, in the order of preference; None if a node
+    stays uncovered.
+    """
     rank = {place: position for position, place in enumerate([*order, problem.host])}
     offered = sorted({unit for units in problem.units_of for unit in units} - banned)
     offered = [unit for unit in offered if problem.units[unit].place in rank]
@@ -88,13 +90,13 @@ def unit_cover(problem: PlacementProblem, order: Sequence[int], banned: set[Unit
 def _preference(
     problem: PlacementProblem, unit: UnitId, rank: dict[int, int]
 ) -> tuple[int, int, int, float, int]:
-    """Earlier place, then larger, then earlier in the program, then cheaper, then as given."""
+    """The sort key: earlier place, then larger, then earlier in the program, then cheaper, then as given."""
     described = problem.units[unit]
     return rank[described.place], -len(described.nodes), described.nodes[0], described.cost, unit
 
 
 def _tangled(problem: PlacementProblem, units: Iterable[UnitId]) -> set[UnitId]:
-    """The composites that stand in a cycle of units, or between cycles."""
+    """The composites in a cycle of units, or on a path between cycles."""
     composites = {problem.units[unit].nodes: unit for unit in units if len(problem.units[unit].nodes) > 1}
     quotient, blocks, _ = contract(problem.dag, composites)
     core = (blocks[block] for block in cyclic_core(quotient.successors))

@@ -1,4 +1,4 @@
-"""One step of the dynamic program: what a partial placement can do with the next node, and what it costs."""
+"""The transitions of the dynamic program: the choices for the next node, and their costs."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from annotated_region.placement.shapes import (
 __all__ = ["Move", "Transitions"]
 
 REMEMBERED = 200_000
-"""PlacementShapes to remember; long networks repeat the same few."""
+"""The size of the shape cache; long networks repeat few shapes."""
 
 
 class Row(NamedTuple):
-    """What reading one value does, given the destinations that are paid before.
+    """The effect of reading one value, for given paid destinations.
 
     Attributes
     ----------
     rise
-        What it adds to the bound.
+        The increase of the bound.
     paid
-        The destinations of the value that are paid afterwards, as a bit set of places.
+        The paid destinations of the value afterwards, as a bit set of places.
     """
 
     rise: float
@@ -43,16 +43,16 @@ class Row(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What reading one value does to every label of one shape.
+    """The effect of reading one value on every label of one shape.
 
     Attributes
     ----------
     shift
-        Where the paid destinations of the value begin in a label's bit set.
+        The offset of the value's paid destinations in a label's bit set.
     rows
-        For each set of destinations that may be paid before, as a bit set of places: what reading does.
+        The effect of reading, indexed by the bit set of paid destinations before.
     to
-        Where the paid destinations begin after the step.
+        The offset of the paid destinations after the step.
     """
 
     shift: int
@@ -62,14 +62,14 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What one choice does to every label of one shape.
+    """The effect of one choice on every label of one shape.
 
     Attributes
     ----------
     rise
-        What it adds to the bound whatever has been paid.
+        The increase of the bound that does not depend on paid destinations.
     made_bits
-        The destinations of the new values that are paid at once, in their slots.
+        The destinations of the new values that are paid immediately, in their slots.
     readings
         The values read.
     """
@@ -80,14 +80,14 @@ class Move:
 
 
 class _Made(NamedTuple):
-    """The destinations of the values made at a step that are paid at once, in their slots, and the cost."""
+    """The immediately paid destinations of the values defined at a step, in their slots, and the cost."""
 
     bits: int
     cost: float
 
 
 class _Read(NamedTuple):
-    """A value that a step reads: its slot before, and where its paid destinations begin afterwards."""
+    """A value that a step reads: its slot before, and the offset of its paid destinations afterwards."""
 
     value: ValueId
     slot: int
@@ -95,14 +95,14 @@ class _Read(NamedTuple):
 
 
 class _Shift(NamedTuple):
-    """Paid destinations that move together when slots are renumbered: which bits, and how far down."""
+    """Paid destinations that move together when slots are renumbered: a bit mask, and the shift down."""
 
     mask: int
     by: int
 
 
 _ReadingKey = tuple[ValueId, Place, Place, bool]
-"""A value, where it stands, the place of its reader, and whether they are in one region."""
+"""A value, its place, the place of its reader, and whether they are in one region."""
 
 _AdvanceKey = tuple[int, PlacementShape, int, Place]
 """The signature of a step, a shape before it, and the region and place of the step's node."""
@@ -110,20 +110,20 @@ _AdvanceKey = tuple[int, PlacementShape, int, Place]
 
 @dataclass(slots=True)
 class _StepFacts:
-    """What does not depend on the shape, worked out once a step.
+    """The parts of a transition that do not depend on the shape, computed once per step.
 
     Attributes
     ----------
     shifts
-        Where the paid destinations go of values that the step neither reads nor makes.
+        The moves of the paid destinations of values that the step neither reads nor defines.
     signature
-        A number that steps share which do the same to every shape.
+        A number that is equal for steps with the same effect on every shape.
     reads
         The values that the node reads.
     made
-        What making its values means, by the place of the node.
+        The effect of defining its values, by the place of the node.
     readings
-        What reading its values means.
+        The effect of reading its values.
     """
 
     shifts: list[_Shift]
@@ -137,7 +137,7 @@ class Transitions:
     """The steps of one problem in one order, priced by one potential.
 
     The paid destinations of all live values are one bit set: `places` bits for each slot, the lowest for
-    slot 0. A set bit says that the value has been sent to that place, so that the next reader there is free.
+    slot 0. A set bit means that the value has been sent to that place, so further readers there are free.
     """
 
     def __init__(self, problem: PlacementProblem, steps: Sequence[Step], potential: Potential) -> None:
@@ -163,7 +163,7 @@ class Transitions:
         self._advanced: dict[_AdvanceKey, Advanced | None] = {}
 
     def spanned(self) -> list[bool]:
-        """For each step, whether some unit has nodes on both sides of its end."""
+        """For each step, whether some unit has nodes up to the step and after it."""
         change = [0] * (len(self.steps) + 1)
         for first, units in enumerate(self._first):
             for unit in units:
@@ -176,7 +176,7 @@ class Transitions:
         return found
 
     def choices(self, index: int, shape: PlacementShape) -> list[Choice]:
-        """What may cover the node of step `index`."""
+        """The choices for the node of step `index`."""
         units = self.problem.units
         node = self.steps[index].node
         for begun in shape.pending:
@@ -197,7 +197,7 @@ class Transitions:
         return choices
 
     def shape_after(self, index: int, shape: PlacementShape, choice: Choice) -> Advanced | None:
-        """The shape after this choice, and which regions it keeps; None if it closes a cycle."""
+        """The shape after this choice, and the regions that it keeps; None if it closes a cycle."""
         step = self.steps[index]
         place = self.problem.units[choice.unit].place
         pending = self._pending_after(index, shape.pending, choice)
@@ -212,13 +212,13 @@ class Transitions:
         return self._advanced[key]
 
     def _pending_after(self, index: int, pending: tuple[Choice, ...], choice: Choice) -> tuple[Choice, ...]:
-        """The composites that are begun and not complete after this choice."""
+        """The started but incomplete composites after this choice."""
         if self._last[choice.unit] == index:
             return tuple(begun for begun in pending if begun.unit != choice.unit) if pending else pending
         return pending if any(begun.unit == choice.unit for begun in pending) else (*pending, choice)
 
     def move(self, index: int, shape: PlacementShape, choice: Choice) -> Move:
-        """What this choice does to the labels of `shape`."""
+        """The effect of this choice on the labels of `shape`."""
         unit, region = choice
         place = self.problem.units[unit].place
         facts = self._facts[index]
@@ -231,7 +231,7 @@ class Transitions:
         return Move(rise, made_bits, self._readings(index, shape, region, place))
 
     def _readings(self, index: int, shape: PlacementShape, region: int, place: Place) -> tuple[Reading, ...]:
-        """What reading the values of this step at `place` in `region` does to every label of `shape`."""
+        """The effect of reading the values of this step at `place` in `region` on every label of `shape`."""
         facts = self._facts[index]
         found = []
         for read in facts.reads:
@@ -246,14 +246,14 @@ class Transitions:
         return tuple(found)
 
     def paid_after(self, index: int, charged: int) -> int:
-        """The paid destinations of values that the step leaves alone, in their new slots."""
+        """The paid destinations of values that the step does not read or define, in their new slots."""
         after = 0
         for mask, by in self._facts[index].shifts:
             after |= (charged & mask) >> by
         return after
 
     def useful_bits(self, value: ValueId, readers: Sequence[int], source: Place) -> int:
-        """The destinations worth remembering: those that cost something and that a reader can have."""
+        """The destinations to track: those with a cost that are possible places of a reader."""
         row = self.problem.values[value].transfer[source]
         bits = 0
         for reader in readers:
@@ -263,11 +263,11 @@ class Transitions:
         return bits & ~(1 << source) if source == self._host else bits
 
     def readers_after(self, value: ValueId, index: int) -> tuple[int, ...]:
-        """Who reads `value` after step `index`, which made or read it."""
+        """The readers of `value` after step `index`, which defines or reads it."""
         return self._readers_after[value, index]
 
     def _remaining_readers(self, position: dict[int, int]) -> dict[tuple[ValueId, int], tuple[int, ...]]:
-        """For (value, step that makes or reads it): who reads the value later."""
+        """For each pair of a value and a step that defines or reads it: the later readers of the value."""
         found = {}
         for index, value in numbered(ValueId, self.problem.values):
             readers = sorted(value.consumers, key=position.__getitem__)
@@ -278,7 +278,7 @@ class Transitions:
         return found
 
     def _facts_of(self, step: Step) -> _StepFacts:
-        """Bit moves, the signature under which shapes are remembered, and where reads go."""
+        """The facts of a step: bit moves, cache signature, and offsets of reads."""
         new_slot = {slot: rank for rank, slot in enumerate(step.kept)}
         touched = {slot for _, slot in step.inputs}
         shifts: dict[int, int] = {}
@@ -295,7 +295,7 @@ class Transitions:
         return _StepFacts([_Shift(mask, by) for by, mask in shifts.items()], signature, reads)
 
     def _made(self, index: int, place: Place) -> _Made:
-        """What making the values of this step at `place` means."""
+        """The effect of defining the values of this step at `place`."""
         bits, cost = 0, 0.0
         step = self.steps[index]
         slot = len(step.kept)
@@ -315,7 +315,7 @@ class Transitions:
         return _Made(bits, cost)
 
     def _rows(self, index: int, key: _ReadingKey) -> list[Row]:
-        """For each set of paid destinations, what reading a value does."""
+        """For each set of paid destinations, the effect of reading a value."""
         value, source, place, same_region = key
         host = self._host
         node = self.steps[index].node

@@ -1,7 +1,7 @@
-"""What a partial placement has used of what targets limit, and what a step adds to it.
+"""The use of limited resources by a partial placement, and its change at a step.
 
-Of each open region the search keeps what its target limits, and nothing else, so that partial placements
-which differ in nothing that can still matter are found alike. Regions and slots have the numbers of the
+For each open region only the limited resources are tracked, so that partial placements with the same
+continuations compare equal. Regions and slots have the numbers of the
 shape.
 """
 
@@ -22,16 +22,16 @@ __all__ = ["RegionUsage", "StepUsage", "TargetUsage", "Usage", "UsageRules"]
 
 
 class RegionUsage(NamedTuple):
-    """What an open region has used.
+    """The resource use of an open region.
 
     Attributes
     ----------
     ops, constants, workspace
-        As in `TargetLimits`; 0 where the target does not limit it.
+        As in `TargetLimits`; 0 if the target does not limit it.
     common
         The constants in it that later nodes read as well, as a bit set.
     units
-        What it holds, ascending; empty where its target takes any set of units.
+        Its units, ascending; empty if its target accepts any set of units.
     """
 
     ops: int = 0
@@ -42,24 +42,24 @@ class RegionUsage(NamedTuple):
 
 
 class TargetUsage(NamedTuple):
-    """What a target has used: regions and bytes of memory, 0 where they are not limited."""
+    """The resource use of a target: regions and bytes of memory, 0 if not limited."""
 
     regions: int = 0
     memory: int = 0
 
 
 class Usage(NamedTuple):
-    """What a partial placement has used.
+    """The resource use of a partial placement.
 
     Attributes
     ----------
     regions
-        For each open region.
+        The use of each open region.
     targets
-        For each target.
+        The use of each target.
     inner
-        The slots whose values are intermediate as far as is known, as a bit set: all their readers so far are
-        in the region that made them.
+        The slots whose values may still be intermediate, as a bit set: all their readers so far are
+        in the defining region.
     """
 
     regions: tuple[RegionUsage, ...]
@@ -67,7 +67,7 @@ class Usage(NamedTuple):
     inner: int = 0
 
     def at_most(self, other: Usage) -> bool:
-        """Whether whatever can follow the other one can follow this one."""
+        """Whether every continuation of the other usage is valid for this one."""
         if self.inner & ~other.inner:
             return False
         for mine, its in zip(self.targets, other.targets, strict=True):
@@ -86,30 +86,30 @@ _NEW = RegionUsage()
 
 @dataclass(frozen=True, slots=True)
 class StepUsage:
-    """What one choice at one step does to the usage of every label of one shape.
+    """The effect of one choice at one step on the usage of every label of one shape.
 
     Attributes
     ----------
     place, region
-        Where the node goes, as in `Choice`.
+        The place and region of the node, as in `Choice`.
     unit
-        The unit that begins; None for the host, and for one that is begun already.
+        The unit that starts; None for the host, and for a unit that has already started.
     founds
         Whether the region is new.
     crossed
-        The slots whose values are read elsewhere than in their region, as a bit set.
+        The slots whose values are read outside their region, as a bit set.
     ending
-        Of each value that is not live any more: its slot, its region and its bytes.
+        For each value that dies: its slot, its region and its bytes.
     kept
-        The slots that stay, in their new order.
+        The slots that stay live, in their new order.
     inner
-        The slots of new values that may be intermediate, as a bit set, in new numbers.
+        The slots of new values that may be intermediate, as a bit set, in the new numbering.
     standing
-        The slots whose values stand in open regions afterwards, as a bit set, in new numbers.
+        The slots whose values are in open regions afterwards, as a bit set, in the new numbering.
     origin
-        The regions that stay open, by their numbers before.
+        The regions that stay open, by their old numbers.
     closing
-        The regions that do not.
+        The regions that are closed.
     alive
         The constants that later nodes read, as a bit set.
     """
@@ -129,7 +129,7 @@ class StepUsage:
 
 
 class UsageRules:
-    """Carries usages over steps, and tells which of them break a limit."""
+    """Updates usages over steps, and detects violations of limits."""
 
     def __init__(self, problem: PlacementProblem, uses: Uses, steps: Sequence[Step]) -> None:
         self._problem = problem
@@ -141,13 +141,13 @@ class UsageRules:
         self._answers: dict[tuple[UnitId, ...], bool] = {}
 
     def start(self) -> Usage:
-        """Nothing is used."""
+        """The usage of the empty placement."""
         return Usage((), (TargetUsage(),) * self._problem.host)
 
     def change(
         self, index: int, step: Step, shape: PlacementShape, choice: Choice, moved: Advanced
     ) -> StepUsage:
-        """What a choice does to the usage of the labels of `shape`."""
+        """The effect of a choice on the usage of the labels of `shape`."""
         problem = self._problem
         unit, region = choice
         place = problem.units[unit].place
@@ -188,7 +188,7 @@ class UsageRules:
         )
 
     def after(self, usage: Usage, change: StepUsage) -> Usage | None:
-        """The usage after a step; None if it breaks a limit."""
+        """The usage after a step; None if it violates a limit."""
         regions = [*usage.regions, _NEW] if change.founds else list(usage.regions)
         targets = usage.targets
         if change.unit is not None:
@@ -197,7 +197,7 @@ class UsageRules:
                 return None
             regions[change.region], targets = grown
         inner = usage.inner & ~change.crossed
-        for slot, region, size in change.ending:  # what is inner still has its last reader in this region
+        for slot, region, size in change.ending:  # values still inner: all readers are in this region
             if inner >> slot & 1:
                 regions[region] = regions[region]._replace(workspace=regions[region].workspace + size)
                 limit = self._limits[change.place].workspace_bytes
@@ -218,7 +218,7 @@ class UsageRules:
     def _grown(
         self, region: RegionUsage, targets: tuple[TargetUsage, ...], change: StepUsage
     ) -> tuple[RegionUsage, tuple[TargetUsage, ...]] | None:
-        """A region and the targets with one unit more; None if that breaks a limit."""
+        """The usage of a region and of the targets with one more unit; None if that violates a limit."""
         unit, place = change.unit, change.place
         assert unit is not None
         limits, use = self._limits[place], self._uses.of[unit]
@@ -256,7 +256,7 @@ class UsageRules:
         return total
 
     def _takes(self, units: tuple[UnitId, ...]) -> bool:
-        """What the target of some units says of them as a region."""
+        """Whether the target of some units accepts them as a region."""
         accepts = self._problem.accepts
         assert accepts is not None
         if units not in self._answers:

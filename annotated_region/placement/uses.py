@@ -1,4 +1,4 @@
-"""What units, and groups of them, use of what a target limits."""
+"""The use of limited resources by units and groups of units."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["UnitUse", "Uses"]
 
 @dataclass(frozen=True, slots=True)
 class UnitUse:
-    """What one unit uses.
+    """The resource use of one unit.
 
     Attributes
     ----------
     ops
-        Its nodes.
+        Its number of nodes.
     own
-        Bytes of the constants that nothing else reads.
+        Bytes of the constants that only this unit reads.
     common
         The constants that other nodes read as well, by index.
     handed_on
-        The values that it makes and others read.
+        Its values with readers outside the unit.
     made
         Their bytes.
     """
@@ -38,12 +38,12 @@ class UnitUse:
 
 
 class Uses:
-    """What each unit of a problem uses.
+    """The resource use of each unit of a problem.
 
     Attributes
     ----------
     of
-        By unit.
+        The use of each unit.
     """
 
     def __init__(self, problem: PlacementProblem) -> None:
@@ -84,13 +84,13 @@ class Uses:
         return own + sum(self._problem.constants[index].size for index in common)
 
     def memory(self, units: Sequence[UnitId]) -> int:
-        """What a region of these units counts against the budget of its target."""
+        """The bytes that a region of these units counts against the budget of its target."""
         return self.constants(units) + sum(self.of[unit].made for unit in units)
 
     def least_memory(self, unit: UnitId) -> float:
-        """What a unit adds to the memory of its target at least; common constants are shared by all readers.
+        """A lower bound on the memory of a unit, with common constants divided among all readers.
 
-        Summed over the units of a region this is never more than `memory`.
+        The sum over the units of a region never exceeds `memory`.
         """
         use = self.of[unit]
         inside = set(self._problem.units[unit].nodes)
@@ -110,7 +110,7 @@ class Uses:
         )
 
     def fits(self, place: Place, units: Sequence[UnitId]) -> bool:
-        """Whether one region may hold these units, by size and by what its target says of it."""
+        """Whether one region may hold these units, by its limits and by `PlacementProblem.accepts`."""
         limits, problem = self.limits(place), self._problem
         if limits.ops is not None and sum(self.of[unit].ops for unit in units) > limits.ops:
             return False
@@ -121,7 +121,9 @@ class Uses:
         return problem.accepts is None or place == problem.host or problem.accepts(place, tuple(units))
 
     def can_fit(self, unit: UnitId) -> bool:
-        """Whether some region may hold a unit; only what holds of every region around it is looked at."""
+        """Whether some region may hold a unit; checks only conditions that hold for every
+        region with this unit.
+        """
         place = self._problem.units[unit].place
         limits = self.limits(place)
         if limits.regions == 0 or (
@@ -135,7 +137,7 @@ class Uses:
         return limits.constant_bytes is None or self.constants([unit]) <= limits.constant_bytes
 
     def keeps(self, placement: Placement) -> bool:
-        """Whether a placement keeps all limits."""
+        """Whether a placement respects all limits."""
         counts = [0] * self._problem.host
         memory = [0] * self._problem.host
         for region in placement.regions:

@@ -1,8 +1,8 @@
-"""Regions for a given choice of units: waves of everything that is ready, one place at a time.
+"""Groups a given choice of units into regions: waves of all ready units, one place at a time.
 
-This is how ONNX Runtime orders its node groups: run all that the host can run, then all that one target
-can run, and so on; each wave of a target is one region, so the regions follow one another and can never
-need each other.
+ONNX Runtime orders its node groups in this way: all ready units of the host, then all ready units of one
+target, and so on; each wave of a target is one region, so the regions are totally ordered and have no
+cycles.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["wave_placement"]
 
 
 def wave_placement(problem: PlacementProblem, units: Sequence[UnitId]) -> Placement | None:
-    """The cheapest, in launches, of the waves that start with each place in turn.
+    """The cheapest wave placement, by launch costs, over all places for the first wave.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def wave_placement(problem: PlacementProblem, units: Sequence[UnitId]) -> Placem
     Returns
     -------
     Placement or None
-        None if two composites need each other.
+        None if composites depend on each other.
 
     Notes
     -----
@@ -60,7 +60,9 @@ class _UnitGraph:
         self._waiting = [len(sources) for sources in quotient.predecessors]
 
     def waves(self, first: int) -> list[list[UnitId]] | None:
-        """The units in waves; the place of the first wave is `first`, then those with most ready units."""
+        """The units in waves; the first wave has place `first`, each later one the place with
+        most ready units.
+        """
         waiting = list(self._waiting)
         ready: list[list[int]] = [[] for _ in range(self._count)]
         for rank, count in enumerate(waiting):
@@ -74,7 +76,7 @@ class _UnitGraph:
             wave = ready[place]
             if not wave:
                 return None
-            for rank in wave:  # grows while it is walked: the wave takes in what it makes ready
+            for rank in wave:  # grows during iteration: units that become ready join the wave
                 for reader in self._after[rank]:
                     waiting[reader] -= 1
                     if waiting[reader] == 0:
@@ -82,5 +84,5 @@ class _UnitGraph:
             done += len(wave)
             groups.append([self._units[rank] for rank in wave])
             ready[place] = []
-            place = self._count - 1  # the host goes first whenever it can: it has no launch
+            place = self._count - 1  # prefer the host, which has no launch
         return groups

@@ -1,7 +1,6 @@
-"""What tests of passes, pipelines and backends share: models, graphs, strategies, the conformance kit.
+"""Shared test utilities for passes, pipelines and backends: models, graphs, strategies, the conformance kit.
 
-The strategies are looked up when they are first asked for, because they need Hypothesis, which the
-package itself does not.
+The strategies are imported lazily, because they need Hypothesis, which is not a dependency of the package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for claims that overlap freely, and for the region sets made of them."""
+"""Hypothesis strategies for claims, which may overlap, and for region sets of such claims."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CLAIMABLE = (NodeKind.OPERATION, NodeKind.STRUCTURE)
 
 @checked
 def claimable(func: relax.Function) -> list[list[relax.Var]]:
-    """For each block that has any, the variables that a claim may name, in program order."""
+    """For each block with claimable nodes, the variables that a claim may name, in program order."""
     graph = read_dataflow(func)
     return [[graph.nodes[node].var for node in nodes] for nodes in _claimable_nodes(graph)]
 
@@ -40,16 +40,16 @@ def claims(
     Parameters
     ----------
     func
-        The function; annotations in it are looked through.
+        The function; annotations in it are ignored.
     targets
-        Who may claim.
+        The targets of the claims.
     overlapping
         Whether claims may share nodes, of one target or of several.
 
     Notes
     -----
     A claim is a single node, a connected set of nodes, any set of nodes of one block, or a composite.
-    Nothing keeps a claim convex, or several of them acyclic together.
+    Claims need not be convex, and several of them may form a cycle.
     """
     return _claims(read_dataflow(func), targets, overlapping)
 
@@ -88,7 +88,7 @@ def region_sets(
 def annotated_functions(
     ingredients: Ingredients | None = None, targets: Sequence[str] = TARGETS
 ) -> st.SearchStrategy[relax.Function]:
-    """Functions with the annotations of such a region set written into them."""
+    """Functions annotated with the regions of such a set."""
     return region_sets(ingredients, targets).map(AnnotatedRegionSet.annotate)
 
 

@@ -1,7 +1,7 @@
-"""Verifies graphs of the dnnl backend: order, types and shapes that no node of its kind can have.
+"""Verifies graphs of the dnnl backend: the order of nodes, and the types and shapes of each node kind.
 
-Tests run it between any two passes, by ``rewriter.verification(verify)``. Each kind states its own law; what
-a kind says nothing about (the extents of a convolution, which its import has computed) is left to oneDNN.
+Tests run it between passes, through ``rewriter.verification(verify)``. Each kind has its own law; properties
+without a law (the extents of a convolution, which its import computes) are left to oneDNN.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ __all__ = ["verify"]
 
 Shape = tuple[Dim, ...]
 Law = Callable[[Graph, Node, Sequence[Shape], Shape], Iterator[str]]
-"""From a graph, a node, and the extents of its operands and of its result to what is wrong."""
+"""Yields the errors of a node, given the graph, the node, and the shapes of its operands and of
+its result.
+"""
 
 BYTES = (DataType.INT8, DataType.UINT8)
 WHOLE = (DataType.INT32, DataType.INT64)
@@ -51,12 +53,12 @@ def verify(graph: Graph, maker: str) -> None:
     graph
         The graph.
     maker
-        What made it, for the message.
+        The pass that produced it, for the message.
 
     Raises
     ------
     AssertionError
-        The graph is not sound; the message lists the nodes and what is wrong with each.
+        The graph is invalid; the message lists the invalid nodes with their errors.
     """
     problems = [
         *_order_problems(graph),
@@ -66,7 +68,7 @@ def verify(graph: Graph, maker: str) -> None:
 
 
 def _order_problems(graph: Graph) -> Iterator[str]:
-    """Each tensor is made once, and before it is read."""
+    """Each tensor is defined once, before its uses."""
     known = {index for index, tensor in enumerate(graph.tensors) if tensor.source is not None}
     for node in graph.nodes:
         yield from (
@@ -110,14 +112,14 @@ def _type_problems(graph: Graph, node: Node) -> Iterator[str]:
 
 
 def _moved(node: Node, types: Sequence[DataType]) -> Sequence[DataType]:
-    """The types of the operands whose elements are moved: not of conditions and indices."""
+    """The types of the data operands of a data movement node, without conditions and indices."""
     if node.kind is Kind.SELECT:
         return types[1:]
     return types[:1] if node.kind in GATHERS else types
 
 
 def _chain_problems(graph: Graph, node: Node, result: Shape) -> Iterator[str]:
-    """Operands of post-ops can be repeated to the extents of the result."""
+    """Operands of post-ops can be broadcast to the shape of the result."""
     for post in node.post_ops:
         if post.operand is not None and not _repeats_to(graph.shape(post.operand), result):
             yield f"{post} reads extents {graph.shape(post.operand)}"

@@ -1,10 +1,10 @@
-"""Hypothesis strategies for well-formed Relax functions of every structure that a region may meet.
+"""Hypothesis strategies for well-formed Relax functions with every structure that passes must handle.
 
-The functions are small and mean: layered and irregular graphs, tuples and nested tuples, split and
-concat, constants bound and bare, zeros without inputs, other names for values, dead code, symbolic
-shapes, casts that define shape variables, several blocks, conditionals in conditionals, calls with
-effects, local functions, and results that repeat a value or hand a parameter back. TVM accepts them
-all, prints them, parses them and, apart from its own troubles with conditionals, runs them.
+The functions are small and adversarial: layered and irregular graphs, nested tuples, split and
+concat, constants bound to variables and inline, zeros without inputs, aliases, dead code, symbolic
+shapes, casts that define shape variables, several blocks, nested conditionals, calls with
+effects, local functions, and results that repeat a value or return a parameter. TVM accepts,
+prints and parses all of them and, apart from its own bugs with conditionals, runs them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from annotated_region.tvm_adapter.types import expect, shape_of
 __all__ = ["IDENTITY", "Ingredients", "functions", "modules"]
 
 IDENTITY = "annotated_region.testing.identity"
-"""The packed function that generated functions call: it gives its argument back."""
+"""The packed function that generated functions call: it returns its argument."""
 
 tvm_ffi.register_global_func(IDENTITY, lambda value: value, override=True)
 
@@ -35,20 +35,20 @@ tvm_ffi.register_global_func(IDENTITY, lambda value: value, override=True)
 @checked_class
 @dataclass(frozen=True, slots=True)
 class Ingredients:
-    """What a generated function may be made of.
+    """The constructs that a generated function may contain.
 
     Attributes
     ----------
     nodes
-        How many bindings it has at most, those in branches included.
+        The maximum number of bindings, including those in branches.
     blocks
-        How many blocks a body has at most.
+        The maximum number of blocks of a body.
     branches
-        How deep an `If` may be nested; 0 for none.
+        The maximum nesting depth of `If`; 0 for none.
     effects
-        Whether it may call what has effects, and therefore be impure.
+        Whether it may call functions with effects, and therefore be impure.
     local_functions
-        Whether it may define functions and call them.
+        Whether it may define and call local functions.
     symbolic
         Whether the number of rows may be a variable.
     casts
@@ -76,7 +76,7 @@ def functions(
     Parameters
     ----------
     ingredients
-        What they may be made of; everything by default.
+        The constructs that they may contain; all by default.
     name
         Their ``global_symbol``.
 
@@ -151,7 +151,7 @@ def _same(left: tvm.ir.Type, right: tvm.ir.Type) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a binding stands: the values it may use, the kind of its block, how many `If`s are around."""
+    """The context of a binding: the visible values, the kind of its block, the number of enclosing `If`s."""
 
     values: list[relax.Expr]
     dataflow: bool
@@ -178,7 +178,7 @@ class _Generator:
         pair = tvm.ir.TupleType([_matrix(self.rows, 4), _matrix(self.rows, 4)])
         params += [relax.Var("pair", pair), relax.Var("flag", relax.TensorType([], "bool"))]
         body = self.body(list(params), depth=0, result=self.result)
-        # Shape variables that casts define mean nothing outside of the function.
+        # Shape variables defined by casts are not visible outside the function.
         known = {self.rows: self.rows} if isinstance(self.rows, relax.Var) else {}
         ret_ty = relax.analysis.erase_to_well_defined(body.ty, known, {})
         attrs = tvm.ir.make_node("ir.DictAttrs", global_symbol=name)
@@ -187,19 +187,19 @@ class _Generator:
     def body(
         self, values: list[relax.Expr], depth: int, result: Callable[[_Place], relax.Expr]
     ) -> relax.SeqExpr:
-        """A body that sees `values` and ends in what `result` chooses."""
+        """A body in the scope of `values`, with the result chosen by `result`."""
         blocks: list[relax.BindingBlock] = []
         dataflow = self.draw(st.booleans())
         for _ in range(self.draw(st.integers(0 if depth else 1, self.ingredients.blocks))):
             bindings = self.bindings(_Place(values, dataflow, depth))
             if bindings:
                 blocks.append((relax.DataflowBlock if dataflow else relax.BindingBlock)(bindings))
-                dataflow = not dataflow  # the parser makes one of two blocks of a kind in a row
+                dataflow = not dataflow  # the parser merges consecutive blocks of one kind
         answer = result(_Place(values, False, depth))
         return typed(relax.SeqExpr(blocks, answer), answer.ty)
 
     def bindings(self, place: _Place) -> list[relax.Binding]:
-        """The bindings of one block; what they make and what stays visible is added to the values."""
+        """The bindings of one block; adds the values that stay visible after it to `place`."""
         count = min(self.left, self.draw(st.integers(1, self.ingredients.nodes)))
         self.left -= count
         outer = list(place.values)
@@ -222,7 +222,7 @@ class _Generator:
         return relax.VarBinding(var, value) if cast is None else relax.MatchCast(var, value, cast)
 
     def recipes(self, place: _Place) -> list[Recipe]:
-        """What may stand at a place, the simplest first."""
+        """The recipes that are allowed at a place, simplest first."""
         offered = [*_ANYWHERE]
         if self.ingredients.casts:
             offered += [_cast]
@@ -269,7 +269,7 @@ def _tuple_of(values: Sequence[relax.Expr]) -> relax.Expr:
     return relax.Tuple(list(values))
 
 
-# -- recipes: each gives what to bind, or None where its operands are missing -------------------------
+# -- recipes: each returns a value to bind, or None if operands are missing ---------------------------
 
 
 def _unary(gen: _Generator, place: _Place) -> _Step:
@@ -417,7 +417,7 @@ def _local_call(gen: _Generator, place: _Place) -> _Step | None:
 
 
 def _conditional(gen: _Generator, place: _Place) -> _Step | None:
-    """An `If` whose branches end in a value of the type of some visible one, or in two of them."""
+    """An `If` whose branches return a value of the type of a visible value, or a pair of them."""
     flag = gen.pick(place, _is_condition)
     wanted = [gen.pick(place, _is_matrix).ty for _ in range(gen.draw(st.integers(1, 2)))]
 

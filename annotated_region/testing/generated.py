@@ -1,7 +1,7 @@
 """Large generated graphs, built fast: chains, residual blocks, inception-like blocks, random layers.
 
 Ops of two kinds occur: those that a target is meant to claim (``relax.add``, ``relax.multiply``,
-``relax.nn.relu``, ``relax.concat``) and ``relax.tanh``, which stands for what it is not.
+``relax.nn.relu``, ``relax.concat``) and ``relax.tanh``, which represents unclaimed ops.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHAPE = (4, 4)
 
 
 class _Builder:
-    """Binds calls of known types one after the other, without the checks of a block builder."""
+    """Binds calls of known types in sequence, without the checks of a block builder."""
 
     def __init__(self, parameters: int = 1) -> None:
         self.type = relax.TensorType(SHAPE, "float32")
@@ -34,7 +34,7 @@ class _Builder:
         return len(self.bindings)
 
     def call(self, op: str, *operands: relax.Expr, ty: tvm.ir.Type | None = None) -> relax.Var:
-        """Bind a call whose result has the type of everything here, unless `ty` says otherwise."""
+        """Bind a call; its result has the common type of the graph, unless `ty` is given."""
         for operand in operands:
             self.used.add(operand)
         return self.bind(relax.Call(tvm.ir.Op.get(op), list(operands), ret_ty=ty or self.type))
@@ -46,7 +46,7 @@ class _Builder:
         return var
 
     def weighted(self, op: str, value: relax.Expr) -> relax.Var:
-        """An op with a constant of its own, as a layer has its weights."""
+        """An op with a distinct constant, like the weights of a layer."""
         weight = np.full(SHAPE, 1.0 + 1e-6 * len(self), "float32")
         return self.call(op, value, relax.const(weight))
 
@@ -107,7 +107,7 @@ def layered(width: int, depth: int, seed: int, share: float = 0.6) -> tvm.IRModu
     known: list[relax.Expr] = list(builder.parameters)
 
     def pick() -> relax.Expr:
-        """Mostly of the layers just before, sometimes of any."""
+        """A value of the two preceding layers with probability 0.8, otherwise any value."""
         return generator.choice(known[-2 * width :] if generator.random() < 0.8 else known)
 
     for _layer in range(depth):

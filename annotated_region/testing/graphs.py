@@ -1,4 +1,4 @@
-"""Graphs on which partitioners of this kind have gone wrong, as Relax modules in any binding order."""
+"""Graphs that partitioners are known to get wrong, as Relax modules in any binding order."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tvm import relax
 __all__ = ["SIX_OPS", "TWO_RESOLUTIONS", "binding_orders", "module_of"]
 
 Graph = Mapping[str, tuple[str, tuple[str, ...]]]
-"""For each node: its op, and the names of its operands. Names that no node has are parameters."""
+"""For each node: its op, and the names of its operands. Names that are not nodes are parameters."""
 
-# Two chains that cross: each add needs the other chain's tanh. One region over {a1, b1} and one over
-# {a2, b2} are each convex, and together a cycle.
+# Two crossing chains: each add reads the tanh of the other chain. The regions {a1, b1} and
+# {a2, b2} are each convex, but form a cycle together.
 SIX_OPS: Graph = {
     "a1": ("relax.nn.relu", ("x",)),
     "a2": ("relax.nn.relu", ("y",)),
@@ -23,7 +23,7 @@ SIX_OPS: Graph = {
     "b2": ("relax.add", ("a2", "x1")),
 }
 
-# Two branches that exchange their values twice, as in HRNet and BiFPN; resampling is not claimed.
+# Two branches that exchange values twice, as in HRNet and BiFPN; resampling is not claimed.
 TWO_RESOLUTIONS: Graph = {
     "high1": ("relax.nn.relu", ("x",)),
     "low1": ("relax.nn.relu", ("y",)),

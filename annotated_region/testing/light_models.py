@@ -15,12 +15,12 @@ scale of a batch norm               uniform in [0.8, 1.2]; [0.3, 0.4] at the end
 variance of a batch norm            uniform in [0.8, 1.2]
 ==================================  =====================================================
 
-The gains keep the scores of order one and the most likely of the 1000 classes between one and some
-tens of per cent, so neither a flat nor a saturated softmax hides an error, and other images get
-clearly other answers.
+The gains keep the scores of order one and the probability of the most likely of the 1000 classes between
+one and some tens of per cent, so neither a flat nor a saturated softmax hides an error, and different
+images have clearly different results.
 
-A weight depends on the seed, the model and its own name alone: every process, and every engine that
-reads the same model, sees the same network.
+A weight depends only on the seed, the model and its own name: every process and every engine
+gets the same network.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from annotated_region.errors import ModelError
 __all__ = ["LIGHT_MODELS", "input_of", "light_model", "light_module"]
 
 OPSET = 13
-PATCH = 32  # pixels of an image that share their coarse value
-IR_VERSION = 8  # belongs to opset 13; from 4 on an initializer need not be listed among the inputs
+PATCH = 32  # side of the squares of pixels with equal coarse value
+IR_VERSION = 8  # matches opset 13; since 4, initializers need not be listed among the inputs
 
 # Name of each model: the gain of its last layer, measured so that the scores are of order one.
 _GAINS = {
@@ -63,14 +63,14 @@ LIGHT_MODELS: tuple[str, ...] = tuple(_GAINS)
 
 
 def light_model(name: str, seed: int = 0) -> onnx.ModelProto:
-    """One of the nine models at opset 13, with its weights drawn anew and stored as initializers.
+    """One of the nine models at opset 13, with random weights stored as initializers.
 
     Parameters
     ----------
     name
         One of `LIGHT_MODELS`.
     seed
-        Models of different seeds have different weights.
+        The seed of the weights.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def light_model(name: str, seed: int = 0) -> onnx.ModelProto:
     Raises
     ------
     ModelError
-        `name` is none of the nine, or the installed onnx package does not ship the file.
+        `name` is not one of the nine, or the installed onnx package does not ship the file.
     """
     model = version_converter.convert_version(_shipped(name), OPSET)
     model.ir_version = IR_VERSION
@@ -97,14 +97,14 @@ def light_model(name: str, seed: int = 0) -> onnx.ModelProto:
 
 
 def light_module(name: str, seed: int = 0) -> tvm.ir.IRModule:
-    """The same model as TVM imports it, with the weights as constants of ``main``."""
+    """The same model imported by TVM, with the weights as constants of ``main``."""
     return from_onnx(light_model(name, seed), keep_params_in_input=False)
 
 
 def input_of(model: onnx.ModelProto, seed: int = 0) -> dict[str, np.ndarray]:
     """A seeded image for each input of `model`: coarse shapes with fine noise, deviation about one.
 
-    White noise alone would not do: every such image looks the same to a network that averages.
+    White noise alone is not enough: after averaging, all such images look the same to a network.
     """
     generator = np.random.default_rng([seed, zlib.crc32(b"image")])
     return {value.name: _image(generator, _dims(value)) for value in model.graph.input}
@@ -121,7 +121,7 @@ def _shipped(name: str) -> onnx.ModelProto:
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """One reader of a value: a node and the position of the value among its inputs."""
+    """A use of a value: a node and the operand index."""
 
     node: onnx.NodeProto
     position: int
@@ -143,7 +143,7 @@ def _uses(graph: onnx.GraphProto) -> _Uses:
 
 
 def _use_of(weight: str, uses: _Uses) -> _Use:
-    """The node that computes with `weight`, past the ones that only give it another shape."""
+    """The use of `weight` by a computation, looking through reshapes."""
     use = uses[weight][0]
     while use.node.op_type in ("Reshape", "Unsqueeze"):
         use = uses[use.node.output[0]][0]
@@ -151,7 +151,7 @@ def _use_of(weight: str, uses: _Uses) -> _Use:
 
 
 def _weight_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
-    """Name and shape of each weight: what ``ConstantOfShape`` makes, and the floats that are stored."""
+    """Name and shape of each weight: the results of ``ConstantOfShape``, and stored floats."""
     stored = {tensor.name: tensor for tensor in graph.initializer}
     shapes = {
         node.output[0]: tuple(map(int, numpy_helper.to_array(stored[node.input[0]])))
@@ -166,7 +166,7 @@ def _weight_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
 
 
 def _remove_old_weights(graph: onnx.GraphProto, drop: Mapping[str, object]) -> None:
-    """Take out the weights `drop`, what only they needed, and the initializers among the inputs."""
+    """Remove the weights `drop`, nodes used only by them, and the initializers among the inputs."""
     stored = {tensor.name for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in stored]
     nodes = [node for node in graph.node if node.output[0] not in drop]
@@ -220,7 +220,7 @@ def _uniform(generator: np.random.Generator, shape: tuple[int, ...], low: float,
 
 
 def _store(graph: onnx.GraphProto, name: str, values: np.ndarray) -> None:
-    """Append an initializer in place: a message made elsewhere would be copied, 400 MB in one case."""
+    """Append an initializer in place, to avoid a copy of up to 400 MB."""
     tensor = graph.initializer.add(name=name, data_type=onnx.TensorProto.FLOAT, dims=values.shape)
     tensor.raw_data = values.astype("<f4", copy=False).tobytes()
 

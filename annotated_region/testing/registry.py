@@ -1,4 +1,4 @@
-"""Registers rules, patterns and backends for the length of a test, and forgets them afterwards."""
+"""Registers rules, patterns and backends for the duration of a test."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["claim_ops", "temporary_registrations"]
 
 @contextmanager
 def temporary_registrations() -> Iterator[None]:
-    """Inside the ``with`` block registrations work as ever; behind it they are what they were before."""
-    load_built_in()  # or they would be forgotten if the block were the first to ask for them
+    """Restore all registrations at the end of the ``with`` block."""
+    load_built_in()  # otherwise a first load inside the block would be undone at its end
     registries: list[dict[str, Any]] = [
         rules._RULES,
         rules._PATTERNS,
@@ -33,7 +33,7 @@ def temporary_registrations() -> Iterator[None]:
 
 
 def _copy(registered: object) -> object:
-    """A copy as deep as registrations change things: dicts and lists, not what they hold."""
+    """A copy of nested dicts and lists, with shared leaves, which registrations do not mutate."""
     if isinstance(registered, dict):
         return {key: _copy(value) for key, value in registered.items()}
     return list(registered) if isinstance(registered, list) else registered
@@ -41,7 +41,7 @@ def _copy(registered: object) -> object:
 
 @checked
 def claim_ops(target: str, /, *op_names: str, answer: bool | str = True) -> None:
-    """Register rules of `target` that all give the same answer, for ops such as ``"relax.add"``."""
+    """Register rules of `target` with a constant answer, for ops such as ``"relax.add"``."""
 
     def rule(_op: object) -> bool | str:
         return answer

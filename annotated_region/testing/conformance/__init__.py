@@ -1,8 +1,8 @@
-"""The conformance kit: does a backend compute what it claims? Generated graphs, run on it and on TVM.
+"""The conformance kit: compares generated graphs on a backend with TVM, to test everything that it claims.
 
-`check` draws graphs and decides, `graphs` makes them of recipes and of `instances` of patterns, `trial` runs
-and compares, `smaller` shrinks what fails, `registered` and `sources` know what the author wrote and where,
-`coverage` is the answer, `reproducer` leaves a failure as a program.
+`check` is the driver, `graphs` generates graphs from recipes and from `instances` of patterns, `trial` runs
+and compares them, `smaller` reduces failing graphs, `registered` and `sources` find the registrations and
+their source lines, `coverage` is the result, `reproducer` saves a failure as a program.
 """
 
 from annotated_region.testing.conformance.check import backend_graphs, check_backend, conformance_test

@@ -1,4 +1,4 @@
-"""The bench of the conformance kit: a function that grows at its end by what recipes and patterns add."""
+"""The bench of the conformance kit: a function to which recipes and patterns append bindings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Bench"]
 
 
 class Bench:
-    """The `Workbench` of recipes: a function that grows at its end."""
+    """The `Workbench` of recipes: a function under construction."""
 
     def __init__(self, draw: st.DrawFn, dtype: str) -> None:
         self.draw = draw
@@ -68,18 +68,18 @@ class Bench:
         return self.params[-1]
 
     def add(self, recipe: Recipe) -> None:
-        """Bind the call of a recipe, if it finds one that fits, and that has a type."""
+        """Bind the call of a recipe, if it returns one and TVM can infer its type."""
         before = self.mark()
         try:
             call = recipe(self)
             typed = None if call is None else self.builder.normalize(_whole(call))
-        except Exception:  # whatever TVM raises for an op that has no meaning for this type
-            if self.dtype == DTYPES[0]:  # every recipe is made for this one: its author should see the error
+        except Exception:  # TVM raises various errors for types that an op does not support
+            if self.dtype == DTYPES[0]:  # every recipe must support this type: show the error to its author
                 raise
             typed = None
         if typed is None or isinstance(
             typed.ty, relax.ShapeType
-        ):  # no function of a test returns a bare shape
+        ):  # a test function cannot return a bare shape
             self.forget(before)
             return
         self._bind(typed)
@@ -87,17 +87,17 @@ class Bench:
             self.bound(relax.TupleGetItem(self.bindings[-1].var, call.index))
 
     def mark(self) -> tuple[int, int]:
-        """How far the graph has grown."""
+        """The current size of the graph, for `forget`."""
         return len(self.params), len(self.bindings)
 
     def forget(self, mark: tuple[int, int]) -> None:
-        """Take away what was added since."""
+        """Remove everything added since `mark`."""
         params, bindings = mark
         del self.params[params:]
         del self.bindings[bindings:]
 
     def bound(self, value: relax.Expr) -> relax.Var:
-        """Infer the type of a value, and bind it; the error is TVM's where it has none."""
+        """Infer the type of a value, and bind it; raises TVM's error if inference fails."""
         return self._bind(self.builder.normalize(value))
 
     def _bind(self, typed: relax.Expr) -> relax.Var:
@@ -106,7 +106,7 @@ class Bench:
         return var
 
     def module(self) -> tvm.IRModule:
-        """A module that returns what no op reads, and in half of the cases a value that one reads."""
+        """A module that returns all unused values, and in half of the cases also one used value."""
         if not self.bindings:
             self.bound(relax.op.reshape(self._input(1, self.dtype), [-1]))
         read = {var for binding in self.bindings for var in variables_of(binding.value)}
@@ -121,7 +121,7 @@ class Bench:
 
 
 def _whole(call: relax.Expr) -> relax.Expr:
-    """The call itself where a recipe gives one of its fields."""
+    """The call, if a recipe returns one of its fields."""
     return call.tuple_value if isinstance(call, relax.TupleGetItem) else call
 
 

@@ -1,10 +1,10 @@
-"""The check of a backend: does it compute what its rules and patterns claim, and was each of them tried.
+"""The check of a backend: whether it computes everything that its rules and patterns claim.
 
-The graphs are built from the ops that the backend's rules and patterns name, from instances of the patterns,
-and from one op that it does not claim, so that regions have borders. Their values are float32 and every other
-type of which the rules claim anything. Hypothesis makes them, and they are built many at a time; of one that
-fails, the fewest ops that fail without the others are shown. What did not run in graphs that were drawn at
-random gets graphs of its own.
+The graphs consist of the ops that the backend's rules and patterns name, of instances of the patterns,
+and of one unclaimed op, so that there are region boundaries. Their values are float32 and every other
+type that the rules claim. Hypothesis generates them, and they are built in batches; a failing graph is
+reduced to the fewest ops that still fail. Rules and patterns that did not run in random graphs get additional
+graphs that contain them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from annotated_region.testing.recipes import DTYPES, RECIPES, Recipe
 
 __all__ = ["backend_graphs", "check_backend", "conformance_test"]
 
-_PROBES = 8  # graphs that show whether the rules claim anything of a type
-_ROUNDS = 6  # batches of graphs of its own that what did not run gets
-_ENOUGH = 3  # runs of an op or composite, for one may have numbers that hide what is wrong
-_SHARE = 4  # graphs in each of them
+_PROBES = 8  # graphs per type, to find the types that the rules claim
+_ROUNDS = 6  # batches of additional graphs for rules and patterns that did not run
+_ENOUGH = 3  # runs of an op or composite, because the numbers of a single run may hide an error
+_SHARE = 4  # graphs per such batch
 
 
 @checked
@@ -66,34 +66,34 @@ def check_backend(
     target
         The name of the backend.
     examples
-        How many graphs to run. What is registered and ran in less than three gets up to 24 of its own.
+        The number of graphs. Rules and patterns that ran in fewer than three get up to 24 more graphs.
     max_ops
-        How many ops, or composites, a graph has at most.
+        The maximum number of ops, or composites, per graph.
     start
-        Another number gives other graphs; the same number gives the same ones.
+        The seed of the graphs.
     rtol, atol
-        The tolerance, as `numpy.allclose` means it. Inputs are of order one. Both are 0.03 at least for
-        graphs with float16 in them; whole numbers and truth values have to be equal.
+        The tolerance of `numpy.allclose`. Inputs are of order one. Both are at least 0.03 for
+        graphs that contain float16; integers and booleans must be equal.
     recipes
-        How to try ops that the kit does not know, or to try them otherwise; see
+        Recipes for additional ops, or replacements for those of the kit; see
         `annotated_region.testing.recipes`.
     dtypes
-        The types of values to try; by default float32, and those of which the rules claim anything. Half of
-        the graphs are of the first type.
+        The types of values to try; by default float32, and all types that the rules claim. Half of
+        the graphs have the first type.
     exempt
-        Ops and composites that need not run: the kit fails if any other that is registered never did.
+        Ops and composites that need not run: the kit fails if any other registered one never ran.
     save
-        A folder in which a graph that fails is left, with its inputs, as a program that shows the difference.
+        A folder for a failing graph, saved with its inputs as a program that reproduces the difference.
 
     Returns
     -------
-    What was covered.
+    The coverage.
 
     Raises
     ------
     ConformanceError
-        A graph fails to build or to run, or computes something else. The message holds the smallest such
-        graph that was found, as TVMScript, the number that draws it again, and the lines of the rules and
+        A graph fails to build or to run, or its result differs. The message holds the smallest such
+        graph that was found, as TVMScript, its seed, and the source lines of the rules and
         patterns that claim it. Or a rule or a pattern never ran.
     BackendUnavailableError
         The backend cannot run on this machine.
@@ -127,8 +127,8 @@ def conformance_test(target: str, **options: Any) -> Callable[[], None]:
 
         test_my_backend = conformance_test("my_backend")
 
-    Options are those of `check_backend`. Where `annotated_region` is installed, the fixture `check_backend`
-    of its pytest plugin does the same without an import.
+    The options are those of `check_backend`. The fixture `check_backend` of the installed pytest plugin does
+    the same without an import.
     """
 
     def test() -> None:
@@ -141,7 +141,7 @@ def conformance_test(target: str, **options: Any) -> Callable[[], None]:
 def backend_graphs(
     target: str, max_ops: int = 6, recipes: Mapping[str, Recipe] | None = None, dtype: str = "float32"
 ) -> st.SearchStrategy[tvm.IRModule]:
-    """The strategy of the kit: modules made of what a backend's rules and patterns claim."""
+    """The strategy of the kit: modules of ops and patterns that a backend claims."""
     return graphs_of(makers_for(target, {**RECIPES, **(recipes or {})}, dtype), max_ops, dtype)
 
 
@@ -151,7 +151,7 @@ def backend_graphs(
 def _drawn(
     target: str, known: Mapping[str, Recipe], dtypes: Sequence[str], examples: int, max_ops: int, start: int
 ) -> Iterator[tuple[str, Graphs]]:
-    """Graphs of all that the target claims, with their type, as many at a time as are built together."""
+    """Batches of graphs of everything that the target claims, with their type."""
     for dtype, count in _shares(dtypes, examples):
         graphs = made(graphs_of(makers_for(target, known, dtype), max_ops, dtype), count, start)
         yield from ((dtype, batch) for batch in batches(graphs, BATCH))
@@ -166,7 +166,7 @@ def _drawn_for(
     start: int,
     counts: Counts,
 ) -> Iterator[tuple[str, Graphs]]:
-    """Graphs that hold what has not run often enough; what has is left out of the next round."""
+    """Graphs that contain the entries that have not run often enough, updated in each round."""
     makers = {dtype: makers_for(target, known, dtype) for dtype in dtypes}
     for step in range(_ROUNDS):
         graphs: dict[str, list[tvm.IRModule]] = {dtype: [] for dtype in dtypes}
@@ -182,9 +182,9 @@ def _drawn_for(
 def _tried_next(
     entry: Entry, known: Mapping[str, Recipe], dtypes: Sequence[str], step: int
 ) -> tuple[str, Maker | None]:
-    """The type of the graphs of one round, and what adds `entry` to them, if anything can.
+    """The type of the graphs of one round, and the maker of `entry` for it, if there is one.
 
-    Of the types that it can be tried in, half of the rounds take the first, the others take turns.
+    Half of the rounds use the first supported type; the others cycle through the remaining types.
     """
     makers = {dtype: maker for dtype in dtypes if (maker := entry.maker(known, dtype)) is not None}
     if not makers:
@@ -196,7 +196,7 @@ def _tried_next(
 
 
 def types_claimed(target: str, known: Mapping[str, Recipe], start: int) -> tuple[str, ...]:
-    """The first type, and those others of which the target claims anything in some graphs."""
+    """The first type, and the other types of which the target claims anything in sample graphs."""
     strategies = {dtype: graphs_of(makers_for(target, known, dtype), BATCH, dtype) for dtype in DTYPES[1:]}
     probes = {dtype: made(graphs, _PROBES, start) for dtype, graphs in strategies.items()}
     return (DTYPES[0], *(dtype for dtype, mods in probes.items() if _claims_any(target, mods)))
@@ -208,7 +208,7 @@ def _claims_any(target: str, mods: Graphs) -> bool:
 
 
 def _shares(dtypes: Sequence[str], examples: int) -> Iterator[tuple[str, int]]:
-    """How many graphs of each type: half are of the first one, unless there is no other."""
+    """The number of graphs of each type: half for the first one, unless it is the only one."""
     others = dtypes[1:][: examples // 2]
     share = examples // 2 // len(others) if others else 0
     yield dtypes[0], examples - share * len(others)
@@ -235,7 +235,7 @@ def _authors(target: str, failure: GraphError) -> list[str]:
     try:
         report = ar.explain(mod, [target], prepare=False)
         composites = composites_in(ar.partition(mod, [target], prepare=False), "main")
-    except ar.AnnotatedRegionError:  # the graph fails because this does: the error is what is told
+    except ar.AnnotatedRegionError:  # this is the failure itself, which the caller reports
         return [f"Raised at {raised}"] if raised else []
     placed = {op.op for function in report.functions for op in function.ops if op.placed == target}
     ran = [

@@ -1,4 +1,4 @@
-"""What a check has covered: how often each op and pattern was tried, claimed, run and compared, by type."""
+"""The coverage of a check: how often each op and pattern was tried, claimed, run and compared, by type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Conformance", "Covered"]
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """How often one op or one pattern was met in graphs of one type.
+    """The coverage of one op or one pattern in graphs of one type.
 
     Attributes
     ----------
@@ -21,11 +21,11 @@ class Covered:
     dtype
         The type of most values of the graphs.
     tried
-        How often it was in a graph. Of a composite, here and below: in how many graphs.
+        The number of its occurrences in graphs; for a composite, here and below, the number of graphs.
     claimed
-        How often the backend claimed it.
+        The number of claims by the backend.
     compared
-        How often it ran on the backend, and what came was held against what TVM computes.
+        The number of runs on the backend whose results were compared with TVM.
     """
 
     name: str
@@ -37,33 +37,33 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class Conformance:
-    """What a check has covered.
+    """The coverage of a check.
 
     Attributes
     ----------
     target
         The backend.
     graphs
-        How many of the graphs that were asked for were run and compared.
+        The number of requested graphs that were run and compared.
     placed
-        How often each op ran on the backend.
+        For each op, the number of runs on the backend.
     dtypes
-        How many ops ran on the backend in graphs of each type.
+        For each type, the number of ops that ran on the backend in graphs of that type.
     untried
-        Ops that its rules or patterns name, and that no recipe is known for; hand one in as ``recipes=``.
+        Ops that its rules or patterns name but that have no recipe; pass one as ``recipes=``.
     never_placed
-        Ops that were tried, and that the backend declined every time.
+        Ops that were tried, and that the backend always declined.
     declined
-        For each op, the reasons for which it was declined: the other side of the edge.
+        For each op, the reasons for declining it.
     skipped
-        How many graphs TVM could not run, or not in the types that they declare (its batch norm of float16
-        gives float32), so that there was nothing to compare with.
+        The number of graphs without a reference result: TVM could not run them, or computes another type than
+        declared (its batch norm of float16 returns float32).
     composites
-        How often each composite ran on the backend.
+        For each composite, the number of runs on the backend.
     table
         The same by op or composite and by type: tried, claimed, compared.
     further
-        How many more graphs were made for what did not run in those that were asked for.
+        The number of additional graphs, for rules and patterns that did not run in the requested ones.
     """
 
     target: str

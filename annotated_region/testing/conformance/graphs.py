@@ -1,4 +1,4 @@
-"""Graphs for the conformance kit: made of recipes and of instances of patterns, with borders and taps."""
+"""Graphs for the conformance kit: recipes, instances of patterns, region boundaries and extra results."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from annotated_region.testing.recipes import RECIPES, Recipe, can_be_made
 __all__ = ["Maker", "graphs_of", "made", "maker_of_op", "maker_of_pattern", "makers_of"]
 
 Maker: TypeAlias = Callable[[Bench], None]
-"""Adds something to a graph."""
+"""Appends an op or an instance of a pattern to a graph."""
 
 _GAPS = ("relax.tanh", "relax.negative", "relax.abs")
 _GAPS_OF_TRUTH = ("relax.logical_not", "relax.logical_xor")
 
 
 def makers_of(claimed: Sequence[str], recipes: Mapping[str, Recipe], dtype: str) -> list[Maker]:
-    """What adds the ops in `claimed`, and one that is not claimed, so that regions have borders."""
+    """Makers of the ops in `claimed`, and of an unclaimed op, so that there are region boundaries."""
     gaps = _GAPS_OF_TRUTH if dtype == "bool" else _GAPS
     gap = next((name for name in gaps if name not in claimed), gaps[-1])
     return [maker_of_op(name, recipes) for name in claimed if can_be_tried(name, recipes, dtype)] + [
@@ -34,17 +34,17 @@ def makers_of(claimed: Sequence[str], recipes: Mapping[str, Recipe], dtype: str)
 
 
 def can_be_tried(name: str, recipes: Mapping[str, Recipe], dtype: str) -> bool:
-    """Whether there is a recipe of an op for graphs whose values are of a type."""
+    """Whether there is a recipe of an op for graphs of a type."""
     return name in recipes and (recipes[name] is not RECIPES.get(name) or can_be_made(name, dtype))
 
 
 def maker_of_op(name: str, recipes: Mapping[str, Recipe]) -> Maker:
-    """Adds a call of an op."""
+    """The maker of calls of an op."""
     return partial(_add_op, recipe=recipes[name])
 
 
 def maker_of_pattern(pattern: DFPattern, recipes: Mapping[str, Recipe]) -> Maker:
-    """Adds ops that a pattern matches."""
+    """The maker of ops that match a pattern."""
     return partial(_add_pattern, pattern=pattern, recipes=recipes)
 
 
@@ -59,9 +59,9 @@ def _add_pattern(bench: Bench, pattern: DFPattern, recipes: Mapping[str, Recipe]
 def graphs_of(
     makers: Sequence[Maker], max_ops: int, dtype: str = "float32", holding: Maker | None = None
 ) -> st.SearchStrategy[tvm.IRModule]:
-    """Modules of what some makers add; if asked for, with what one of them adds inside of the rest.
+    """Modules built by random makers; with `holding`, each contains its ops at a random position.
 
-    Half of them also return a value that ops of them read, so that regions have several results.
+    Half of them also return a value that has users, so that regions have several results.
     """
 
     @st.composite
@@ -79,7 +79,7 @@ def graphs_of(
 
 
 def made(graphs: st.SearchStrategy[tvm.IRModule], examples: int, start: int) -> list[tvm.IRModule]:
-    """As many graphs as asked for; the same `start` gives the same ones."""
+    """A list of `examples` graphs; deterministic for a given `start`."""
     found: list[tvm.IRModule] = []
 
     @seed(start)

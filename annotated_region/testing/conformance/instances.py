@@ -1,9 +1,9 @@
-"""Ops that a dataflow pattern matches, made from the pattern itself.
+"""Instances of dataflow patterns: ops generated from the pattern so that it matches them.
 
-The pattern is walked from its operands to its root. The recipe of each op gives a call, with attributes and
-shapes that the op allows; operands for which the pattern has something inside are put in the place of the
-recipe's own. Recipes draw at random and patterns constrain, so what comes out is held against TVM's matcher,
-and drawn again where it does not match.
+The pattern is traversed from its operands to its root. The recipe of each op returns a call with valid
+attributes and shapes; operands that the pattern constrains replace the operands of the recipe. Recipes are
+random and patterns constrain, so each candidate is checked with TVM's matcher, and generated again if it does
+not match.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def ops_in(pattern: dpl.DFPattern) -> list[str]:
 
 
 def unknown_in(pattern: dpl.DFPattern, recipes: Mapping[str, Recipe]) -> str:
-    """Why no instance of a pattern can be made; empty if it can be tried."""
+    """The reason why instances of a pattern cannot be generated; empty if they can."""
     if isinstance(pattern, dpl.CallPattern):
         op = getattr(pattern.op, "expr", None)
         if not isinstance(op, tvm.ir.Op):
@@ -63,7 +63,7 @@ def unknown_in(pattern: dpl.DFPattern, recipes: Mapping[str, Recipe]) -> str:
 
 
 def _parts(pattern: dpl.DFPattern) -> list[dpl.DFPattern]:
-    """The patterns directly inside, operands in order; of what only has to be absent, none."""
+    """The direct sub-patterns, operands in order; none for negative patterns."""
     if isinstance(pattern, dpl.CallPattern):
         return list(pattern.args)
     if isinstance(pattern, dpl.TuplePattern | dpl.UnorderedTuplePattern):
@@ -76,12 +76,12 @@ def _parts(pattern: dpl.DFPattern) -> list[dpl.DFPattern]:
 
 
 def add_instance(bench: Bench, pattern: dpl.DFPattern, recipes: Mapping[str, Recipe]) -> bool:
-    """Add ops that the pattern matches to a graph; False, and the graph as it was, if none were found."""
+    """Add ops that match the pattern to a graph; False, with the graph unchanged, if none were found."""
     for _try in range(_TRIES):
         before = bench.mark()
         try:
             root = _Instance(bench, recipes).made(pattern)
-        except Exception:  # whatever TVM raises for operands that do not go together
+        except Exception:  # TVM raises various errors for incompatible operands
             root = None
         if root is not None and _matches(pattern, root, bench):
             return True
@@ -96,11 +96,11 @@ def _matches(pattern: dpl.DFPattern, root: relax.Expr, bench: Bench) -> bool:
 
 
 class _NoInstanceError(Exception):
-    """What was drawn does not go together."""
+    """The drawn operands are incompatible."""
 
 
 class _Instance:
-    """One walk over a pattern. A sub-pattern that occurs twice stands for one value."""
+    """One traversal of a pattern. A sub-pattern that occurs twice denotes a single value."""
 
     def __init__(self, bench: Bench, recipes: Mapping[str, Recipe]) -> None:
         self.bench = bench
@@ -108,7 +108,7 @@ class _Instance:
         self.known: dict[dpl.DFPattern, relax.Expr] = {}
 
     def made(self, pattern: dpl.DFPattern, like: relax.Expr | None = None) -> relax.Expr:
-        """A value that the pattern stands for; `like` is what the recipe of its user has in its place."""
+        """A value that matches the pattern; `like` is the operand that the recipe of its user has there."""
         if pattern not in self.known:
             self.known[pattern] = self._new(pattern, like)
         return self.known[pattern]
@@ -128,7 +128,7 @@ class _Instance:
         return self._constant(like) if isinstance(pattern, dpl.ConstantPattern) else self._leaf(like)
 
     def _chosen(self, pattern: dpl.DFPattern) -> dpl.DFPattern | None:
-        """The pattern inside that decides what is made, where there is one."""
+        """The inner pattern that determines the value, if there is one."""
         match pattern:
             case dpl.OrPattern():
                 return self.bench.draw(st.sampled_from((pattern.left, pattern.right)))
@@ -172,13 +172,13 @@ class _Instance:
     def _operand(
         self, pattern: dpl.DFPattern, of_recipe: relax.Expr, inner: Sequence[relax.Expr]
     ) -> relax.Expr:
-        """The operand for a place; the recipe's, unless the pattern says otherwise or it stands elsewhere."""
+        """The operand for a position: the recipe's, unless the pattern constrains it or uses it elsewhere."""
         if pattern not in self.known and any(of_recipe.same_as(value) for value in inner):
             of_recipe = self.bench.tensor(extents_of(of_recipe), dtype=str(tensor_type(of_recipe).dtype))
         return self.made(pattern, of_recipe)
 
     def _from_recipe(self, name: str, operands: Sequence[relax.Expr]) -> relax.Call:
-        """A call of an op; its recipe takes `operands` first wherever it asks for a value."""
+        """A call of an op; requests for values by its recipe are served from `operands` first."""
         made = self.recipes[name](_Offering(self.bench, operands))
         call = made.tuple_value if isinstance(made, relax.TupleGetItem) else made
         if not isinstance(call, relax.Call):
@@ -199,7 +199,7 @@ def _is_tensor(value: relax.Expr) -> bool:
 
 
 def _attrs_with(call: relax.Call, fields: Mapping[str, object]) -> tvm.ir.Attrs | None:
-    """The attributes of a call with some fields of other values, where there are such fields."""
+    """The attributes of a call with some existing fields replaced."""
     if call.attrs is None or not fields:
         return call.attrs
     known = {name: getattr(call.attrs, name) for name in field_names(type(call.attrs))}
@@ -210,7 +210,7 @@ def _attrs_with(call: relax.Call, fields: Mapping[str, object]) -> tvm.ir.Attrs 
 
 
 class _Offering:
-    """A workbench that offers certain values first."""
+    """A workbench that serves requests from given values first."""
 
     def __init__(self, bench: Workbench, values: Sequence[relax.Expr]) -> None:
         self.bench = bench

@@ -1,4 +1,4 @@
-"""The graphs of the kit as modules: built from bindings, fed with seeded numbers, asked for their types."""
+"""The graphs of the kit as modules: construction from bindings, seeded inputs, and types."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def main_of(mod: tvm.IRModule) -> relax.Function:
 
 
 def bindings_of(mod: tvm.IRModule) -> list[relax.Binding]:
-    """What main binds, in order."""
+    """The bindings of main, in order."""
     return [binding for block in main_of(mod).body.blocks for binding in block.bindings]
 
 
 def module_of(
     params: Sequence[relax.Var], bound: Sequence[relax.Binding], taps: Collection[relax.Var] = ()
 ) -> tvm.IRModule:
-    """A module that returns what no op reads, and what `taps` holds."""
+    """A module that returns all unused values, and those in `taps`."""
     read = {var for binding in bound for var in variables_of(binding.value)}
     leaving = [binding.var for binding in bound if binding.var not in read or binding.var in taps]
     results = [relax.Var(var.name, var.ty) for var in leaving]
@@ -67,7 +67,7 @@ def variables_of(value: relax.Expr) -> list[relax.Var]:
 
 
 def results_of(mod: tvm.IRModule) -> list[relax.Var]:
-    """What main returns."""
+    """The results of main."""
     return _variables_in([main_of(mod).body.body])
 
 
@@ -79,7 +79,7 @@ def _variables_in(values: Sequence[relax.Expr]) -> list[relax.Var]:
 
 
 def with_operands(value: relax.Expr, new: Mapping[relax.Var, relax.Var], retyped: bool = False) -> relax.Expr:
-    """The value of other operands; of the same type, or `retyped`, of one that is still to be inferred."""
+    """The value with operands replaced; keeps its type unless `retyped`, which leaves it to inference."""
     if isinstance(value, relax.TupleGetItem):
         return relax.TupleGetItem(_replaced(value.tuple_value, new), value.index)
     call = expect(relax.Call, value)
@@ -97,7 +97,7 @@ def _replaced(arg: relax.Expr, new: Mapping[relax.Var, relax.Var]) -> relax.Expr
 
 
 def inputs_of(mod: tvm.IRModule) -> list[np.ndarray]:
-    """Seeded numbers for each parameter, of the kind that its name says."""
+    """Seeded numbers for each parameter, of the kind that is encoded in its name."""
     random = np.random.default_rng(0)
     return [
         numbers(random, fixed_extents(param), param.name, str(tensor_type(param).dtype))
@@ -124,7 +124,7 @@ def numbers(random: np.random.Generator, shape: Sequence[int], kind: str, dtype:
 
 
 def types_of(mod: tvm.IRModule) -> set[str]:
-    """The data types of a graph's parameters and of what its ops make."""
+    """The data types of a graph's parameters and op results."""
     values = [*main_of(mod).params, *(binding.var for binding in bindings_of(mod))]
     tys = [part for value in values for part in _parts(value.ty)]
     return {str(ty.dtype) for ty in tys if isinstance(ty, relax.TensorType)}
@@ -135,5 +135,5 @@ def _parts(ty: tvm.ir.Type) -> Sequence[tvm.ir.Type]:
 
 
 def declared_types(mod: tvm.IRModule) -> list[str]:
-    """The data types of a graph's results, as it declares them."""
+    """The declared data types of a graph's results."""
     return [str(expect(relax.TensorType, part).dtype) for part in _parts(main_of(mod).ret_ty)]

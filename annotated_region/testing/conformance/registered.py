@@ -1,4 +1,4 @@
-"""What a backend has registered: its rules and patterns, where they were written, and how to try each."""
+"""The registrations of a backend: its rules and patterns, their source lines, and their makers."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Entry:
     Attributes
     ----------
     name
-        The op, or the composite. Patterns that share a name have numbers behind it, from the second on.
+        The op, or the composite. Patterns with the same name are numbered, from the second one.
     line
-        Where its author wrote or registered it, as ``path:line``.
+        The source line of its definition or registration, as ``path:line``.
     pattern
         The pattern; None for a rule.
     """
@@ -40,22 +40,22 @@ class Entry:
 
     @property
     def composite(self) -> str:
-        """What code generators see of it; empty for a rule."""
+        """The composite name that code generators see; empty for a rule."""
         return self.pattern.name if self.pattern else ""
 
     @property
     def what(self) -> str:
-        """It in words."""
+        """A description for messages."""
         return f"pattern {self.name}" if self.pattern else f"the rule for {self.name}"
 
     def why_untried(self, recipes: Mapping[str, Recipe]) -> str:
-        """Why no graph can be made for it; empty if one can."""
+        """The reason why graphs for it cannot be generated; empty if they can."""
         if self.pattern:
             return unknown_in(self.pattern.pattern, recipes)
         return "" if self.name in recipes else f"no recipe for {self.name}"
 
     def maker(self, recipes: Mapping[str, Recipe], dtype: str) -> Maker | None:
-        """What adds it to a graph; None if it cannot be tried in graphs of this type."""
+        """Its maker; None if it cannot be tried in graphs of this type."""
         if self.why_untried(recipes):
             return None
         if self.pattern:
@@ -84,7 +84,7 @@ def claimed_ops(target: str) -> tuple[str, ...]:
 
 
 def makers_for(target: str, recipes: Mapping[str, Recipe], dtype: str) -> Sequence[Maker]:
-    """What adds the ops and the composites of a target to a graph, and an op that it does not claim."""
+    """The makers of the ops and composites of a target, and of an op that it does not claim."""
     ops = makers_of(claimed_ops(target), recipes, dtype)
     patterns = (entry.maker(recipes, dtype) for entry in entries_of(target) if entry.pattern)
     return [*ops, *(maker for maker in patterns if maker)]

@@ -35,7 +35,7 @@ if __name__ == "__main__":
 
 
 def write_reproducer(folder: Path, target: str, mod: tvm.IRModule) -> Path:
-    """Write the program and its constants; the same graph gives the same files.
+    """Write the program and its constants; deterministic for a given graph.
 
     Returns
     -------
@@ -59,16 +59,16 @@ def write_reproducer(folder: Path, target: str, mod: tvm.IRModule) -> Path:
 
 @checked
 def compare(target: str, text: str, constants: Path, *, rtol: float = 1e-4, atol: float = 1e-4) -> str:
-    """What is wrong with a graph of `write_reproducer` on a target, in words.
+    """Describe the failure of a graph of `write_reproducer` on a target.
 
     Parameters
     ----------
     target
         The name of the backend.
     text
-        The graph as TVMScript; it is parsed by TVM, so it has to be yours.
+        The graph as TVMScript; it must be trusted, because TVM's parser evaluates it.
     constants
-        The file with the values of its parameters that are constants.
+        The file with the values of its constant parameters.
     rtol, atol
         The tolerance, as in `check_backend`.
     """
@@ -80,7 +80,7 @@ def compare(target: str, text: str, constants: Path, *, rtol: float = 1e-4, atol
 
 
 def _with_constants_as_parameters(mod: tvm.IRModule) -> tuple[tvm.IRModule, Mapping[str, np.ndarray]]:
-    """The module that takes its constants, and their values: text does not hold those."""
+    """The module with its constants as parameters, and their values, which TVMScript does not contain."""
     values: dict[str, np.ndarray] = {}
     params: list[relax.Var] = []
 

@@ -1,4 +1,4 @@
-"""Smaller graphs of a graph on which a backend fails: fewer ops, then smaller extents."""
+"""Reductions of a failing graph: fewer ops, then smaller extents."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["parts_of", "size_of", "smaller_of"]
 
 
 def parts_of(mod: tvm.IRModule, size: int) -> Iterator[tvm.IRModule]:
-    """All modules of `size` of the ops; what they read besides becomes parameters."""
+    """All modules of `size` of the ops; their other operands become parameters."""
     results = set(results_of(mod))
     for chosen in combinations(_steps(mod), size):
         yield _cut_out([binding for step in chosen for binding in step], results)
 
 
 def smaller_of(mod: tvm.IRModule) -> Iterator[tvm.IRModule]:
-    """The module with smaller parameters: all extents of one size become 1, or 2, where that is allowed."""
+    """The module with smaller parameters: all extents of one size become 1 or 2, if the ops allow it."""
     sizes = {extent for param in main_of(mod).params for extent in fixed_extents(param)}
     for size in sorted(sizes, reverse=True):
         for new in (1, 2):
@@ -50,7 +50,7 @@ def _resized(mod: tvm.IRModule, size: int, new: int) -> tvm.IRModule | None:
     for binding in bindings_of(mod):
         try:
             value = builder.normalize(with_operands(binding.value, values, retyped=True))
-        except Exception:  # whatever TVM raises for shapes that do not fit
+        except Exception:  # TVM raises various errors for incompatible shapes
             return None
         values[binding.var] = relax.DataflowVar(binding.var.name, value.ty)
         bindings.append(relax.VarBinding(values[binding.var], value))
@@ -58,7 +58,7 @@ def _resized(mod: tvm.IRModule, size: int, new: int) -> tvm.IRModule | None:
 
 
 def _steps(mod: tvm.IRModule) -> list[list[relax.Binding]]:
-    """The ops of a module, each with the bindings that take its result apart."""
+    """The ops of a module, each with the bindings that extract the fields of its result."""
     steps: list[list[relax.Binding]] = []
     for binding in bindings_of(mod):
         if isinstance(binding.value, relax.TupleGetItem):
@@ -70,7 +70,7 @@ def _steps(mod: tvm.IRModule) -> list[list[relax.Binding]]:
 
 
 def size_of(mod: tvm.IRModule) -> int:
-    """How many ops a module has."""
+    """The number of ops of a module."""
     return len(_steps(mod))
 
 

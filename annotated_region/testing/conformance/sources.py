@@ -1,4 +1,4 @@
-"""Where the author of a backend wrote what fails: file and line of rules, patterns and errors."""
+"""Source locations in a backend: file and line of rules, patterns and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOT_THE_AUTHORS = tuple(
 
 
 def line_of_rule(rule: object) -> str:
-    """The file and line of a rule or check, as ``path:line``; empty if it was not written in Python."""
+    """The file and line of a rule or check, as ``path:line``; empty if it is not a Python function."""
     while isinstance(rule, partial):
         rule = rule.func
     rule = inspect.unwrap(rule) if callable(rule) else rule
@@ -36,14 +36,14 @@ def line_of_pattern(pattern: Pattern) -> str:
 
 
 def line_of_error(error: BaseException) -> str:
-    """The file and line of the author's code that raised an error, or called what did; empty if none did."""
+    """The innermost line of the author's code in the traceback of an error; empty if there is none."""
     frames = [frame for each in _chain(error) for frame in traceback.extract_tb(each.__traceback__)]
     theirs = [frame for frame in frames if _is_the_authors(frame.filename)]
     return f"{theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error, then what caused it, and so on."""
+    """An error, followed by its chain of causes."""
     each: BaseException | None = error
     while each is not None:
         yield each

@@ -1,4 +1,4 @@
-"""Runs graphs on a backend and on TVM, compares what comes, and counts what was covered."""
+"""Runs graphs on a backend and on TVM, compares the results, and counts the coverage."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["BATCH", "Counts", "GraphError", "Graphs", "Trial", "batches", "together"]
 
-BATCH = 10  # graphs that are built together
-_TOLERANCE = {"float16": 3e-2}  # at least; whole numbers and truth values have to be equal
+BATCH = 10  # graphs per build
+_TOLERANCE = {"float16": 3e-2}  # lower bounds; integers and booleans must be equal
 
 Graphs = Sequence[tvm.IRModule]
 Answer = list[np.ndarray]
@@ -40,7 +40,7 @@ class GraphError(Exception):
 
 @dataclass(slots=True)
 class Counts:
-    """What was seen of ops and of registered patterns; the keys are names and types."""
+    """Counts of ops and of registered patterns; the keys are names and types."""
 
     graphs: int = 0
     skipped: int = 0
@@ -51,13 +51,13 @@ class Counts:
     declined: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def ran(self, name: str) -> int:
-        """How often an op or a composite ran on the backend, in graphs of all types."""
+        """The number of runs of an op or a composite on the backend, in graphs of all types."""
         return sum(count for (known, _dtype), count in self.compared.items() if known == name)
 
 
 @dataclass(slots=True)
 class Trial:
-    """Runs graphs on the backend and on TVM, and counts what it sees."""
+    """Runs graphs on the backend and on TVM, and counts the coverage."""
 
     target: str
     rtol: float
@@ -65,7 +65,7 @@ class Trial:
     counts: Counts = field(default_factory=Counts)
 
     def first_failure(self, mods: Graphs, dtype: str = "") -> GraphError | None:
-        """What goes wrong with the first of the graphs that something goes wrong with; `dtype` is counted."""
+        """The failure of the first failing graph; coverage is counted under `dtype`."""
         right = answers_of(mods)
         usable = [(mod, answer) for mod, answer in zip(mods, right, strict=True) if answer is not None]
         self.counts.skipped += len(mods) - len(usable)
@@ -77,15 +77,15 @@ class Trial:
         except GraphError as failure:
             if len(pairs) == 1 or failure.__cause__ is None:
                 return failure
-            # An error of the build does not say which graph it is about; one by one, they do.
+            # A build error does not name its graph, so the graphs are built one by one.
             alone = (self._first_failure([pair], dtype) for pair in pairs)
             return next((found for found in alone if found is not None), failure)
         return None
 
     def smallest(self, failure: GraphError) -> GraphError:
-        """The failure of the fewest ops of the graph that fail without the others, on small values.
+        """The failure of a smallest failing subset of the graph's ops, with reduced extents.
 
-        All sets of one op, then of two, and so on: ``2 ** max_ops`` graphs at worst, built in batches.
+        Tries all sets of one op, then of two, and so on: at most ``2 ** max_ops`` graphs, built in batches.
         """
         failure = self._with_fewest_ops(failure)
         while found := self._first_of(smaller_of(failure.mod)):
@@ -159,21 +159,21 @@ class Trial:
     def _close(self, result: np.ndarray, right: np.ndarray, mod: tvm.IRModule) -> np.ndarray:
         if right.dtype.kind != "f":
             return np.asarray(result == right)
-        # A result is as coarse as the coarsest type on the way to it.
+        # The coarsest type in the graph determines the precision of the result.
         least = max(_TOLERANCE.get(dtype, 0.0) for dtype in types_of(mod))
         rtol, atol = max(self.rtol, least), max(self.atol, least)
         return np.asarray(np.isclose(result, right, rtol, atol, equal_nan=True))
 
 
 def batches(mods: Iterator[tvm.IRModule] | Graphs, size: int) -> Iterator[Graphs]:
-    """The graphs in order, so many at a time."""
+    """The graphs in order, in batches of `size`."""
     rest = iter(mods)
     while batch := list(islice(rest, size)):
         yield batch
 
 
 def together(mods: Graphs) -> tvm.IRModule:
-    """One module of all graphs; the functions are called ``graph0``, ``graph1``, and so on."""
+    """One module with all graphs as functions ``graph0``, ``graph1``, and so on."""
     names = map(_name, range(len(mods)))
     return tvm.IRModule(
         {name: mod["main"].with_attr("global_symbol", name) for name, mod in zip(names, mods, strict=True)}
@@ -185,7 +185,7 @@ def _name(number: int) -> str:
 
 
 def matches_in(mod: tvm.IRModule, entries: Sequence[Entry]) -> Iterator[tuple[Entry, set[str | None]]]:
-    """The patterns that match in a graph, and why their matches cannot be claimed: None for one that can."""
+    """The patterns that match in a graph, with the refusals of their matches; None for a valid match."""
     entry_of = {id(entry.pattern): entry for entry in entries if entry.pattern}
     if not entry_of:
         return
@@ -218,14 +218,14 @@ def composites_in(partitioned: tvm.IRModule, name: str) -> Counter[str]:
 
 
 def answers_of(mods: Graphs) -> list[Answer | None]:
-    """What TVM alone computes; None where it cannot, or gives another type than declared."""
+    """The results of TVM alone; None if it fails, or if a type differs from the declared one."""
     try:
         answers = _results(tvm.compile(together(mods), tvm.target.Target("llvm")), mods)
         return [
             answer if _types(answer) == declared_types(mod) else None
             for answer, mod in zip(answers, mods, strict=True)
         ]
-    except Exception:  # whatever TVM raises for an op and a type that it has no code for
+    except Exception:  # TVM raises various errors for unsupported types of ops
         return [None] if len(mods) == 1 else [answers_of([mod])[0] for mod in mods]
 
 

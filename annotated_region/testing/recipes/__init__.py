@@ -1,8 +1,8 @@
-"""How graphs for the conformance kit are made of an op: its operands, shapes and attributes.
+"""Recipes of the conformance kit: how to generate a call of an op with operands, shapes and attributes.
 
-A recipe is a function of a `Workbench` that returns a call of its op, or None where no operand fits. Sizes
-are small, and chosen where backends go wrong: extents of one, odd extents, broadcasts from either side,
-windows that do not fit evenly, padding on one side only, dilation, groups, axes counted from either end.
+A recipe is a function of a `Workbench` that returns a call of its op, or None if no operand fits. Sizes
+are small and favour cases that backends get wrong: extents of one, odd extents, broadcasts from either side,
+windows that do not divide the extent, asymmetric padding, dilation, groups, negative axes.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _OF_TRUTH = frozenset({*elementwise.OF_TRUTH, *bits.OF_TRUTH_TOO, *movement.reci
 
 
 def can_be_made(name: str, dtype: str) -> bool:
-    """Whether calls of an op make sense in a graph whose values are of type `dtype` first of all.
+    """Whether an op supports graphs whose main type is `dtype`.
 
-    Truth values are combined and moved, and nothing else; floats have no bits; numbers go wherever type
-    inference lets them.
+    Booleans are only valid for logical ops and data movement; floats are invalid for bitwise ops; otherwise
+    type inference decides.
     """
     if dtype == "bool":
         return name in _OF_TRUTH

@@ -1,4 +1,4 @@
-"""Recipes of attention: more keys than queries, masks of both kinds, values of another depth."""
+"""Recipes of attention: more keys than queries, both kinds of masks, values with another head size."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def recipes() -> dict[str, Recipe]:
 
 
 def _attention(has_bias: bool, bench: Workbench) -> relax.Expr | None:
-    """Of a value with the axes batch, row, head, depth."""
+    """Attention over a value with the axes batch, row, head, depth."""
     queries = bench.value(4) if bench.dtype.startswith("float") else None
     if queries is None:
         return None
     batch, rows, heads, depth = extents_of(queries)
     columns = rows + bench.draw(
         st.sampled_from((0, 1, 4))
-    )  # no fewer, so that each row may look at something
+    )  # no fewer, so that each row attends to at least one key
     keys = bench.tensor([batch, columns, heads, depth])
     values = bench.tensor([batch, columns, heads, bench.draw(st.sampled_from((depth, 3)))])
     bias = bench.tensor(_bias_shape(bench, batch, heads, rows, columns)) if has_bias else None
@@ -38,6 +38,6 @@ def _attention(has_bias: bool, bench: Workbench) -> relax.Expr | None:
 
 
 def _bias_shape(bench: Workbench, batch: int, heads: int, rows: int, columns: int) -> list[int]:
-    """One number a score, or the same for several of them."""
+    """The shape of the scores, or one that broadcasts to it."""
     whole = (batch, heads, rows)
     return [*(bench.draw(st.sampled_from((1, extent))) for extent in whole), columns]

@@ -1,4 +1,4 @@
-"""Recipes of ops on the bits of whole numbers; without shifts, truth values have them, too."""
+"""Recipes of bitwise ops on integers; all but shifts also support booleans."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["OF_BITS", "OF_TRUTH_TOO", "recipes"]
 _PAIRS = ("bitwise_and", "bitwise_or", "bitwise_xor")
 _SHIFTS = ("left_shift", "right_shift")
 OF_TRUTH_TOO = frozenset(f"relax.{name}" for name in (*_PAIRS, "bitwise_not"))
-"""Those that truth values have as well as whole numbers."""
+"""The ops that support booleans and integers."""
 
 OF_BITS = OF_TRUTH_TOO | {f"relax.{name}" for name in _SHIFTS}
-"""All of this room: floats have none of them."""
+"""All bitwise ops, which do not support floats."""
 
 
 def recipes() -> dict[str, Recipe]:
@@ -38,7 +38,7 @@ def _named(
 
 
 def _pair(name: str, bench: Workbench) -> relax.Expr | None:
-    """With an operand of the same extents, or of ones in the place of some, from either side."""
+    """With an operand of the same extents, or with some extents of one, on either side."""
     value = bench.value()
     if value is None:
         return None
@@ -53,7 +53,7 @@ def _inverted(bench: Workbench) -> relax.Expr | None:
 
 
 def _shift(name: str, bench: Workbench) -> relax.Expr | None:
-    """By fewer places than any type has bits; more are undefined in C."""
+    """By less than the width of every type; larger shifts are undefined in C."""
     value = bench.value()
     if value is None:
         return None

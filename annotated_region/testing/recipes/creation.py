@@ -1,4 +1,4 @@
-"""Recipes of ops that make a tensor of nothing but numbers."""
+"""Recipes of ops that create tensors without tensor operands."""
 
 from __future__ import annotations
 

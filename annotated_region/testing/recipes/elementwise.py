@@ -1,4 +1,4 @@
-"""Recipes of ops that compute element by element, with all kinds of broadcasts."""
+"""Recipes of elementwise ops, with all kinds of broadcasts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BINARY = (
 _DIVISIONS = frozenset({"divide", "floor_divide", "floor_mod", "mod"})
 _LOGICAL = ("logical_and", "logical_or", "logical_xor")
 OF_TRUTH = frozenset({"relax.logical_not", *(f"relax.{name}" for name in _LOGICAL)})
-"""Ops that take truth values and nothing else."""
+"""Ops that only support booleans."""
 _JUMPS = frozenset({
     "ceil", "floor", "floor_divide", "floor_mod", "mod", "round", "sign", "trunc",
     "equal", "greater", "greater_equal", "less", "less_equal", "not_equal",
@@ -68,7 +68,7 @@ def recipes() -> dict[str, Recipe]:
 
 
 def _operand(name: str, bench: Workbench) -> relax.Expr | None:
-    """A value of the graph; a new one where the last bit of a computed one could decide everything."""
+    """A value of the graph; a new input for ops that would amplify rounding errors of computed values."""
     if name.removeprefix("relax.") in _JUMPS and bench.dtype.startswith("float"):
         return bench.tensor(bench.draw(st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=4)))
     return bench.value()
@@ -88,12 +88,12 @@ def _binary(name: str, bench: Workbench) -> relax.Expr | None:
     left = _operand(name, bench)
     if left is None:
         return None
-    # Whole numbers divided by zero end the process.
+    # Integer division by zero kills the process.
     divides_whole = name[6:] in _DIVISIONS and not bench.dtype.startswith("float")
     other = bench.value(rank_of(left))
     is_open = name[6:] not in _JUMPS and not divides_whole
     fits = is_open and other is not None and extents_of(other) == extents_of(left)
-    # The same value twice hides exchanged operands.
+    # Equal operands would hide swapped operands.
     if fits and bench.draw(st.integers(0, 7 if left.same_as(other) else 1)) == 0:
         return call_of(name)(left, other)
     right = bench.tensor(
@@ -104,7 +104,9 @@ def _binary(name: str, bench: Workbench) -> relax.Expr | None:
 
 
 def _broadcast(bench: Workbench, shape: tuple[int, ...]) -> list[int]:
-    """The shape itself; one with ones in it; the last extents alone; or one value for each channel."""
+    """The shape itself, the shape with some extents of one, its trailing extents, or one value
+    per channel.
+    """
     kind = bench.draw(st.integers(0, 3))
     if kind == 1:
         return [bench.draw(st.sampled_from((extent, 1))) for extent in shape]
@@ -116,7 +118,7 @@ def _broadcast(bench: Workbench, shape: tuple[int, ...]) -> list[int]:
 
 
 def _power(bench: Workbench) -> relax.Expr | None:
-    """A positive base: what a negative one gives differs between libraries for good reasons."""
+    """A positive base: libraries legitimately differ for negative ones."""
     shape = bench.draw(st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=3))
     exponent = bench.tensor(
         _broadcast(bench, tuple(shape)), positive=True, constant=bench.draw(st.booleans())

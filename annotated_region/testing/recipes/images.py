@@ -1,4 +1,4 @@
-"""Recipes of images: other sizes, samples at computed places, regions of interest."""
+"""Recipes of image ops: resizing, sampling at given positions, regions of interest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _resized(name: str, rank: int, bench: Workbench) -> relax.Expr | None:
 
 
 def _sizes(bench: Workbench, value: relax.Expr) -> relax.ShapeExpr:
-    """Along each axis of pixels as many as there are, or twice as many."""
+    """Along each spatial axis, the same extent or twice the extent."""
     return relax.ShapeExpr(
         [bench.draw(st.sampled_from((extent, 2 * extent))) for extent in extents_of(value)[2:]]
     )
@@ -50,7 +50,7 @@ def _rounding(method: str) -> str:
 
 
 def _grid_sample(bench: Workbench) -> relax.Expr | None:
-    """At constant places inside and around the image; none is halfway between two pixels."""
+    """At constant positions inside and around the image; none is halfway between two pixels."""
     if not bench.dtype.startswith("float"):
         return None
     value = bench.value(4)
@@ -77,7 +77,7 @@ def _affine_grid(bench: Workbench) -> relax.Expr | None:
 
 
 def _roi_align(bench: Workbench) -> relax.Expr | None:
-    """Of new images, with constant boxes; a box is the number of its image and two corners in order."""
+    """Of new images, with constant boxes; a box is an image index and two ordered corners."""
     if not bench.dtype.startswith("float"):
         return None
     images, count = bench.draw(st.integers(1, 2)), bench.draw(st.integers(1, 3))

@@ -1,4 +1,4 @@
-"""Recipes of reading and writing by index. No two writes without a reduction go to one place."""
+"""Recipes of gathers and scatters. Writes without a reduction go to distinct positions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def recipes() -> dict[str, Recipe]:
 
 
 def _gather_elements(bench: Workbench) -> relax.Expr | None:
-    """Fewer or more elements than there are along the axis, and all or fewer along the others."""
+    """Fewer or more elements than the extent along the axis, and at most the extents along the others."""
     value = bench.value()
     if value is None:
         return None
@@ -56,7 +56,7 @@ def _gather_nd(bench: Workbench) -> relax.Expr | None:
 
 
 def _scatter_elements(bench: Workbench) -> relax.Expr | None:
-    """Along an axis, each place once, in an order that differs from row to row."""
+    """Along an axis, each position once, in a different order for each row."""
     value = bench.value()
     if value is None:
         return None
@@ -95,7 +95,7 @@ def _one_hot(bench: Workbench) -> relax.Expr | None:
 
 
 def _index_tensor(bench: Workbench) -> relax.Expr | None:
-    """By one index an axis, for the first few axes; the indices are broadcast together."""
+    """With one index tensor per axis, for the leading axes; the indices are broadcast together."""
     value = bench.value()
     if value is None:
         return None
@@ -111,7 +111,7 @@ def _index_tensor(bench: Workbench) -> relax.Expr | None:
 
 
 def _index_put(bench: Workbench) -> relax.Expr | None:
-    """One element a place, all places of different rows."""
+    """One element per position, all positions in different rows."""
     value = bench.value(2)
     if value is None or bench.dtype == "bool":
         return None

@@ -1,4 +1,4 @@
-"""Recipes of ops that move values, and compute none: shapes, axes, slices, joins, look-ups."""
+"""Recipes of data movement: reshapes, permutations, slices, concatenations, look-ups."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _stack(bench: Workbench) -> relax.Expr | None:
 
 
 def _split(bench: Workbench) -> relax.Expr | None:
-    """One part of several, equal ones or the two on either side of an index."""
+    """One field of a split into equal parts, or into two at an index."""
     value = bench.value()
     if value is None:
         return None
@@ -205,7 +205,7 @@ def _meshgrid(bench: Workbench) -> relax.Expr | None:
 
 
 def _dropout(bench: Workbench) -> relax.Expr | None:
-    """What it leaves in inference, which is all of it."""
+    """Its first field, which equals the operand at inference."""
     value = bench.value()
     return None if value is None else relax.TupleGetItem(relax.op.nn.dropout(value), 0)
 

@@ -1,4 +1,4 @@
-"""Recipes of reductions, and of what scales by them: softmax and norms."""
+"""Recipes of reductions, softmax and norms."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def _reduction(name: str, bench: Workbench) -> relax.Expr | None:
     if value is None or rank_of(value) < 2:
         return None
     if name in _MEANS and not bench.dtype.startswith("float"):
-        return None  # TVM computes another type than it declares
+        return None  # TVM's result type differs from the declared one
     axes = bench.draw(st.lists(st.integers(0, rank_of(value) - 1), max_size=rank_of(value), unique=True))
     return call_of(name)(value, axis=sorted(axes) or None, keepdims=bench.draw(st.booleans()))
 
 
 def _search(name: str, bench: Workbench) -> relax.Expr | None:
-    """In a new tensor, because the last bit of computed numbers could decide which is the largest."""
+    """In a new tensor, because rounding errors of computed values could change the index."""
     shape = bench.draw(st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=4))
     value = bench.tensor(shape)
     axis = bench.draw(st.integers(-1, rank_of(value) - 1))
@@ -94,7 +94,7 @@ def _batch_norm(bench: Workbench) -> relax.Expr | None:
 
 def _layer_norm(bench: Workbench) -> relax.Expr | None:
     value = bench.value()
-    if value is None or extents_of(value)[-1] == 1:  # nothing is left of one number but noise
+    if value is None or extents_of(value)[-1] == 1:  # normalizing a single number leaves only rounding errors
         return None
     return relax.op.nn.layer_norm(value, *_channels(bench, value, -1), axes=[-1], epsilon=1e-2)
 

@@ -1,6 +1,6 @@
-"""Recipes of orders: sorting, medians, and places in a sorted vector.
+"""Recipes of sorting, medians, and positions in a sorted vector.
 
-Numbers that are put in order are new and differ, because equal ones may come in any order.
+Sorted values are new and distinct, because the order of equal ones is unspecified.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def recipes() -> dict[str, Recipe]:
 
 
 def _different(bench: Workbench, most_axes: int = 4) -> relax.Expr | None:
-    """A new tensor of floats, of which no two are equal."""
+    """A new tensor of distinct floats."""
     if not bench.dtype.startswith("float"):
         return None
     return bench.tensor(bench.draw(st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=most_axes)))
@@ -61,7 +61,7 @@ def _sorted(name: str, bench: Workbench) -> relax.Expr | None:
 
 
 def _median(bench: Workbench) -> relax.Expr | None:
-    """Along one axis, the median or its place."""
+    """Along one axis, the median or its index."""
     value = _different(bench, 3)
     if value is None:
         return None
@@ -71,7 +71,7 @@ def _median(bench: Workbench) -> relax.Expr | None:
 
 
 def _bucketize(bench: Workbench) -> relax.Expr | None:
-    """Boundaries in steps of a half, of which those of whole numbers are met exactly."""
+    """Boundaries in steps of a half, so that integer values can equal a boundary."""
     if bench.dtype in ("bool", "uint8"):
         return None
     value = bench.tensor(bench.draw(st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=3)))

@@ -1,4 +1,4 @@
-"""Recipes of products of matrices, and of sums of products in Einstein's notation."""
+"""Recipes of matrix products and of einsum."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _matmul(bench: Workbench) -> relax.Expr | None:
 
 
 def _einsum(bench: Workbench) -> relax.Expr | None:
-    """Products of two matrices, the outer one and the inner one among them, and the turned one."""
+    """Products of two matrices, including outer, inner and transposed products."""
     left = bench.value(2)
     if left is None:
         return None

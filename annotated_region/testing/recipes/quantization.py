@@ -1,7 +1,7 @@
-"""Recipes of quantization, there and back: one scale for all or one a channel, zero points or none.
+"""Recipes of quantize and dequantize: per tensor or per channel, with or without zero points.
 
-Scales are powers of two, and what is quantized is new: a division that rounds otherwise, or the last bit of a
-computed number, could lead to the neighbouring whole number, and that would be no error.
+Scales are powers of two, and the quantized values are new inputs: otherwise rounding differences of the
+division or of computed values could legitimately change the quantized integer by one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _dequantize(bench: Workbench) -> relax.Expr | None:
 
 
 def _parameters(bench: Workbench, value: relax.Expr, dtype: str) -> tuple[relax.Expr, relax.Expr, int]:
-    """Scales, zero points and the axis of the channels that they belong to."""
+    """Scales, zero points and their channel axis."""
     axis = bench.draw(st.integers(0, rank_of(value) - 1))
     count = extents_of(value)[axis]
     shape = bench.draw(st.sampled_from(((), (count,))))

@@ -1,4 +1,4 @@
-"""Recipes of what moves windows over its operand: convolutions and pools of one to three axes; products."""
+"""Recipes of sliding windows: convolutions and pools of one to three axes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _transposed(name: str, axes: int, bench: Workbench) -> relax.Expr | None:
     _batch, channels, *extents = extents_of(value)
     kernel = [bench.draw(st.integers(1, 3)) for _extent in extents]
     strides = _each(bench, axes, 1, 2)
-    padding = _padding(bench, kernel) if min(extents) > 2 else [0] * (2 * axes)  # else nothing is left
+    padding = _padding(bench, kernel) if min(extents) > 2 else [0] * (2 * axes)  # else no result
     extra = [bench.draw(st.integers(0, stride - 1)) for stride in strides]
     weight = bench.tensor([channels, bench.draw(st.sampled_from((1, 2, 3))), *kernel], constant=True)
     return call_of(name)(value, weight, strides=strides, padding=padding, output_padding=extra)
@@ -68,7 +68,7 @@ def _each(bench: Workbench, axes: int, low: int, high: int) -> list[int]:
 
 
 def _padding(bench: Workbench, kernel: Sequence[int]) -> list[int]:
-    """Before each axis, then behind each; less than the window, as every library wants it."""
+    """The padding before each axis, then after each; smaller than the window, as libraries require."""
     return [bench.draw(st.integers(0, size - 1)) for size in (*kernel, *kernel)]
 
 

@@ -1,4 +1,4 @@
-"""What recipes work with: a graph that grows, choices that Hypothesis makes, and small helpers."""
+"""The interface of recipes: a graph under construction, random choices, and small helpers."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["DTYPES", "EXTENTS", "Recipe", "Workbench", "call_of", "extents_of", 
 T = TypeVar("T")
 EXTENTS = (1, 2, 3, 5, 8)
 DTYPES = ("float32", "float16", "float64", "int32", "int64", "int8", "uint8", "bool")
-"""The types whose values the kit makes; the first one is tried whatever the rules say."""
+"""The types that the kit generates; the first one is always tried."""
 
 
 class Workbench(Protocol):
-    """What a recipe works with."""
+    """The interface between a recipe and the graph under construction."""
 
     @property
     def dtype(self) -> str:
         """The type of most values of the graph."""
 
     def draw(self, strategy: st.SearchStrategy[T]) -> T:
-        """A choice, which Hypothesis makes, repeats and shrinks."""
+        """Draw from a Hypothesis strategy."""
 
     def value(self, rank: int | None = None, dtype: str = "") -> relax.Expr | None:
-        """A value of the graph, mostly the newest one, of a rank and type if given; None if there is none."""
+        """A value of the graph, usually the newest, with the given rank and type; None if there is none."""
 
     def tensor(
         self,
@@ -43,8 +43,8 @@ class Workbench(Protocol):
     ) -> relax.Expr:
         """A new parameter of the graph, or a constant.
 
-        Numbers are of order one. `positive` ones are far from zero, `unit` ones within (-1, 1), and those
-        `below` a limit are whole numbers from zero on: indices.
+        Numbers are of order one. With `positive` they are bounded away from zero, with `unit` they lie within
+        (-1, 1), and with `below` they are indices from zero up to that limit.
         """
 
 
@@ -52,12 +52,12 @@ Recipe: TypeAlias = Callable[[Workbench], relax.Expr | None]
 
 
 def extents_of(value: relax.Expr) -> tuple[int, ...]:
-    """The shape of a value; shapes are numbers here."""
+    """The shape of a value; all shapes are static here."""
     return fixed_extents(value)
 
 
 def rank_of(value: relax.Expr) -> int:
-    """How many axes a value has."""
+    """The rank of a value."""
     return tensor_type(value).ndim
 
 
