@@ -27,6 +27,7 @@ from annotated_region.importing.onnx_converters.conversion import (
     shown,
 )
 from annotated_region.importing.onnx_functions import OnnxGraph, expanded, nodes_of
+from annotated_region.importing.onnx_versions import modern_model
 from annotated_region.importing.origins import OnnxOrigins, with_origins
 from annotated_region.importing.types import require_known_types
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["model_from_bytes", "module_from_model", "module_from_onnx"]
 
-_OLDEST_OPSET = 13  # TVM's importer reads older ones wrongly or not at all
 _OUT_OF_MEMORY = "std::bad_alloc"
 _OLDEST_IR = 3
 
@@ -96,7 +96,7 @@ def module_from_model(model: onnx.ModelProto, name: str, options: Mapping[str, A
     if model.ir_version < _OLDEST_IR:
         raise ModelError(f"{name} is of version {model.ir_version} of ONNX's format, which is too old")
     try:
-        return _imported(_modern(model), name, options, OnnxOrigins(model))
+        return _imported(modern_model(model, _opset(model), name), name, options, OnnxOrigins(model))
     except (AnnotatedRegionError, MemoryError):
         raise
     except Exception as error:  # the importer raises whatever a malformed node leads to
@@ -160,15 +160,6 @@ def _converted(importer: OnnxGraphImporter, graph: OnnxGraph, opset: int, name: 
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model at an opset that TVM's importer knows."""
-    from onnx import version_converter  # noqa: PLC0415
-
-    opset = _opset(model)
-    # A model that uses no operator of the default domain need not name its version.
-    return version_converter.convert_version(model, _OLDEST_OPSET) if 0 < opset < _OLDEST_OPSET else model
 
 
 def _opset(model: onnx.ModelProto) -> int:

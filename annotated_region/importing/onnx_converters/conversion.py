@@ -23,8 +23,10 @@ from annotated_region.importing.onnx_converters import (  # noqa: F401 - each re
     integer_ops,
     norms,
     padding,
+    pooling,
     quantized_ops,
     recurrent,
+    resizing,
     rotary_positions,
     transformers,
 )

@@ -1,0 +1,239 @@
+"""``Resize`` as ONNX defines it, where TVM's importer computes something else.
+
+TVM 0.27.0 ignores ``antialias``, ``axes``, ``keep_aspect_ratio_policy`` and the scales of batch and channels.
+Where a scale does not divide it takes the ratio of the rounded extents in its place. It has no
+``half_pixel_symmetric``. Here such nodes become a product with constant weights along each axis, or for the
+mode ``nearest`` a selection of elements. The others become ``image.resize2d`` and its kind.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+import numpy as np
+from tvm import relax
+
+from annotated_region.importing.onnx_converters.interpolation import (
+    AxisScale,
+    Interpolation,
+    nearest_elements,
+    reach,
+    weights,
+)
+from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
+from annotated_region.importing.onnx_converters.registry import converts
+
+__all__: list[str] = []
+
+_ATTRIBUTES = (
+    "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value "
+    "keep_aspect_ratio_policy mode nearest_mode"
+)
+_MODES = ("nearest", "linear", "cubic")
+_ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "tf_half_pixel_for_nn",
+    "align_corners",
+    "asymmetric",
+)
+_POLICIES = ("stretch", "not_larger", "not_smaller")
+_IGNORED = ("antialias", "axes", "keep_aspect_ratio_policy")
+"""What TVM's importer does not read."""
+_LARGEST = 2**24
+"""How many weights an axis may have: the largest images that are met have 4 096 elements along an axis."""
+
+
+class _Symbolic(enum.Enum):
+    """What happens to an axis of symbolic extent."""
+
+    STAYS = enum.auto()
+    BY_A_FACTOR = enum.auto()
+    TO_A_SIZE = enum.auto()
+
+
+_Scale = AxisScale | _Symbolic
+
+
+@converts("", "Resize", (1, 4), _ATTRIBUTES)
+def _resized(node: OnnxNode) -> relax.Expr:
+    data = node.tensor(0)
+    coordinates = node.text("coordinate_transformation_mode", "half_pixel")
+    has_numbers = any(_numbers(node, place) for place in (2, 3))
+    if coordinates == "tf_crop_and_resize" or not has_numbers:
+        return _left_to_tvm(node, "a region of interest or a computed size")
+    how = _interpolation(node, coordinates)
+    axes = _axes(node, rank_of(data))
+    scales = dict(zip(axes, _scales(node, data, axes), strict=True))
+    node.require(
+        how.coordinates != "align_corners" or all(_is_ratio(scale) for scale in scales.values()),
+        "aligns corners by scales that do not divide, where ONNX Runtime differs from ONNX's definition",
+    )
+    if _is_as_tvm(how, rank_of(data), scales):
+        return _by_tvm(node, data, scales)
+    return _along_axes(node, data, how, scales)
+
+
+def _left_to_tvm(node: OnnxNode, why: str) -> relax.Expr:
+    """TVM's conversion of the node as it is, if it has no attribute that TVM ignores."""
+    ignored = [name for name in _IGNORED if name in node.attributes]
+    node.require(not ignored, f"has the attribute {', '.join(map(repr, ignored))} beside {why}")
+    return node.by_tvm()
+
+
+def _interpolation(node: OnnxNode, coordinates: str) -> Interpolation:
+    mode, rounding = node.text("mode", "nearest"), node.text("nearest_mode", "round_prefer_floor")
+    for name, value, known in (
+        ("mode", mode, _MODES),
+        ("nearest_mode", rounding, _ROUNDINGS),
+        ("coordinate_transformation_mode", coordinates, _COORDINATES),
+    ):
+        node.require(value in known, f"has the attribute {name!r} of {value!r}, which is not supported")
+    antialias = node.integer("antialias", 0, 0, 1) == 1
+    node.require(not (antialias and mode == "nearest"), "has 'antialias' beside the mode 'nearest'")
+    return Interpolation(
+        mode,
+        coordinates,
+        rounding,
+        node.number("cubic_coeff_a", -0.75),
+        antialias,
+        node.integer("exclude_outside", 0, 0, 1) == 1,
+    )
+
+
+def _axes(node: OnnxNode, rank: int) -> tuple[int, ...]:
+    """The axes that scales or sizes are given for; all if the attribute is left out."""
+    given = node.integers("axes") or tuple(range(rank))
+    node.require(
+        all(-rank <= axis < rank for axis in given) and len({axis % rank for axis in given}) == len(given),
+        f"has the attribute 'axes' of {given}, and {rank} axes",
+    )
+    return tuple(axis % rank for axis in given)
+
+
+def _scales(node: OnnxNode, data: relax.Expr, axes: tuple[int, ...]) -> list[_Scale]:
+    """How each of the axes is resized."""
+    by_scale, by_size = (_numbers(node, place) for place in (2, 3))
+    given = by_scale or by_size
+    node.require(bool(by_scale) != bool(by_size), "has both scales and sizes, or none of them")
+    node.require(len(given) == len(axes), f"has {len(given)} scales or sizes for {len(axes)} axes")
+    node.require(
+        all(np.isfinite(each) and each > 0 for each in given), f"has scales or sizes of {tuple(given)}"
+    )
+    shape = node.shape(data)
+    extents = [shape[axis] for axis in axes]
+    if by_scale:
+        return [_by_scale(node, extent, scale) for extent, scale in zip(extents, given, strict=True)]
+    policy = node.text("keep_aspect_ratio_policy", "stretch")
+    node.require(policy in _POLICIES, f"has the attribute 'keep_aspect_ratio_policy' of {policy!r}")
+    if policy == "stretch":
+        return [_to_size(extent, int(size)) for extent, size in zip(extents, given, strict=True)]
+    known = [_known(node, extent) for extent in extents]
+    ratios = [size / extent for size, extent in zip(given, known, strict=True)]
+    common = min(ratios) if policy == "not_larger" else max(ratios)
+    return [AxisScale(extent, int(common * extent + 0.5), common) for extent in known]
+
+
+def _to_size(extent: int | relax.Expr, size: int) -> _Scale:
+    return AxisScale(extent, size, size / extent) if isinstance(extent, int) else _Symbolic.TO_A_SIZE
+
+
+def _numbers(node: OnnxNode, place: int) -> list[float]:
+    if not node.has(place):
+        return []
+    found = node.constant(node.tensor(place, ("float32", "int64"), (1,)))
+    return [] if found is None else [float(each) for each in found]
+
+
+def _by_scale(node: OnnxNode, extent: int | relax.Expr, scale: float) -> _Scale:
+    if isinstance(extent, int):
+        # In float32, as ONNX Runtime and TVM do, so that 0.7 of 10 elements are 7.
+        return AxisScale(extent, int(np.float32(scale) * np.float32(extent)), scale)
+    node.require(scale.is_integer(), f"scales an axis of symbolic extent by {scale}, which is not an integer")
+    return _Symbolic.STAYS if scale == 1 else _Symbolic.BY_A_FACTOR
+
+
+def _known(node: OnnxNode, extent: int | relax.Expr) -> int:
+    if not isinstance(extent, int):
+        raise node.declined(f"resizes an axis of the symbolic extent {extent}")
+    return extent
+
+
+def _is_ratio(axis: _Scale) -> bool:
+    """Whether the scale is the ratio of the extents, up to the rounding of float32."""
+    return isinstance(axis, _Symbolic) or abs(axis.before * axis.scale - axis.after) <= 1e-6 * axis.after
+
+
+def _stays(axis: _Scale) -> bool:
+    if isinstance(axis, _Symbolic):
+        return axis is _Symbolic.STAYS
+    return axis.before == axis.after and _is_ratio(axis)
+
+
+def _is_as_tvm(how: Interpolation, rank: int, scales: Mapping[int, _Scale]) -> bool:
+    if rank not in (3, 4, 5) or how.coordinates == "half_pixel_symmetric":
+        return False
+    if not all(_is_ratio(each) and (axis >= 2 or _stays(each)) for axis, each in scales.items()):
+        return False
+    known = [each for each in scales.values() if isinstance(each, AxisScale)]
+    shrinks = any(each.after < each.before for each in known) or _Symbolic.TO_A_SIZE in scales.values()
+    is_one = any(each.after <= 1 for each in known)
+    return not (how.antialias and shrinks) and not (how.coordinates == "align_corners" and is_one)
+
+
+def _by_tvm(node: OnnxNode, data: relax.Expr, scales: Mapping[int, _Scale]) -> relax.Expr:
+    """TVM's conversion to a size for each axis behind the channels."""
+    shape = node.shape(data)
+    sizes = [_size(extent, scales.get(axis)) for axis, extent in enumerate(shape[2:], 2)]
+    if None in sizes:
+        return _left_to_tvm(node, "symbolic extents")
+    attributes = {name: value for name, value in _given(node).items() if name not in _IGNORED}
+    size = relax.const(np.asarray([1, 1, *sizes], "int64"))
+    return node.standard("Resize", [data, None, None, size], attributes)
+
+
+def _size(extent: int | relax.Expr, scale: _Scale | None) -> int | None:
+    if isinstance(scale, AxisScale):
+        return scale.after
+    return extent if isinstance(extent, int) else None
+
+
+def _given(node: OnnxNode) -> dict[str, object]:
+    from onnx.helper import get_attribute_value  # noqa: PLC0415 - an extra
+
+    return {name: get_attribute_value(each) for name, each in node.attributes.items()}
+
+
+def _along_axes(
+    node: OnnxNode, data: relax.Expr, how: Interpolation, scales: Mapping[int, _Scale]
+) -> relax.Expr:
+    """Resizes one axis after another; axes that keep their extent are skipped."""
+    dtype = dtype_of(data)
+    node.require(how.mode == "nearest" or dtype in FLOATS, f"interpolates elements of type {dtype}")
+    for axis, scale in scales.items():
+        if _stays(scale):
+            continue
+        if isinstance(scale, _Symbolic):
+            raise node.declined(f"resizes the axis {axis} of symbolic extent")
+        node.require(scale.after > 0, "has a result without elements")
+        if how.mode == "nearest":
+            data = node.emit(relax.op.take(data, relax.const(nearest_elements(how, scale)), axis))
+            continue
+        node.require(scale.before * scale.after <= _LARGEST, "has an axis too long for its weights")
+        # ONNX Runtime cuts a kernel that is longer than the axis, where ONNX repeats its ends.
+        is_inside = not how.antialias or reach(how, scale) < scale.before
+        node.require(is_inside, f"averages more elements than the axis {axis} has")
+        data = _product_along(node, data, axis, relax.const(weights(how, scale).T.astype(dtype)))
+    return data
+
+
+def _product_along(node: OnnxNode, data: relax.Expr, axis: int, matrix: relax.Expr) -> relax.Expr:
+    last = rank_of(data) - 1
+    if axis == last:
+        return node.emit(relax.op.matmul(data, matrix))
+    order = [*range(axis), last, *range(axis + 1, last), axis]
+    turned = node.emit(relax.op.permute_dims(data, order))
+    return node.emit(relax.op.permute_dims(node.emit(relax.op.matmul(turned, matrix)), order))

@@ -1,0 +1,88 @@
+"""Models of old operator sets, converted to the oldest one that TVM's importer knows.
+
+The converter of ONNX gives a `Resize` of operator set 10, and the `Upsample` before it, the defaults of later
+sets: coordinates of ``half_pixel``. Before, they were ``asymmetric``, and the nearest element was the one in
+front when an axis grew; when it shrank ONNX Runtime takes the one behind, which the definition leaves open.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from annotated_region.errors import ModelError
+from annotated_region.importing.onnx_functions import nodes_of
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["OLDEST_OPSET", "modern_model"]
+
+OLDEST_OPSET = 13
+_COORDINATES_SINCE = 11
+
+
+def modern_model(model: onnx.ModelProto, opset: int, name: str) -> onnx.ModelProto:
+    """The model at an operator set that TVM's importer knows; the model itself if it is.
+
+    Parameters
+    ----------
+    model
+        A model with a graph; it stays as it is.
+    opset
+        The operator set of the model; 0 if it names none, because it uses none of its operators.
+    name
+        What errors call the model.
+
+    Raises
+    ------
+    ModelError
+        A `Resize` before operator set 11 takes the nearest elements by scales that are not known, or of
+        which some are above and others below one.
+    """
+    from onnx import version_converter  # noqa: PLC0415 - an extra
+
+    if not 0 < opset < OLDEST_OPSET:
+        return model
+    converted = version_converter.convert_version(model, OLDEST_OPSET)
+    if opset < _COORDINATES_SINCE:
+        _restore_coordinates(converted, name)
+    return converted
+
+
+def _restore_coordinates(model: onnx.ModelProto, name: str) -> None:
+    """Write what `Resize` did before operator set 11 into its attributes."""
+    from onnx import helper  # noqa: PLC0415 - an extra
+
+    resizes = [each for each in nodes_of(model.graph.node) if each.op_type == "Resize" and not each.domain]
+    scales = _constants(model, {each.input[2] for each in resizes if len(each.input) > 2})
+    for node in resizes:
+        kept = [each for each in node.attribute if each.name == "mode"]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+        node.attribute.append(helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
+        if not kept or kept[0].s == b"nearest":
+            rounding = _rounding(scales.get(node.input[2]), name, node)
+            node.attribute.append(helper.make_attribute("nearest_mode", rounding))
+
+
+def _rounding(scales: np.ndarray | None, name: str, node: onnx.NodeProto) -> str:
+    if scales is not None and (scales >= 1).all():
+        return "floor"
+    if scales is not None and (scales <= 1).all():
+        return "ceil"
+    raise ModelError(
+        f"{name} cannot be imported: node {node.name or node.output[0]!r} (Resize before operator set 11) "
+        "takes the nearest elements by scales that are not known, or on both sides of 1"
+    )
+
+
+def _constants(model: onnx.ModelProto, names: set[str]) -> dict[str, np.ndarray]:
+    from onnx import numpy_helper  # noqa: PLC0415 - an extra
+
+    known = {each.name: each for each in model.graph.initializer if each.name in names}
+    for node in nodes_of(model.graph.node):
+        if node.op_type == "Constant" and node.output[0] in names and node.attribute[0].name == "value":
+            known[node.output[0]] = node.attribute[0].t
+    return {name: numpy_helper.to_array(tensor) for name, tensor in known.items()}

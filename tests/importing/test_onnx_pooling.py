@@ -1,0 +1,66 @@
+"""Pooling with paddings that keep extents, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import tvm
+from tvm import relax
+
+import annotated_region as ar
+
+HEAD = '<ir_version: 10, opset_import: ["" : 22]> g (float[1, 2, 7, 8] x) => (float[a, b, c, d] y) { y = '
+
+
+DATA = np.random.default_rng(2).standard_normal((1, 2, 7, 8)).astype("float32")
+
+
+def result_of(model: onnx.ModelProto) -> np.ndarray:
+    """What the module computes on the host."""
+    machine = relax.VirtualMachine(ar.build(ar.partition(ar.from_onnx(model), [])), tvm.cpu())
+    return machine["main"](tvm.runtime.tensor(DATA)).numpy()
+
+
+def model_of(op: str, **attributes) -> onnx.ModelProto:
+    texts = (
+        f"{name} = {list(value) if isinstance(value, tuple) else value}" for name, value in attributes.items()
+    )
+    return onnx.parser.parse_model(HEAD + f"{op}<{', '.join(texts)}>(x) }}".replace("'", '"'))
+
+
+@pytest.mark.parametrize("auto_pad", ['"SAME_UPPER"', '"SAME_LOWER"'])
+@pytest.mark.parametrize(("window", "strides"), [((2, 2), (2, 2)), ((4, 3), (3, 2)), ((3, 2), (1, 1))])
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+def test_extents_are_rounded_up(op, window, strides, auto_pad):
+    """Both ways of padding give the extents over the strides, rounded up."""
+    model = model_of(op, auto_pad=auto_pad, kernel_shape=window, strides=strides)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"x": DATA})
+    found = result_of(model)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_windows_below_their_stride_need_no_padding():
+    """ONNX Runtime refuses these; each window is one element."""
+    model = model_of("MaxPool", auto_pad='"SAME_UPPER"', kernel_shape=(1, 1), strides=(2, 3))
+    np.testing.assert_array_equal(result_of(model), DATA[:, :, ::2, ::3])
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (model_of("LpPool", kernel_shape=(2, 2), ceil_mode=1), "'ceil_mode' of 1"),
+        (
+            model_of("MaxPool", auto_pad='"SAME_LOWER"', kernel_shape=(2, 2), dilations=(2, 2)),
+            "has dilations",
+        ),
+        (model_of("AveragePool", auto_pad='"SAME_UPPER"', kernel_shape=(2,)), "windows of other axes"),
+    ],
+    ids=["a smaller last window", "dilations", "axes"],
+)
+def test_what_is_refused(model, message):
+    with pytest.raises(ar.ModelError, match=message):
+        ar.from_onnx(model)
