@@ -20,7 +20,8 @@ DATA = np.random.default_rng(2).standard_normal((1, 2, 7, 8)).astype("float32")
 def result_of(model: onnx.ModelProto) -> np.ndarray:
     """What the module computes on the host."""
     machine = relax.VirtualMachine(ar.build(ar.partition(ar.from_onnx(model), [])), tvm.cpu())
-    return machine["main"](tvm.runtime.tensor(DATA)).numpy()
+    found: np.ndarray = machine["main"](tvm.runtime.tensor(DATA)).numpy()
+    return found
 
 
 def model_of(op: str, **attributes) -> onnx.ModelProto:

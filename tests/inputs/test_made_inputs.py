@@ -105,9 +105,9 @@ def test_files_that_are_no_arrays_are_refused(tmp_path, kind):
         file.mkdir()
     message = {
         "array of objects": "holds pickled objects, which run code",
-        "missing": "no file that can be read",
-        "folder": "no file that can be read",
-    }.get(kind, r"is no \.npz file")
+        "missing": "is not a readable file",
+        "folder": "is not a readable file",
+    }.get(kind, r"is not an \.npz file")
     with pytest.raises(ar.ModelError, match=message):
         read_arrays(file)
 

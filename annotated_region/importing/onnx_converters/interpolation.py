@@ -70,7 +70,8 @@ def nearest_elements(how: Interpolation, axis: AxisScale) -> np.ndarray:
         "floor": np.floor(places),
         "ceil": np.ceil(places),
     }[how.nearest_mode]
-    return np.clip(rounded, 0, axis.before - 1).astype("int64")
+    inside: np.ndarray = np.clip(rounded, 0, axis.before - 1)
+    return inside.astype("int64")
 
 
 def reach(how: Interpolation, axis: AxisScale) -> int:

@@ -233,7 +233,8 @@ def test_a_library_holds_large_constants_once_in_half_the_bytes(dtype: str, tmp_
         builder.emit_func_output(output)
     library = tmp_path / "halves.so"
     ar.build(ar.partition(builder.finalize(), ["dnnl"], prepare=False)).export_library(str(library))
-    assert library.stat().st_size < 2 * 2 * side * side + (1 << 20)
+    # A megabyte of it is code; one of the weights held twice, or in float32, would be two megabytes more.
+    assert library.stat().st_size < 2 * 2 * side * side + (2 << 20)
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
     given = numbers(4, side, dtype=dtype)
     result = wide(machine["main"](tvm.runtime.tensor(given)).numpy())
