@@ -20,6 +20,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -122,11 +123,12 @@ def _answer(case: NodeCase, target: str, writing: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
     try:
-        content = json.dumps(checked(case, target).to_json()).encode()
-        while content:
-            content = content[os.write(writing, content) :]
-    except BaseException:  # whatever it is, this process must not go on as the program
-        os._exit(70)
+        outcome = checked(case, target)
+    except BaseException as error:  # whatever it is, this process must not go on as the program
+        outcome = Outcome(Kind.RAW, traceback.format_exception_only(error)[-1].strip())
+    content = json.dumps(outcome.to_json()).encode()
+    while content:
+        content = content[os.write(writing, content) :]
     os._exit(0)
 
 
