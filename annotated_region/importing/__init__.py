@@ -1,1 +1,1 @@
-"""Reads models: ONNX and TVMScript files, also of strangers, also in a process of its own."""
+"""Imports models from ONNX, PyTorch and TVMScript, untrusted files included."""

@@ -1,4 +1,4 @@
-"""Opens a file that a user names, if it is one."""
+"""Opens files that a user names; only regular files are accepted."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ __all__ = ["opened"]
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """A descriptor of a regular file. A pipe or a device under its name would be waited for without end.
+    """A descriptor of a regular file. Pipes and devices are rejected, because reading them could block
+    forever.
 
     Raises
     ------
     ModelError
-        It cannot be read, or is no regular file.
+        The file cannot be read, or is not a regular file.
     """
     try:
-        # Without O_NONBLOCK, opening a pipe waits for somebody who writes into it.
+        # Without O_NONBLOCK, opening a pipe blocks until a writer opens it.
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from error

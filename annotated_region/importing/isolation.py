@@ -1,17 +1,17 @@
-"""Imports a model in a process of its own, with limits, and takes the module back as data.
+"""Imports a model in a separate process with limits, and receives the module as data.
 
     this process ---- job, file, pipe, memory ---> server (TVM loaded, no model seen)
          ^                                            | fork
          |                                            v
          +------ text by pipe, weights in memory -- child (confined, one model, then it ends)
 
-Loading TVM takes more than a second, so one process loads it and forks a child for each model, in
-milliseconds. It starts with the first model that is imported, or, where a program has just begun and
-nothing has run yet, as a fork of that program (`start_server_here`), which costs next to nothing. It ends
+Loading TVM takes more than a second, so a server process loads it once and forks a child for each model in
+milliseconds. The server starts with the first imported model, or, at the start of a program before any
+work, as a fork of that program (`start_server_here`), which is almost free. It ends
 with the process that uses it.
 
-A child that crashes, hangs or eats memory is an error with the model's name. The clock is this process's:
-when the time is up, the server kills the child and all that the child has started.
+A child that crashes, hangs or exhausts its memory raises an error with the model's name. This process
+measures the time: at the limit, the server kills the child and all its descendants.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class Job:
     Attributes
     ----------
     kind
-        What the file holds; a key of `annotated_region.importing.reading.READERS`.
+        The kind of the file; a key of `annotated_region.importing.reading.READERS`.
     name
-        What messages call it.
+        The name of the model in messages.
     folder
-        Where its external data lies.
+        The folder of its external data.
     options
-        More arguments of the reader, as JSON can say them.
+        Further arguments of the reader; must be representable as JSON.
     """
 
     kind: str
@@ -78,7 +78,7 @@ def import_isolated(job: Job, file: int, limits: Limits) -> tvm.IRModule:
     Raises
     ------
     ModelError
-        The file holds no such module, or the child crashed or came upon a limit.
+        The file holds no such module, or the child crashed or exceeded a limit.
     """
     weights = made(limits.file)
     try:
@@ -98,13 +98,13 @@ def _answered(job: Job, file: int, weights: int, limits: Limits) -> bytearray:
             server.stop()
             raise ModelError(f"{job.name} cannot be imported: the process for that has ended") from error
         except BaseException:
-            # Whatever interrupted it: a child must not outlive the wait for it.
+            # On any exception, including KeyboardInterrupt, the child must not outlive this call.
             server.stop()
             raise
 
 
 def start_server_here() -> None:
-    """Fork the server of later imports from this process, which has loaded TVM and has not used it yet."""
+    """Fork the server of later imports from this process, which must have loaded but not yet used TVM."""
     with _Server.lock:
         _Server.instance = _Server.forked()
 
@@ -122,7 +122,7 @@ class _Server:
 
     @staticmethod
     def current() -> _Server:
-        """The server of this very process: one that a parent left behind answers the parent."""
+        """The server of this process; a server inherited from a parent process is not used."""
         found = _Server.instance
         if found is None or found.owner != os.getpid():
             found = _Server.instance = _Server.spawned()
@@ -141,7 +141,7 @@ class _Server:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         paths = [_ROOT, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         with theirs:
-            # -P: a folder full of strangers' files is no place to import from.
+            # -P: the current folder may hold untrusted files, so it must not be on the import path.
             program = subprocess.Popen(
                 [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
@@ -156,7 +156,7 @@ class _Server:
         return server.ready()
 
     def ready(self) -> _Server:
-        """This server once it has loaded what it needs."""
+        """Wait until the server has finished loading, and return it."""
         readable, *_ = select.select([self.connection], [], [], _START_SECONDS)
         if not readable or self.connection.recv(len(READY)) != READY:
             self.stop()
@@ -164,7 +164,7 @@ class _Server:
         return self
 
     def stop(self) -> None:
-        """Hang up; the server ends, and its child with it."""
+        """Close the connection, which ends the server and its child."""
         self.connection.close()
         if self.owner != os.getpid():
             return
@@ -175,7 +175,7 @@ class _Server:
             _Server.instance = None
 
     def run(self, job: Job, file: int, weights: int, limits: Limits) -> bytearray:
-        """What the child of a job answers."""
+        """The answer of the child that runs a job."""
         end = time.monotonic() + limits.time
         message = json.dumps({"limits": asdict(limits), **asdict(job)}).encode()
         if len(message) >= LARGEST_JOB:
@@ -210,7 +210,7 @@ class _Server:
 
 
 def _receive(pipe: int, answered: bytearray, end: float, limits: Limits) -> str | None:
-    """Read a pipe to its end; or say why that is not worth the while."""
+    """Read a pipe to its end; returns the reason if a limit is exceeded."""
     while select.select([pipe], [], [], max(end - time.monotonic(), 0))[0]:
         part = os.read(pipe, _PART)
         if not part:
@@ -226,7 +226,7 @@ def _too_long(limits: Limits) -> str:
 
 
 def _problem_of(status: int, limits: Limits) -> str | None:
-    """What a wait status says about a child that should have ended with 0."""
+    """The reason of a failure, from the wait status of a child; None if it ended with 0."""
     if status == 0:
         return None
     if os.WIFSIGNALED(status):

@@ -1,4 +1,4 @@
-"""How much a process that imports a model may use, and what it may do."""
+"""The resource limits and the confinement of a process that imports a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GIGABYTE = 2**30
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"(\d{1,15})([KMGT]?)B?", re.IGNORECASE)
 _TIME = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)s?")
-# Standard streams, the file, its external data, the way back, and a few for the loader of libraries.
+# Standard streams, the file, its external data, the result, and a few for the dynamic loader.
 _MOST_FILES = 64
 # From <linux/prctl.h>.
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
@@ -29,16 +29,16 @@ _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 @checked_class
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one import may use.
+    """The resource limits of an import.
 
     Attributes
     ----------
     memory
-        Bytes of memory, beside what TVM itself takes once it is loaded.
+        Bytes of memory, in addition to the memory of TVM after loading.
     time
-        Seconds, by the clock on the wall.
+        Seconds of wall-clock time.
     file
-        Bytes of the module that comes back, weights included.
+        Bytes of the resulting module, weights included.
     """
 
     memory: int = 8 * _GIGABYTE
@@ -54,12 +54,12 @@ class Limits:
     @staticmethod
     @checked
     def parse(text: str) -> Limits:
-        """The limits that a text such as ``memory=8G,time=300s,file=2G`` asks for.
+        """Parse limits such as ``memory=8G,time=300s,file=2G``.
 
         Raises
         ------
         ModelError
-            It names something else, or no number.
+            The text has an unknown name or an invalid number.
         """
         limits = Limits()
         for part in text.split(","):
@@ -74,16 +74,16 @@ class Limits:
         return limits
 
     def confine(self) -> None:
-        """Confine this process, for good: it is a child that imports one model and ends.
+        """Confine this process irrevocably; it must be a child that imports one model and ends.
 
-        It cannot grow beyond `memory`, write into files, dump its memory, gain rights, or outlive its parent.
+        It cannot exceed `memory`, write to files, dump core, gain privileges, or outlive its parent.
         """
         die_with_parent()
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         seconds = math.ceil(self.time) * (os.cpu_count() or 1) + 1
         for kind, wanted in (
             (resource.RLIMIT_AS, _address_space() + self.memory),
-            # The parent's clock comes first; this one is for a child whose parent was stopped.
+            # The parent enforces the time; this limit is a fallback for a suspended parent.
             (resource.RLIMIT_CPU, seconds),
             (resource.RLIMIT_FSIZE, 0),
             (resource.RLIMIT_CORE, 0),
@@ -95,12 +95,12 @@ class Limits:
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when the one that forked it ends, however that ends."""
+    """Ask the kernel to kill this process when its parent ends for any reason."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _address_space() -> int:
-    """Bytes of address space that this process has now, most of which is never touched."""
+    """The current size of the address space of this process, most of which is never touched."""
     with open("/proc/self/statm", encoding="ascii") as file:
         pages = int(file.read().split()[0])
     return pages * resource.getpagesize()

@@ -1,8 +1,8 @@
-"""Functions in ONNX models: those of the model, and operators that ONNX defines by others, in their parts.
+"""Inlines functions in ONNX models: local functions, and operators that ONNX defines as functions.
 
-What neither TVM nor this package converts (`Celu`, `HannWindow`, `Swish`, ...) may have a body in ONNX's own
-definition. Such nodes, and calls of functions that a model brings along, are replaced by these bodies, one
-in another, before TVM sees them. Weights are left out meanwhile, so that none is copied.
+Operators that neither TVM nor this package converts (`Celu`, `HannWindow`, `Swish`, ...) may have a function
+body in ONNX's definition. Such nodes, and calls of local functions of the model, are inlined recursively
+before TVM sees them. Weights are removed temporarily, to avoid copies.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 __all__ = ["OnnxGraph", "expanded", "nodes_of"]
 
-# A body may call what has a body again; ONNX's own are three deep at most.
+# Function bodies may call functions; ONNX's own are nested at most three deep.
 _DEEPEST = 8
 
-# The domain of bodies that are made here.
+# The domain of function bodies that are created here.
 _BODIES = "annotated_region.bodies"
 
 
 @dataclass(frozen=True, slots=True)
 class OnnxGraph:
-    """A graph whose nodes may be others than the model's.
+    """A graph whose nodes may differ from the model's.
 
     Attributes
     ----------
@@ -43,16 +43,16 @@ class OnnxGraph:
 
 
 def expanded(model: onnx.ModelProto, opset: int, is_covered: Callable[[onnx.NodeProto], bool]) -> OnnxGraph:
-    """The graph of a model without calls of functions, as far as these have bodies.
+    """The graph of a model with all calls of functions that have bodies inlined.
 
     Parameters
     ----------
     model
-        A model; it stays as it is.
+        A model; it is not changed.
     opset
-        Of its default domain.
+        The opset version of its default domain.
     is_covered
-        Whether a node is converted as it is, with all inputs, attributes and outputs that it has.
+        Whether a converter supports a node with all its inputs, attributes and outputs.
     """
     nodes: Sequence[onnx.NodeProto] = model.graph.node
     if model.functions or _with_bodies(model.graph.node, opset, is_covered):
@@ -62,7 +62,7 @@ def expanded(model: onnx.ModelProto, opset: int, is_covered: Callable[[onnx.Node
 
 
 def nodes_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """The nodes, and those in their branches and loops."""
+    """The nodes, including those in nested graphs of branches and loops."""
     for node in nodes:
         yield node
         for graph in _bodies(node):
@@ -72,7 +72,7 @@ def nodes_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 def _with_bodies(
     nodes: Iterable[onnx.NodeProto], opset: int, is_covered: Callable[[onnx.NodeProto], bool]
 ) -> dict[str, onnx.defs.OpSchema]:
-    """The operators of the default domain that ONNX defines by others, and that are not converted whole."""
+    """The operators of the default domain that ONNX defines as functions and that no converter covers."""
     from onnx import defs  # noqa: PLC0415 - an extra
 
     found = {}
@@ -112,9 +112,9 @@ def _define(
     schemas: Mapping[str, onnx.defs.OpSchema],
     is_covered: Callable[[onnx.NodeProto], bool],
 ) -> bool:
-    """Make nodes that leave out an input, and whose bodies depend on types, calls of functions of the model.
+    """Turn nodes with omitted inputs and type-dependent bodies into calls of new local functions.
 
-    ONNX's inliner asks for the type of an input that is left out, and fails; here it has none. The answer is
+    ONNX's inliner asks for the type of an omitted input, and fails; here it has no type. Returns
     whether there is such a node.
     """
     from onnx import FunctionProto, TypeProto  # noqa: PLC0415
@@ -135,7 +135,7 @@ def _define(
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
-    """The types of values, as far as they are known, also in branches and loops."""
+    """The known types of values, including those in branches and loops."""
     bodies = [graph, *(body for node in nodes_of(graph.node) for body in _bodies(node))]
     return {
         value.name: value.type
@@ -151,7 +151,7 @@ def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def _fill_defaults(nodes: Iterable[onnx.NodeProto], schemas: Mapping[str, onnx.defs.OpSchema]) -> None:
-    """Give nodes the attributes that they leave out: bodies refer to them, and get none if left out."""
+    """Add omitted attributes with their default values, because function bodies refer to them."""
     for node in nodes_of(nodes):
         schema = None if node.domain else schemas.get(node.op_type)
         given = {attribute.name for attribute in node.attribute}
@@ -161,7 +161,7 @@ def _fill_defaults(nodes: Iterable[onnx.NodeProto], schemas: Mapping[str, onnx.d
 
 
 def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with an input in the place of each initializer."""
+    """The model with inputs in place of initializers."""
     from onnx import ModelProto, helper  # noqa: PLC0415
 
     graph = model.graph

@@ -32,31 +32,31 @@ def from_onnx(
     limits: Limits | None = None,
     **options: object,
 ) -> tvm.IRModule:
-    """The module of an ONNX model: TVM's importer, with checks before it.
+    """Import an ONNX model with TVM's importer, after additional checks.
 
-    Models of an opset before 13 are converted, weights become constants, and nodes that lack an input or read
-    a value that nothing has made yet are named.
+    Models with an opset before 13 are upgraded, weights become constants, and errors name nodes that lack an
+    input or use an undefined value.
 
     Parameters
     ----------
     model
-        A model, or the path of a file. External data is looked for beside the file, and nowhere else.
+        A model, or the path of a file. External data must be in the folder of the file.
     isolated
-        Import in a process of its own, with limits, so that a model that crashes TVM, hangs or eats memory
-        is a `ModelError`; also check what the module may call. Use it for files of strangers. The first
-        call of a process takes a second or two longer, later ones milliseconds.
+        Import in a separate process with limits, so that a model that crashes TVM, hangs or exhausts memory
+        raises a `ModelError`; also restrict the functions that the module calls. Use it for untrusted files.
+        The first call of a process takes one or two additional seconds, later ones milliseconds.
     limits
-        Of the isolated process; `Limits()` if not given.
+        The limits of the isolated process; `Limits()` by default.
     options
-        More arguments of ``tvm.relax.frontend.onnx.from_onnx``, such as ``shape_dict``; for an isolated
-        import, what JSON can say.
+        Further arguments of ``tvm.relax.frontend.onnx.from_onnx``, such as ``shape_dict``; for an isolated
+        import they must be representable as JSON.
 
     Raises
     ------
     ModelError
-        There is no such file, it holds no ONNX model, or TVM cannot import it.
+        The file does not exist, is not an ONNX model, or TVM cannot import it.
     UsageError
-        The model is neither a path nor a model.
+        `model` is neither a path nor a model.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def from_onnx(
 
 @contextmanager
 def _file_of(model: onnx.ModelProto | str | Path) -> Iterator[int]:
-    """A descriptor of the model as a file, at its beginning."""
+    """A descriptor of the model as a file, positioned at its start."""
     if isinstance(model, str | Path):
         with opened(Path(model)) as file:
             yield file

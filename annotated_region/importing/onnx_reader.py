@@ -1,11 +1,11 @@
-"""Reads ONNX models with TVM's importer and our converters, and checks before what the importer does not.
+"""Reads ONNX models with TVM's importer and our converters, after checks that the importer omits.
 
-TVM's importer takes nodes as they come: an input that is missing is a null pointer in its C++ (`Concat`,
-`Einsum`, `SequenceConstruct`), and a value that nothing has made yet is a `KeyError`. Here every node is held
-against the schema of its operator first, and against the values that stand before it.
+TVM's importer does not validate nodes: a missing input becomes a null pointer in its C++ (`Concat`,
+`Einsum`, `SequenceConstruct`), and an undefined value a `KeyError`. Here every node is first checked
+against the schema of its operator and against the previously defined values.
 
-TVM's table goes by the type of a node alone. Here a node of another domain than ONNX's own is converted by
-one of our converters, or not at all.
+TVM's table ignores the domain of a node. Here a node of a domain other than ONNX's own is converted by
+one of our converters, or rejected.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def module_from_onnx(content: bytes, name: str, folder: str, options: Mapping[st
     content
         The file.
     name
-        What messages call it.
+        The name of the model in messages.
     folder
-        Where its external data lies.
+        The folder of its external data.
     options
-        More arguments of TVM's importer.
+        Further arguments of TVM's importer.
 
     Raises
     ------
     ModelError
-        It is no ONNX model, or one that TVM cannot import.
+        It is not an ONNX model, or TVM cannot import it.
     MemoryError
         There is not enough memory for it.
     """
@@ -80,7 +80,7 @@ def model_from_bytes(content: bytes, name: str) -> onnx.ModelProto:
         from google.protobuf.message import DecodeError  # noqa: PLC0415 - comes with onnx
     except ImportError as error:
         if not isinstance(error, ModuleNotFoundError):
-            # The library is there, and there is no room to load it into.
+            # The library exists, but there is not enough memory to load it.
             raise MemoryError from error
         raise ModelError(f"{name} needs the package onnx: pip install 'annotated-region[onnx]'") from error
     try:
@@ -129,7 +129,7 @@ def _imported(
     graph = expanded(model, opset, is_covered)
     _require_sound(graph, name, opset, is_known)
     with warnings.catch_warnings():
-        # What the importer says about names and shapes.
+        # The importer's warnings about names and shapes.
         warnings.simplefilter("ignore", UserWarning)
         used = opset if used is None else used
         importer = OnnxGraphImporter(partial(converted_by_us, name, used), origins.note, **given)
@@ -139,7 +139,7 @@ def _imported(
 
 
 def _require_tensors(graph: onnx.GraphProto, name: str) -> None:
-    """Raise `ModelError` for an input that is a sequence, which TVM would take for a tensor."""
+    """Raise `ModelError` for a sequence input, which TVM would treat as a tensor."""
     for value in graph.input:
         kind = value.type.optional_type.elem_type if value.type.HasField("optional_type") else value.type
         if kind.HasField("sequence_type"):
@@ -147,7 +147,7 @@ def _require_tensors(graph: onnx.GraphProto, name: str) -> None:
 
 
 def _converted(importer: OnnxGraphImporter, graph: OnnxGraph, opset: int, name: str) -> tvm.IRModule:
-    """The module of a graph; what TVM refuses is told with the node at fault."""
+    """The module of a graph; errors of TVM are raised with the node that causes them."""
     try:
         return importer.from_onnx(graph, opset)
     except (AnnotatedRegionError, MemoryError):
@@ -169,7 +169,7 @@ def _opset(model: onnx.ModelProto) -> int:
 def _require_sound(
     graph: OnnxGraph, name: str, opset: int, is_known: Callable[[onnx.NodeProto], bool]
 ) -> None:
-    """Raise `ModelError` for the first node that lacks an input, or for all that nothing converts."""
+    """Raise `ModelError` for the first node that lacks an input, or for all nodes without a converter."""
     for problem in _problems(graph, frozenset(), opset):
         raise ModelError(f"TVM cannot import {name}: {problem}")
     unknown: dict[tuple[str, str], str] = {}
@@ -202,7 +202,7 @@ def _problems(graph: onnx.GraphProto | OnnxGraph, outer: frozenset[str], opset: 
 
 
 def _missing_inputs(node: onnx.NodeProto, opset: int) -> Iterator[str]:
-    """Inputs that the schema of an operator requires and a node does not have."""
+    """The inputs that the schema of an operator requires and that a node lacks."""
     from onnx import defs  # noqa: PLC0415
 
     if node.domain not in DEFAULT_DOMAINS or not defs.has(node.op_type, opset, node.domain):

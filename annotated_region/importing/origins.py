@@ -1,12 +1,12 @@
-"""Writes down what an imported module was made from: each binding gets the origin of its node.
+"""Records origins in an imported module: each binding gets the origin of its node.
 
-An importer makes several bindings of one node (a convolution with a bias, three), and says which expression
-stands for the node's result, not which bindings led there. But no other node can read what lies between, so a
-binding that is no result belongs to the node of whatever reads it::
+An importer may emit several bindings for one node (three for a convolution with a bias), and reports only the
+expression of the node's result. But no other node can read the intermediate values, so a
+binding that is not a result belongs to the node of its user::
 
     lv  = conv2d(x, w)                      /conv1/Conv, because lv2 is
     lv1 = reshape(b, (1, 64, 1, 1))         /conv1/Conv
-    lv2 = add(lv, lv1)                      /conv1/Conv: the importer's answer for the node
+    lv2 = add(lv, lv1)                      /conv1/Conv: the result reported by the importer
     lv3 = relu(lv2)                         /relu/Relu
 """
 
@@ -31,16 +31,16 @@ __all__ = ["NodeResults", "OnnxOrigins", "with_origins"]
 
 
 class NodeResults:
-    """The expressions that an importer made of nodes, each with the origin of the first such node.
+    """The result expressions of nodes, each with the origin of its first node.
 
-    A node that hands on what it gets (``Identity``, ``Dropout``) has made nothing.
+    A node that returns its operand (``Identity``, ``Dropout``) creates no expression.
     """
 
     def __init__(self) -> None:
         self._origins: ExprMap[str] = ExprMap()
 
     def note(self, result: object, origin: str) -> None:
-        """Note what a node became: an expression, or several."""
+        """Record the result of a node: one or several expressions."""
         if isinstance(result, tuple | list):
             for each in result:
                 self.note(each, origin)
@@ -50,21 +50,21 @@ class NodeResults:
             self._origins.setdefault(result, origin)
 
     def origin_of(self, binding: relax.Binding) -> str | None:
-        """The origin of the node that made a binding, if it is the result of one."""
+        """The origin of the node whose result a binding is, if there is one."""
         return self._origins.get(binding.value) or self._origins.get(binding.var)
 
 
 class OnnxOrigins:
-    """The origins of the nodes of an ONNX model, and what an importer makes of each.
+    """The origins of the nodes of an ONNX model, and their results.
 
-    A node is called by its name. Where it has none, or another node has the same, it is called by its type
-    and its first output, ``"Conv:conv1_out"``, of which ONNX allows no second one in a graph.
+    The origin of a node is its name. If it has none, or the name is not unique, it is its type
+    and its first output, ``"Conv:conv1_out"``, which is unique in a graph.
 
     Parameters
     ----------
     model
-        The model as the user knows it. What is imported may be a later version of it, in which the converter
-        of ONNX has named nodes; those that compute the same value are taken for the same.
+        The user's model. The imported model may be an upgraded version, in which ONNX's converter
+        renamed nodes; nodes that define the same value are identified with each other.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
@@ -72,17 +72,17 @@ class OnnxOrigins:
         nodes = list(_nodes_in(model.graph))
         self._names = Counter(node.name for node in nodes)
         outputs = Counter(output for node in nodes for output in node.output)
-        # Branches of an If may call their values alike.
+        # Branches of an If may use the same value names.
         self._known = {
             output: self._called(node) for node in nodes for output in node.output if outputs[output] == 1
         }
 
     def note(self, node: onnx.NodeProto, result: object) -> None:
-        """Note what a node became."""
+        """Record the result of a node."""
         self.results.note(result, self.origin_of(node))
 
     def origin_of(self, node: onnx.NodeProto) -> str:
-        """What a node is called."""
+        """The origin of a node."""
         known = (self._known[output] for output in node.output if output in self._known)
         return next(known, None) or self._called(node)
 
@@ -101,14 +101,14 @@ def _nodes_in(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def with_origins(mod: tvm.IRModule, results: NodeResults) -> tvm.IRModule:
-    """The module with the origin of each binding written down.
+    """The module with the origin of each binding recorded.
 
     Parameters
     ----------
     mod
-        What an importer made; it is not changed.
+        The imported module; it is not changed.
     results
-        What the importer made of each node.
+        The results of the nodes.
 
     Notes
     -----
@@ -126,10 +126,10 @@ def with_origins(mod: tvm.IRModule, results: NodeResults) -> tvm.IRModule:
 
 
 def _settled(bindings: Sequence[relax.Binding], results: NodeResults) -> list[str | None]:
-    """For each binding the origin of its node; None for all of them if none is known."""
+    """For each binding, the origin of its node; None for all of them if none is known."""
     reader: ExprMap[str] = ExprMap()
     origins: list[str | None] = []
-    # Backwards, so that readers come first; what nothing reads goes with what stands behind it.
+    # In reverse order, so that users come first; an unused binding gets the origin of its successor.
     behind: str | None = None
     for binding in reversed(bindings):
         behind = results.origin_of(binding) or reader.get(binding.var) or behind

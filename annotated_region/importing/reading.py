@@ -1,4 +1,4 @@
-"""Reads one model, in this process or in a child: which reader for which kind, and what a child answers."""
+"""Reads one model, in this process or in a child: the readers by kind, and the answer format of a child."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from annotated_region.importing.tvmscript import module_from_tvmscript
 __all__ = ["DEFECT", "OUT_OF_MEMORY", "READERS", "answer", "module_of"]
 
 OUT_OF_MEMORY = 3
-# The first byte of an answer says what follows: a module, a reason of the file's, or a traceback of ours.
-# The last one may come behind a part of a module, so the status of the child says that it did.
+# The first byte of an answer is its kind: a module, a reason to reject the file, or a traceback of a defect.
+# A traceback may follow a partial module; the exit status of the child indicates this.
 _MODULE, _REFUSED, DEFECT = b"m", b"r", b"\0defect\0"
 
 
@@ -40,7 +40,7 @@ READERS: dict[str, Callable[[bytes, str, str, Mapping[str, object]], tvm.IRModul
 def answer(
     kind: str, name: str, folder: str, options: Mapping[str, object], file: int, weights: int
 ) -> bytes:
-    """What a child sends back: a byte that says what follows, then a module or why there is none."""
+    """The answer of a child: a byte for its kind, then a module or the reason of the failure."""
     try:
         with os.fdopen(file, "rb") as opened:
             content = opened.read()
@@ -52,12 +52,12 @@ def answer(
 
 
 def module_of(answered: bytearray, weights: int, name: str) -> tvm.IRModule:
-    """The module that a child answered with.
+    """The module in the answer of a child.
 
     Raises
     ------
     ModelError
-        It answered why there is none, or with a module that may do more than compute.
+        The answer is a failure, or a module with calls that are not allowed.
     """
     kind, content = bytes(answered[:1]), bytes(answered[1:])
     if kind == _REFUSED:

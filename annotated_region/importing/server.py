@@ -1,9 +1,9 @@
-"""The process that imports models for another one: it loads TVM, and forks a confined child for each model.
+"""The import server: a process that loads TVM once, and forks a confined child for each model.
 
-It talks over one socket of whole messages. A job comes as JSON, with descriptors of the model's file, of the
-pipe for the result and of the file in memory for weights; the answer is the child's wait status. ``kill``
-ends the child early, a closed socket ends everything. The server itself opens no model, so nothing in one
-can reach the next.
+It communicates over one message socket. A job is JSON, with descriptors of the model's file, of the pipe for
+the result and of the in-memory file for weights; the answer is the child's wait status. ``kill`` ends the
+child early; closing the socket ends the server. The server itself opens no model, so one model cannot affect
+the import of another.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _DESCRIPTORS = 3
 
 
 def load() -> None:
-    """Load what children need, once for all of them."""
+    """Load the modules that children need."""
     with suppress(ImportError):
-        # An extra, whose lack the child reports.
+        # An optional dependency; the child reports its absence.
         import annotated_region.tvm_adapter.onnx_importer  # noqa: F401, PLC0415
 
 
 def serve(descriptor: int) -> None:
-    """Serve the process at the other end of a socket until it hangs up."""
+    """Serve the process at the other end of a socket until it closes the connection."""
     with socket.socket(fileno=descriptor) as connection:
         connection.send(READY)
         while True:
@@ -49,7 +49,7 @@ def serve(descriptor: int) -> None:
 
 
 def forked_server(connection: socket.socket, end_of_parent: socket.socket) -> None:
-    """Be the server, in a process that was just forked; does not return."""
+    """Run the server in a newly forked process; does not return."""
     status = 1
     try:
         os.setsid()
@@ -62,7 +62,7 @@ def forked_server(connection: socket.socket, end_of_parent: socket.socket) -> No
 
 
 def _forget_files(keep: int) -> None:
-    """Close what the parent had open, so that a reader of its output sees the end when it ends."""
+    """Close inherited descriptors, so that readers of the parent's output see end-of-file when it ends."""
     silent = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(silent, stream)
@@ -71,7 +71,7 @@ def _forget_files(keep: int) -> None:
 
 
 def _status_of(job: dict[str, Any], descriptors: list[int], connection: socket.socket) -> int:
-    """Run a job in a child, and give the status that it ended with."""
+    """Run a job in a child, and return its wait status."""
     child = os.fork()
     if child == 0:
         connection.close()
@@ -83,7 +83,7 @@ def _status_of(job: dict[str, Any], descriptors: list[int], connection: socket.s
     try:
         readable, *_ = select.select(ends, [], [])
         if end not in readable:
-            # Either the time is up, or the parent is gone.
+            # Either the time limit is reached, or the parent has ended.
             _kill(child)
             connection.recv(LARGEST_JOB)
     finally:
@@ -93,7 +93,7 @@ def _status_of(job: dict[str, Any], descriptors: list[int], connection: socket.s
 
 
 def _kill(child: int) -> None:
-    # The group exists as soon as the child has called setsid.
+    # The process group exists only after the child has called setsid.
     for kill in (os.killpg, os.kill):
         with suppress(ProcessLookupError):
             kill(child, signal.SIGKILL)
@@ -103,7 +103,7 @@ def _child(job: dict[str, Any], file: int, pipe: int, weights: int) -> None:
     status = 1
     try:
         os.setsid()
-        # Nothing may be written, and what Python would write is thrown away with this process.
+        # Writing is forbidden, and bytecode files would be useless for this short-lived process.
         sys.dont_write_bytecode = True
         gc.disable()
         Limits(**job.pop("limits")).confine()
@@ -112,7 +112,7 @@ def _child(job: dict[str, Any], file: int, pipe: int, weights: int) -> None:
     except MemoryError:
         status = OUT_OF_MEMORY
     finally:
-        # The parent says that this should not happen; without the text the cause would be lost.
+        # The parent reports a defect; without this text the cause would be lost.
         if status == 1:
             _send(pipe, DEFECT + traceback.format_exc().encode("utf-8", "backslashreplace"))
         os._exit(status)

@@ -1,8 +1,8 @@
-"""A file in memory through which weights go from a child to its parent, who reads them where they lie.
+"""An in-memory file that passes weights from a child to its parent without copies in the parent.
 
-The parent makes it and fixes its size; pages that are never written cost nothing. The child writes through
-mappings, because the limit that keeps it from writing files holds for `write` here as well. When the child
-has ended the parent seals the file: from then on no process can change it, not even one that still holds it.
+The parent creates it and fixes its size; untouched pages cost nothing. The child writes through
+mappings, because the limit that prevents it from writing files also applies to `write` here. After the child
+has ended, the parent seals the file: no process can change it any more, even with an open descriptor.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ __all__ = ["made", "room_in", "sealed", "write"]
 
 
 def made(most: int) -> int:
-    """A descriptor of a new file in memory that takes so many bytes, or as many as this process may write."""
+    """A descriptor of a new in-memory file of `most` bytes, or of this process's file size
+    limit if smaller.
+    """
     allowed, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     file = os.memfd_create("weights", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(file, most if allowed == resource.RLIM_INFINITY else min(most, allowed))
@@ -25,26 +27,26 @@ def made(most: int) -> int:
 
 
 def room_in(file: int) -> int:
-    """How many bytes the file takes."""
+    """The size of the file in bytes."""
     return os.fstat(file).st_size
 
 
 def write(file: int, position: int, part: memoryview) -> None:
-    """Write some bytes."""
+    """Write bytes at a position."""
     begin = position - position % mmap.ALLOCATIONGRANULARITY
     with mmap.mmap(file, position - begin + part.nbytes, offset=begin) as window:
         window[position - begin :] = part
 
 
 def sealed(file: int, length: int) -> mmap.mmap:
-    """The first bytes of the file, which no process can change any more; what is written to them stays here.
+    """Seal the file and map its first bytes privately: writes to the mapping do not reach the file.
 
     Raises
     ------
     OSError
-        A process still has the file mapped to write to it.
+        A process still has a writable mapping of the file.
     ValueError
-        It is not as long.
+        The file is shorter than `length`.
     """
     fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
     return mmap.mmap(file, max(length, 1), mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)

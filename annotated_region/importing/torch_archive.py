@@ -1,17 +1,17 @@
-"""Holds a `.pt2` archive against what ``torch.export`` writes, and writes it anew without what would run.
+"""Checks a `.pt2` archive against an allowlist, and rewrites it without parts that PyTorch would execute.
 
 ``torch.export.load`` trusts its file. It unpickles weights, constants and example inputs on demand
-(``weights_only`` is False, or becomes False where True fails), loads compiled libraries, evaluates extents as
+(``weights_only`` is False, or becomes False if True fails), loads compiled libraries, evaluates extents as
 Python (``sympy.sympify``), looks functions up by name and calls them, imports modules that a container
-names, and compiles guards. So the archive that PyTorch sees is another one, which
+names, and compiles guards. So PyTorch only sees a rewritten archive, which
 
-1.  consists of members that are known: no compiled code, no pickles, one graph;
-2.  has weights and constants as raw bytes, each where its description says;
-3.  calls operators of ATen and arithmetic alone, with arguments that are data;
-4.  has extents that are sums, products and the like of symbols;
-5.  has no guards, no example inputs, and of each node's metadata the names of modules and lines alone.
+1.  consists of known members: no compiled code, no pickles, one graph;
+2.  has weights and constants as raw bytes, at the declared locations;
+3.  calls only operators of ATen and arithmetic, with plain data as arguments;
+4.  has extents that are arithmetic expressions of symbols;
+5.  has no guards, no example inputs, and of each node's metadata only module names and source lines.
 
-Nothing of PyTorch is needed here.
+This module does not import PyTorch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OPERATOR = re.compile(
     r"torch\.ops\.aten\.\w+\.\w+|torch\.sym_(float|int|max|min|not)"
     r"|_operator\.(add|eq|floordiv|ge|getitem|gt|le|lt|mod|mul|ne|neg|pos|sub|truediv)"
 )
-# What sympy.srepr writes, Mul(Integer(2), Symbol('s7', positive=True, integer=True)), or plain formulas.
+# The output of sympy.srepr, Mul(Integer(2), Symbol('s7', positive=True, integer=True)), or plain formulas.
 _TOKEN = re.compile(
     r"\s*(?:(?P<word>[A-Za-z_]\w*)|'[su]\d{1,9}'|\d{1,19}(?:\.\d{1,19})?|[-+/(),]|\*(?!\*)|[<>=]=?)\s*"
 )
@@ -76,19 +76,19 @@ _DEEPEST = 64
 
 
 def plain_archive(content: bytes, name: str) -> bytes:
-    """The archive without what would run when PyTorch loads it.
+    """The archive without parts that PyTorch would execute while loading it.
 
     Parameters
     ----------
     content
         The file.
     name
-        What messages call it.
+        The name of the file in messages.
 
     Raises
     ------
     ModelError
-        It is no archive of ``torch.export.save``, or one that holds more than data.
+        It is not an archive of ``torch.export.save``, or contains more than plain data.
     """
     try:
         members = _members(content)
@@ -103,11 +103,11 @@ def plain_archive(content: bytes, name: str) -> bytes:
 
 
 class _Refused(Exception):  # noqa: N818 - never leaves this file
-    """Why an archive is not handed to PyTorch."""
+    """The reason for rejecting an archive."""
 
 
 def _members(content: bytes) -> dict[str, bytes]:
-    """The members by their path below the archive's one folder, without those that are left out."""
+    """The members by their path below the archive's single folder, without dropped ones."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         listed = archive.infolist()
         if len(listed) > _MOST_MEMBERS:
@@ -125,7 +125,9 @@ def _members(content: bytes) -> dict[str, bytes]:
 
 
 def _written(members: Mapping[str, bytes]) -> bytes:
-    """A new archive of the members, checked and cleaned; two readers cannot see different things in it."""
+    """A new archive of the checked members; being rewritten, it cannot be parsed differently by
+    two readers.
+    """
     graphs = [found for found in map(_GRAPH.fullmatch, members) if found]
     if len(graphs) != 1:
         raise _Refused(f"it has {len(graphs)} graphs, where one is known")
@@ -138,7 +140,7 @@ def _written(members: Mapping[str, bytes]) -> bytes:
         _require_raw(json.loads(members[config]), config.rpartition("/")[0], members)
     program = json.loads(members[path])
     _clean(program)
-    # An empty file stands for no inputs, and is not unpickled.
+    # An empty file means no example inputs, and is not unpickled.
     written = {**members, path: json.dumps(program).encode(), f"data/sample_inputs/{model}.pt": b""}
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
@@ -148,7 +150,7 @@ def _written(members: Mapping[str, bytes]) -> bytes:
 
 
 def _require_raw(config: object, folder: str, members: Mapping[str, bytes]) -> None:
-    """Refuse descriptions of tensors that are pickled, or that lie elsewhere."""
+    """Reject pickled tensors, and tensors outside the given folder."""
     for described in _mappings(config):
         if "path_name" not in described and "use_pickle" not in described:
             continue
@@ -159,7 +161,7 @@ def _require_raw(config: object, folder: str, members: Mapping[str, bytes]) -> N
 
 
 def _clean(value: object) -> None:
-    """Refuse what is more than data, and empty what is of no use, in place."""
+    """Reject anything but plain data, and clear unneeded parts in place."""
     for mapping in _mappings(value):
         for key, part in mapping.items():
             problem = _problem(key, part)
@@ -173,7 +175,7 @@ def _clean(value: object) -> None:
 
 
 def _mappings(value: object, depth: int = 0) -> Iterator[dict[str, object]]:
-    """The value and all in it that has keys."""
+    """All mappings nested in a value, including itself."""
     if depth > _DEEPEST:
         raise _Refused(f"it has more than {_DEEPEST} lists, one inside the other")
     if isinstance(value, dict):
@@ -183,7 +185,7 @@ def _mappings(value: object, depth: int = 0) -> Iterator[dict[str, object]]:
 
 
 def _problem(key: str, part: object) -> str | None:
-    """Why a part of a program under this key is more than data."""
+    """The reason why the part of a program under this key is not plain data; None if it is."""
     if (key.startswith("as_") and key not in _ARGUMENTS) or key in _OBJECTS:
         return f"an argument of the kind {key!r}"
     if key == "treespec_namedtuple_fields" and part:
@@ -205,7 +207,7 @@ def _problem_of_structure(text: str) -> str | None:
 
 
 def _problem_of_expression(text: str) -> str | None:
-    """Why an extent is not made of symbols, numbers, arithmetic and known functions."""
+    """The reason why an extent is not an expression of symbols, numbers, arithmetic and known functions."""
     position = 0
     while position < min(len(text), _LONGEST_EXPRESSION):
         found = _TOKEN.match(text, position)
@@ -217,7 +219,7 @@ def _problem_of_expression(text: str) -> str | None:
 
 
 def _problem_of_container(spec: dict[str, object]) -> str | None:
-    """Why the structure of inputs or outputs is more than lists, tuples and dictionaries of plain keys."""
+    """The reason why a tree of inputs or outputs has more than lists, tuples and dicts with plain keys."""
     if "type" not in spec:
         return "a structure without a type"
     if spec["type"] is not None and spec["type"] not in _CONTAINERS:

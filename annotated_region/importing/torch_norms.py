@@ -1,9 +1,11 @@
-"""Group norms from PyTorch that TVM 0.27's importer fails on.
+"""Group norms from PyTorch that TVM 0.27's importer fails to convert.
 
-1.  Without scale or shift: it hands the missing vectors on as None, which its group norm does not take. Its
-    layer norm and its instance norm get ones and zeros instead, and so do group norms here.
-2.  Of bfloat16: its group norm takes none. The data become float32 in front of it, and bfloat16 behind it,
-    which is what group norms of float16 do by themselves: sums of float32, one rounding.
+1.  Without scale or shift: the importer passes None for the missing vectors, which its group norm rejects. It
+uses
+    ones and zeros for layer norm and instance norm, and so does this converter.
+2.  With bfloat16, which its group norm does not support. The data is cast to float32 before and to bfloat16
+after
+    it, like the float16 group norm does internally: sums in float32, one rounding.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ __all__ = ["group_norm"]
 
 @dataclass(frozen=True, slots=True)
 class _NormArguments:
-    """Where an op of ATen has its arguments."""
+    """The positions of the arguments of an ATen op."""
 
     vectors: tuple[int, int]
     groups: int
@@ -41,7 +43,7 @@ _EPSILON = 1e-5  # PyTorch's default
 
 
 def group_norm(node: fx.Node, importer: ExportedProgramImporter) -> relax.Var | None:
-    """A group norm of one of the cases; None if the node is something else."""
+    """The group norm of a node in one of the cases; None for other nodes."""
     places = _PLACES.get(getattr(node.target, "__name__", ""))
     if places is None:
         return None
@@ -79,6 +81,6 @@ def _argument(node: fx.Node, place: int) -> object:
 
 
 def _repeated(type_: relax.TensorType, number: float) -> relax.Expr:
-    """One number for each channel, in the type of the data."""
+    """A vector of one number per channel, in the data type of the data."""
     channels = expect(relax.ShapeExpr, type_.shape).values[1]  # PyTorch divides them, so they are known
     return relax.const(np.full(int(expect(tirx.IntImm, channels)), number, "float32"), str(type_.dtype))

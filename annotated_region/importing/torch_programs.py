@@ -1,4 +1,4 @@
-"""`from_exported_program`: TVM's importer for programs of ``torch.export``; the names of modules stay."""
+"""`from_exported_program`: TVM's importer for ``torch.export`` programs, which keeps module names."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["from_exported_program"]
 
 Converter: TypeAlias = Callable[[Any, Any], object]
-"""Of a `torch.fx.Node` and TVM's importer, what the node becomes."""
+"""Converts a `torch.fx.Node`, given TVM's importer."""
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in ', re.MULTILINE)
-_LONGEST_TRACE = 1 << 16  # characters of a stack trace that are looked at
+_LONGEST_TRACE = 1 << 16  # the maximum number of characters of a stack trace to scan
 
 
 @checked
@@ -40,31 +40,31 @@ def from_exported_program(
     custom_convert_map: Mapping[str, Converter] | None = None,
     **options: bool,
 ) -> tvm.IRModule:
-    """The module of an exported program: TVM's importer, and the origin of each binding.
+    """Import an exported program with TVM's importer, and record the origin of each binding.
 
-    An origin is the path of the PyTorch module that an op belongs to and the line of the source that leads
-    into it, such as ``"layers.0.attention.query (model.py:42)"``. `explain` shows it, and pins take it.
-    Products of half precision have the type of their operands, as in PyTorch; TVM asks for float32.
-    Group norms may lack scale and shift, and be of bfloat16. Arithmetic of several data types, index tensors,
-    slices from an end, scatters and grids are converted here, because TVM computes something else or refuses
+    An origin is the path of the PyTorch module that contains an op and the source line of its
+    call, such as ``"layers.0.attention.query (model.py:42)"``. `explain` shows origins, and pins accept them.
+    Half precision products keep the type of their operands, as in PyTorch; TVM would use float32.
+    Group norms may lack scale and shift, and use bfloat16. Arithmetic of mixed data types, index tensors,
+    slices from an end, scatters and grids are converted here, because TVM converts them wrongly or rejects
     them (`annotated_region.importing.torch_converters`).
 
     Parameters
     ----------
     program
-        What ``torch.export.export`` gives.
+        The result of ``torch.export.export``.
     custom_convert_map
-        As TVM's importer takes it: by the name of an op of ATen, a function of its node and the importer.
+        As for TVM's importer: a map from ATen op names to functions of the node and the importer.
     options
-        More arguments of ``tvm.relax.frontend.torch.from_exported_program``.
+        Further arguments of ``tvm.relax.frontend.torch.from_exported_program``.
 
     Raises
     ------
     ModelError
-        PyTorch is not installed, or an op of the program cannot be imported; the message names it and where
-        it comes from.
+        PyTorch is not installed, or an op of the program cannot be imported; the message names the op and its
+        origin.
     UsageError
-        The program is none, such as a module that is not exported yet.
+        `program` is not an exported program, for example a module that has not been exported.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def from_exported_program(
     try:
         mod = imported(program, custom_convert_map=dict.fromkeys(names, noted.convert), **options)
     except (AssertionError, NotImplementedError) as error:
-        # What TVM raises for ops that it does not know, before it converts any.
+        # TVM checks for unknown ops before it converts any.
         raise ModelError(f"TVM cannot import the program: {_first_line(error)}") from error
     return with_origins(mod, noted.results)
 
@@ -103,7 +103,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _constants_of(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
-    """The tensors that a program holds besides its parameters, by the names of their nodes."""
+    """The constant tensors of a program, by the names of their nodes."""
     signature = program.graph_signature
     held = {**program.state_dict, **program.constants}
     names = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
@@ -111,9 +111,10 @@ def _constants_of(program: torch.export.ExportedProgram) -> dict[str, torch.Tens
 
 
 class _NotedConversions:
-    """Converts nodes with TVM's table, or the user's, and notes what each became.
+    """Converts nodes with TVM's or the user's converters, and records their results.
 
-    TVM hands a node of a custom conversion over together with its importer, so every conversion is custom.
+    TVM passes the node and the importer only to custom converters, so every conversion is registered as
+    custom.
     """
 
     def __init__(self, custom: Mapping[str, Converter], constants: Mapping[str, torch.Tensor]) -> None:
@@ -124,7 +125,7 @@ class _NotedConversions:
         self._builder: relax.BlockBuilder | None = None
 
     def convert(self, node: fx.Node, importer: ExportedProgramImporter) -> object:
-        """What a node becomes."""
+        """The result of a node."""
         if self._builder is not importer.block_builder:
             self._builder = importer.block_builder
             keep_half_types(self._builder)
@@ -137,14 +138,14 @@ class _NotedConversions:
         return result
 
     def _checked(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> object:
-        """What a node becomes, of the shape that PyTorch gives it."""
+        """The result of a node, checked against the shape in PyTorch."""
         try:
             result = self._converted(name, node, importer)
         except (AnnotatedRegionError, MemoryError) as error:
             if isinstance(error, ModelError):
                 raise ModelError(f"{name} ({_origin_of(node)}): {error}") from error
             raise
-        except Exception as error:  # TVM raises whatever a node that it does not expect leads to
+        except Exception as error:  # TVM raises arbitrary errors for unexpected nodes
             raise ModelError(
                 f"TVM cannot import {name} ({_origin_of(node)}): {_first_line(error)}"
             ) from error
@@ -154,7 +155,7 @@ class _NotedConversions:
         return result
 
     def _converted(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> object:
-        """What a node becomes by this package's converters, or else by TVM's."""
+        """The result of a node by this package's converters, or otherwise by TVM's."""
         self._table = self._table or importer.create_convert_map()
         converter = CONVERTERS.get(name)
         if converter is None:
@@ -169,14 +170,14 @@ class _NotedConversions:
 def _origin_of(node: fx.Node) -> str:
     modules: Mapping[str, Any] = node.meta.get("nn_module_stack") or {}
     path, kind = list(modules.values())[-1] if modules else (node.name, "")
-    # Of the model itself, the path is empty; its class says more.
+    # The path of the model itself is empty, so its class name is used.
     name = str(path) or str(getattr(kind, "__qualname__", kind)).rpartition(".")[2] or node.name
     line = _line_of(str(node.meta.get("stack_trace") or ""))
     return f"{name} ({line})" if line else name
 
 
 def _line_of(trace: str) -> str:
-    """The last line of a stack trace outside of PyTorch's own modules; empty if there is none."""
+    """The last line of a stack trace outside PyTorch's own modules; empty if there is none."""
     frames = [(PurePath(found["file"]), found["line"]) for found in _FRAME.finditer(trace[-_LONGEST_TRACE:])]
     own = [frame for frame in frames if not _is_torch(frame[0])]
     return f"{own[-1][0].name}:{own[-1][1]}" if own else ""

@@ -1,4 +1,4 @@
-"""Reads programs of ``torch.export`` from `.pt2` archives, which are cleaned before PyTorch sees them."""
+"""Reads ``torch.export`` programs from `.pt2` archives, which are rewritten before PyTorch sees them."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def module_from_archive(
     Raises
     ------
     ModelError
-        PyTorch is not installed, the file holds no program or more than one, or TVM cannot import it.
+        PyTorch is not installed, the file does not hold exactly one program, or TVM cannot import it.
     MemoryError
         There is not enough memory for it.
     """
     plain = plain_archive(content, name)
-    # Python looks for a folder by writing a file, which the process that reads cannot do; PyTorch needs the
-    # name of one while it loads, and makes an empty folder in it.
+    # Python probes for a temporary folder by writing a file, which the confined process cannot do; PyTorch
+    # needs one while it loads, and creates an empty folder in it.
     tempfile.tempdir = tempfile.tempdir or os.environ.get("TMPDIR", "/tmp")
     try:
         import torch.export  # noqa: PLC0415 - only these files need it
     except ImportError as error:
         if not isinstance(error, ModuleNotFoundError):
-            # The library is there, and there is no room to load it into.
+            # The library exists, but there is not enough memory to load it.
             raise MemoryError from error
         raise ModelError(f"{name} needs the package torch: pip install torch") from error
     try:
@@ -46,6 +46,6 @@ def module_from_archive(
             return from_exported_program(torch.export.load(io.BytesIO(plain)))
     except (AnnotatedRegionError, MemoryError):
         raise
-    except Exception as error:  # PyTorch and TVM raise whatever a malformed program leads to
+    except Exception as error:  # PyTorch and TVM raise arbitrary errors for malformed programs
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(f"TVM cannot import {name}: {line}") from error

@@ -1,7 +1,7 @@
-"""Products of half precision that have the type of their operands, as PyTorch's have.
+"""Half precision products with the type of their operands, as in PyTorch.
 
-TVM 0.27's importer of PyTorch programs asks every convolution and every linear layer for float32. Of half
-precision that is another type than PyTorch's, and the bias behind it does not fit.
+TVM 0.27's importer of PyTorch programs sets the result type of every convolution and linear layer to float32.
+For half precision this differs from PyTorch, and the following bias has another type.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ _HALVES = ("float16", "bfloat16")
 
 
 def keep_half_types(builder: relax.BlockBuilder) -> None:
-    """Let a builder emit `of_operand_type` of each expression from here on."""
+    """Make a builder apply `of_operand_type` to each emitted expression."""
     emit = builder.emit
 
     def emit_as_pytorch(expr: relax.Expr, name_hint: str = "") -> relax.Var:
         return emit(of_operand_type(expr), name_hint)
 
-    # The builder is the importer's own, and is dropped with it.
+    # The importer owns this builder, so the patch ends with the import.
     builder.emit = emit_as_pytorch  # type: ignore[method-assign]
 
 
 def of_operand_type(expr: relax.Expr) -> relax.Expr:
-    """The same call with a result of the type of its operands, if that is one of half precision.
+    """The same call with the data type of its operands as result type, if that is a half precision type.
 
-    Other expressions come back as they are.
+    Other expressions are returned unchanged.
     """
     if not isinstance(expr, relax.Call) or getattr(expr.attrs, "out_dtype", None) is None:
         return expr

@@ -1,11 +1,11 @@
-"""A module as bytes, to send it from one process to another: JSON, and the weights beside it as they are.
+"""Serializes a module for transfer between processes: JSON, with the weights as raw bytes beside it.
 
-TVM's own form holds weights as text (ResNet-50: 138 MB, 2.9 s to write and 2.7 s to read). So tensor
-constants leave the module first: each is replaced by a free variable of its type, and its bytes go to a file
-in memory, one behind the other, each aligned to 64 bytes. The text is JSON of [module, variables]; types and
-order of the variables say where which tensor lies. The module that is read uses the weights where they are.
+TVM's own format stores weights as text (ResNet-50: 138 MB, 2.9 s to write and 2.7 s to read). So tensor
+constants are extracted first: each is replaced by a free variable of its type, and its bytes are appended to
+an in-memory file, aligned to 64 bytes. The text is JSON of [module, variables]; types and order of the
+variables determine the offset of each tensor. The deserialized module uses the weights in place.
 
-Nothing is executed when such bytes are read.
+Deserialization executes no code from the data.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = ["packed", "unpacked"]
 
 _ALIGNMENT = 64
 _BITS = 8
-# Smaller ones cost less inside of the text.
+# Smaller constants are cheaper inside the text.
 _SMALLEST = 1024
 
 
 def packed(mod: tvm.IRModule, weights: int, name: str) -> bytes:
-    """The text of a module called `name`, whose weights go to a file in memory.
+    """The text of a module called `name`, whose weights are written to an in-memory file.
 
     Raises
     ------
     ModelError
-        The file has no room for them, or the elements of one are smaller than a byte.
+        The weights exceed the file, or have elements smaller than a byte.
     """
     constants: dict[Constant, relax.Var] = {}
 
@@ -64,13 +64,13 @@ def packed(mod: tvm.IRModule, weights: int, name: str) -> bytes:
     for position, constant in zip(positions, constants, strict=True):
         array = np.ascontiguousarray(np.from_dlpack(constant.value))
         shared_memory.write(weights, position, array.reshape(-1).view(np.uint8).data)
-    # TVM's save_json and load_json do the same, and look for modules of older versions besides.
+    # TVM's save_json and load_json do the same, and additionally support modules of older versions.
     text: str = serialization.to_json_graph_str([light, variables])
     return text.encode()
 
 
 def unpacked(text: bytes, weights: int) -> tvm.IRModule:
-    """The module that `packed` made this text of, with the weights that it put into the file."""
+    """The module from the text and the weights file of `packed`."""
     light, variables = serialization.from_json_graph_str(text.decode())
     positions, end = _positions(variables)
     memory = shared_memory.sealed(weights, end)
@@ -83,7 +83,7 @@ def unpacked(text: bytes, weights: int) -> tvm.IRModule:
 
 
 def _positions(variables: Sequence[relax.Var]) -> tuple[list[int], int]:
-    """Where the bytes of each begin, and where the last ones end."""
+    """The offset of each tensor, and the end of the last one."""
     positions, end = [], 0
     for variable in variables:
         end += -end % _ALIGNMENT
@@ -97,7 +97,7 @@ def _shape(variable: relax.Var) -> list[int]:
 
 
 def _require_bytes(constant: Constant, name: str) -> None:
-    """Raise for elements of 4 bits, such as float4_e2m1fn, which TVM reads into too little memory."""
+    """Raise for 4-bit elements, such as float4_e2m1fn, for which TVM allocates too little memory."""
     tensor = constant.value
     if isinstance(tensor, tvm.runtime.Tensor) and tensor.dtype.bits < _BITS and str(tensor.dtype) != "bool":
         raise ModelError(
@@ -107,7 +107,7 @@ def _require_bytes(constant: Constant, name: str) -> None:
 
 
 def _can_leave(constant: Constant) -> bool:
-    """Whether a constant is a large tensor of numbers that numpy knows by itself."""
+    """Whether a constant is a large tensor of a numpy data type."""
     tensor = constant.value
     if not isinstance(tensor, tvm.runtime.Tensor) or not isinstance(constant.ty, relax.TensorType):
         return False

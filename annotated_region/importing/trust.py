@@ -1,15 +1,15 @@
-"""Walks a module of a stranger before anything is built or run: what it may call, and what may not be in it.
+"""Checks an untrusted module before it is built or run: its calls, types, and sizes.
 
-A syntax tree shows names; this looks at what they became. It goes through every function of a module, however
-it was read, and refuses
+The check of a syntax tree only sees names; this checks the resulting IR. It visits every function of a
+module, for every reader, and rejects
 
-1. packed functions, other than a few that are pure and known: TVM's runtime has functions that start
+1. packed functions, other than a few known pure ones: TVM's runtime has functions that start
    programs and load libraries, and any of them can be called by name;
-2. calls of C functions, inline code and the like inside of TensorIR functions;
+2. calls of C functions, inline code and the like inside TensorIR functions;
 3. types that a named function infers;
-4. functions that claim to be a region's but lack their symbol;
-5. tensors that no machine can hold, whose size would wrap around, and nesting that recursion does not
-   survive.
+4. external functions without a symbol;
+5. tensors whose size exceeds every machine or would overflow, and nesting deep enough to overflow the
+   stack.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["require_harmless"]
 
-# What TVM's own lowering leaves where a shape is read and where a tensor is viewed under another shape.
-# Both compute from their arguments alone, and check them.
+# The calls that TVM's own lowering emits to read a shape and to view a tensor with another shape.
+# Both are pure, and check their arguments.
 _PURE_FUNCTIONS = frozenset({"vm.builtin.shape_of", "vm.builtin.reshape"})
 _CALLS_BY_NAME = frozenset({"relax.call_pure_packed", "relax.call_dps_packed", "relax.call_inplace_packed"})
 _REFUSED_OPS = frozenset(
@@ -39,7 +39,7 @@ _REFUSED_OPS = frozenset(
         "relax.vm.call_tir_dyn",
     }
 )
-# Effects are numbered by tvm::tirx::CallEffectKind; up to this one a call computes and does no more.
+# A value of tvm::tirx::CallEffectKind; calls up to this kind are pure.
 _PURE = 1
 _FOREIGN_CODE = frozenset(
     {"tirx.call_llvm_pure_intrin", "tirx.call_pure_extern", "tirx.call_spirv_pure_glsl450", "tirx.address_of"}
@@ -51,24 +51,24 @@ _MOST_FIELDS = 100_000
 
 
 def require_harmless(mod: tvm.IRModule, name: str) -> None:
-    """Check that a module computes with tensors, and does nothing else.
+    """Check that a module only computes with tensors.
 
     Parameters
     ----------
     mod
         The module.
     name
-        What messages call it.
+        The name of the module in messages.
 
     Raises
     ------
     ModelError
-        It may do something else; the message names function, binding and what is called.
+        It may have other effects; the message names function, binding and callee.
 
     Notes
     -----
-    O(size of the module). What kernels do with indices from tensors is not checked: a caller who runs a model
-    trusts its values.
+    O(size of the module). Memory accesses of kernels by indices from tensors are not checked: callers that
+    run a model trust its values.
     """
     for global_var, func in sorted(mod.functions_items(), key=lambda item: item[0].name_hint):
         function = global_var.name_hint
@@ -93,7 +93,7 @@ def _in_relax(func: relax.Function) -> str | None:
 
 
 def _expressions(func: relax.Function) -> Iterator[tuple[str, relax.Expr]]:
-    """Every expression of a function with the name of its binding, bodies of branches included."""
+    """Every expression of a function, including branches, with the name of its binding."""
     waiting: list[tuple[str, relax.Expr, int]] = [("its result", func, 0)]
     while waiting:
         place, expr, depth = waiting.pop()
@@ -175,7 +175,9 @@ def _of_type(ty: tvm.ir.Type) -> str | None:
 
 
 def _of_shape(ty: relax.TensorType) -> str | None:
-    """What the known extents and the constant factors of the others make: not more than a machine holds."""
+    """The reason why a tensor is too large, from its static extents and constant factors; None
+    if it is not.
+    """
     size = 1
     for extent in ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else ():
         if isinstance(extent, tirx.IntImm) and int(extent) < 0:

@@ -1,21 +1,20 @@
-r"""Reads untrusted TVMScript files: what could run code is refused before TVM sees the text.
+r"""Reads untrusted TVMScript files: rejects text that could execute code before TVM sees it.
 
-TVM's parser evaluates the expressions of a script as Python, builtins included, and evaluates text inside
-strings where a shape stands. So the syntax tree of the text is held against a list of what may stand in it:
+TVM's parser evaluates the expressions of a script as Python, builtins included, and evaluates strings in the
+position of shapes. So the syntax tree of the text is checked against an allowlist:
 the statements that TVM prints for Relax functions, calls to Relax ops and types by name, names that the
-file itself binds, and strings too plain to compute anything. Whatever is not on the list is refused with its
-line, TensorIR functions (``T.prim_func``) included: their language is too large for such a list.
+file itself binds, and strings too simple to compute anything. Anything else is rejected with its
+line, including TensorIR functions (``T.prim_func``), whose language is too large for an allowlist.
 
-There is one text and one parse of it:
+The checked text and the parsed text must be identical:
 
 1. The text consists of printable characters and ``\n``. Python, `str.splitlines` and editors disagree about
-   what else ends a line (``\x0b``, ``\x85``, U+2028, a lone ``\r``, ...), and nothing here depends on who
-   is right.
+   other line terminators (``\x0b``, ``\x85``, U+2028, a lone ``\r``, ...), so these are rejected.
 2. Lines that are exactly one of the imports that TVM prints are blanked, as text; every other import is
-   refused.
+   rejected.
 3. The remaining text is parsed as TVM parses it, the tree is checked, and the same text goes to TVM.
 
-Nothing is looked up in Python's builtins meanwhile: the parser gets an empty table of them.
+The parser gets an empty table of builtins, so no names are looked up in Python's builtins.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ from annotated_region.tvm_adapter.ops import parser_namespaces
 
 __all__ = ["module_from_tvmscript"]
 
-# No brackets and no quotes: where TVM evaluates such text, it can add and multiply numbers, and no more.
+# No brackets and no quotes: if TVM evaluates such text, it can only add and multiply numbers.
 _PLAIN_TEXT = re.compile(r"[\w .,:;+\-*/%#=|<>!]*")
 _LARGEST_NUMBER = 2**64
 _OPTIONS_OF_FUNCTIONS = ("pure", "private")
-# Its value names a function that runs when types are inferred.
+# The value of this keyword names a function that runs during type inference.
 _RUNS_A_FUNCTION = "derive_func"
 
 
@@ -58,12 +57,12 @@ def module_from_tvmscript(text: str, file_name: str) -> tvm.IRModule:
     text
         The content of the file.
     file_name
-        What messages call it.
+        The name of the file in messages.
 
     Raises
     ------
     ModelError
-        It is no TVMScript, describes no well-formed module, or holds what might run code.
+        It is not TVMScript of a well-formed module, or could execute code.
     """
     text = _without_imports(_printable(text, file_name))
     try:
@@ -73,7 +72,7 @@ def module_from_tvmscript(text: str, file_name: str) -> tvm.IRModule:
     _Guard(tree, file_name).check()
     try:
         parsed = tvm.script.from_source(text, extra_vars=_names())
-    except Exception as error:  # TVM's parser raises whatever the evaluated expressions raise
+    except Exception as error:  # TVM's parser propagates errors of the evaluated expressions
         raise ModelError(f"{file_name} is no TVMScript that TVM can read: {_first_lines(error)}") from error
     if isinstance(parsed, tvm.relax.Function):
         return tvm.IRModule({"main": parsed.with_attr("global_symbol", "main")})
@@ -96,7 +95,7 @@ def _printable(text: str, file_name: str) -> str:
 
 
 def _without_imports(text: str) -> str:
-    """The text with its imports blanked, because TVM's parser takes none; lines keep their numbers."""
+    """The text with its imports blanked, because TVM's parser rejects them; keeps line numbers."""
     lines = text.split("\n")
     return "\n".join("" if line.partition("#")[0].rstrip() in IMPORTS else line for line in lines)
 
@@ -110,7 +109,7 @@ def _parsed_as_tvm_does(text: str) -> ast.Module:
 
 
 def _names() -> dict[str, object]:
-    """All that a script can name."""
+    """The global names available to a script."""
     return parser_namespaces() | {"TypeVar": TypeVar, "__builtins__": {}}
 
 
@@ -119,14 +118,14 @@ def _first_lines(error: Exception, count: int = 3) -> str:
 
 
 class _Guard:
-    """Holds a syntax tree against the list of what may stand in it."""
+    """Checks a syntax tree against the allowlist."""
 
     def __init__(self, tree: ast.Module, file_name: str) -> None:
         self.tree = tree
         self.file_name = file_name
         nodes = list(ast.walk(tree))
         self.classes = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
-        # ``cls`` may be bound to the module itself, as TVM prints it, and to nothing else.
+        # ``cls`` may only be bound to the module itself, as TVM prints it.
         fine = {
             id(node.targets[0])
             for node in nodes
@@ -156,7 +155,7 @@ class _Guard:
         }
 
     def check(self) -> None:
-        """Raise `ModelError` at the first thing that is not on the list."""
+        """Raise `ModelError` for the first construct that is not on the list."""
         for name, count in self.bound.items():
             if name in ROOTS or (name in self.classes and count > 1):
                 self._refuse(self.tree, f"it binds the name {name!r} anew")
@@ -292,7 +291,7 @@ def _no_objection(_node: ast.AST) -> None:
 
 
 def _is_word(root: str, names: list[str]) -> bool:
-    """Whether ``<root>.<names>`` stands on the lists of words."""
+    """Whether ``<root>.<names>`` is on the lists of words."""
     word = ".".join(names)
     if root == "T":
         return word in TIR_WORDS or SCALAR_TYPES.fullmatch(word) is not None
@@ -300,7 +299,7 @@ def _is_word(root: str, names: list[str]) -> bool:
 
 
 def _path(node: ast.AST) -> list[str]:
-    """``["R", "nn", "relu"]`` for ``R.nn.relu``; empty where something else than a name is at the front."""
+    """``["R", "nn", "relu"]`` for ``R.nn.relu``; empty if the root is not a name."""
     names = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)

@@ -1,7 +1,7 @@
-"""Refuses tensors of the narrow types (of 8 bits and less) that TVM computes wrongly or cannot hold.
+"""Rejects tensors of narrow types (8 bits and less) that TVM computes wrongly or cannot represent.
 
-TVM 0.27.0 converts floats of 8 bits without NaN, infinity and saturation, has no code for floats of 4 bits,
-and cannot copy tensors of whole numbers of 2 and 4 bits. Constants of these types are data like any other.
+TVM 0.27.0 converts 8-bit floats without NaN, infinity and saturation, has no code for 4-bit floats,
+and cannot copy tensors of 2-bit and 4-bit integers. Constants of these types are allowed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _NARROW = re.compile(r"u?int[124]|float[468](_.*)?")
 
 
 def require_known_types(mod: tvm.IRModule, name: str) -> None:
-    """Raise `ModelError` for the first tensor of a type that TVM does not compute with.
+    """Raise `ModelError` for the first tensor of an unsupported type.
 
     Parameters
     ----------
     mod
-        What TVM's importer made.
+        The imported module.
     name
-        What messages call its model.
+        The name of its model in messages.
 
     Raises
     ------
     ModelError
-        An input, or what an operation makes, has such a type.
+        An input or the result of an op has such a type.
     """
     for function in mod.functions.values():
         for variable in _variables(function) if isinstance(function, relax.Function) else ():

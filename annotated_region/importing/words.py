@@ -1,8 +1,9 @@
-"""The words that a TVMScript file of a stranger may use: syntax, imports, members of ``I``, ``R``, ``T``.
+"""The allowlist of untrusted TVMScript: syntax, imports, members of ``I``, ``R``, ``T``.
 
-Everything else is refused. Left out on purpose: what takes Python functions (``emit_te``, ``call_py_func``,
-``macro``, ``rewriter``), what formats text when it runs (``print``, ``assert_op``), what belongs to lowered
-modules (``vm``, ``memory``, ``builtin``, ``call_tir``) and what talks to other processes (``ccl``).
+Everything else is rejected. Deliberately excluded: members that take Python functions (``emit_te``,
+``call_py_func``, ``macro``, ``rewriter``), that format text at run time (``print``, ``assert_op``), that
+belong to lowered modules (``vm``, ``memory``, ``builtin``, ``call_tir``) and that communicate with other
+processes (``ccl``).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ TIR_WORDS = frozenset({"min", "max", "floordiv", "floormod", "truncdiv", "truncm
 _TYPES = "Any Callable Object Prim Shape Tensor Tuple"
 _VALUES = "const dtype prim_value shape str tuple null_value"
 _STATEMENTS = "func_attr match_cast output annotation.compiler_begin annotation.compiler_end"
-# The IR behind them is judged by the name that they call; see `annotated_region.importing.trust`.
+# These calls are checked in the IR, by the name of the callee; see `annotated_region.importing.trust`.
 _CALLS = "ExternFunc call_packed call_pure_packed"
 _ARITHMETIC = """
     abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clip

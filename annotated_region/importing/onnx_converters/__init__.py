@@ -1,1 +1,1 @@
-"""Converters of ONNX nodes that TVM's importer lacks or gets wrong, one family a file."""
+"""Converters of ONNX nodes that TVM's importer lacks or converts wrongly, one family per file."""

@@ -1,7 +1,7 @@
-"""`Attention` as ONNX defines it since opset 23, in its parts, which targets know.
+"""`Attention` as ONNX defines it since opset 23, decomposed into ops that targets support.
 
-It is ``softmax(cap(query @ key.T * scale) + mask) @ value``. A query that a mask hides from all keys has
-zeros, where softmax by itself is 0 / 0.
+It is ``softmax(cap(query @ key.T * scale) + mask) @ value``. A query whose keys are all masked yields
+zeros, where softmax alone would be 0 / 0.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _MASK, _PAST_KEY, _PAST_VALUE = 3, 4, 5
 def _attention(node: OnnxNode) -> relax.Expr:
     """Operands are [batch, heads, length, size], or [batch, length, heads * size] with the number of heads.
 
-    Keys and values may have fewer heads, each of which serves as many heads of the queries in a row, and may
-    continue given ones; these are the second and third result.
+    Keys and values may have fewer heads, each shared by a group of consecutive query heads, and may be
+    appended to past ones; the concatenations are the second and third result.
     """
     query, key, value = (_heads(node, at) for at in range(3))
     dtype = dtype_of(query)
@@ -78,7 +78,7 @@ def _scores(node: OnnxNode, query: relax.Expr, key: relax.Expr) -> relax.Expr:
 
 
 def _weights(node: OnnxNode, scores: relax.Expr) -> relax.Expr:
-    """The softmax of scores; zeros in a row that is minus infinity everywhere, which only a mask makes."""
+    """The softmax of scores; zeros in rows of minus infinity, which only a mask can cause."""
     weights = relax.op.nn.softmax(scores, axis=-1)
     if not node.has(_MASK):
         return weights
@@ -89,9 +89,9 @@ def _weights(node: OnnxNode, scores: relax.Expr) -> relax.Expr:
 
 
 def _masked(node: OnnxNode, scores: relax.Expr, key: relax.Expr, dtype: str) -> relax.Expr:
-    """A mask of truth values keeps scores, one of numbers is added."""
+    """Apply the mask: a boolean mask selects scores, a numeric one is added."""
     mask = node.tensor(_MASK, (dtype, "bool"), (2, 3, 4))
-    # Opset 24 fills a mask that is too short.
+    # Opset 24 pads a mask that is too short.
     node.require(
         str(node.shape(mask)[-1]) in (str(node.shape(key)[2]), "1"),
         "has a mask whose last extent is not the number of keys",

@@ -1,4 +1,4 @@
-"""What the operators of attention have in common: heads, hidden keys, and softmax over the others."""
+"""Shared parts of the attention operators: heads, masked keys, and softmax over the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of
 __all__ = ["HIDDEN", "capped", "causal", "merged_heads", "products", "repeated_heads", "split_heads"]
 
 HIDDEN = -np.inf
-"""The score of a key that a query does not see."""
+"""The score of a masked key."""
 
 
 def split_heads(node: OnnxNode, expr: relax.Expr, heads: int, what: str) -> relax.Expr:
@@ -34,7 +34,7 @@ def merged_heads(node: OnnxNode, expr: relax.Expr) -> relax.Expr:
 
 
 def repeated_heads(node: OnnxNode, expr: relax.Expr, query: relax.Expr) -> relax.Expr:
-    """Keys or values with as many heads as the queries; each serves several heads in a row."""
+    """Keys or values repeated to the number of query heads; each is shared by consecutive query heads."""
     heads, wanted = node.shape(expr)[1], node.shape(query)[1]
     if not isinstance(heads, int) or not isinstance(wanted, int) or wanted % max(heads, 1):
         raise node.declined(f"has {wanted} heads of queries for {heads} of keys and values")
@@ -47,11 +47,11 @@ def products(node: OnnxNode, query: relax.Expr, key: relax.Expr, no_scale: float
     Parameters
     ----------
     node
-        Its attribute ``scale``, or one by the root of the size of a head.
+        The scale is its attribute ``scale``, by default the inverse root of the head size.
     query, key
-        ``[batch, heads, length, size]``, of as many heads.
+        ``[batch, heads, length, size]``, with equal numbers of heads.
     no_scale
-        A value of the attribute that stands for none.
+        A value of the attribute that means the default.
     """
     dtype, size = dtype_of(query), node.shape(query)[3]
     node.require(isinstance(size, int) and size > 0, f"has heads of unknown size, {size}")
@@ -62,7 +62,7 @@ def products(node: OnnxNode, query: relax.Expr, key: relax.Expr, no_scale: float
 
 
 def capped(node: OnnxNode, scores: relax.Expr, dtype: str) -> relax.Expr:
-    """Scores within plus and minus the attribute ``softcap``, smoothly; 0 is none."""
+    """Scores smoothly limited to plus or minus the attribute ``softcap``; 0 means no limit."""
     cap = node.number("softcap", 0.0)
     node.require(cap >= 0, f"has the attribute 'softcap' of {cap}, which is not supported")
     if not cap:
@@ -74,7 +74,7 @@ def capped(node: OnnxNode, scores: relax.Expr, dtype: str) -> relax.Expr:
 def causal(
     node: OnnxNode, scores: relax.Expr, query: relax.Expr, key: relax.Expr, before: int | relax.Expr
 ) -> relax.Expr:
-    """Scores of the keys up to a query's own place and of all `before` the first query; others are hidden."""
+    """Scores with a causal mask: a query sees the keys up to its own position, offset by `before`."""
     queries, keys = node.shape(query)[2], node.shape(key)[2]
     seen = relax.op.tril(relax.op.ones(relax.ShapeExpr([queries, keys]), "int8"), before)
     return relax.op.where(relax.op.astype(seen, "bool"), scores, relax.const(HIDDEN, dtype_of(query)))

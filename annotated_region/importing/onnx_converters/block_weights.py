@@ -1,8 +1,8 @@
 """`MatMulNBits`: products with weights of 2, 4 or 8 bits, quantized in blocks.
 
-The weight of a column is cut into blocks along the summed axis; each has a scale, and may have a zero point.
-Several numbers share a byte, the first one in the lowest bits. What the model holds stays as small as it is,
-and every node becomes the same ops, in the same order, which patterns of targets look for::
+The weight of a column is divided into blocks along the contracted axis; each has a scale, and may have a zero
+point. Several numbers are packed into a byte, the first one in the lowest bits. The constants stay packed,
+and every node becomes the same ops, in the same order, which patterns of targets match::
 
     packed          constant uint8 [columns * blocks, block size * bits / 8]
     scales          constant float32 or float16 [columns * blocks]
@@ -15,11 +15,11 @@ and every node becomes the same ops, in the same order, which patterns of target
     y               matmul(x, permute_dims(weight, [1, 0]))
     y + bias        if there is a bias
 
-With 8 bits, ``words`` is ``packed`` itself. Zero points that are floats stand in the place of `dequantize` as
-``multiply(subtract(astype(words), zeros), scales)``, both of shape [columns * blocks, 1]. What is an input of
-the model in the place of a constant goes through the same ops behind a `reshape`, and its zero points are
-unpacked as the weight is. `dequantize` of a constant is what preparation leaves to targets, so the weights do
-not become floats there.
+With 8 bits, ``words`` is ``packed`` itself. For float zero points, `dequantize` is replaced by
+``multiply(subtract(astype(words), zeros), scales)``, both of shape [columns * blocks, 1]. Model inputs in
+place of constants go through the same ops after a `reshape`, and their zero points are
+unpacked like the weight. Preparation does not fold `dequantize` of a constant, so the weights do
+not become floats.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LARGEST = 2**31
 
 @converts(CONTRIBUTED, "MatMulNBits", (3, 6), "K N bits block_size accuracy_level weight_prepacked")
 def _product(node: OnnxNode) -> relax.Expr:
-    """The attribute ``accuracy_level`` permits less than the precision of the data, and asks for nothing."""
+    """The attribute ``accuracy_level`` only permits a lower precision, so it is ignored."""
     bits = node.integer("bits", 4)
     node.require(bits in _BITS, f"has the attribute 'bits' of {bits}; known are 2, 4 and 8")
     node.integer("weight_prepacked", 0, 0, 0)
@@ -65,7 +65,7 @@ def _product(node: OnnxNode) -> relax.Expr:
 
 
 def _weight(node: OnnxNode, bits: int, rows: int, columns: int, size: int, dtype: str) -> relax.Expr:
-    """The floats [columns, rows], as ops over what the model holds."""
+    """The floats [columns, rows], as ops on the packed constants."""
     blocks = -(-rows // size)
     packed = _shaped(node, 1, ("uint8",), (columns * blocks, size * bits // 8))
     words = _unpacked(node, packed, bits)
@@ -77,7 +77,7 @@ def _weight(node: OnnxNode, bits: int, rows: int, columns: int, size: int, dtype
 def _dequantized(
     node: OnnxNode, words: relax.Expr, bits: int, shape: tuple[int, int], dtype: str
 ) -> relax.Expr:
-    """Zero points are packed like the weights, a whole number of bytes a column; or they are floats."""
+    """Zero points are floats, or packed like the weights, with an integral number of bytes per column."""
     columns, blocks = shape
     if node.has(3) and dtype_of(node.tensor(3, ("uint8", dtype))) == dtype:
         column = (columns * blocks, 1)
@@ -89,7 +89,7 @@ def _dequantized(
 
 
 def _zeros(node: OnnxNode, bits: int, columns: int, blocks: int) -> relax.Expr:
-    """The zero points one by one; those that the model holds are so from now on."""
+    """The unpacked zero points; constants are unpacked here, at import."""
     packed = _shaped(node, 3, ("uint8",), (columns, -(-blocks * bits // 8)))
     numbers = node.constant(packed)
     if numbers is not None:
@@ -103,7 +103,7 @@ def _zeros(node: OnnxNode, bits: int, columns: int, blocks: int) -> relax.Expr:
 
 
 def _shaped(node: OnnxNode, position: int, dtypes: tuple[str, ...], shape: tuple[int, ...]) -> relax.Expr:
-    """An input of as many numbers as a shape has, in whatever shape, as a tensor of that one."""
+    """An input with the number of elements of a shape, in any shape, reshaped to that shape."""
     expr = node.tensor(position, dtypes)
     _require_count(node, position, math.prod(shape))
     numbers = node.constant(expr)
@@ -113,7 +113,7 @@ def _shaped(node: OnnxNode, position: int, dtypes: tuple[str, ...], shape: tuple
 
 
 def _unpacked(node: OnnxNode, packed: relax.Expr, bits: int) -> relax.Expr:
-    """The numbers in the bytes of each row."""
+    """The numbers packed in the bytes of each row."""
     if bits == 8:
         return packed
     rows, width = node.fixed_shape(1, packed)
@@ -128,7 +128,7 @@ def _unpacked(node: OnnxNode, packed: relax.Expr, bits: int) -> relax.Expr:
 
 
 def _require_count(node: OnnxNode, position: int, count: int) -> None:
-    """Decline the node unless the input holds this many numbers, in whatever shape."""
+    """Decline the node unless the input has this number of elements, in any shape."""
     shape = node.fixed_shape(position, node.tensor(position))
     node.require(
         int(np.prod(shape, dtype=object)) == count,

@@ -45,14 +45,14 @@ def gru_cell(
     Parameters
     ----------
     node, functions
-        The node, and its functions of the gates and of the new state.
+        The node, and its activations of the gates and of the new state.
     product
-        Of a state with the weights of the gates: of z and r, and of h as well where the reset gate takes part
-        behind that product (``linear_before_reset``).
+        The product of a state with the weights of the gates z and r, and also of h if the reset gate is
+        applied after that product (``linear_before_reset``).
     new_product
-        Of a state that was reset, with the weights of h; None where `product` has it.
+        The product of a reset state with the weights of h; None if `product` includes it.
     bias
-        That of the state; None if there is none, or if it has been added to the input's.
+        The bias of the state; None if there is none, or if it has been added to the input's bias.
     """
     gate, update = functions
 

@@ -1,7 +1,7 @@
-"""`ConstantOfShape` and `Reshape` to a shape that only a run knows.
+"""`ConstantOfShape` and `Reshape` to a shape that is computed at run time.
 
-TVM's importer makes a tensor of unknown shape of the one, which no dataflow block may hold, and refuses the
-other. Here the extents are variables, checked where the shape is computed.
+TVM's importer converts the former to a tensor of unknown shape, which a dataflow block cannot contain, and
+rejects the latter. Here the extents become shape variables, bound by a `MatchCast` of the computed shape.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__: list[str] = []
 
 @converts("", "ConstantOfShape", (1, 1), "value")
 def _constant_of_shape(node: OnnxNode) -> relax.Expr:
-    """One number, 0 of float32 if none is given, as often as the shape says."""
+    """A tensor of the given shape filled with one number, by default 0 of float32."""
     if _is_known(node, 0):
         return node.by_tvm()
     from onnx import numpy_helper  # noqa: PLC0415 - an extra
@@ -33,7 +33,7 @@ def _constant_of_shape(node: OnnxNode) -> relax.Expr:
 
 @converts("", "Reshape", (2, 2), "allowzero")
 def _reshape(node: OnnxNode) -> relax.Expr:
-    """Of a computed shape, 0 is the extent of the data, and -1 what is left of its elements."""
+    """In a computed shape, 0 copies the extent of the data, and -1 is inferred."""
     given = node.inputs[0]
     if given is None or not isinstance(given.ty, relax.TensorType) or _is_known(node, 1):
         return node.by_tvm()
@@ -53,14 +53,14 @@ def _reshape(node: OnnxNode) -> relax.Expr:
 
 
 def _is_known(node: OnnxNode, position: int) -> bool:
-    """Whether the shape is a constant, or made of extents of tensors."""
+    """Whether the shape is a constant, or consists of extents of tensors."""
     given = node.inputs[position] if node.has(position) else None
     is_shape = given is not None and isinstance(given.ty, relax.ShapeType)
     return given is None or is_shape or known_numbers(given) is not None
 
 
 def _shape(node: OnnxNode, position: int) -> tuple[relax.Expr, int]:
-    """The tensor of the shape, and how many extents it has."""
+    """The shape tensor, and its number of extents."""
     shape = node.tensor(position, ("int64",), (1,))
     (count,) = node.shape(shape)
     if not isinstance(count, int):

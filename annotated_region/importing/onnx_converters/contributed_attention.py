@@ -1,8 +1,8 @@
-"""`Attention` and `MultiHeadAttention` as ONNX Runtime's transformer optimizer writes them, in their parts.
+"""`Attention` and `MultiHeadAttention` of ONNX Runtime's transformer optimizer, decomposed.
 
-Both are ``softmax(query @ key.T * scale + mask + bias) @ value``. A mask of padding takes 10 000 off the
-scores of keys that are no words, so a query that sees no word at all sees all keys alike; a causal mask hides
-keys.
+Both are ``softmax(query @ key.T * scale + mask + bias) @ value``. A padding mask subtracts 10 000 from the
+scores of padding keys, so if all keys are padding, they are weighted as without a mask; a causal mask
+excludes keys.
 """
 
 from __future__ import annotations
@@ -79,17 +79,18 @@ def _columns(expr: relax.Expr, begin: int, end: int) -> relax.Expr:
 
 
 def _part(node: OnnxNode, past: relax.Expr, place: int) -> relax.Expr:
-    """Past keys, or past values, [batch, heads, length, size]."""
+    """The past keys or values, [batch, heads, length, size]."""
     node.require(node.shape(past)[0] == 2, "has a past that is not of keys and values")
     return relax.op.squeeze(relax.op.strided_slice(past, [0], [place], [place + 1]), [0])
 
 
 @converts(CONTRIBUTED, "MultiHeadAttention", (1, 10), "mask_filter_value num_heads scale unidirectional")
 def _multi_head_attention(node: OnnxNode) -> relax.Expr:
-    """Queries [batch, length, width]; keys and values alike, or [batch, heads, length, size].
+    """Queries are [batch, length, width]; keys and values the same, or [batch, heads, length, size].
 
-    Queries alone hold keys and values as well, [batch, length, heads, 3, size]; keys alone hold values,
-    [batch, length, heads, 2, size]. Past and present keys and values are [batch, heads, length, size].
+    Without keys, queries are packed with keys and values, [batch, length, heads, 3, size]; without values,
+    keys are packed with values, [batch, length, heads, 2, size]. Past and present are [batch, heads, length,
+    size].
     """
     node.no_input(8, "past_sequence_length")
     node.no_input(9, "cache_indirection")
@@ -122,7 +123,7 @@ def _operands(node: OnnxNode, heads: int) -> list[relax.Expr]:
         return [queries, *_unpacked(node, key, (heads, 2))]
     value = node.tensor(2, dtypes, (rank_of(key),))
     if rank_of(key) == 4:
-        # Computed before, with their bias.
+        # Already projected, with their bias.
         node.require(node.shape(key)[1] == node.shape(value)[1] == heads, f"has not {heads} heads of keys")
         return [queries, key, value]
     sides = (_biased(each, biases, place) for place, each in enumerate((key, value), 1))
@@ -141,7 +142,7 @@ def _unpacked(node: OnnxNode, packed: relax.Expr, middle: tuple[int, int]) -> li
 
 
 def _biases(node: OnnxNode, query: relax.Expr) -> list[relax.Expr]:
-    """What is added to queries, keys and values; empty without."""
+    """The biases of queries, keys and values; empty if there are none."""
     if not node.has(3):
         return []
     bias = node.tensor(3, (dtype_of(query),), (1,))
@@ -163,7 +164,7 @@ def _attended(
     mask_at: int,
     bias_at: int,
 ) -> relax.Expr:
-    """The means of values, [batch, heads, queries, size]."""
+    """The weighted means of the values, [batch, heads, queries, size]."""
     query, key, value = operands
     dtype = dtype_of(query)
     scores = products(node, query, key, no_scale=0.0)
@@ -173,7 +174,7 @@ def _attended(
         scores = relax.op.add(scores, _bias_of_scores(node, bias_at, key, dtype))
     if node.integer("unidirectional", 0, 0, 1):
         keys, queries = node.shape(key)[2], node.shape(query)[2]
-        # Of other words than the queries, ONNX Runtime lets the last query see all.
+        # If keys and queries differ in length, ONNX Runtime lets the last query see all keys.
         node.require(
             provably_equal(keys, before + queries),
             f"is causal over {keys} keys, with {queries} queries and {before} keys before these",
@@ -197,7 +198,7 @@ def _require_keys(node: OnnxNode, position: int, expr: relax.Expr, key: relax.Ex
 
 
 def _padding(node: OnnxNode, position: int, key: relax.Expr, dtype: str) -> relax.Expr:
-    """What is added to the scores of keys: nothing, or the attribute ``mask_filter_value`` for padding."""
+    """The addend to the scores of keys: 0, or the attribute ``mask_filter_value`` for padding."""
     mask = node.tensor(position, ("int32",), (1, 2, 3))
     seen = _seen(node, position, mask, key)
     nothing, hidden = (relax.const(each, dtype) for each in (0.0, node.number("mask_filter_value", -1e4)))
@@ -205,9 +206,9 @@ def _padding(node: OnnxNode, position: int, key: relax.Expr, dtype: str) -> rela
 
 
 def _seen(node: OnnxNode, position: int, mask: relax.Expr, key: relax.Expr) -> relax.Expr:
-    """Truth values, to be broadcast to [batch, heads, queries, keys]."""
+    """A boolean mask that broadcasts to [batch, heads, queries, keys]."""
     if rank_of(mask) > 1:
-        # One for each key, or for each query and key.
+        # One element per key, or per query and key.
         _require_keys(node, position, mask, key)
         axes = [1] if rank_of(mask) == 3 else [1, 2]
         return relax.op.expand_dims(relax.op.not_equal(mask, relax.const(0, "int32")), axes)

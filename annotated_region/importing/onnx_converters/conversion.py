@@ -1,4 +1,4 @@
-"""From a node to an expression: our converter where there is one, and a place to note where it came from."""
+"""Converts a node to an expression with our converter, if there is one."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ def domain_of(node: onnx.NodeProto) -> str:
 
 
 def has_converter(node: onnx.NodeProto) -> bool:
-    """Whether a converter of ours takes the node."""
+    """Whether we have a converter for the node."""
     return (domain_of(node), node.op_type) in CONVERTERS
 
 
 def covered_by_us(node: onnx.NodeProto) -> bool:
-    """Whether a converter of ours takes the node with all that it has."""
+    """Whether we have a converter that supports all inputs, attributes and outputs of the node."""
     converter = CONVERTERS.get((domain_of(node), node.op_type))
     return converter is not None and converter.covers(node)
 
 
 def shown(node: onnx.NodeProto) -> str:
-    """What messages call a node: by its name, or by its first output."""
+    """The name of a node in messages: its name, or its first output."""
     name = node.name or next((output for output in node.output if output), "")
     operator = f"{node.domain}.{node.op_type}" if domain_of(node) else node.op_type
     return f"node {name!r} ({operator})"
@@ -75,14 +75,14 @@ def converted_by_us(
     builder: relax.BlockBuilder,
     standard: StandardOp,
 ) -> relax.Expr | None:
-    """The expression of a node of the model that messages call `model`; None where TVM is to convert it.
+    """The expression of a node of the model that messages call `model`; None if TVM should convert it.
 
-    What computes with known numbers alone is computed at once, whoever else could convert it.
+    Nodes with constant operands are folded first, even if a converter exists.
 
     Raises
     ------
     ModelError
-        The node has an input, an attribute, a type or a form that the converter does not know.
+        The node has an input, an attribute, a type or a form that the converter does not support.
     """
     known = None if domain_of(node) else folded(node, inputs, opset)
     converter = CONVERTERS.get((domain_of(node), node.op_type))

@@ -1,4 +1,4 @@
-"""`ConvTranspose` to a given shape, and `SpaceToDepth` in both orders; TVM ignores these attributes."""
+"""`ConvTranspose` to a given shape, and `SpaceToDepth` in both modes; TVM ignores these attributes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__: list[str] = []
 
 @converts("", "ConvTranspose", (2, 3), f"{WINDOWS} group output_padding output_shape")
 def _transposed_convolution(node: OnnxNode) -> relax.Expr:
-    """A shape says how much padding there is: what the whole result has more than that, or what it lacks."""
+    """The output shape determines the padding: the excess of the full result, or the output padding."""
     wanted = node.integers("output_shape")
     if not wanted:
         return node.by_tvm()
@@ -41,7 +41,7 @@ def _transposed_convolution(node: OnnxNode) -> relax.Expr:
 
 @converts("", "SpaceToDepth", (1, 1), "blocksize mode")
 def _space_to_depth(node: OnnxNode) -> relax.Expr:
-    """The places within a block become channels in front of the channels (DCR) or behind them (CRD)."""
+    """The positions within a block become the outer (DCR) or inner (CRD) part of the channel axis."""
     mode = node.text("mode", "DCR")
     node.require(mode in ("DCR", "CRD"), f"has the attribute 'mode' of {mode!r}, which is not supported")
     size = node.integer("blocksize", None, 1)

@@ -1,9 +1,9 @@
-"""Ops of detectors of which TVM's importer takes what it does not know for something else.
+"""Detection ops that TVM's importer converts wrongly.
 
-TVM 0.27.0 takes a number of boxes that is no constant for 0; it takes an overlap that is left out for 0.5,
-and finds nothing for an overlap of 0, for which the least positive number stands here; it drops and confuses
-negative scores; and it takes the largest of four weighted numbers, which `RoiAlign` asks for, for the largest
-interpolated one.
+TVM 0.27.0 replaces a non-constant number of boxes by 0 and an omitted overlap by 0.5; it finds nothing for an
+overlap of 0, which is replaced here by the smallest positive number; it drops and confuses negative scores;
+and for the maximum mode of `RoiAlign` it takes the maximum of interpolated values instead of the maximum of
+the four weighted values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LEAST = float(np.finfo("float32").tiny)
 
 @converts("", "NonMaxSuppression", (2, 5), "center_point_box")
 def _suppression(node: OnnxNode) -> relax.Expr:
-    """Limits have to be constants; a number of boxes that is left out is 0, and so is an overlap."""
+    """Limits must be constants; an omitted number of boxes is 0, and so is an omitted overlap."""
     most = _limit(node, 2, "max_output_boxes_per_class", "int64", 0)
     overlap = _limit(node, 3, "iou_threshold", "float32", 0.0)
     least = _limit(node, 4, "score_threshold", "float32", 0.0)
@@ -45,9 +45,9 @@ def _limit(node: OnnxNode, position: int, name: str, dtype: str, default: float)
 
 
 def _ranked(node: OnnxNode, scores: relax.Expr) -> relax.Expr:
-    """Positive numbers in the order of the scores, of which none may be dropped: 1 for the least one.
+    """The ranks of the scores as positive numbers, from 1 for the lowest, so that none is dropped.
 
-    Of equal scores the first one stays the best, because TVM's order is stable.
+    Of equal scores the first one ranks highest, because TVM's sort is stable.
     """
     order = node.emit(relax.op.argsort(scores, -1, descending=True, dtype="int64"))
     places = node.emit(relax.op.argsort(order, -1, dtype="int64"))

@@ -1,15 +1,15 @@
-"""`Einsum` as products, permutations and sums, which targets know; TVM's importer makes one opaque function.
+"""`Einsum` as products, permutations and sums; TVM's importer emits an opaque function.
 
-Operands are contracted two at a time, from the left. The letters of two operands are of four kinds:
+Operands are contracted pairwise, from the left. The letters of two operands are of four kinds:
 
     batch   in both, and needed later
     sum     in both, and not needed later
-    left    in the first alone
-    right   in the second alone
+    left    only in the first
+    right   only in the second
 
-With ``[batch, left, sum]`` and ``[batch, sum, right]``, each of the last two groups made one axis, the
-contraction is a product of matrices; without a letter to sum it is a product of elements. What one operand
-alone sums is summed before.
+With ``[batch, left, sum]`` and ``[batch, sum, right]``, each of the last two groups flattened to one axis,
+the contraction is a matrix product; without a contracted letter it is an elementwise product. Letters that
+only one operand has and that are not needed later are summed before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Factor:
 
 @converts("", "Einsum", (1, 2**16), "equation")
 def _einsum(node: OnnxNode) -> relax.Expr:
-    """Diagonals, and extents of one that stand for more, are TVM's."""
+    """Diagonals and broadcast extents are left to TVM."""
     operands = [node.tensor(at, _NUMBERS) for at in range(len(node.inputs))]
     equation = node.text("equation", "")
     terms, result = _subscripts(node, equation, [rank_of(each) for each in operands])
@@ -52,13 +52,13 @@ def _einsum(node: OnnxNode) -> relax.Expr:
     for place, factor in enumerate(factors[1:], 2):
         needed = result + "".join(terms[place:])
         found = _contracted(node, found, _summed(factor, needed + found.letters), needed)
-    # The last letters to go are those that no operand behind shares.
+    # Sum the remaining letters that are not in the result.
     found = _summed(found, result)
     return _permuted(found, result)
 
 
 def _subscripts(node: OnnxNode, equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """A letter for each axis of each operand, and of the result; dots become letters of their own."""
+    """A letter for each axis of each operand, and of the result; the axes of an ellipsis get new letters."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     node.require(len(terms) == len(ranks), f"has {len(ranks)} inputs, and an equation of {len(terms)}")
@@ -73,7 +73,7 @@ def _subscripts(node: OnnxNode, equation: str, ranks: Sequence[int]) -> tuple[li
             width == 0 or (width > 0 and _DOTS in term),
             f"has an input {place} of rank {ranks[place]}, and {term!r} in its equation",
         )
-    # Axes that dots stand for are counted from the last.
+    # The axes of an ellipsis are aligned at the last one.
     dots = "".join(chr(place) for place in range(1, max(widths) + 1))
     if not arrow:
         counted = left.replace(_DOTS, "").replace(",", "")
@@ -90,7 +90,7 @@ def _subscripts(node: OnnxNode, equation: str, ranks: Sequence[int]) -> tuple[li
 
 
 def _agree(node: OnnxNode, operands: Sequence[relax.Expr], terms: Sequence[str]) -> bool:
-    """Whether each letter has one extent."""
+    """Whether each letter has the same extent everywhere."""
     extents: dict[str, str] = {}
     return all(
         extents.setdefault(letter, str(extent)) == str(extent)
@@ -100,7 +100,7 @@ def _agree(node: OnnxNode, operands: Sequence[relax.Expr], terms: Sequence[str])
 
 
 def _summed(factor: _Factor, needed: Collection[str]) -> _Factor:
-    """Without the axes that nothing else needs."""
+    """The factor, summed over the axes that are not needed."""
     axes = [axis for axis, letter in enumerate(factor.letters) if letter not in needed]
     if not axes:
         return factor
@@ -109,7 +109,7 @@ def _summed(factor: _Factor, needed: Collection[str]) -> _Factor:
 
 
 def _contracted(node: OnnxNode, one: _Factor, other: _Factor, needed: Collection[str]) -> _Factor:
-    """The product of two factors, without what is not needed behind it."""
+    """The contraction of two factors over the letters that are not needed later."""
     shared = [letter for letter in one.letters if letter in other.letters]
     batch = "".join(letter for letter in shared if letter in needed)
     inner = "".join(letter for letter in shared if letter not in needed)
@@ -131,7 +131,7 @@ def _contracted(node: OnnxNode, one: _Factor, other: _Factor, needed: Collection
 
 
 def _elements(node: OnnxNode, one: _Factor, other: _Factor, batch: str, left: str, right: str) -> relax.Expr:
-    """The product of elements, ``[batch, left, right]``."""
+    """The elementwise product, ``[batch, left, right]``."""
     first = _permuted(one, batch + left)
     if right:
         first = relax.op.expand_dims(first, list(range(len(batch + left), len(batch + left + right))))
@@ -142,7 +142,7 @@ def _elements(node: OnnxNode, one: _Factor, other: _Factor, batch: str, left: st
 
 
 def _grouped(node: OnnxNode, factor: _Factor, groups: tuple[str, str, str]) -> relax.Expr:
-    """A matrix, or a stack of matrices: the last two groups are one axis each."""
+    """A matrix, or a batch of matrices: the last two groups are flattened to one axis each."""
     batch, *sides = groups
     expr = _permuted(factor, "".join(groups))
     if all(len(side) == 1 for side in sides):

@@ -1,8 +1,8 @@
-"""Ops on single numbers of which TVM's importer takes one case for all.
+"""Elementwise ops that TVM's importer converts correctly only in some cases.
 
-TVM 0.27.0 ignores which infinity `IsInf` asks for; its floor modulo of floats is NaN where the divisor is
-infinite; it shifts by as many bits as the processor makes of a count that is too large; and it has no power
-of whole numbers, nor of two types.
+TVM 0.27.0 ignores the signs that `IsInf` selects; its floor modulo of floats is NaN if the divisor is
+infinite; shifts by too many bits depend on the processor; and it supports `Pow` neither for
+integers nor for mixed types.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WHOLE = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 6
 
 @converts("", "IsInf", (1, 1), "detect_negative detect_positive")
 def _is_infinite(node: OnnxNode) -> relax.Expr:
-    """Either infinity, one of them, or none."""
+    """Detects both infinities, one of them, or none."""
     data = node.tensor(0, (*FLOATS, "bfloat16"))
     negative, positive = (node.integer(f"detect_{sign}", 1, 0, 1) for sign in ("negative", "positive"))
     if negative and positive:
@@ -34,7 +34,9 @@ def _is_infinite(node: OnnxNode) -> relax.Expr:
 
 @converts("", "Mod", (2, 2), "fmod")
 def _modulo(node: OnnxNode) -> relax.Expr:
-    """Of floats by way of the remainder of the dividend's sign, which is right for infinite divisors."""
+    """For floats, derived from the remainder with the dividend's sign, which is correct for
+    infinite divisors.
+    """
     divisor = node.tensor(1)
     if dtype_of(divisor) not in FLOATS or node.integer("fmod", 0, 0, 1):
         return node.by_tvm()
@@ -47,7 +49,9 @@ def _modulo(node: OnnxNode) -> relax.Expr:
 
 @converts("", "BitShift", (2, 2), "direction")
 def _shift(node: OnnxNode) -> relax.Expr:
-    """By as many bits as there are, or by less than none, nothing is left; of a negative number the sign."""
+    """Shifts by at least the width, or by a negative count, give 0, or -1 for a right shift of
+    a negative number.
+    """
     data, count = node.tensor(0, WHOLE), node.tensor(1, WHOLE)
     dtype = dtype_of(data)
     bits = int(dtype.removeprefix("u").removeprefix("int"))
@@ -64,7 +68,7 @@ def _shift(node: OnnxNode) -> relax.Expr:
 
 @converts("", "Pow", (2, 2))
 def _power(node: OnnxNode) -> relax.Expr:
-    """In the type of the base; whole numbers by squaring, which is exact."""
+    """In the type of the base; for integers by repeated squaring, which is exact."""
     base, exponent = node.tensor(0), node.tensor(1)
     of, by = dtype_of(base), dtype_of(exponent)
     if of in WHOLE and by in WHOLE:
@@ -78,10 +82,10 @@ def _power(node: OnnxNode) -> relax.Expr:
 
 
 def _power_of_whole_numbers(node: OnnxNode, base: relax.Expr, exponent: relax.Expr) -> relax.Expr:
-    """The product of the base's squares whose bits the exponent has.
+    """Exponentiation by squaring, over the bits of the exponent.
 
-    A power of 64 and more is 0, 1 or -1, or overflows; an exponent of six bits stands for it, odd if it is
-    odd.
+    A power of 64 and more is 0, 1 or -1, or overflows; such exponents are replaced by a six-bit exponent of
+    the same parity.
     """
     of, by = dtype_of(base), dtype_of(exponent)
     known = node.constant(exponent)

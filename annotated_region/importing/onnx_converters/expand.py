@@ -1,9 +1,9 @@
-"""Expand: to a shape that is known, known in part, or known to a run alone.
+"""`Expand` to a static, a partly static or a computed shape.
 
-TVM's converter fails for a tensor with symbolic extents and a constant shape, and for a shape that a run
-computes it emits an impure call, which no dataflow block may hold. Its `broadcast_to` of an extent `n` to
-another extent takes `n` to be that one: where a run has `n = 1`, it reads what lies behind the tensor. Here
-such axes are read at `i % n`, which is 0 for one element and `i` for all of them.
+TVM's converter fails for a tensor with symbolic extents and a constant shape, and for a computed
+shape it emits an impure call, which a dataflow block cannot contain. Its `broadcast_to` from an extent `n` to
+another extent assumes that they are equal: if `n = 1` at run time, it reads out of bounds. Here
+such axes are read at `i % n`, which is 0 for one element and `i` for equal extents.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Extent = int | relax.Expr
 
 @converts("", "Expand", (2, 2))
 def _expanded(node: OnnxNode) -> relax.Expr:
-    """As both shapes broadcast together: an extent of 1 of either one becomes the other's."""
+    """Broadcasts both shapes: an extent of 1 in either becomes that of the other."""
     data = node.tensor(0)
     given, asked = node.shape(data), _asked(node)
     behind = len(asked) - len(given)
@@ -38,13 +38,15 @@ def _expanded(node: OnnxNode) -> relax.Expr:
 
 
 def _places(node: OnnxNode, given: Extent, wanted: Extent) -> relax.Expr:
-    """Where each element of a longer axis is read: 0 if there is one, else its own place."""
+    """The source index of each element of the expanded axis: 0 if the extent is 1, otherwise
+    its own index.
+    """
     count = node.emit(relax.op.shape_to_tensor(relax.ShapeExpr([given])))
     return node.emit(relax.op.floor_mod(relax.op.arange(0, wanted, 1, "int64"), count))
 
 
 def _asked(node: OnnxNode) -> tuple[Extent, ...]:
-    """The extents that the node asks for; of a shape that a run computes, variables."""
+    """The requested extents; variables for a computed shape."""
     shape = node.inputs[1]
     if isinstance(shape, relax.ShapeExpr):
         return tuple(int(each) if isinstance(each, tirx.IntImm) else each for each in shape.values)
@@ -59,7 +61,7 @@ def _asked(node: OnnxNode) -> tuple[Extent, ...]:
 
 
 def computed_extents(node: OnnxNode, shape: relax.Expr, count: int) -> tuple[relax.Expr, ...]:
-    """Variables for the extents that a tensor of `count` numbers of 64 bits holds when it runs."""
+    """Shape variables for the extents in a computed int64 tensor of `count` elements."""
     names = [tirx.Var(f"{node.proto.op_type.lower()}_{axis}", "int64") for axis in range(count)]
     computed = node.emit(relax.op.tensor_to_shape(shape))
     node.builder.match_cast(computed, relax.ShapeType(names))
@@ -67,7 +69,7 @@ def computed_extents(node: OnnxNode, shape: relax.Expr, count: int) -> tuple[rel
 
 
 def _joined(node: OnnxNode, given: Extent, asked: Extent) -> Extent:
-    """The extent of the result; of two that only a run knows, the larger one."""
+    """The extent of the result; the maximum of two symbolic extents."""
     if _is_number(given, 1):
         return asked
     if _is_number(asked, 1) or _is_same(given, asked):

@@ -1,13 +1,13 @@
-"""Nodes that compute with known numbers alone: ONNX's own reference says what they make, here and now.
+"""Constant folding of nodes at import, with ONNX's reference implementation.
 
-Exporters write the arithmetic of shapes as nodes. If one of them stays an op, as `Not`, `And` and `Mod` of
-constants do in TVM's importer, only a run knows the shape, and what reads it (`Reshape`, `Expand`) becomes a
-call that no dataflow block may hold::
+Exporters emit shape arithmetic as nodes. If one of them stays an op, like `Not`, `And` and `Mod` of
+constants in TVM's importer, the shape is only known at run time, and its user (`Reshape`, `Expand`) becomes a
+call that a dataflow block cannot contain::
 
     Shape(q) = (2, 3, 4)  ->  Gather 1 = 3  ->  Mul 2 = 6  ->  Concat = (2, 6, 4)  ->  Reshape
 
-Each op here is exact or rounded once, so the result is that of a run. What would divide a whole number by
-zero, overflow or convert a number that does not fit stays an op, and so does what is large: it is no shape.
+Each of these ops is exact or rounds once, so folding does not change the result. Integer divisions by
+zero, overflows and out-of-range conversions are not folded, nor are large tensors, which are not shapes.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ _FOLDED = frozenset(
     }
 )
 
-# What ONNX's reference raises for operands that do not fit each other; TVM's importer says what is wrong.
+# Errors of ONNX's reference for incompatible operands, which are left to TVM's importer to report.
 _UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 def folded(node: onnx.NodeProto, inputs: Sequence[relax.Expr | None], opset: int) -> relax.Expr | None:
-    """The result of a node as a constant, several as a tuple; None if it is not known.
+    """The result of a node as a constant, or a tuple of them; None if it cannot be folded.
 
     Parameters
     ----------
     node
         A node of the default domain.
     inputs
-        What its inputs became, None for one that is left out.
+        The converted inputs, None for an omitted one.
     opset
-        Of the default domain.
+        The opset version of the default domain.
     """
     if node.op_type not in _FOLDED:
         return None
@@ -85,7 +85,7 @@ def folded(node: onnx.NodeProto, inputs: Sequence[relax.Expr | None], opset: int
 
 
 def known_numbers(expr: relax.Expr) -> np.ndarray | None:
-    """The numbers of a constant, or of a shape that is known; None if there are none, or too many."""
+    """The numbers of a constant or of a static shape; None if unknown, or too many."""
     if isinstance(expr, Constant):
         return expr.value.numpy() if math.prod(expr.value.shape) <= _MOST_READ else None
     if isinstance(expr, relax.ShapeExpr) and all(isinstance(each, tirx.IntImm) for each in expr.values):
@@ -96,7 +96,7 @@ def known_numbers(expr: relax.Expr) -> np.ndarray | None:
 
 
 def _size(inputs: Sequence[relax.Expr | None]) -> relax.Expr | None:
-    """How many numbers a tensor of known extents holds; what these are does not matter."""
+    """The number of elements of a tensor of static shape, which need not be constant."""
     ty = inputs[0].ty if inputs and inputs[0] is not None else None
     shape = ty.shape if isinstance(ty, relax.TensorType) else None
     numbers = known_numbers(shape) if isinstance(shape, relax.ShapeExpr) else None
@@ -104,7 +104,7 @@ def _size(inputs: Sequence[relax.Expr | None]) -> relax.Expr | None:
 
 
 def _is_small(node: onnx.NodeProto, given: Sequence[np.ndarray]) -> bool:
-    """Whether the result has few numbers; operands with few of them may say how many a result has."""
+    """Whether the result is small; small operands may request large results."""
     if any(each.dtype.kind not in "biuf" or each.size > _MOST_READ for each in given):
         return False
     match node.op_type, [[float(number) for number in each.ravel()] for each in given]:

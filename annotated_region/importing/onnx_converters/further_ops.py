@@ -1,4 +1,4 @@
-"""Operators of the default domain that TVM's table lacks and that no function of ONNX defines."""
+"""Operators of the default domain that TVM's table lacks and that ONNX does not define as functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__: list[str] = []
 
 @converts("", "Constant", (0, 0), "value value_float value_floats value_int value_ints")
 def _constant(node: OnnxNode) -> relax.Expr:
-    """A tensor, or numbers, which TVM takes from a tensor alone."""
+    """A constant from a tensor or from number attributes; TVM only supports tensors."""
     node.require(len(node.attributes) == 1, f"has {len(node.attributes)} attributes; one is its value")
     if "value_int" in node.attributes:
         return relax.const(node.integer("value_int"), "int64")
@@ -28,7 +28,7 @@ def _constant(node: OnnxNode) -> relax.Expr:
 
 @converts("", "LpNormalization", (1, 1), "axis p")
 def _lp_normalization(node: OnnxNode) -> relax.Expr:
-    """By the sum of magnitudes, or the root of the sum of squares; a part of zeros stays zeros."""
+    """Division by the L1 or L2 norm; zero vectors stay zero."""
     data = node.tensor(0, FLOATS)
     axis = _axis(node, "axis", -1, data)
     is_square = node.integer("p", 2, 1, 2) == 2

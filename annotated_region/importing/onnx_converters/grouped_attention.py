@@ -1,12 +1,12 @@
-"""`GroupQueryAttention`, as builders of language models for ONNX Runtime write it, in its parts.
+"""`GroupQueryAttention` of language models for ONNX Runtime, decomposed.
 
-A sequence of a batch has ``seqlens_k + 1`` words, of which the last are the new ones. Its cache holds the
-words before these in its first rows, whatever stands behind. So the keys that queries see, and the second and
-third result, are the past with the new rows moved up to the end of the words:
+A sequence of a batch has ``seqlens_k + 1`` tokens, of which the last are the new ones. Its cache holds the
+preceding tokens in its first rows; further rows are undefined. So the keys that queries see, and the second
+and third result, are the past with the new rows inserted after its last token:
 
-    row j of a sequence with p words before    past[j] if j < p, else new[j - p]
+    row j of a sequence with p past tokens     past[j] if j < p, else new[j - p]
 
-A query at place p + s sees the rows up to its own, or the last `local_window_size` of these.
+A query at position p + s sees the rows up to its own, or the last `local_window_size` of these.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ Extent = int | relax.Expr
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where the words of a batch stand.
+    """The positions of the tokens of a batch.
 
     Attributes
     ----------
     past, new
-        How many rows the cache and the new keys have.
+        The number of rows of the cache and of the new keys.
     before
-        How many words stand before the new ones, int64 [batch, 1].
+        The number of past tokens, int64 [batch, 1].
     queries
-        The place of each query, int64 [batch, new].
+        The position of each query, int64 [batch, new].
     """
 
     past: Extent
@@ -59,7 +59,7 @@ class _Places:
     queries: relax.Expr
 
     def all_rows(self) -> Extent:
-        """How many rows there are with the new ones."""
+        """The number of rows, including the new ones."""
         return self.past + self.new
 
 
@@ -71,10 +71,10 @@ class _Places:
     "rotary_interleaved scale sliding_window_cache smooth_softmax softcap v_quant_type",
 )
 def _grouped_attention(node: OnnxNode) -> relax.Expr:
-    """The results have as many rows of keys and values as the cache and the new ones together.
+    """The resulting keys and values have the rows of the cache plus the new rows.
 
-    That is what ``total_sequence_length`` says where the cache has no rows to spare. ONNX Runtime has as many
-    rows as the cache where it has; those behind the words are of no account.
+    This is ``total_sequence_length`` if the cache has no spare rows. Otherwise ONNX Runtime returns
+    the rows of the cache; the rows after the tokens are undefined in both.
     """
     _decline_unknown(node)
     query, key, value = _operands(node)
@@ -102,7 +102,7 @@ def _decline_unknown(node: OnnxNode) -> None:
 
 
 def _operands(node: OnnxNode) -> list[relax.Expr]:
-    """Queries, keys and values [batch, heads, length, size]; queries alone hold the others behind them."""
+    """Queries, keys and values [batch, heads, length, size]; without keys, they are packed in the queries."""
     query = node.tensor(0, FLOATS, (3,))
     counts = [node.integer(name, None, 1, _MOST_HEADS) for name in ("num_heads", "kv_num_heads")]
     heads = (counts[0], counts[1], counts[1])
@@ -124,7 +124,7 @@ def _places(node: OnnxNode, key: relax.Expr) -> _Places:
     past: Extent = 0
     if node.has(_PAST_KEY) or node.has(_PAST_VALUE):
         past = node.shape(node.tensor(_PAST_KEY, (dtype_of(key),), (4,)))[2]
-    # A sequence of the first words may be shorter than the longest, and is filled up behind.
+    # At the first call, sequences shorter than the longest are padded at the end.
     difference = relax.op.subtract(column, _number(new - 1))
     before = node.emit(relax.op.maximum(difference, relax.const(0, "int64")))
     line = relax.op.expand_dims(relax.op.arange(0, new, 1, "int64"), [0])
@@ -132,11 +132,11 @@ def _places(node: OnnxNode, key: relax.Expr) -> _Places:
 
 
 def _positions(node: OnnxNode, places: _Places) -> relax.Expr:
-    """What queries and new keys are turned by: their places, or given positions."""
+    """The rotary positions of queries and new keys: their positions in the sequence, or given ones."""
     given = node.optional(_POSITIONS, ("int64",), (2,))
     if given is None:
         return places.queries
-    # Of several words, ONNX Runtime reads the position of the first alone, and only of the first sequence.
+    # For several tokens, ONNX Runtime only reads the position of the first token of the first sequence.
     node.require(places.new == 1, f"has the input 'position_ids' for {places.new} words; supported is one")
     return given
 
@@ -151,7 +151,7 @@ def _number(extent: Extent) -> relax.Expr:
 def _with_past(
     node: OnnxNode, key: relax.Expr, value: relax.Expr, places: _Places
 ) -> tuple[relax.Expr, relax.Expr]:
-    """Keys and values with those before them, in the order of words."""
+    """Keys and values with the past ones, in token order."""
     if places.past == 0:
         return key, value
     rows = _rows(node, key, places)
@@ -161,15 +161,15 @@ def _with_past(
 
 
 def _rows(node: OnnxNode, key: relax.Expr, places: _Places) -> relax.Expr:
-    """For each place which row of the past and the new rows belongs there, [batch, heads, places, 1]."""
+    """For each position, its row in the concatenation of past and new rows, [batch, heads, positions, 1]."""
     batch, heads, _, _ = node.shape(key)
     count = places.all_rows()
     line = relax.op.expand_dims(relax.op.arange(0, count, 1, "int64"), [0, 1, 3])
-    # Repeated here, for all heads: TVM 0.27 cannot build a repetition of an axis before one such as `count`.
+    # Broadcast here, for all heads: TVM 0.27 cannot build a broadcast of an axis before one such as `count`.
     before = relax.op.broadcast_to(
         relax.op.expand_dims(places.before, [2, 3]), relax.ShapeExpr([batch, heads, 1, 1])
     )
-    # Behind the words nothing is asked for; the last row is one that exists.
+    # Rows after the tokens are undefined; they read the last row, which exists.
     shift = relax.op.subtract(_number(places.past), before)
     moved = relax.op.minimum(relax.op.add(line, shift), _number(count - 1))
     return node.emit(relax.op.where(relax.op.less(line, before), line, moved))
@@ -181,7 +181,7 @@ def _moved(node: OnnxNode, parts: tuple[relax.Expr, relax.Expr], rows: relax.Exp
 
 
 def _scores(node: OnnxNode, query: relax.Expr, key: relax.Expr, places: _Places) -> relax.Expr:
-    """The scores [batch, heads, queries, keys]; minus infinity for what a query does not see."""
+    """The scores [batch, heads, queries, keys]; minus infinity for masked keys."""
     dtype = dtype_of(query)
     scores = capped(node, products(node, query, key, no_scale=0.0), dtype)
     if node.has(_BIAS):
@@ -205,7 +205,7 @@ def _seen(node: OnnxNode, places: _Places) -> relax.Expr:
 
 
 def _weights(node: OnnxNode, scores: relax.Expr) -> relax.Expr:
-    """The softmax; a sink is one more score, of no value."""
+    """The softmax; an attention sink is an additional score without a value."""
     if not node.has(_SINK) and not node.integer("smooth_softmax", 0, 0, 1):
         return relax.op.nn.softmax(scores, axis=-1)
     batch, heads, queries, keys = node.shape(scores)
