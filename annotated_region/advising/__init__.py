@@ -1,1 +1,1 @@
-"""Advice: what would change if a target claimed what it declines; found by placing again with that claim."""
+"""Advice: the effect on the placement if a target claimed ops that it declines, found by placing again."""

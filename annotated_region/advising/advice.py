@@ -1,4 +1,4 @@
-"""One piece of advice: a decline, and what granting it would change."""
+"""Advice: a set of declined ops, and the effect of granting them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ __all__ = ["Advice"]
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What would change if a target claimed some ops that it declines.
+    """The effect of a target claiming some ops that it declines.
 
     Attributes
     ----------
     target, reason
-        Who declines them, and why.
+        The target, and its reason for declining them.
     op
-        What they compute.
+        Their op name.
     ops
-        What they are called, each behind its function: ``"main/lv3"``; of several models behind the position
-        of its model, too: ``"1/main/lv3"``.
+        Their names, each prefixed with its function: ``"main/lv3"``; for several models also with the index
+        of its model: ``"1/main/lv3"``.
     regions_before, regions_after
         Regions of all targets, over all models.
     host_before, host_after
@@ -27,7 +27,7 @@ class Advice:
     crossings_before, crossings_after
         Values that cross to another region or to the host.
     seconds_saved
-        By how much the placement gets cheaper under the cost model; negative if it gets dearer.
+        The decrease of the cost of the placement under the cost model; negative for an increase.
     """
 
     target: str

@@ -1,8 +1,8 @@
-"""Advise: which decline, if it were granted, would change the placement most.
+"""Advise: finds the declined ops whose claims would improve the placement most.
 
-Each reason of each target is granted in turn, and each op that stands between two regions alone; then the
-passes run again. So what is said is no estimate: it is what comes out once a rule claims those ops, except
-for seconds, which are as good as the cost model.
+All ops of one target, op name and reason are granted together, and each op that separates two regions alone;
+then the passes run again. So the results are exact for a rule that claims these ops, except for seconds,
+which are as accurate as the cost model.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class _Decline:
-    """An op that a target declines: where it is, what it computes, and why."""
+    """An op that a target declines: its location, its op name, and the reason."""
 
     model: int
     granted: Granted
@@ -54,16 +54,16 @@ class _Decline:
 def advise(
     mods: tvm.IRModule | Sequence[tvm.IRModule], targets: str | Sequence[str], policy: Policy | None = None
 ) -> list[Advice]:
-    """What would change if a target claimed what it declines, best first.
+    """The effects on the placement if targets claimed ops that they decline, best first.
 
     Parameters
     ----------
     mods
-        A module, or several, whose changes are added up.
+        A module, or several, whose effects are summed.
     targets
-        The names of the targets, the most preferred first.
+        The names of the targets, in the order of preference.
     policy
-        As for `partition`. Its cost model says what is saved; `RooflineCost` where it has none.
+        As for `partition`. Its cost model determines the savings; `RooflineCost` if it has none.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def advise(
     Raises
     ------
     UsageError
-        The modules are none, or the targets are no texts.
+        `mods` are not modules, or the targets are not strings.
     UnknownTargetError
         A target has no rule, pattern or backend.
     InvalidModuleError
@@ -105,14 +105,14 @@ def first_advice(
     most: int = 4,
     prepare: bool = True,
 ) -> Advice | None:
-    """The best of the advice about the most ops, if it would make anything better.
+    """The best advice, among those about the most ops, if it is an improvement.
 
     Parameters
     ----------
     mod, targets, policy
         As for `advise`, whose errors are raised.
     most
-        How many changes are tried.
+        The maximum number of changes to try.
     prepare
         As for `partition`.
     """
@@ -126,7 +126,7 @@ def first_advice(
 
 
 class _Trials:
-    """Prepared modules, what they come to as they are, and what they would come to."""
+    """Prepared modules, their outcomes, and the outcomes of granted claims."""
 
     def __init__(
         self, mods: Sequence[tvm.IRModule], targets: Sequence[str], policy: Policy | None, model: CostModel
@@ -144,7 +144,7 @@ class _Trials:
     def placed(
         self, mod: tvm.IRModule, granted: frozenset[Granted]
     ) -> tuple[list[AnnotatedRegionSet], Mapping[str, Sequence[Note]]]:
-        """The regions of a module with some claims granted, and what the passes noted without any."""
+        """The regions of a module with some claims granted; also the notes of the passes if none are."""
         session = RegionSession(keeps_notes=not granted)
         annotate = AnnotateTarget(self.targets, granted=granted)
         resolve = placement_passes(self.targets, self.policy)[2]
@@ -152,11 +152,11 @@ class _Trials:
         return list(session.take(placed).values()), session.notes
 
     def outcome(self, sets: Sequence[AnnotatedRegionSet]) -> Outcome:
-        """What the regions of all functions come to."""
+        """The total outcome of the regions of all functions."""
         return Outcome.total([Outcome.of(regions, self.model) for regions in sets])
 
     def note(self, model: int, graph: DataflowGraph, notes: Sequence[Note]) -> None:
-        """Keep what targets decline, and which of it stands between two regions in the end."""
+        """Record the declined ops, and those that separate two regions in the result."""
         ops = {node.var.name: op_name_of(node.value) for node in graph.nodes}
         apart: Sequence[ApartNote] = [note for note in notes if isinstance(note, ApartNote)]
         known: dict[tuple[str, str], _Decline] = {}
@@ -183,7 +183,7 @@ class _Trials:
         yield from sorted([*known, *several], key=len, reverse=True)[:_MOST]
 
     def advice(self, declines: Sequence[_Decline]) -> Advice:
-        """What comes of granting some declines."""
+        """The effect of granting some declined ops."""
         after = list(self.before)
         for number in dict.fromkeys(decline.model for decline in declines):
             granted = frozenset(decline.granted for decline in declines if decline.model == number)

@@ -1,4 +1,4 @@
-"""What a placement comes to: regions, ops on the host, values that cross, and seconds under a cost model."""
+"""The outcome of a placement: regions, host ops, crossing values, and seconds under a cost model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Outcome"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a placement comes to."""
+    """The outcome of a placement."""
 
     regions: int
     host: int
@@ -32,7 +32,7 @@ class Outcome:
     def of(regions: AnnotatedRegionSet, model: CostModel) -> Outcome:
         """The outcome of the regions of one function, by the objective of ``docs/resolving-conflicts.md``.
 
-        O(nodes + edges), and one question to the model for each unit.
+        O(nodes + edges), and one query of the model for each unit.
         """
         graph = regions.dataflow
         region_of = {node: region for region, held in regions.node_regions.items() for node in held.nodes}
@@ -50,7 +50,7 @@ class Outcome:
 
     @staticmethod
     def total(outcomes: Sequence[Outcome]) -> Outcome:
-        """All of them together."""
+        """The sum of outcomes."""
         return Outcome(
             sum(each.regions for each in outcomes),
             sum(each.host for each in outcomes),
@@ -74,7 +74,7 @@ def _unit_seconds(graph: DataflowGraph, member: NodeRegion, model: CostModel) ->
 def _crossings(
     regions: AnnotatedRegionSet, region_of: dict[NodeId, RegionId], model: CostModel
 ) -> Iterator[float]:
-    """What each value costs for each other place that reads it."""
+    """The transfer cost of each value to each other place that reads it."""
     graph = regions.dataflow
     readers = readers_of_leaves(
         graph, lambda node: node == RESULT or graph.nodes[node].kind is not NodeKind.STRUCTURE
@@ -97,6 +97,6 @@ def _maker(graph: DataflowGraph, leaf: Leaf) -> NodeId:
 def _place(
     regions: AnnotatedRegionSet, region_of: dict[NodeId, RegionId], node: NodeId
 ) -> tuple[str, RegionId | None]:
-    """The place of a node, and its region; parameters and the result are the host's."""
+    """The place of a node, and its region; parameters and the result belong to the host."""
     region = region_of.get(node)
     return (HOST, None) if region is None else (regions.node_regions[region].target, region)

@@ -1,4 +1,4 @@
-"""Where a module calls primitive functions: in every function, in branches and in local functions."""
+"""The calls of primitive functions in a module: in all functions, branches and local functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CALLING_OPS = ("relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with
 
 @dataclass(frozen=True, slots=True, order=True)
 class CallSite:
-    """One call: the function that it stands in, and the variable that it is bound to."""
+    """A call site: the enclosing function, and the variable that the call is bound to."""
 
     function: str
     binding: str
@@ -26,7 +26,7 @@ class CallSite:
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveCall:
-    """A call of a primitive function, TensorIR or fused Relax, and where it stands."""
+    """A call of a primitive function, TensorIR or fused Relax, with its call site."""
 
     site: CallSite
     callee: tvm.ir.GlobalVar
@@ -36,12 +36,12 @@ class PrimitiveCall:
 def primitive_calls(mod: tvm.IRModule) -> Iterator[PrimitiveCall]:
     """The calls of primitive functions: functions in order of their names, bindings in program order.
 
-    External functions and primitive functions themselves are not looked into. A function that is
-    called from several places is looked into once: what is counted is calls as they are written.
+    External functions and primitive functions themselves are not visited. A function with several
+    call sites is visited once: the count is static.
 
     Notes
     -----
-    O(bindings). The walk keeps its own stack, so nested branches may be as deep as they like.
+    O(bindings). The traversal uses an explicit stack, so the depth of nested branches is not limited.
     """
     for name, function in functions_to_partition(mod):
         for var, call in _calls_within(function.body):
@@ -73,7 +73,7 @@ def _bindings(body: relax.Expr) -> Iterator[relax.Binding]:
 
 
 def _callee(mod: tvm.IRModule, call: relax.Call) -> tvm.ir.GlobalVar | None:
-    """The primitive function that is called, if it is one."""
+    """The callee, if it is a primitive function."""
     named = call.op
     if isinstance(named, tvm.ir.Op) and named.name in _CALLING_OPS:
         named = call.args[0]
@@ -83,7 +83,7 @@ def _callee(mod: tvm.IRModule, call: relax.Call) -> tvm.ir.GlobalVar | None:
 
 
 def is_primitive(function: tvm.ir.BaseFunc) -> bool:
-    """Whether it is TensorIR, or what ``FuseOps`` made of several ops."""
+    """Whether a function is TensorIR, or was created by ``FuseOps``."""
     if isinstance(function, relax.Function):
         return bool(function.attrs) and "Primitive" in function.attrs
     return isinstance(function, tvm.tirx.PrimFunc)

@@ -1,9 +1,9 @@
-"""How much a lowered function computes, counted in its loops, and which of its parameters it writes.
+"""The number of operations of a lowered function, from its loops, and the parameters that it writes.
 
-An operation is arithmetic on what tensors hold: an addition, a product, a comparison, a bitwise op. A
-multiply-add is two. A transcendental function counts 10, as in reports. Not counted are indices, conditions
-on positions (the edge of a padded window), conversions, and the value with which a reduction begins. Of two
-branches the one with more operations counts.
+An operation is arithmetic on tensor elements: an addition, a product, a comparison, a bitwise op. A
+multiply-add is two. A transcendental function counts 10, as in reports. Index arithmetic, conditions
+on indices (the border of a padded window), conversions, and initial values of reductions are free. For a
+conditional, the branch with more operations counts.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _BINARY = (
     *(tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max),
     *(tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or),
 )
-# What computes nothing itself.
+# Statements without operations of their own.
 _PLAIN = (tirx.SeqStmt, SBlockRealize, SBlock, tirx.AttrStmt, tirx.AllocBuffer, tirx.DeclBuffer)
 
 
 class _UncountedError(Exception):
-    """How much the code computes is not known before it runs."""
+    """The number of operations is not static."""
 
 
 def flops_of(func: tirx.PrimFunc) -> int | None:
@@ -65,7 +65,7 @@ def flops_of(func: tirx.PrimFunc) -> int | None:
 
 
 class _Counter:
-    """Counts; knows the variables that hold what was read from tensors."""
+    """Counts operations; tracks the variables that hold tensor elements."""
 
     def __init__(self) -> None:
         self.data: set[tirx.Var] = set()
@@ -97,7 +97,7 @@ class _Counter:
         return operations
 
     def value(self, expr: PrimExpr) -> tuple[int, bool]:
-        """The operations of an expression, and whether it depends on what a tensor holds."""
+        """The operations of an expression, and whether it depends on tensor elements."""
         if isinstance(expr, TensorLoad | tirx.Var):
             return 0, isinstance(expr, TensorLoad) or expr in self.data
         if isinstance(expr, tirx.Select):
@@ -147,7 +147,7 @@ def _number(extent: PrimExpr) -> int:
 
 
 def written_parameters(func: tirx.PrimFunc) -> list[tirx.Var]:
-    """The buffers among the parameters that are written, as stores and the blocks' lists of writes say."""
+    """The buffer parameters that are written, according to stores and the write lists of blocks."""
     written = {buffer: None for statement in _statements(func.body) for buffer in _writes(statement)}
     return [param for param in func.params if param in written]
 
@@ -161,7 +161,7 @@ def _writes(statement: tirx.Stmt) -> list[tirx.Var]:
 
 
 def _statements(body: tirx.Stmt) -> Iterator[tirx.Stmt]:
-    """A statement and all inside of it."""
+    """A statement and all nested statements."""
     pending = [body]
     while pending:
         statement = pending.pop()

@@ -1,6 +1,6 @@
-"""Locks: who runs what of a model, as text to review, and how a model that was edited since stays as it was.
+"""Locks: the placement of a model as reviewable text, and its replay after edits of the model.
 
-``locked_ops`` holds the values, ``text_form`` writes and reads them, ``lock`` owns them. ``fingerprints`` and
-``alignment`` find the ops of a lock in a model, ``replay`` places the model as the lock says, and
-``lock_diff`` tells what came out otherwise.
+``locked_ops`` holds the values, ``text_form`` prints and parses them, ``lock`` owns them. ``fingerprints``
+and ``alignment`` find the ops of a lock in a model, ``replay`` places the model according to the lock, and
+``lock_diff`` reports the deviations.
 """

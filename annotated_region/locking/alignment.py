@@ -1,14 +1,14 @@
-"""Which op of a model is which op of a lock, after the model was edited.
+"""Matches the ops of an edited model with the ops of a lock.
 
-Both are sequences in program order. Names alone do not tell: ``lv7`` is another op as soon as one is inserted
-before it; and neither does structure alone, as the blocks of a network are alike. So pairs are made in
-rounds, of ops that agree in less and less. In each round
+Both are sequences in program order. Names alone are not enough: ``lv7`` is another op as soon as one is
+inserted before it; neither is structure alone, because the blocks of a network are equal. So ops are matched
+in rounds with keys of decreasing precision. Each round
 
-1.  ops pair that are the only ones of their kind on both sides, wherever they stand;
-2.  ops pair that agree and stand right behind a pair, or right before one, which runs along blocks that are
-    alike up to where the edit was.
+1.  matches ops whose key is unique on both sides, at any position;
+2.  matches ops with equal keys directly after or before a matched pair, which extends matches through equal
+    blocks up to the edit.
 
-This is patience diff (Cohen) with several keys in the place of lines. An op that is left over is new, or
+This is patience diff (Cohen) with several keys in place of lines. An unmatched op is new, or
 gone.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["OpLabel", "aligned"]
 
 
 class OpLabel(NamedTuple):
-    """What an op is known by: its key, what it computes, and the two fingerprints of `LockedOp`."""
+    """The identifying features of an op: its key, its op name, and the two fingerprints of `LockedOp`."""
 
     key: str
     op: str
@@ -31,7 +31,7 @@ class OpLabel(NamedTuple):
 
 _Round: TypeAlias = Callable[[OpLabel], Hashable]
 
-# An op whose attributes or types changed is the same op, if it is called the same.
+# An op with changed attributes or types is the same op if its key is the same.
 _CALLED: Final[_Round] = lambda label: (label.op, label.key)  # noqa: E731 - one of a table
 _AROUND: Final[_Round] = lambda label: (label.op, label.local, label.around)  # noqa: E731
 _ALONE: Final[_Round] = lambda label: (label.op, label.local)  # noqa: E731
@@ -47,7 +47,7 @@ _MOST_STRANGERS = 0.1
 
 
 def _rounds(old: Sequence[OpLabel], new: Sequence[OpLabel]) -> tuple[_Round, ...]:
-    """In which order to compare: names count first unless one op in ten is called like another one."""
+    """The keys of the rounds: names come first, unless too many ops differ from the old op of their name."""
     known = {label.key: (label.op, label.local) for label in old}
     both = [label for label in new if label.key in known]
     strangers = sum(known[label.key] != (label.op, label.local) for label in both)
@@ -55,9 +55,9 @@ def _rounds(old: Sequence[OpLabel], new: Sequence[OpLabel]) -> tuple[_Round, ...
 
 
 def aligned(old: Sequence[OpLabel], new: Sequence[OpLabel]) -> list[int | None]:
-    """For each op of `new` its position in `old`, or None.
+    """For each op of `new`, its index in `old`, or None.
 
-    No position stands twice. O(n) in the ops, for each of the rounds.
+    The indices are distinct. O(n) in the ops, for each of the rounds.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class _Pairs:
                 self.join(old, new)
 
     def join_beside(self, before: Sequence[Hashable], after: Sequence[Hashable], step: int) -> None:
-        """Case 2, one way along the sequences; what was joined leads on to the next."""
+        """Case 2, in one direction along the sequences; each match may enable the next."""
         positions = range(len(after)) if step > 0 else range(len(after) - 1, -1, -1)
         for new in positions:
             if self.old_of[new] is not None:
@@ -105,7 +105,7 @@ class _Pairs:
     def _beside(self, neighbour: int, step: int) -> int | None:
         """The op of the lock next to the one that a neighbour is paired with, if it is free."""
         if neighbour < 0 or neighbour >= len(self.old_of):
-            # Before the first op, and behind the last one, stands the edge of both sequences.
+            # The ends of the sequences, before the first and after the last op, count as matched.
             old: int | None = -1 if step > 0 else len(self.new_of)
         else:
             old = self.old_of[neighbour]
@@ -115,7 +115,7 @@ class _Pairs:
 
 
 def _only(kinds: Sequence[Hashable], partner: Sequence[int | None]) -> dict[Hashable, int | None]:
-    """By kind, the one op without partner that is of it; None if there are several."""
+    """For each key, its only unmatched op; None if there are several."""
     found: dict[Hashable, int | None] = {}
     for position, kind in enumerate(kinds):
         if partner[position] is None:

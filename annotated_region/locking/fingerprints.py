@@ -1,11 +1,11 @@
 """Fingerprints of ops: of each alone, and of each with its neighbours and theirs.
 
-An op alone is what it computes, its attributes, the type of its result and what it reads: a value, or a
-constant of which type. Names do not count, and neither does what constants hold, so that a model with other
-weights has the same fingerprints. Neighbours are added as Weisfeiler and Lehman refine colours of graphs: in
-each of two rounds an op's fingerprint takes in those of what it reads, in order, and of what reads it,
-sorted. So an edit changes the fingerprints two steps around it, and lines of a lock that stand further away
-stay as they were.
+The fingerprint of an op alone covers its name, attributes, result type and operands: values, or
+constants with their type. Names of variables and data of constants are excluded, so a model with other
+weights has the same fingerprints. Neighbours are added by Weisfeiler-Lehman colour refinement: in
+each of two rounds, an op's fingerprint is combined with those of its operands, in order, and of its users,
+sorted. So an edit changes only fingerprints within two steps, and more distant lines of a lock
+are unchanged.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _ROUNDS = 2
 
 
 def labels_of(graph: DataflowGraph) -> dict[NodeId, OpLabel]:
-    """By node, what each op of a function is known by, in program order.
+    """The label of each op of a function, by node, in program order.
 
-    Ops are all nodes but literals and what moves no data. Keys are those of `OperationNames`; of two nodes
-    that would have one key the second has ``#2`` behind it. O(nodes + edges).
+    Ops are all nodes except literals and structure nodes. Keys are those of `OperationNames`; the second node
+    with the same key gets the suffix ``#2``. O(nodes + edges).
     """
     local = [_local(graph, node) for node in graph.nodes]
     around = local
@@ -48,7 +48,7 @@ def labels_of(graph: DataflowGraph) -> dict[NodeId, OpLabel]:
 
 
 def _unique_keys(graph: DataflowGraph, keys: Mapping[NodeId, str]) -> dict[NodeId, str]:
-    """The key of each op, which is none of an operation before."""
+    """The key of each op, distinct from the keys of earlier ops."""
     found: dict[NodeId, str] = {}
     taken = dict.fromkeys(keys.values())
     for number, node in graph.numbered():
@@ -101,7 +101,7 @@ def _argument(graph: DataflowGraph, argument: relax.Expr) -> str:
 
 
 def _refined(graph: DataflowGraph, number: NodeId, known: list[str]) -> str:
-    """The fingerprint of a node with those of its neighbours."""
+    """The fingerprint of a node combined with those of its neighbours."""
     read = ["parameter" if edge.producer < 0 else known[edge.producer] for edge in graph.into[number]]
     readers = sorted(
         known[edge.consumer] if edge.consumer >= 0 else "result" if edge.consumer == RESULT else ""
@@ -111,6 +111,6 @@ def _refined(graph: DataflowGraph, number: NodeId, known: list[str]) -> str:
 
 
 def _digest(parts: Iterable[str]) -> str:
-    # The length of each part stands before it, so that no two lists have one text.
+    # Each part is prefixed with its length, so that different lists have different texts.
     text = "".join(f"{len(part)} {part}" for part in parts)
     return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:_DIGITS]

@@ -1,13 +1,13 @@
-"""Keeps regions whole in a graph that has changed, as far as that leaves an order.
+"""Keeps regions whole in a changed graph, as far as the quotient stays acyclic.
 
-A part is a region of a lock, or one unit that is new. Contracting the parts may close cycles:
+A part is a region of a lock, or a new unit. Contracting the parts may close cycles:
 
     a1 -> x -> a2        a1 and a2 were one region A, x is new
-                         x on A's target:  A takes x in
-                         x elsewhere:      A falls in two, before x and behind it
+                         x on A's target:  x joins A
+                         x elsewhere:      A is split, before and after x
 
-Cycles are settled one by one. Each step leaves fewer parts, or smaller ones, so this ends; should that take
-long, as with a lock that was written to annoy, every part falls into its units.
+Cycles are resolved one at a time. Each step leaves fewer or smaller parts, so this terminates; if it takes
+too many steps, as for an adversarial lock, every part is split into its units.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class KeptPart:
-    """Units of one target that stay together; `region` is their id in the lock, None for what is new."""
+    """Units of one target that stay together; `region` is their id in the lock, None for new units."""
 
     target: str
     units: tuple[ClaimedUnit, ...]
@@ -43,7 +43,7 @@ class KeptPart:
 def regions_of_parts(
     graph: DataflowGraph, offered: Sequence[NodeRegion], parts: Sequence[KeptPart]
 ) -> list[NodeRegion]:
-    """The parts as regions, with what moves no data put where its data is. O(nodes + edges)."""
+    """The parts as regions, with structure nodes added to the regions of their data. O(nodes + edges)."""
     owner = {node: index for index, part in numbered(MemberIndex, parts) for node in part.nodes}
     targets = {index: part.target for index, part in numbered(MemberIndex, parts)}
     follow_the_data(graph, offered, owner, targets)
@@ -63,20 +63,20 @@ def _composites(units: Iterable[ClaimedUnit]) -> tuple[ClaimedUnit, ...]:
 def kept_acyclic(
     graph: DataflowGraph, offered: Sequence[NodeRegion], parts: Sequence[KeptPart]
 ) -> list[KeptPart]:
-    """The parts, some joined and some split, so that contracting them leaves a graph without cycles.
+    """The parts, joined or split so that their quotient graph is acyclic.
 
     Parameters
     ----------
     graph
         The function.
     offered
-        What the targets claim.
+        The claims of the targets.
     parts
-        Disjoint; contracting the units alone closes no cycle.
+        Disjoint parts; the quotient by their units must be acyclic.
 
     Notes
     -----
-    O(nodes + edges) for each cycle that is settled.
+    O(nodes + edges) for each resolved cycle.
     """
     left = list(parts)
     for _step in range(_MOST_STEPS):
@@ -92,7 +92,7 @@ def kept_acyclic(
 def _settled(
     graph: DataflowGraph, contraction: Contraction, cycle: Sequence[int], parts: Sequence[KeptPart]
 ) -> list[KeptPart]:
-    """The parts without one cycle: those on it joined, or one of them split where that moves least."""
+    """The parts with one cycle resolved: its parts are joined, or one is split with the smallest loss."""
     part_at = {contraction.block_of[part.units[0].nodes[0]]: part for part in parts}
     on_cycle = [part_at.get(block) for block in cycle]
     involved = [part for part in on_cycle if part is not None]
@@ -109,7 +109,7 @@ def _settled(
 
 
 def _lost(halves: Sequence[KeptPart]) -> int:
-    """How many nodes get another region when a part is split so: all but those of its largest piece."""
+    """The number of nodes that get another region by a split: all but those of the largest piece."""
     sizes = [len(half.nodes) for half in halves]
     return sum(sizes) - max(sizes)
 
@@ -125,7 +125,7 @@ def _joined(parts: Sequence[KeptPart]) -> KeptPart:
 def _split(
     graph: DataflowGraph, contraction: Contraction, cycle: Sequence[int], place: int, part: KeptPart
 ) -> list[KeptPart]:
-    """A part in two: the second needs the block behind the part on the cycle, by way of any others."""
+    """A part split in two: the second half depends on the next block of the cycle, directly or indirectly."""
     blocks = contraction.blocks
     others = [block for number, block in enumerate(blocks) if number != cycle[place]]
     behind = blocks[cycle[(place + 1) % len(cycle)]][0]

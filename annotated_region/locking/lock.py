@@ -1,4 +1,4 @@
-"""Lock: who runs what of a model, for people to review, for git to keep, and to be replayed."""
+"""Lock: the placement of a model as text, to be reviewed, versioned and replayed."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ __all__ = ["Lock", "as_lock"]
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """Who runs what of a model: `Report.to_lock` makes one, ``ar.partition(..., lock=...)`` replays it.
+    """The placement of a model: `Report.to_lock` creates a lock, ``ar.partition(..., lock=...)`` replays it.
 
     Attributes
     ----------
     targets
-        The targets that took part, the most preferred first, each with the version of its library; ``"-"``
-        where a target has no library of its own.
+        The requested targets in the order of preference, each with the version of its library; ``"-"``
+        for a target without a library.
     functions
-        In order of their names.
+        The locked functions, sorted by name.
     """
 
     targets: Mapping[str, str] = field(default_factory=dict)
@@ -41,14 +41,14 @@ class Lock:
     @staticmethod
     @checked
     def from_text(text: str) -> Lock:
-        """The lock that `str` wrote; the text may come from a stranger.
+        """Parse the text of a lock, which may be untrusted.
 
         Raises
         ------
         DocumentError
-            It is no lock, or one that contradicts itself; the message names the line.
+            The text is not a lock, or is inconsistent; the message names the line.
         UsageError
-            It is no text.
+            The argument is not a string.
         """
         return Lock(*read_text(text))
 
@@ -60,9 +60,9 @@ class Lock:
         Raises
         ------
         ModelError
-            There is no such file, or it is none that can be read.
+            The file does not exist, or cannot be read.
         DocumentError
-            It holds no lock.
+            It does not contain a lock.
         """
         file = Path(path)
         with opened(file) as handle, os.fdopen(os.dup(handle), "rb") as stream:
@@ -76,27 +76,27 @@ class Lock:
 
     @checked
     def write(self, path: str | Path) -> None:
-        """Write the text into a file, which is replaced as a whole; errors are `OSError`."""
+        """Write the text to a file, atomically; raises `OSError`."""
         write_whole(path, str(self))
 
     @checked
     def diff(self, other: Lock) -> LockDiff:
-        """What is otherwise in `other`: who moved, who was lost, who is new, and why as far as it says."""
+        """The differences of `other`: ops moved, removed and added, with the known reasons."""
         missing = tuple(target for target in self.targets if target not in other.targets)
         return LockDiff(lock_difference(self.functions, other.functions), missing)
 
     def function(self, name: str) -> LockedFunction | None:
-        """What it says of a function; None if nothing."""
+        """The locked function of a name; None if there is none."""
         return next((function for function in self.functions if function.name == name), None)
 
 
 def as_lock(given: Lock | str | Path | None) -> Lock | None:
-    """A lock that is given as itself or as the path of its file.
+    """A lock, given as a `Lock` or as the path of its file.
 
     Raises
     ------
     UsageError
-        It is neither.
+        The argument is neither.
     """
     require_kind(given, (Lock, str, Path, type(None)), "the argument lock", "an ar.Lock or the path of one")
     return given if isinstance(given, Lock) or given is None else Lock.read(given)

@@ -1,4 +1,4 @@
-"""The difference of two locks: who moved, who was lost, who is new, and why."""
+"""The difference of two locks: ops moved, removed and added, with the reasons."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _SHOWN = 5  # names in a line
 
 @dataclass(frozen=True, slots=True)
 class LockChange:
-    """One op that is placed otherwise, or that one of the two locks does not have.
+    """An op with another placement, or that only one of the two locks has.
 
     Attributes
     ----------
     function, key, op
-        Where it is, what it is called (in the second lock, if that has it), and what it computes.
+        Its function, its key (in the second lock, if present), and its op name.
     before, after
-        Its target and region, such as ``"dnnl/0"``, or ``"host"``; None in the lock that does not have it.
+        Its target and region, such as ``"dnnl/0"``, or ``"host"``; None in a lock without the op.
     patterns
-        The patterns that claim it, before and after; empty texts where it is claimed alone or not at all.
+        The patterns that claim it, before and after; empty if it is claimed alone or not at all.
     why
-        Why it is not where it was, as far as that is known.
+        The reason of the change, if known.
     """
 
     function: str
@@ -40,7 +40,7 @@ class LockChange:
 
     @property
     def movement(self) -> str:
-        """What became of it, in words."""
+        """A description of the change."""
         if self.before is None:
             return f"new, placed on {self.after}"
         if self.after is None:
@@ -53,14 +53,14 @@ class LockChange:
 
 @dataclass(frozen=True, slots=True)
 class LockDiff:
-    """What is otherwise in the second of two locks.
+    """The differences of the second of two locks.
 
     Attributes
     ----------
     changes
-        The ops that changed, in the order of the second lock; those that only the first has stand behind.
+        The changed ops, in the order of the second lock, followed by those that only the first lock has.
     missing_targets
-        The targets that only the first has.
+        The targets that only the first lock has.
     """
 
     changes: tuple[LockChange, ...]
@@ -104,14 +104,14 @@ class LockDiff:
 
 
 def label_of(op: LockedOp) -> OpLabel:
-    """What an op of a lock is known by."""
+    """The label of an op of a lock."""
     return OpLabel(op.key, op.op, op.local, op.around)
 
 
 def lock_difference(
     before: Sequence[LockedFunction], after: Sequence[LockedFunction]
 ) -> tuple[LockChange, ...]:
-    """The ops that are placed otherwise in `after`, or that one of both does not have. Linear in the ops."""
+    """The ops with another placement in `after`, or that only one of both has. Linear in the ops."""
     old = {function.name: function.ops for function in before}
     new = {function.name: function.ops for function in after}
     changes = [change for name, ops in new.items() for change in _changes(name, old.get(name, ()), ops)]

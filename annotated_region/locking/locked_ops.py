@@ -1,4 +1,4 @@
-"""What a lock says of each op and each function."""
+"""The entries of a lock: ops and functions."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ class LockedOp:
     Attributes
     ----------
     key
-        The name that means it alone in its function: its origin, with ``#2`` where it is the second from
-        there.
+        A unique name of the op in its function: its origin, with ``#2`` for the second op of the same
+        origin.
     op
-        What it computes.
+        Its op name.
     local
-        A fingerprint of the op alone: what it computes, its attributes and types. What constants hold and
-        what things are called does not count.
+        A fingerprint of the op alone: its op name, attributes and types, without constant data
+        and variable names.
     around
-        A fingerprint of the op with its neighbours and theirs.
+        A fingerprint of the op with its neighbours up to distance two.
     place
         Its target, or "host".
     region
         The id of its region; None on the host.
     composite
-        The pattern that claims it together with others, and a sign that those others share:
+        The pattern that claims it together with other ops, and a tag common to these ops:
         ``"dnnl.conv2d_bias_relu#3fa2c1"``; empty if it is claimed alone.
     reason
-        Why it is on the host: to whom the first target that claims it lost it, or the first decline.
+        Why it is on the host: how the first target that claims it lost it, or the first decline.
     """
 
     key: str
@@ -56,7 +56,7 @@ class LockedOp:
 
 @dataclass(frozen=True, slots=True)
 class LockedFunction:
-    """The ops of a function in program order, and what its placement costs and could cost, in seconds."""
+    """The ops of a function in program order, with the cost and lower bound of its placement, in seconds."""
 
     name: str
     ops: tuple[LockedOp, ...]

@@ -1,20 +1,20 @@
-"""Replays a lock: what a function still has of it stays where it was, and only what changed is placed anew.
+"""Replays a lock: ops that still exist keep their placement, and only changed ops are placed again.
 
-    lock                    model today              what is held        what the policy is asked
+    lock                    model today              held                placed by the policy
     a  dnnl/0               a                        a on dnnl, in 0
     b  dnnl/0               new                                          new: any target that claims it
     c  host                 b   (dnnl declines)                          b:   any target that claims it
                             c                        c on the host
 
 An op is held if the lock has it (see `alignment`) and its target claims it today; an op on the host is held
-if its neighbours are what they were. The regions of the lock are kept whole, as far as that leaves an order:
+if its neighbours are unchanged. The regions of the lock are kept as far as the quotient stays acyclic:
 
-1.  Whole, if it does.
-2.  With what now lies between their ops, if that is on the same target.
-3.  In two, before and behind what lies between: another target's op, or the host's.
-4.  Not at all, where the policy has fewer regions.
+1.  Whole, if it is acyclic.
+2.  Extended by the nodes that now lie between their ops, if these are on the same target.
+3.  Split before and after the nodes between, if these are on another target or the host.
+4.  Not at all, if the policy forms fewer regions.
 
-Where all is held the policy is not asked, so that a lock of measured costs is replayed without measuring.
+If all ops are held, the policy does not run, so a lock of measured costs is replayed without measurements.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ Join: TypeAlias = Callable[[AnnotatedRegionSet], AnnotatedRegionSet]
 
 @dataclass(frozen=True, slots=True)
 class LockedNodes:
-    """What a lock says of the nodes of a function.
+    """The entries of a lock for the nodes of a function.
 
     Attributes
     ----------
     locked
         By node, its op in the lock.
     settled
-        The nodes whose neighbours are what they were when the lock was written.
+        The nodes whose neighbours have not changed since the lock was written.
     is_whole
-        Whether every op of the function is in the lock, and the other way round.
+        Whether every op of the function is in the lock, and vice versa.
     """
 
     locked: Mapping[NodeId, LockedOp]
@@ -82,12 +82,12 @@ class LockedNodes:
 
 
 def require_same_model(lock: Lock, graphs: Sequence[DataflowGraph]) -> None:
-    """Check that a lock was written of a model that is at least like the one at hand.
+    """Check that a lock was written for a similar model.
 
     Raises
     ------
     DocumentError
-        Of the lock's ops, or of the model's, less than a quarter has a counterpart on the other side.
+        Less than a quarter of the lock's ops, or of the model's ops, has a counterpart on the other side.
     """
     known, ops, found = sum(len(function.ops) for function in lock.functions), 0, 0
     for graph in graphs:
@@ -103,18 +103,18 @@ def require_same_model(lock: Lock, graphs: Sequence[DataflowGraph]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A policy that does what a lock says, and asks another one about the rest; see the text of this module.
+    """A policy that replays a lock, and delegates the other ops to a policy; see the module docstring.
 
     Attributes
     ----------
     policy
-        Places what is not held.
+        The policy for ops that are not held.
     nodes
-        What the lock says.
+        The entries of the lock.
     function
         The function of the lock.
     join
-        Joins regions as far as validity and the limits of their targets allow.
+        Merges regions as far as validity and the limits of their targets allow.
     """
 
     policy: Policy
@@ -123,7 +123,7 @@ class Replay:
     join: Join
 
     def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[NodeId] = ()) -> Resolution:
-        """See `Policy`. O(nodes + edges) for each cycle that is settled, and what the policy takes."""
+        """See `Policy`. O(nodes + edges) for each resolved cycle, plus the time of the policy."""
         graph = regions.dataflow
         offered = list(regions.node_regions.values())
         held = _Held.of(graph, self.nodes, offered, frozenset(pinned))
@@ -139,7 +139,7 @@ class Replay:
         parts = kept_acyclic(graph, offered, list(_parts(graph, held, answer.regions)))
         kept = self.join(regions.replaced_by(regions_of_parts(graph, offered, parts)))
         anew = self.join(regions.replaced_by(answer.regions))
-        # Each op is on its target either way. Regions that stay as they were are worth no further region.
+        # The targets of ops are equal in both. Keeping regions is not worth an additional region.
         chosen = kept if len(kept) <= len(anew) else anew
         return Resolution(list(chosen.node_regions.values()), answer.details)
 
@@ -147,7 +147,7 @@ class Replay:
         return is_acyclic(graph.dag, [part.nodes for part in parts])
 
     def _details(self) -> dict[str, Any]:
-        """What the lock says of its costs."""
+        """The costs in the lock."""
         cost, bound = self.function.cost, self.function.lower_bound
         if cost is None or bound is None or not self.nodes.is_whole:
             return {}
@@ -157,14 +157,14 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What of a function stays where it was.
+    """The part of a function that keeps its placement.
 
     Attributes
     ----------
     place_of
         By node, the target and the region, or the host and None.
     units
-        The units that the lock names and that are claimed today, each with its target and its region.
+        The units of the lock that are claimed today, each with its target and its region.
     is_all
         Whether every node that a target claims is held, each target's in one of `units`.
     """
@@ -206,7 +206,7 @@ class _Held:
         return found
 
     def offers(self, offered: Sequence[NodeRegion]) -> list[NodeRegion]:
-        """The claims that what is held leaves."""
+        """The claims that are compatible with the held units."""
         left = (self._left(member) for member in offered)
         return [member for member in left if member is not None]
 
@@ -236,7 +236,7 @@ class _Held:
         )
 
     def _may_stay(self, unit: ClaimedUnit, fixed: Mapping[NodeId, ClaimedUnit], target: str) -> bool:
-        """Whether a composite is one of the lock's, or takes in what is new beside whole ones of them."""
+        """Whether a composite is in the lock, or consists of whole held units and new nodes."""
         inside = {fixed[node] for node in unit.nodes if node in fixed}
         if unit in inside:
             return True
@@ -246,7 +246,7 @@ class _Held:
 
 
 def _claimed(graph: DataflowGraph, offered: Iterable[NodeRegion]) -> dict[NodeId, dict[str, None]]:
-    """By node that computes, the targets that claim it."""
+    """For each operation node, the targets that claim it."""
     claimed: dict[NodeId, dict[str, None]] = {}
     for member in offered:
         for node in member.nodes:
@@ -271,7 +271,7 @@ def _units(
     for node, (target, region) in sorted(place_of.items()):
         if region is not None:
             composite = locked[node].composite
-            # What is claimed alone is a group by itself.
+            # An op that is claimed alone forms its own group.
             group = (target, region, composite, None if composite else node)
             groups.setdefault(group, []).append(node)
     for (target, region, composite, _node), nodes in groups.items():
@@ -281,7 +281,7 @@ def _units(
 
 
 def _parts(graph: DataflowGraph, held: _Held, placed: Iterable[NodeRegion]) -> Iterator[KeptPart]:
-    """What was placed, by regions of the lock; a unit that is in none of them is a part of its own."""
+    """The placed units, grouped by regions of the lock; a unit outside them is a separate part."""
     kept: dict[tuple[str, int], list[ClaimedUnit]] = {}
     new: list[KeptPart] = []
     for member in placed:
@@ -299,7 +299,7 @@ def _parts(graph: DataflowGraph, held: _Held, placed: Iterable[NodeRegion]) -> I
 
 
 def _region_of(held: _Held, unit: ClaimedUnit, target: str) -> int | None:
-    """The region of the lock that the first held node of a unit is in."""
+    """The region of the lock of the first held node of a unit."""
     for node in unit.nodes:
         place, region = held.place_of.get(node, (HOST, None))
         if place == target and region is not None:

@@ -1,4 +1,4 @@
-"""The text of a lock: a line for each target, each function and each op, so that git can merge it.
+"""The text format of a lock: one line per target, function and op, so that git can merge it.
 
     annotated-region lock 1
     target dnnl onednn-cpu-gomp-2023.2.0
@@ -7,8 +7,8 @@
     op /layer1/relu/Relu relax.nn.relu 0c11d2aa.7712f00e dnnl/0 dnnl.conv2d_relu#3fa2c1
     op /head/TopK relax.topk 77aa01bc.d00f1e22 host "declined by dnnl: no rule for relax.topk"
 
-Words stand apart by blanks. A word that holds anything but letters, digits and a few signs is a text of JSON
-in ASCII. A line that begins with ``#`` is a comment. All of it may come from a stranger.
+Words are separated by spaces. A word with characters other than letters, digits and a few signs is an ASCII
+JSON string. A line that begins with ``#`` is a comment. The parser accepts untrusted text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from annotated_region.locking.locked_ops import LockedFunction, LockedOp
 __all__ = ["LONGEST_LOCK", "read_text", "text_of"]
 
 LONGEST_LOCK: Final = 1 << 26
-"""Bytes of a lock that is read; one of 10 000 ops has about one million."""
+"""The maximum size of a lock in bytes; a lock of 10 000 ops has about one million."""
 
 _TITLE = "annotated-region lock 1"
 _PLAIN = re.compile(r"[\w./:+()\[\]*%@,-][\w./:+()\[\]*%@,#-]*", re.ASCII)
@@ -41,7 +41,7 @@ Targets = Mapping[str, str]
 
 
 def text_of(targets: Targets, functions: Sequence[LockedFunction]) -> str:
-    """The text of a lock; the same for the same values, on each machine."""
+    """The text of a lock; deterministic across machines."""
     return "".join(f"{line}\n" for line in _lines(targets, functions))
 
 
@@ -68,7 +68,7 @@ def _words(op: LockedOp) -> Iterator[str]:
     if op.composite:
         yield _word(op.composite)
     if op.reason:
-        # A reason may tell what a stranger's rule answered; as many characters as help are kept.
+        # A reason may quote the answer of a foreign rule; it is truncated.
         yield json.dumps(op.reason[:_LONGEST_REASON])
 
 
@@ -82,7 +82,7 @@ def read_text(text: str) -> tuple[dict[str, str], tuple[LockedFunction, ...]]:
     Raises
     ------
     DocumentError
-        The text is none of a lock, or contradicts itself; the message names the line.
+        The text is not a lock, or is inconsistent; the message names the line.
     """
     if len(text) > LONGEST_LOCK:
         raise DocumentError(f"the lock has more than the {LONGEST_LOCK} characters that are read")
@@ -97,7 +97,7 @@ def read_text(text: str) -> tuple[dict[str, str], tuple[LockedFunction, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line, and its number from 1 on."""
+    """A line, and its number, counted from 1."""
 
     number: int
     text: str
@@ -106,7 +106,7 @@ class _Line:
         return DocumentError(f"the lock, line {self.number}: {what}")
 
     def words(self) -> list[str]:
-        """The words of the line; what stands in quotes is read as JSON has it."""
+        """The words of the line; quoted words are parsed as JSON strings."""
         found, end = [], 0
         for match in _WORD.finditer(self.text):
             if self.text[end : match.start()].strip() or (end and match.start() == end):
@@ -131,7 +131,7 @@ class _Line:
 
 @dataclass(slots=True)
 class _FunctionLines:
-    """A function while its lines are read."""
+    """A function under construction while its lines are parsed."""
 
     name: str
     cost: float | None
@@ -159,7 +159,7 @@ class _FunctionLines:
 
 
 class _LockReader:
-    """Reads line by line."""
+    """Parses a lock line by line."""
 
     def __init__(self) -> None:
         self.targets: dict[str, str] = {}

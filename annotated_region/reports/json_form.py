@@ -1,4 +1,4 @@
-"""The report of a function as plain data, and read back from a document of a stranger."""
+"""The report of a function as plain data, and its parser for untrusted documents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from annotated_region.findings.verdicts import RegionVerdict, Verdict
 __all__ = ["plain_placement", "read_function", "read_placement"]
 
 _FIELDS = frozenset({"name", "ops", "regions", "values", "unavailable", "apart", "dissolved"})
-"""The fields of a function; all others are what the policy says of its answer."""
+"""The fields of a function; all others are details of the policy."""
 
 _COMPOSITE = re.compile(r"(.+#[0-9a-f]{6})?", re.ASCII)
 _PRINTS = re.compile(r"[0-9a-f]{8}\.[0-9a-f]{8}", re.ASCII)
@@ -84,14 +84,14 @@ def _plain_function(function: FunctionReport) -> dict[str, object]:
 
 
 def _plain_time(region: RegionReport) -> dict[str, object]:
-    """What a profile says of a region; nothing if there is none."""
+    """The profile of a region as fields; empty if there is none."""
     if region.seconds is None:
         return {}
     return {"symbol": region.symbol, "seconds": region.seconds, "expected": region.expected}
 
 
 def _plain_verdict(checked: RegionVerdict | None) -> dict[str, object]:
-    """What a check found of a region; nothing if there is none."""
+    """The verdict of a check on a region as fields; empty if there is none."""
     if checked is None:
         return {}
     plain = {
@@ -204,7 +204,7 @@ def _read_verdict(plain: JsonValue) -> RegionVerdict:
 
 
 def _read_time(plain: JsonValue) -> tuple[str, float | None, float | None]:
-    """What a profile says of a region; older reports, and those without a profile, have none."""
+    """The profile of a region; absent in older reports, and in those without a profile."""
     if not plain.has("seconds"):
         return "", None, None
     expected = plain.field("expected")
@@ -247,7 +247,7 @@ def _read_dissolved(plain: JsonValue) -> DissolvedReport:
 
 
 def _read_resolution(plain: JsonValue) -> dict[str, object]:
-    """What the policy says; its numbers are added up over functions, so they have to be numbers."""
+    """The details of the policy; its totals are summed over functions, so they must be numbers."""
     said = plain.rest(_FIELDS)
     if "cost" in said:
         for name in ("cost", "lower_bound"):
@@ -262,7 +262,7 @@ def _texts_by_name(plain: JsonValue) -> dict[str, str]:
 def _require_agreement(
     plain: JsonValue, ops: tuple[OpReport, ...], regions: tuple[RegionReport, ...]
 ) -> None:
-    """Check that ops are in regions that exist, and that are of the targets that got them."""
+    """Check that the regions of ops exist and have the targets of the ops."""
     target_of = {region.id: region.target for region in regions}
     if len(target_of) < len(regions):
         raise DocumentError(f"{plain.field('regions').where}: two regions have one id")

@@ -1,4 +1,4 @@
-"""The report of a function as a lock has it, and with the ids of regions that a lock gave them."""
+"""Converts the report of a function to a lock entry, and renumbers its regions by the ids of a lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["locked_function", "with_locked_ids"]
 
 
 def locked_function(function: FunctionReport) -> LockedFunction:
-    """Who runs what of a function."""
+    """The placement of a function as an entry of a lock."""
     cost, bound = (function.resolution.get(name) for name in ("cost", "lower_bound"))
     return LockedFunction(
         function.name,
@@ -32,10 +32,10 @@ def _locked(op: OpReport) -> LockedOp:
 
 
 def with_locked_ids(function: FunctionReport, locked: LockedFunction | None) -> FunctionReport:
-    """The same report where regions have the ids of the regions of a lock that most of their ops were in.
+    """The report with each region renumbered to the locked region that shares most ops with it.
 
-    Each id goes to one region at most, to the one with the most of its ops; regions that get none are
-    numbered behind all of the lock. O(n log n) in the ops.
+    Each id is used at most once, by the region with most of its ops; the other regions are
+    numbered after all ids of the lock. O(n log n) in the ops.
     """
     if locked is None:
         return function
@@ -48,11 +48,11 @@ def with_locked_ids(function: FunctionReport, locked: LockedFunction | None) -> 
 
 
 def _ids(function: FunctionReport, locked: LockedFunction) -> Mapping[int, int]:
-    """By id in the report, the id that the region gets."""
+    """The map from ids in the report to new ids."""
     shared = _shared_ops(function, locked)
     ids: dict[int, int] = {}
     taken: set[int] = set()
-    # Most ops first; of regions with as many, the first, so that the order of ops decides alone.
+    # Most ops first; ties go to the first region, so that the result only depends on the order of ops.
     for (region, known), _count in sorted(shared.items(), key=lambda item: (-item[1], item[0])):
         if region not in ids and known not in taken:
             ids[region] = known
@@ -66,7 +66,7 @@ def _ids(function: FunctionReport, locked: LockedFunction) -> Mapping[int, int]:
 
 
 def _shared_ops(function: FunctionReport, locked: LockedFunction) -> Counter[tuple[int, int]]:
-    """How many ops a region of the report and one of the lock have in common, if both are of one target."""
+    """The number of common ops of each pair of a reported and a locked region of the same target."""
     labels = [OpLabel(op.key, op.op, *op.fingerprint.split(".")) for op in function.ops]
     shared: Counter[tuple[int, int]] = Counter()
     for op, position in zip(function.ops, aligned([label_of(op) for op in locked.ops], labels), strict=True):

@@ -1,4 +1,4 @@
-"""What the notes of all passes about one function add up to."""
+"""Aggregates the notes of all passes about one function."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ __all__ = ["FunctionRecord"]
 
 @dataclass(slots=True)
 class FunctionRecord:
-    """What is known of one function.
+    """The aggregated notes about one function.
 
     Attributes
     ----------
     claims
-        For each variable and target, the names of what claims it: the name of the op, or of patterns; each
-        once, however often a pattern matches.
+        For each variable and target, the names of the rule (the op) or of the patterns that claim it, without
+        duplicates.
     declines
         For each variable and target, the first reason why it is not claimed.
     apart
-        The neighbouring regions that the last merge left.
+        The pairs of adjacent regions that the last merge kept apart.
     dissolved
-        The regions that were given back, in order, and by target and variable the first that held it.
+        The dissolved regions, in order, and by target and variable the first one that held it.
     ruled_out
-        By target and variable, why the target must not have it.
+        By target and variable, the reason why the target is excluded.
     unavailable
         The targets that cannot run on this machine, and why.
     resolution
-        What the policy says of its answer.
+        The details of the policy about its result.
     prices
-        For each variable in a region, what it costs by itself, in seconds, by place; empty unless the
-        policy goes by costs.
+        For each variable in a region, its cost alone, in seconds, by place; empty unless the
+        policy uses costs.
     """
 
     claims: dict[relax.Var, dict[str, dict[str, None]]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class FunctionRecord:
         return record
 
     def add(self, note: Note) -> None:
-        """Count one more note in."""
+        """Add a note."""
         match note:
             case ClaimNote(var, target, by):
                 self.claims.setdefault(var, {}).setdefault(target, {})[by] = None

@@ -1,8 +1,7 @@
-"""Finds the regions of a report that something was measured of.
+"""Matches measurements of external functions with the regions of a report.
 
-Equal regions share an external function, and what is measured of it names the ops of the first. A region
-whose ops are not named is an equal of the one that is: of the same target, with the same ops on the same
-types.
+Equal regions share an external function, and a measurement names the ops of the first region. Other regions
+are matched by equality with it: the same target, and the same ops on the same types.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ _Shape = tuple[str, tuple[tuple[str, tuple[str, ...], str], ...]]
 
 
 class Measured(Protocol):
-    """What was measured of an external function."""
+    """A measurement of an external function."""
 
     @property
     def symbol(self) -> str:
-        """What the function is called."""
+        """The name of the function."""
 
     @property
     def target(self) -> str:
-        """Where it runs."""
+        """Its target."""
 
 
 Item = TypeVar("Item", bound=Measured)
@@ -40,23 +39,23 @@ Item = TypeVar("Item", bound=Measured)
 def matched_regions(
     items: Sequence[Item], names_in: Callable[[Item], Sequence[str]], report: Report, what: str
 ) -> dict[RegionKey, Item]:
-    """For regions of a report, what was measured of their function.
+    """The measurements of the regions of a report.
 
     Parameters
     ----------
     items
-        What was measured, one item a function.
+        The measurements, one per function.
     names_in
-        The names of the ops that an item is of.
+        The names of the measured ops of an item.
     report
         The report on the module that it was measured on.
     what
-        What messages call all items together, such as ``"profile"``.
+        The name of the items in messages, such as ``"profile"``.
 
     Raises
     ------
     UsageError
-        An item is of no region of the report.
+        An item matches no region of the report.
     """
     named = dict(_named(items, names_in, report, what))
     places = [(function, region) for function in report.functions for region in function.regions]

@@ -1,4 +1,4 @@
-"""Reports: which target got what, and why, as text and as data."""
+"""Reports: the placement of each op with its reasons, as text and as data."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _KIND = "report"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a pipeline did with a module, and why.
+    """The placement of a module, with reasons.
 
     Attributes
     ----------
     functions
-        One report a function, in order of their names.
+        One report per function, sorted by name.
     targets
-        The targets that took part, the most preferred first, each with the version of its library; ``"-"``
-        where a target has no library of its own.
+        The requested targets, in the order of preference, each with the version of its library; ``"-"``
+        for a target without a library.
     remarks
-        By target, what of the options that `explain` was given does not hold on this machine, in clauses.
+        By target, the options given to `explain` that this machine does not support, as clauses.
     """
 
     functions: tuple[FunctionReport, ...] = field(default=())
@@ -56,11 +56,13 @@ class Report:
         return "\n".join(lines)
 
     def remark_lines(self) -> list[str]:
-        """One line for each of the remarks."""
+        """One line per remark."""
         return [f"{target}: {remark}" for target, remarks in self.remarks.items() for remark in remarks]
 
     def details(self) -> str:
-        """A line for each op: name, op, types, work, place, and who claims or declines it for what reason."""
+        """One line per op: name, op, types, work, place, and the claims and declines of targets
+        with reasons.
+        """
         lines = []
         for function in self.functions:
             lines += [f"{function.name}:"] if len(self.functions) > 1 else []
@@ -69,7 +71,7 @@ class Report:
 
     @checked
     def table(self, width: int = 100) -> str:
-        """Tables as wide as a page: the sums by target, what stays on the host, and a line for each op.
+        """Tables of a given width: the sums by target, the host ops, and one line per op.
 
         Parameters
         ----------
@@ -86,7 +88,7 @@ class Report:
         return "\n\n".join(table for function in self.functions for table in tables_of(function, width))
 
     def headline(self) -> str:
-        """One line: the ops on each target, those on the host, and why the first of these is there."""
+        """One line: the number of ops on each target and on the host, and the reason of the first host op."""
         ops = [op for function in self.functions for op in function.ops]
         targets = dict.fromkeys(
             target
@@ -113,28 +115,28 @@ class Report:
     @staticmethod
     @checked
     def from_json(text: str) -> Report:
-        """The report that `to_json` wrote; the text may come from a stranger.
+        """Parse the output of `to_json`; the text may be untrusted.
 
-        What a policy says of its answer comes back as JSON has it: tuples are lists.
+        Details of the policy are returned in JSON types: tuples become lists.
 
         Raises
         ------
         DocumentError
-            The text is no report, or one that contradicts itself; the message says where.
+            The text is not a report, or is inconsistent; the message has the location.
         UsageError
-            It is no text.
+            The argument is not a string.
         """
         document = read_document(text, _KIND)
         named = document.field("remarks").named() if document.has("remarks") else ()
         return Report(*read_placement(document), {target: remarks.texts() for target, remarks in named})
 
     def to_lock(self) -> Lock:
-        """Who runs what, as a lock that ``ar.partition(..., lock=...)`` replays; see ``docs/locks.md``."""
+        """The placement as a lock that ``ar.partition(..., lock=...)`` replays; see ``docs/locks.md``."""
         return Lock(dict(self.targets), tuple(locked_function(function) for function in self.functions))
 
     @checked
     def diff(self, other: Report) -> ReportDiff:
-        """What is different in `other`: the ops that moved or are claimed by others, and counts of regions.
+        """The differences of `other`: ops with other places or claims, and numbers of regions.
 
         Examples
         --------
@@ -144,7 +146,7 @@ class Report:
 
     @checked
     def draw(self, path: str | Path) -> Path:
-        """Draw the report into a file, which needs nothing but itself to be looked at.
+        """Draw the report into a self-contained file.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The difference of two reports: which ops moved, between which targets, and for which reasons."""
+"""The difference of two reports: the ops with other places or claims."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _SHOWN = 5  # names in a line of the summary
 
 @dataclass(frozen=True, slots=True)
 class OpChange:
-    """One op that is placed elsewhere, or that other targets claim or decline, or that is in one report only.
+    """An op with another place or other claims, or that is in one report only.
 
     Attributes
     ----------
     function, name, op
-        Where it is, the variable that it is bound to, and what it computes.
+        Its function, the variable that it is bound to, and its op name.
     before, after
-        The target that got it, or "host"; None in the report that does not have it.
+        Its target, or "host"; None in a report without the op.
     gained, dropped
-        The targets that claim it now and did not, and those that did and do not.
+        The targets with a claim only in the second report, and those with a claim only in the first.
     """
 
     function: str
@@ -45,14 +45,14 @@ class OpChange:
 
 @dataclass(frozen=True, slots=True)
 class ReportDiff:
-    """What is different in the second of two reports.
+    """The differences of the second of two reports.
 
     Attributes
     ----------
     changes
-        The ops that changed, in the order of the second report; those that only the first has stand behind.
+        The changed ops, in the order of the second report, followed by those that only the first one has.
     regions
-        For each function whose number of regions changed, that number before and after.
+        For each function whose number of regions changed, the number before and after.
     """
 
     changes: tuple[OpChange, ...]
@@ -104,7 +104,7 @@ class ReportDiff:
 
 
 def difference(before: Sequence[FunctionReport], after: Sequence[FunctionReport]) -> ReportDiff:
-    """What is different in `after`. Ops are the same if function, name and op are. O(ops)."""
+    """The differences of `after`. Ops are identified by function, name and op. O(ops)."""
     old, new = _ops_of(before), _ops_of(after)
     changes = [_change(key, old.get(key), op) for key, op in new.items()]
     changes += [_change(key, op, None) for key, op in old.items() if key not in new]
