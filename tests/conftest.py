@@ -48,10 +48,21 @@ def tally() -> Counter[str]:
 
 
 @pytest.fixture
-def torch_models() -> ModuleType:
-    """`kits.torch_models`, for the tests that need PyTorch."""
+def with_torch() -> None:
+    """Skips a test where PyTorch is not installed: it is no part of the extra `test`."""
     pytest.importorskip("torch", reason="PyTorch is not installed (extra `torch`)")
+
+
+@pytest.fixture
+def torch_models(with_torch: None) -> ModuleType:
+    """`kits.torch_models`, for the tests that need PyTorch."""
     return importlib.import_module("kits.torch_models")
+
+
+@pytest.fixture
+def torch_functions(with_torch: None) -> ModuleType:
+    """`kits.importing.torch_functions`, for the tests that need PyTorch."""
+    return importlib.import_module("kits.importing.torch_functions")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

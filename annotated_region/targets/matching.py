@@ -219,34 +219,33 @@ def without_outranked(matches: Iterable[Match]) -> list[Match]:
 def ops_of_pattern(pattern: dpl.DFPattern) -> dict[str, None] | None:
     """The names of the ops in a pattern; None if it contains an unknown kind of pattern."""
     found: dict[str, None] = {}
-    work, seen = [pattern], ExprSet([pattern])
-    while work:
-        part = work.pop()
-        parts = _parts(part)
-        if parts is None:
+    for part, is_known in _parts_of_all(pattern):
+        if not is_known:
             return None
         if isinstance(part, dpl.ExprPattern) and isinstance(part.expr, tvm.ir.Op):
             found[str(part.expr.name)] = None
-        for each in parts:
-            if each not in seen:
-                seen.add(each)
-                work.append(each)
     return found
 
 
 def may_hold(pattern: dpl.DFPattern, op: str) -> bool:
     """Whether a match of a pattern may hold a call of an op; where that is not known it may."""
+    return any(
+        not is_known or (isinstance(part, dpl.CallPattern) and _may_call(part.op, op))
+        for part, is_known in _parts_of_all(pattern)
+    )
+
+
+def _parts_of_all(pattern: dpl.DFPattern) -> Iterator[tuple[dpl.DFPattern, bool]]:
+    """Each pattern inside a pattern once, itself included, and whether its kind is known."""
     work, seen = [pattern], ExprSet([pattern])
     while work:
         part = work.pop()
         parts = _parts(part)
-        if parts is None or (isinstance(part, dpl.CallPattern) and _may_call(part.op, op)):
-            return True
-        for each in parts:
+        yield part, parts is not None
+        for each in parts or ():
             if each not in seen:
                 seen.add(each)
                 work.append(each)
-    return False
 
 
 def _may_call(callee: dpl.DFPattern, op: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from kits.backends.engine_kit import array, call, expected_two, two_results
+from kits.backends.engine_kit import array, call, expected_two, results_of_threads, two_results
 from kits.backends.relax_kit import module, var
 from kits.backends.without_python import (
     executable,
@@ -170,20 +169,8 @@ def test_what_does_not_fit_is_refused_with_the_name_of_the_region_which_runs_on(
 
 def test_several_threads_may_call_one_region(target: str) -> None:
     loaded = executable(target, exponential(64, 64)).jit()
-    machines, results = [relax.VirtualMachine(loaded, tvm.cpu()) for _ in range(2)], {}
-
-    def work(seed: int) -> None:
-        data = array(64, 64, seed=seed)
-        results[seed] = [call(machines[seed], data)[0] for _ in range(20)]
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for seed in range(2):
-        for found in results[seed]:
-            np.testing.assert_allclose(found, np.exp(array(64, 64, seed=seed)), rtol=1e-5)
+    for data, found in results_of_threads(loaded, 64, 64):
+        np.testing.assert_allclose(found, np.exp(data), rtol=1e-5)
 
 
 def test_a_library_runs_without_this_package_and_says_what_is_missing(target: str, tmp_path: Path) -> None:

@@ -78,7 +78,6 @@ def test_check_holds_int8_against_int8_of_the_host(small, capsys):
 
 @needs_onednn
 def test_bench_says_what_runs_in_floats(small, capsys):
-    pytest.importorskip("onnxruntime", reason="the peer that runs the file as it is")
     assert main(["bench", *small, "--rounds", "1"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"dnnl", "ONNX Runtime, not quantized"}
 

@@ -65,7 +65,7 @@ def test_the_snippets_of_a_document_run(path, tmp_path, monkeypatch, capsys):
 
 
 def needs_torch(example: Example) -> bool:
-    """Whether PyTorch has to be installed, which `test_torch_snippets.py` asks for."""
+    """Whether PyTorch has to be installed, as in `test_the_snippets_that_need_pytorch_run`."""
     return "import torch\n" in str(example.parsed)
 
 
@@ -73,8 +73,7 @@ WITH_TORCH = [path for path in WITH_SNIPPETS if any(map(needs_torch, SYBIL.parse
 
 
 @pytest.mark.parametrize("path", WITH_TORCH, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_snippets_that_need_pytorch_run(path):
-    pytest.importorskip("torch", reason="PyTorch is not installed (extra `torch`)")
+def test_the_snippets_that_need_pytorch_run(with_torch, path):
     document = SYBIL.parse(path)
     with temporary_registrations(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # PyTorch's own use of what it deprecates

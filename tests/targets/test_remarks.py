@@ -10,6 +10,7 @@ from kits.command_line.command_line_kit import called, small_model
 
 import annotated_region as ar
 from annotated_region.backends.dnnl import processor
+from annotated_region.backends.openvino import precisions
 from annotated_region.testing.graphs import SIX_OPS, module_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
@@ -107,9 +108,6 @@ def test_what_is_said_of_the_processor_is_what_runs(isa):
 
 
 def test_openvino_says_which_precision_a_device_does_not_have(monkeypatch):
-    pytest.importorskip("openvino", reason="it is asked what its devices have")
-    from annotated_region.backends.openvino import precisions  # noqa: PLC0415 - it needs the library
-
     assert "FP32" in precisions.capabilities_of("CPU")
     monkeypatch.setattr(precisions, "capabilities_of", lambda _device: ("FP32", "INT8"))
     options = {"openvino": {"precision": "bf16"}}

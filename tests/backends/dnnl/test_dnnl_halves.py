@@ -218,11 +218,8 @@ def test_large_kernels_of_float16_are_unpacked_in_each_call() -> None:
     assert any(line.startswith("unpack") for line in offloaded.plan(offloaded.symbols_of("main")[0]))
 
 
-@needs_onednn
-@halves
-def test_a_library_holds_large_constants_once_in_half_the_bytes(dtype: str, tmp_path: Path) -> None:
-    """Also those that are joined: two products of one operand become one."""
-    side = 1040
+def exported_products(side: int, dtype: str, library: Path) -> tuple[list[np.ndarray], Path]:
+    """Two square weights of a side, and the library of two products with them."""
     weights = [numbers(side, side, dtype=dtype, seed=seed) / DTYPES[dtype].type(32) for seed in (1, 2)]
     builder = relax.BlockBuilder()
     x = var("x", (4, side), dtype)
@@ -231,10 +228,19 @@ def test_a_library_holds_large_constants_once_in_half_the_bytes(dtype: str, tmp_
             left, right = (builder.emit(op.matmul(x, constant(each))) for each in weights)
             output = builder.emit_output(op.matmul(op.reshape(left, (side, 4)), right))
         builder.emit_func_output(output)
-    library = tmp_path / "halves.so"
     ar.build(ar.partition(builder.finalize(), ["dnnl"], prepare=False)).export_library(str(library))
-    # A megabyte of it is code; one of the weights held twice, or in float32, would be two megabytes more.
-    assert library.stat().st_size < 2 * 2 * side * side + (2 << 20)
+    return weights, library
+
+
+@needs_onednn
+@halves
+def test_a_library_holds_large_constants_once_in_half_the_bytes(dtype: str, tmp_path: Path) -> None:
+    """Also those that are joined: two products of one operand become one."""
+    side = 1040
+    weights, library = exported_products(side, dtype, tmp_path / "halves.so")
+    small = 16
+    code = exported_products(small, dtype, tmp_path / "small.so")[1].stat().st_size - 2 * 2 * small * small
+    assert library.stat().st_size < code + 2 * 2 * side * side + (1 << 15)
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
     given = numbers(4, side, dtype=dtype)
     result = wide(machine["main"](tvm.runtime.tensor(given)).numpy())

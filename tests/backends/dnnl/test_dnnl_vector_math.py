@@ -11,10 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tvm.support import cc
-
-from annotated_region.backends.dnnl import emission
-from annotated_region.backends.dnnl.installation import LANGUAGE
+from kits.backends.dnnl.programs import compiled_with_runtime
 
 PROGRAM = """
 #include "vector_math.h"
@@ -43,13 +40,7 @@ extern "C" void powers(const float* from, float* to, int64_t size) {
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    folder = tmp_path_factory.mktemp("vector_math")
-    source, library = folder / "program.cc", folder / "program.so"
-    source.write_text(PROGRAM, encoding="utf-8")
-    headers = Path(emission.__file__).parent / "runtime"
-    options = [*LANGUAGE, "-fPIC", "-shared", f"-I{headers}"]
-    subprocess.run([cc.get_cc(), *options, str(source), "-o", str(library)], check=True)
-    return ctypes.CDLL(str(library))
+    return compiled_with_runtime(PROGRAM, tmp_path_factory.mktemp("vector_math"))
 
 
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="there is no disassembler")

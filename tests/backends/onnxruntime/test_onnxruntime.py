@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from functools import partial
 
 import numpy as np
@@ -16,7 +15,7 @@ import pytest
 import tvm
 import tvm_ffi
 from kits.backends import engine_kit
-from kits.backends.engine_kit import array, call, expected_two, two_results
+from kits.backends.engine_kit import array, call, expected_two, results_of_threads, two_results
 from kits.backends.relax_kit import module, var
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from tvm import relax, tirx
@@ -125,22 +124,9 @@ def test_two_modules_with_functions_of_one_name_keep_apart():
 
 
 def test_several_threads_may_call_one_region():
-    """A virtual machine belongs to one thread, a library to all."""
     loaded = ar.build(ar.partition(two_results(), ["onnxruntime"], prepare=False)).jit()
-    machines, results = [relax.VirtualMachine(loaded, tvm.cpu()) for _ in range(2)], {}
-
-    def work(seed):
-        results[seed] = [call(machines[seed], array(4, 32, seed=seed))[0] for _ in range(20)]
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for seed in range(2):
-        wanted = expected_two(array(4, 32, seed=seed))[0]
-        for found in results[seed]:
-            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    for data, found in results_of_threads(loaded, 4, 32):
+        np.testing.assert_allclose(found, expected_two(data)[0], rtol=1e-4, atol=1e-5)
 
 
 def test_forked_children_run_what_the_parent_has_run():

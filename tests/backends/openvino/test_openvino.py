@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from functools import partial
 
 import numpy as np
@@ -17,7 +16,7 @@ import pytest
 import tvm
 import tvm_ffi
 from kits.backends import engine_kit
-from kits.backends.engine_kit import array, call, expected_two, two_results
+from kits.backends.engine_kit import array, call, expected_two, results_of_threads, two_results
 from kits.backends.relax_kit import module, var
 from tvm import relax, tirx
 from tvm.relax import op
@@ -170,22 +169,9 @@ def test_names_that_mean_something_elsewhere_are_names():
 
 
 def test_several_threads_may_call_one_region():
-    """A virtual machine belongs to one thread, a library to all."""
     loaded = ar.build(ar.partition(two_results(), ["openvino"], prepare=False)).jit()
-    machines, results = [relax.VirtualMachine(loaded, tvm.cpu()) for _ in range(2)], {}
-
-    def work(seed):
-        results[seed] = [call(machines[seed], array(4, 32, seed=seed))[0] for _ in range(20)]
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for seed in range(2):
-        wanted = expected_two(array(4, 32, seed=seed))[0]
-        for found in results[seed]:
-            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    for data, found in results_of_threads(loaded, 4, 32):
+        np.testing.assert_allclose(found, expected_two(data)[0], rtol=1e-4, atol=1e-5)
 
 
 def test_forked_children_run_what_the_parent_has_run():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import tvm
 from tvm import relax
@@ -10,7 +12,7 @@ from tvm.relax import op
 import annotated_region as ar
 from kits.backends.relax_kit import module, var
 
-__all__ = ["array", "built", "call", "expected_two", "two_results"]
+__all__ = ["array", "built", "call", "expected_two", "results_of_threads", "two_results"]
 
 
 def array(*shape: int, seed: int = 5) -> np.ndarray:
@@ -41,3 +43,22 @@ def built(target: str, mod: tvm.IRModule, **options: object) -> relax.VirtualMac
 def call(machine: relax.VirtualMachine, *arrays: np.ndarray) -> list[np.ndarray]:
     result = machine["main"](*(tvm.runtime.tensor(array) for array in arrays))
     return [result.numpy()] if hasattr(result, "numpy") else [part.numpy() for part in result]
+
+
+def results_of_threads(loaded: tvm.runtime.Module, *shape: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What two threads get of one library: data and first result, of 20 calls each.
+
+    A virtual machine belongs to one thread, a library to all.
+    """
+    machines = [relax.VirtualMachine(loaded, tvm.cpu()) for _ in range(2)]
+    results: dict[int, list[np.ndarray]] = {}
+
+    def work(seed: int) -> None:
+        results[seed] = [call(machines[seed], array(*shape, seed=seed))[0] for _ in range(20)]
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [(array(*shape, seed=seed), found) for seed in range(2) for found in results[seed]]

@@ -61,18 +61,7 @@ ANNOTATED_REGION_CLONES void multiply_keys(const float* lines, int64_t count, in
   }
 }
 
-// The exponentials of scores less the largest of them; returns their sum.
-ANNOTATED_REGION_CLONES float powers(float* scores, int64_t size, float largest) {
-  float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < size; ++i) {
-    scores[i] = exponential(scores[i] - largest);
-    sum += scores[i];
-  }
-  return sum;
-}
-
-// The same for the columns from `first` on, which fill no register.
+// Adds the weighted values of the columns from `first` on, which do not fill a register.
 inline __attribute__((always_inline)) void add_columns(const float* weights, const float* values, int64_t stride,
                                                        int64_t size, float* to, int64_t first, int64_t width) {
   for (int64_t column = first; column < width; ++column) {

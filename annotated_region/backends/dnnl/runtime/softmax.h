@@ -27,15 +27,20 @@ ANNOTATED_REGION_CLONES float masked_scores(const float* from, float* to, int64_
   return masked<Mask::none>(from, to, size, scale, mask, step, fill);
 }
 
-// Softmax of a row of scores, in place, given their maximum.
-ANNOTATED_REGION_CLONES void normalized_powers(float* row, int64_t size, float largest) {
+// The exponentials of scores less the largest of them; returns their sum.
+ANNOTATED_REGION_CLONES float powers(float* scores, int64_t size, float largest) {
   float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < size; ++i) {
-    row[i] = exponential(row[i] - largest);
-    sum += row[i];
+    scores[i] = exponential(scores[i] - largest);
+    sum += scores[i];
   }
-  const float factor = 1.0f / sum;
+  return sum;
+}
+
+// Softmax of a row of scores, in place, given their maximum.
+ANNOTATED_REGION_CLONES void normalized_powers(float* row, int64_t size, float largest) {
+  const float factor = 1.0f / powers(row, size, largest);
 #pragma omp simd
   for (int64_t i = 0; i < size; ++i) row[i] *= factor;
 }

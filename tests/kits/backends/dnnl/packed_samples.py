@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import subprocess
 from pathlib import Path
 
 import numpy as np
-from tvm.support import cc
 
-from annotated_region.backends.dnnl import emission
-from annotated_region.backends.dnnl.installation import LANGUAGE
 from annotated_region.backends.dnnl.packed_weight import PackedWeight, Words
+from kits.backends.dnnl.programs import compiled_with_runtime
 
 __all__ = ["SAMPLES", "Sample", "compiled", "has_whole_numbers", "pointer"]
 
@@ -86,12 +83,7 @@ extern "C" void unpack(const int64_t* given, int wanted, const char* stored, flo
 
 def compiled(folder: Path) -> ctypes.CDLL:
     """The kernels, by the functions of `PROGRAM`."""
-    source, library = folder / "program.cc", folder / "program.so"
-    source.write_text(PROGRAM, encoding="utf-8")
-    headers = Path(emission.__file__).parent / "runtime"
-    options = [*LANGUAGE, "-fPIC", "-shared", f"-I{headers}"]
-    subprocess.run([cc.get_cc(), *options, str(source), "-o", str(library)], check=True)
-    return ctypes.CDLL(str(library))
+    return compiled_with_runtime(PROGRAM, folder)
 
 
 def has_whole_numbers() -> bool:

@@ -1,0 +1,160 @@
+"""Functions of PyTorch that TVM converts to something else, or refuses: by groups and names."""
+
+from __future__ import annotations
+
+import torch
+
+__all__ = ["GROUPS", "REFUSED", "WIDTH", "Each", "flat", "seeded"]
+
+WIDTH = 8
+
+
+def numbers(x):
+    """From x, whole numbers between -5 and 5 or so."""
+    return (x * 3).long()
+
+
+ARITHMETIC = {
+    "a factor of the second operand": lambda x: (
+        torch.add(x, x * x, alpha=2.5) + torch.sub(x, x * x, alpha=0.5)
+    ),
+    "a reversed difference": lambda x: torch.rsub(x, 3, alpha=2) + (1 - x),
+    "a whole number times a float": lambda x: x + (torch.arange(x.shape[1]) * 0.5)[:, None],
+    "whole numbers divided": lambda x: x + (torch.arange(x.shape[1]) / 4)[:, None] + numbers(x) / 3,
+    "by other whole numbers": lambda x: numbers(x) / torch.arange(1, WIDTH + 1),
+    "rounded quotients": lambda x: (
+        torch.div(numbers(x), 3, rounding_mode="trunc") + torch.div(numbers(x), 4, rounding_mode="floor")
+    ),
+    "rounded quotients of floats": lambda x: (
+        torch.div(x * 9, 2.5, rounding_mode="trunc") + torch.div(x * 9, 2.5, rounding_mode="floor")
+    ),
+    "rests": lambda x: (numbers(x) % 3, torch.fmod(numbers(x), 3), torch.remainder(x, 0.7), numbers(x) // -3),
+    "truth values times numbers": lambda x: (x > 0) * 2.5 + x + (x > 1) * -1e4,
+    "truth values times truth values": lambda x: (x > 0) * (x < 1),
+    "a whole number beside truth values": lambda x: 1 - (x > 0).long() + (x < 1),
+    "comparisons with floats": lambda x: (numbers(x) > 0.5, numbers(x) <= x, (x > 0) == 1),
+    "bounds of whole numbers": lambda x: (
+        numbers(x).clamp(min=0) + numbers(x).clamp(max=2) + numbers(x).clamp(-1, 1)
+    ),
+    "choices of several types": lambda x: torch.where(x > 0, x, 0) + torch.where(x > 0.5, numbers(x), x),
+    "powers of whole numbers": lambda x: x + 2.0 ** torch.arange(x.shape[1])[:, None],
+    "extents": lambda x: x / x.shape[1] + x.shape[1] * x,
+}
+
+INDEXING = {
+    "side by side": lambda x: x[:, torch.tensor([0, 2, 1]), torch.tensor([3, 4, 6])],
+    "stretched": lambda x: x[:, torch.tensor([[0], [2]]), torch.tensor([[3, 4, 6]])],
+    "of rank 3": lambda x: x[:, torch.tensor([[[0, 1]], [[2, 3]]]), torch.tensor([[[3, 4]], [[5, 6]]])],
+    "apart": lambda x: x[torch.zeros(2, dtype=torch.long), :, torch.tensor([1, 5])],
+    "in front": lambda x: x[torch.arange(x.shape[0]), torch.ones(x.shape[0], dtype=torch.long)],
+    "from the end": lambda x: x[:, torch.arange(3) - 3],
+    "from the end by data": lambda x: x.flatten(0, 1)[numbers(x)[:, :, 0].clamp(-3, 3).flatten()],
+    "from the end, held": lambda x: x[:, torch.tensor([-1, 0, -2])],
+    "the last valid": lambda x: x[torch.arange(x.shape[0]), (x[:, :, 0] > 0).long().sum(1) - 1],
+    "put": lambda x: (x * 1).index_put((torch.tensor([0, 0]), torch.tensor([1, 3])), torch.ones(2, WIDTH)),
+    "added": lambda x: (x * 1).index_put(
+        (torch.zeros(3, dtype=torch.long), torch.tensor([1, -1, 1])), torch.ones(3, WIDTH), accumulate=True
+    ),
+    "added along an axis": lambda x: torch.zeros(x.shape[0], WIDTH).index_add(
+        0, torch.arange(x.shape[0]).flip(0), x[:, 0]
+    ),
+}
+
+SLICES = {
+    "the last, kept": lambda x: x[:, :1] + x[:, -1:],
+    "all but one": lambda x: x[:, 1:] + x[:, :-1],
+    "columns": lambda x: x[:, -2] + x.select(2, -1)[:, :1],
+    "assigned": lambda x: assigned(x * 1),
+}
+
+VIEWS = {
+    "repeated by rows": lambda x: x[:, :1].repeat(1, x.shape[1], 1) + x,
+    "repeated by rows in front": lambda x: x[0, 0].repeat(x.shape[1], 2),
+}
+
+SCATTERS = {
+    "fewer places than elements": lambda x: torch.zeros_like(x).scatter(
+        2, numbers(x)[..., :2].abs().clamp(max=7), x
+    ),
+    "sums": lambda x: torch.zeros_like(x).scatter_add(1, torch.zeros_like(x, dtype=torch.long), x),
+    "the largest": lambda x: torch.zeros_like(x).scatter_reduce(
+        2, numbers(x).abs().clamp(max=7), x, "amax", include_self=True
+    ),
+}
+
+REDUCTIONS = {
+    "extremes": lambda x: (x.amax(1), x.amin((1, 2), keepdim=True), x.amax(), numbers(x).amin(-1)),
+    "products": lambda x: (x.prod(1), numbers(x).prod(2), (x > -1).prod(2)),
+    "truth": lambda x: ((x > 5).any(), (x > -9).all(), (x > 0).any(1)),
+    "counts": lambda x: ((x > 0).cumsum(1), (x > 0).sum(1), numbers(x).int().cumsum(2)),
+    "deviations": lambda x: (
+        x.std(1),
+        x.var(2),
+        *torch.var_mean(x, 1),
+        x.var(1, correction=0),
+        x.std((1, 2)),
+    ),
+}
+
+IMAGES = {
+    "a grid": lambda x: torch.nn.functional.grid_sample(x, grid_of(x), align_corners=False),
+    "a grid that ends at the border": lambda x: torch.nn.functional.grid_sample(
+        x, grid_of(x), mode="nearest", padding_mode="border", align_corners=True
+    ),
+    "a divisor": lambda x: torch.nn.functional.avg_pool2d(x, (2, 3), (1, 2), (1, 1), divisor_override=5),
+    "nearest, not by whole factors": lambda x: torch.nn.functional.interpolate(x, size=(7, 11)),
+    "nearest, smaller": lambda x: torch.nn.functional.interpolate(x, size=(3, 5)),
+}
+
+
+def assigned(y):
+    y[:, 1:] = 2.0
+    y[:, -1] = 0.0
+    y[:, :, 2:5] = 1.0
+    return y
+
+
+def grid_of(x):
+    return torch.tanh(x[:, :2].permute(0, 2, 3, 1)) * 1.2
+
+
+GROUPS = {
+    "arithmetic": ARITHMETIC,
+    "indexing": INDEXING,
+    "slices": SLICES,
+    "views": VIEWS,
+    "scatters": SCATTERS,
+    "reductions": REDUCTIONS,
+    "images": IMAGES,
+}
+
+REFUSED = {
+    "antialiasing": lambda x: torch.nn.functional.interpolate(
+        x[None], size=(3, 3), mode="bilinear", antialias=True
+    ),
+    "an op without converter": lambda x: torch.logcumsumexp(x, 1),
+    "a mean of what is scattered": lambda x: torch.zeros_like(x).scatter_reduce(
+        1, numbers(x).abs(), x, "mean"
+    ),
+    "truth values as an index": lambda x: x[:, torch.tensor([True] * 7)],
+}
+
+
+class Each(torch.nn.Module):
+    """The results of several functions of one input."""
+
+    def __init__(self, functions):
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, x):
+        return tuple(flat([function(x) for function in self.functions]))
+
+
+def flat(results):
+    return [each for one in results for each in (one if isinstance(one, tuple) else (one,))]
+
+
+def seeded(*shape):
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(*shape, generator=generator)
