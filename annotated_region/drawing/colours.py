@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import colorsys
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from annotated_region.findings.verdicts import Verdict
 
@@ -19,7 +19,9 @@ _KNOWN = {
     "host": "#dddddd",
     "": "#ffffff",
 }
-_LIGHTNESS, _SATURATION = 0.76, 0.62
+# Of other targets: hues in degrees, away from those above, and a second lightness for the eighth and later ones.
+_HUES = (100, 190, 240, 265, 290, 315, 340)
+_LIGHTNESSES, _SATURATION = (0.76, 0.88), 0.62
 # From fast to slow; all have enough contrast for black text.
 _HEAT = ((255, 255, 212), (254, 196, 79), (240, 105, 80))
 
@@ -41,16 +43,26 @@ def fill_of_verdict(verdict: Verdict) -> str:
 def fills_of(targets: Iterable[str]) -> Mapping[str, str]:
     """The fill colour of each target, of the host, and of boxes without a place.
 
-    A colour depends only on the name; that of a third-party target is a hue derived from a checksum. Two of
-    these can be similar, because a colour that depended on the other targets would vary between pictures.
+    A third-party target has a colour derived from a checksum of its name, so that pictures agree. Where two
+    targets of one picture would share a colour, the later one in alphabetical order has the next free one.
     """
     named = dict.fromkeys(target for target in targets if target not in ("host", ""))
-    return {target: _KNOWN.get(target) or _of_name(target) for target in (*named, "host", "")}
+    fills = dict(_KNOWN)
+    for target in sorted(named.keys() - _KNOWN.keys()):
+        fills[target] = _free(target, {*fills.values()})
+    return {target: fills[target] for target in (*named, "host", "")}
 
 
-def _of_name(target: str) -> str:
-    hue = zlib.crc32(target.encode("utf-8", "backslashreplace")) % 360
-    channels = colorsys.hls_to_rgb(hue / 360, _LIGHTNESS, _SATURATION)
+def _free(target: str, taken: Collection[str]) -> str:
+    """The first free colour, from that of the name's checksum on, which it has where none is free."""
+    first = zlib.crc32(target.encode("utf-8", "backslashreplace")) % len(_HUES)
+    rotated = (*_HUES[first:], *_HUES[:first])
+    colours = [_of_hue(hue, lightness) for lightness in _LIGHTNESSES for hue in rotated]
+    return next((colour for colour in colours if colour not in taken), colours[0])
+
+
+def _of_hue(hue: int, lightness: float) -> str:
+    channels = colorsys.hls_to_rgb(hue / 360, lightness, _SATURATION)
     return "#" + "".join(f"{round(255 * channel):02x}" for channel in channels)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import colorsys
 import json
 import re
 import shutil
@@ -84,10 +85,34 @@ def test_the_policy_of_a_page_allows_its_one_script_alone(tmp_path):
     assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
 
 
-def test_the_colour_of_a_target_depends_on_its_name_alone():
-    assert fills_of(["dnnl", "a", "b"])["b"] == fills_of(["b", "dnnl"])["b"]
+def test_the_colour_of_a_target_is_that_of_its_name_wherever_it_is_free():
+    assert (
+        fills_of(["dnnl", "mynpu", "toy"])["toy"]
+        == fills_of(["toy", "dnnl"])["toy"]
+        == fills_of(["toy"])["toy"]
+    )
     assert fills_of(["onnxruntime", "dnnl"])["dnnl"] == fills_of(["dnnl"])["dnnl"]
     assert len({*fills_of(["dnnl", "onnxruntime", "openvino", "tensorrt"]).values()}) == 6
+
+
+def test_the_targets_of_one_picture_differ_in_colour():
+    """Also where checksums of their names agree: 14 names have 7 hues."""
+    names = [f"engine{number}" for number in range(14)]
+    fills = fills_of(["dnnl", *names])
+    assert len({*fills.values()}) == 14 + 3
+    assert fills == {target: fills_of([*reversed(names), "dnnl"])[target] for target in fills}
+
+
+def test_similar_hues_are_told_apart():
+    """The checksums of these two names are 5 degrees apart."""
+    left, right = (hue_of(fills_of(["left", "right"])[name]) for name in ("left", "right"))
+    assert abs(left - right) >= 20
+
+
+def hue_of(colour):
+    """In degrees, of ``#rrggbb``."""
+    channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return 360 * colorsys.rgb_to_hls(*channels)[0]
 
 
 @I.ir_module
