@@ -19,7 +19,7 @@ _KNOWN = {
     "host": "#dddddd",
     "": "#ffffff",
 }
-# Of other targets: hues in degrees, away from those above, and a second lightness for the eighth and later ones.
+# Of other targets: hues in degrees, away from those above; the eighth target has the second lightness.
 _HUES = (100, 190, 240, 265, 290, 315, 340)
 _LIGHTNESSES, _SATURATION = (0.76, 0.88), 0.62
 # From fast to slow; all have enough contrast for black text.
