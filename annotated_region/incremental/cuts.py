@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from tvm import relax
 
-from annotated_region.expr_map import ExprMap
+from annotated_region.expr_map import ExprMap, ExprSet
 from annotated_region.passes.preparation.reads import reads_of
 from annotated_region.targets.asking import refusal_by_rule
 from annotated_region.targets.matching import may_hold
@@ -102,9 +102,9 @@ def _last_uses(bindings: Sequence[relax.Binding], result: relax.Var) -> list[int
 
 def reads_only(bindings: Sequence[relax.Binding], given: Iterator[relax.Var]) -> bool:
     """Whether bindings read nothing but each other, what comes before them here, and what is given."""
-    known = {hash(var) for var in given}
+    known = ExprSet(given)
     for binding in bindings:
-        if any(hash(var) not in known for var, _field in reads_of(binding.value)):
+        if any(var not in known for var, _field in reads_of(binding.value)):
             return False
-        known.add(hash(binding.var))
+        known.add(binding.var)
     return True

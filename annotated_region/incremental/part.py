@@ -11,14 +11,14 @@ from annotated_region.functions.function_library import FunctionLibrary, NamedFu
 from annotated_region.ids import NodeId
 from annotated_region.passes.partition_graph import MadeRegion, Partitioner
 
-__all__ = ["FunctionPart", "address_of"]
+__all__ = ["FunctionPart", "is_same"]
 
 Nodes = tuple[NodeId, ...]
 
 
-def address_of(binding: relax.Binding) -> tuple[int, int]:
-    """What two bindings have in common that bind the same variable to the same value: where those are."""
-    return hash(binding.var), hash(binding.value)
+def is_same(left: relax.Binding, right: relax.Binding) -> bool:
+    """Whether two bindings bind the same variable object to the same value object."""
+    return bool(left.var.same_as(right.var) and left.value.same_as(right.value))
 
 
 @dataclass(slots=True)
@@ -28,9 +28,7 @@ class FunctionPart:
     Attributes
     ----------
     bindings
-        What it was made of; kept, so that no other binding gets their addresses.
-    addresses
-        Where these are.
+        The bindings that it was made of.
     names
         The names of its variables, and those that preparation asked for.
     units
@@ -40,7 +38,6 @@ class FunctionPart:
     """
 
     bindings: Sequence[relax.Binding]
-    addresses: Sequence[tuple[int, int]]
     names: frozenset[str]
     units: Sequence[Nodes]
     partitioner: Partitioner

@@ -19,13 +19,13 @@ from tvm import relax
 from annotated_region.arguments import target_names
 from annotated_region.checked import checked_class
 from annotated_region.collector import paused_collector
-from annotated_region.expr_map import ExprSet
+from annotated_region.expr_map import ExprMap, ExprSet
 from annotated_region.functions.equal_functions import FunctionContents
 from annotated_region.functions.function_library import FunctionLibrary
 from annotated_region.functions.modules import require_well_formed
 from annotated_region.functions.rewriting import typed
 from annotated_region.incremental.cuts import Separable, reads_only
-from annotated_region.incremental.part import FunctionPart, address_of
+from annotated_region.incremental.part import FunctionPart, is_same
 from annotated_region.incremental.source import Source, reason_against_bindings, source_of
 from annotated_region.incremental.stretch import NoticingPolicy, Stretch
 from annotated_region.incremental.window import Window
@@ -225,30 +225,40 @@ def _blocks(func: tvm.ir.BaseFunc) -> Sequence[relax.BindingBlock]:
 
 def _pieces(source: Source, known: Sequence[FunctionPart]) -> Iterator[FunctionPart | Window]:
     """The function as parts that it still has, and windows over what lies between them."""
-    addresses = [address_of(binding) for binding in source.bindings]
-    head_of: dict[int, tuple[int, int] | None] = {}
-    starting: dict[tuple[int, int], FunctionPart] = {}
-    for place, part in enumerate(known):
-        starting[part.addresses[0]] = part
-        head_of[id(part)] = known[place - 1].addresses[-1] if place else None
-    end = len(addresses)
+    kept: ExprMap[_Kept] = ExprMap()
+    heads = (None, *(part.bindings[-1] for part in known))
+    for part, head in zip(known, heads, strict=False):
+        kept[part.bindings[0].var] = _Kept(part, head, part is known[-1])
     open_from, number = 0, 0
-    while number < end:
-        found = starting.get(addresses[number])
-        stop = number + (len(found.addresses) if found is not None else 1)
-        head = addresses[number - 1] if number else None
-        is_kept = (
-            found is not None
-            and addresses[number:stop] == found.addresses
-            and head == head_of[id(found)]
-            and (stop == end) == (found is known[-1])
-        )
-        if found is not None and is_kept:
-            yield from _window(source, open_from, number)
-            yield found
-            open_from = stop
-        number = stop if is_kept else number + 1
-    yield from _window(source, open_from, end)
+    while number < len(source.bindings):
+        found = kept.get(source.bindings[number].var)
+        if found is None or not found.stands_at(number, source.bindings):
+            number += 1
+            continue
+        yield from _window(source, open_from, number)
+        yield found.part
+        open_from = number = number + len(found.part.bindings)
+    yield from _window(source, open_from, len(source.bindings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A part of the previous call, the binding before it, and whether it ended the function."""
+
+    part: FunctionPart
+    head: relax.Binding | None
+    is_last: bool
+
+    def stands_at(self, start: int, bindings: Sequence[relax.Binding]) -> bool:
+        """Whether a function still has this part from one of its bindings on, behind the same binding."""
+        stop = start + len(self.part.bindings)
+        if stop > len(bindings) or (stop == len(bindings)) != self.is_last:
+            return False
+        if (start == 0) != (self.head is None):
+            return False
+        if self.head is not None and not is_same(bindings[start - 1], self.head):
+            return False
+        return all(map(is_same, bindings[start:stop], self.part.bindings))
 
 
 def _window(source: Source, start: int, stop: int) -> Iterator[Window]:

@@ -24,7 +24,7 @@ from annotated_region.functions.modules import require_well_formed
 from annotated_region.functions.nesting import require_shallow
 from annotated_region.ids import NodeId
 from annotated_region.incremental.cuts import Separable, cut_into_parts
-from annotated_region.incremental.part import FunctionPart, address_of
+from annotated_region.incremental.part import FunctionPart
 from annotated_region.incremental.source import reason_against_bindings
 from annotated_region.incremental.window import Window
 from annotated_region.passes.partition_graph import Partitioner, final_regions
@@ -126,8 +126,7 @@ def _parts(
         bindings = [binding for number in numbers for binding in sources[number]]
         asked = (name for number in numbers for name in borders.names[number])
         names = frozenset([*(binding.var.name for binding in bindings), *asked])
-        addresses = [address_of(binding) for binding in bindings]
-        yield FunctionPart(bindings, addresses, names, prepared.units[start:stop], prepared.partitioner)
+        yield FunctionPart(bindings, names, prepared.units[start:stop], prepared.partitioner)
 
 
 class _Prepared:
