@@ -9,6 +9,8 @@ _LONGEST = 4000
 
 def printable(text: str) -> str:
     r"""The text with non-printing characters escaped, such as ``\x1b``; ``\n`` is kept."""
+    if text.isprintable():
+        return text
     return "".join(
         character if character.isprintable() or character == "\n" else ascii(character)[1:-1]
         for character in text

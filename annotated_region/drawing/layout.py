@@ -5,7 +5,7 @@ K. Sugiyama, S. Tagawa, M. Toda: Methods for visual understanding of hierarchica
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -53,16 +53,14 @@ def layout_of(picture: Picture) -> PlacedPicture:
     routes, all_layers, edges = _with_bends(picture, layers)
     columns = _columns(edges, all_layers)
     heights = [2 * PADDING + TEXT * (1 + len(box.lines)) for box in picture.boxes]
-    tops = _tops(layers, heights)
+    depth = _depths(layers, heights)
+    tops = _tops(depth)
     left = min(columns, default=0.0)
     centres = [(column - left) * (WIDTH + GAP) + WIDTH / 2 + GAP for column in columns]
     boxes = tuple(
         Placed(centres[index] - WIDTH / 2, tops[layers[index]], height)
         for index, height in enumerate(heights)
     )
-    depth = {
-        layer: max(h for h, at in zip(heights, layers, strict=True) if at == layer) for layer in set(layers)
-    }
     lines = tuple(
         _points(
             boxes,
@@ -128,12 +126,20 @@ def _columns(edges: list[tuple[int, int]], layers: list[int]) -> list[float]:
     return [float(x) for x, _y in placed.coords[: len(layers)]]
 
 
-def _tops(layers: Sequence[int], heights: Sequence[float]) -> dict[int, float]:
+def _depths(layers: Sequence[int], heights: Sequence[float]) -> dict[int, float]:
+    """The height of the highest box of each layer, from the first layer to the last."""
+    depths = dict.fromkeys(sorted({*layers}), 0.0)
+    for layer, height in zip(layers, heights, strict=True):
+        depths[layer] = max(depths[layer], height)
+    return depths
+
+
+def _tops(depths: Mapping[int, float]) -> dict[int, float]:
     tops: dict[int, float] = {}
     top = GAP
-    for layer in sorted(set(layers)):
+    for layer, depth in depths.items():
         tops[layer] = top
-        top += LAYER_GAP + max(height for height, at in zip(heights, layers, strict=True) if at == layer)
+        top += LAYER_GAP + depth
     return tops
 
 

@@ -98,8 +98,11 @@ def _function(
     yield _figure(picture, fills, f"#f{number}-r")
     yield "</details>"
     yield from _apart(function)
+    ops_of: dict[int | None, list[OpReport]] = {}
+    for op in function.ops:
+        ops_of.setdefault(op.region, []).append(op)
     for region in function.regions:
-        yield from _region(number, region, function)
+        yield from _region(number, region, ops_of.get(region.id, []))
     yield f"<details><summary>All {len(function.ops)} ops</summary>"
     yield from _table(function.ops)
     yield "</details>"
@@ -141,14 +144,14 @@ def _apart(function: FunctionReport) -> Iterator[str]:
     yield "</table></details>"
 
 
-def _region(number: int, region: RegionReport, function: FunctionReport) -> Iterator[str]:
+def _region(number: int, region: RegionReport, held: Sequence[OpReport]) -> Iterator[str]:
     ops = f"{len(region.ops)} op{'s' * (len(region.ops) != 1)}"
     yield f'<details class="region" id="f{number}-r{region.id}" data-target="{escape(region.target)}">'
     yield (
         f"<summary>Region {region.id}: {escape(region.target)}, {ops}; reads "
         f"{_names(region.inputs)}; gives {_names(region.outputs)}{_verdict(region)}</summary>"
     )
-    yield from _table([op for op in function.ops if op.region == region.id])
+    yield from _table(held)
     yield "</details>"
 
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import networkx
 
-from annotated_region.findings.function_report import FunctionReport, OpReport, ValueReport
+from annotated_region.findings.function_report import FunctionReport, OpReport, RegionReport, ValueReport
 from annotated_region.findings.verdicts import Verdict, words_for_verdict, worst_verdict
 from annotated_region.findings.wording import words_for_seconds
 
@@ -181,7 +181,8 @@ def _without_far_lines(picture: Picture, depth: Sequence[int]) -> Picture:
         values = sum(line.values for line in lines)
         text = f"{values} value{'s' * (values != 1)} of {len(lines)} boxes above"
         boxes[target] = replace(boxes[target], lines=(*boxes[target].lines, text))
-    return Picture(tuple(boxes), tuple(line for line in picture.lines if line not in far))
+    dropped = set(far)
+    return Picture(tuple(boxes), tuple(line for line in picture.lines if line not in dropped))
 
 
 def _is_far(line: Line, depth: Sequence[int]) -> bool:
@@ -200,7 +201,8 @@ def _picture(function: FunctionReport, box_of: Sequence[int]) -> Picture:
     held: dict[int, list[int]] = {}
     for position, box in enumerate(box_of):
         held.setdefault(box, []).append(position)
-    boxes = [_box(function, tuple(held[index])) for index in range(len(held))]
+    regions = {region.id: region for region in function.regions}
+    boxes = [_box(function, tuple(held[index]), regions) for index in range(len(held))]
     first, last = len(boxes), len(boxes) + 1
     crossing: dict[tuple[int, int], list[ValueReport]] = {}
     for value in function.values:
@@ -225,7 +227,7 @@ def _total(sizes: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(sizes) else None
 
 
-def _box(function: FunctionReport, positions: tuple[int, ...]) -> Box:
+def _box(function: FunctionReport, positions: tuple[int, ...], region_of: Mapping[int, RegionReport]) -> Box:
     ops = [function.ops[position] for position in positions]
     target = ops[0].placed
     regions = list(dict.fromkeys(op.region for op in ops))
@@ -233,8 +235,9 @@ def _box(function: FunctionReport, positions: tuple[int, ...]) -> Box:
     title = target if region is None else f"{target}, region {region}"
     if len(regions) > 1:
         title = f"{target}, {len(regions)} regions"
-    seconds, told = _timed(function, regions)
-    verdict, found = _checked(function, regions)
+    reports = [region_of[each] for each in sorted(each for each in regions if each is not None)]
+    seconds, told = _timed(reports)
+    verdict, found = _checked(reports)
     told = (*found, *told)
     if len(ops) == 1:
         names = [_short(ops[0].op), _fitting(ops[0].called)]
@@ -247,9 +250,9 @@ def _box(function: FunctionReport, positions: tuple[int, ...]) -> Box:
     return Box(f"{title}: {len(ops)} ops", lines, target, region, positions, seconds, verdict)
 
 
-def _timed(function: FunctionReport, ids: Sequence[int | None]) -> tuple[float | None, tuple[str, ...]]:
+def _timed(regions: Iterable[RegionReport]) -> tuple[float | None, tuple[str, ...]]:
     """The total time of some regions, as a number and in words."""
-    known = [region for region in function.regions if region.id in ids and region.seconds is not None]
+    known = [region for region in regions if region.seconds is not None]
     if not known:
         return None, ()
     seconds = math.fsum(region.seconds or 0.0 for region in known)
@@ -257,9 +260,9 @@ def _timed(function: FunctionReport, ids: Sequence[int | None]) -> tuple[float |
     return seconds, (words_for_seconds(seconds, math.fsum(expected) if expected else None),)
 
 
-def _checked(function: FunctionReport, ids: Sequence[int | None]) -> tuple[Verdict | None, tuple[str, ...]]:
+def _checked(regions: Iterable[RegionReport]) -> tuple[Verdict | None, tuple[str, ...]]:
     """The worst verdict on some regions, and its text."""
-    known = [region.checked for region in function.regions if region.id in ids and region.checked]
+    known = [region.checked for region in regions if region.checked]
     worst = worst_verdict(known)
     return (None, ()) if worst is None else (worst.verdict, (words_for_verdict(worst),))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -301,6 +302,12 @@ def register_backend(backend: Backend | str, /, **options: Any) -> Backend:
     return described
 
 
+@lru_cache
+def _undescribed(target: str) -> Backend:
+    """The description of a target of which only rules are registered. Validating one takes a millisecond."""
+    return Backend(target)
+
+
 def backend_of(target: str) -> Backend:
     """The backend registered for `target`.
 
@@ -313,7 +320,7 @@ def backend_of(target: str) -> Backend:
     """
     load_built_in()
     # A rule alone registers a target with the default description; its package may still have to be loaded.
-    if _BACKENDS.get(target, Backend(target)) == Backend(target):
+    if _BACKENDS.get(target, _undescribed(target)) == _undescribed(target):
         load_installed(target)
     failure = failure_of(target)
     if failure is not None:

@@ -15,7 +15,7 @@ import annotated_region as ar
 from annotated_region.drawing.quotient import Picture, every_op, quotient
 from annotated_region.drawing.svg import amount
 from annotated_region.testing import Ingredients, modules
-from annotated_region.testing.generated import inception, layered
+from annotated_region.testing.generated import inception, layered, residual
 from annotated_region.testing.graphs import SIX_OPS, TWO_RESOLUTIONS, module_of
 from annotated_region.testing.light_models import light_module
 from annotated_region.testing.registry import claim_ops, temporary_registrations
@@ -220,3 +220,35 @@ def crossings(function, picture):
         source = None if value.producer is None else box_of[value.producer]
         count += len({box_of[consumer] for consumer in value.consumers} - {source}) + value.result
     return count
+
+
+def instructions_during(run):
+    """The bytecode instructions of the package's drawing code that run."""
+    count = 0
+
+    def traced(frame, event, _argument):
+        nonlocal count
+        if "/drawing/" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return traced
+
+    sys.settrace(traced)
+    try:
+        run()
+    finally:
+        sys.settrace(None)
+    return count
+
+
+def test_a_page_of_twice_the_regions_takes_twice_the_instructions(tmp_path):
+    """More than twice if each box or layer walked over all regions or ops."""
+    work = []
+    for size in (250, 500):
+        with temporary_registrations():
+            claim_ops("left", "relax.add", "relax.nn.relu")
+            claim_ops("right", "relax.multiply")
+            report = ar.explain(residual(size), ["left", "right"])
+        work.append(instructions_during(lambda report=report: report.draw(tmp_path / "x.html")))
+    assert work[1] < 2.1 * work[0]

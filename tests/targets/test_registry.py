@@ -4,7 +4,7 @@ import pytest
 from tvm.relax.dpl import is_op, wildcard
 
 import annotated_region as ar
-from annotated_region.targets.backend import backend_of
+from annotated_region.targets.backend import Backend, backend_of
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import patterns_of, rule_of, rules_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
@@ -65,3 +65,13 @@ def test_registrations_are_undone():
         claim_ops("passing", "relax.add")
         assert "passing" in ar.known_targets()
     assert "passing" not in ar.known_targets()
+
+
+def test_a_backend_that_is_looked_up_again_is_not_validated_again(monkeypatch):
+    """Passes look backends up for each region: thousands of times for a large module."""
+    claim_ops("looked_up", "relax.add")
+    first = backend_of("looked_up")
+    validated = []
+    monkeypatch.setattr(Backend, "__post_init__", lambda self: validated.append(self.name))
+    assert backend_of("looked_up") == first
+    assert validated == []
