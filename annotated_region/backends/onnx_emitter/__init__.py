@@ -1,4 +1,4 @@
-"""One emitter of ONNX for all targets that read it: the converters, the walk, the model."""
+"""The ONNX emitter, shared by all targets that read ONNX: converters, the walk over a function, the model."""
 
 from annotated_region.backends.onnx_emitter import conversions
 from annotated_region.backends.onnx_emitter.dialect import Dialect

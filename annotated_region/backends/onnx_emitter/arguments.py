@@ -1,7 +1,7 @@
-"""The tensors that a region is called with: views are copied to dense memory, and results are copied back.
+"""The tensor arguments of a region: strided views are copied to dense memory, and results copied back.
 
-DLPack's tensors have strides, which may skip memory or run backwards. A library that takes an address and a
-shape sees none of that: it would read what lies between, and write beside the view or behind the buffer.
+DLPack tensors have strides, which may have gaps or be negative. A library that receives only an address and a
+shape would read the memory in the gaps, and write outside the view or the buffer.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
 __all__ = ["Argument", "bits_of", "check_devices", "dense_input", "dense_output", "is_tensor"]
 
 Argument: TypeAlias = tvm.runtime.Tensor | tvm.runtime.ShapeTuple
-"""What TVM hands to a region."""
+"""The arguments that TVM passes to a region."""
 
 HOST = "cpu"
 
 
 def check_devices(symbol: str, arguments: Sequence[Argument], known: Collection[str]) -> None:
-    """Refuse tensors on devices that the region cannot reach; what is no tensor has no device.
+    """Reject tensors on devices that the region cannot access; arguments that are not tensors have no device.
 
     Raises
     ------
     ArgumentError
-        There is one.
+        A tensor is on such a device.
     """
     for number, argument in enumerate(arguments):
         if is_tensor(argument) and str(argument.device.type) not in known:
             raise ArgumentError(
-                f"{symbol}: argument {number} lies on the device {argument.device}, which this region cannot "
-                f"reach; copy it to {' or '.join(sorted(known))} before"
+                f"{symbol}: argument {number} is on the device {argument.device}, which this region cannot "
+                f"access; copy it to {' or '.join(sorted(known))} first"
             )
 
 
 def dense_input(symbol: str, argument: Argument, alignment: int = 1) -> tvm.runtime.Tensor:
     """The argument as a dense tensor: itself, a copy of a view, or a vector of int64 for a shape.
 
-    Where its address is no multiple of `alignment`, it is copied as well.
+    A tensor whose address is not a multiple of `alignment` is copied as well.
 
     Raises
     ------
     ArgumentError
-        It is a view of the memory of another device than the host.
+        The argument is a strided view in the memory of another device than the host.
     """
     if not is_tensor(argument):
         return tvm.runtime.tensor(np.asarray(tuple(argument), np.int64))
@@ -61,12 +61,12 @@ def dense_input(symbol: str, argument: Argument, alignment: int = 1) -> tvm.runt
 
 
 def dense_output(symbol: str, argument: Argument) -> tuple[tvm.runtime.Tensor, Callable[[], None]]:
-    """A dense tensor to write a result to, and what brings the result from there to the argument.
+    """A dense tensor for a result, and a function that copies the result from there to the argument.
 
     Raises
     ------
     ArgumentError
-        It is a view of the memory of another device than the host, or its elements share memory.
+        The argument is a strided view in the memory of another device than the host, or its elements overlap.
     """
     assert is_tensor(argument), "results are written to tensors"
     if argument.is_contiguous():
@@ -75,14 +75,14 @@ def dense_output(symbol: str, argument: Argument) -> tuple[tvm.runtime.Tensor, C
         extent > 1 and stride == 0 for extent, stride in zip(argument.shape, argument.strides, strict=True)
     ):
         raise ArgumentError(
-            f"{symbol}: an output of strides {tuple(argument.strides)} has elements that share memory"
+            f"{symbol}: an output of strides {tuple(argument.strides)} has overlapping elements"
         )
     dense = _empty_as(symbol, argument)
     return dense, lambda: np.copyto(bits_of(argument), bits_of(dense))
 
 
 def is_tensor(argument: Argument) -> TypeIs[tvm.runtime.Tensor]:
-    """Whether an argument lies in memory; a shape does not."""
+    """Whether an argument is a tensor; a shape is not."""
     return hasattr(argument, "data_ptr")
 
 
@@ -90,18 +90,18 @@ def _empty_as(symbol: str, argument: tvm.runtime.Tensor) -> tvm.runtime.Tensor:
     if argument.device.type != HOST:
         raise ArgumentError(
             f"{symbol}: a view with the strides {tuple(argument.strides)} on the device {argument.device}; "
-            "make it dense before"
+            "make it contiguous first"
         )
     return tvm.runtime.empty(tuple(map(int, argument.shape)), str(argument.dtype))
 
 
 def bits_of(tensor: tvm.runtime.Tensor) -> np.ndarray:
-    """The elements of a tensor on the host where they lie, as mere bits: numpy has not all of their types."""
+    """The elements of a host tensor as raw bits, without a copy: numpy lacks some of the data types."""
     return np.asarray(_Interface(tensor))
 
 
 class _Interface:
-    """What numpy asks an object whose memory it shares; strides are in bytes, the address is of element 0."""
+    """The array interface that numpy reads; strides are in bytes, the address is that of element 0."""
 
     def __init__(self, tensor: tvm.runtime.Tensor) -> None:
         width = tvm.DataType(str(tensor.dtype)).bits // 8

@@ -1,4 +1,4 @@
-"""Puts a model and its weights together again, where both have come apart in a built library."""
+"""Recombines a model with its weights, which a built library stores separately."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from annotated_region.backends.onnx_emitter.arguments import bits_of
 __all__ = ["LARGEST_MESSAGE", "array_of", "assemble", "assemble_file", "assembled", "digest_of"]
 
 LARGEST_MESSAGE = (1 << 31) - (1 << 24)
-"""Weights of more bytes than this do not fit into one message of 2 GiB with what else a model holds."""
+"""The weights limit for a model in one protobuf message (2 GiB), in bytes, with room for the rest."""
 
 
 def array_of(tensor: tvm.runtime.Tensor) -> np.ndarray:
-    """The tensor of the host as an array, where it lies; bfloat16 has the type of `ml_dtypes`."""
+    """A host tensor as an array that shares its memory; bfloat16 has the type of `ml_dtypes`."""
     if str(tensor.dtype) == "bfloat16":
         return bits_of(tensor).view(import_module("ml_dtypes").bfloat16)
     array: np.ndarray = np.from_dlpack(tensor)
@@ -27,7 +27,7 @@ def array_of(tensor: tvm.runtime.Tensor) -> np.ndarray:
 
 
 def digest_of(model: bytes, weights: Mapping[str, np.ndarray]) -> str:
-    """What tells models apart by their content."""
+    """A digest of the content of a model."""
     digest = hashlib.sha256(model)
     for name, array in weights.items():
         digest.update(f"{name} {array.dtype} {array.shape} ".encode())
@@ -36,7 +36,7 @@ def digest_of(model: bytes, weights: Mapping[str, np.ndarray]) -> str:
 
 
 def assemble(model: bytes, weights: Mapping[str, np.ndarray]) -> bytes:
-    """The model with its weights inside; they have to fit into one message."""
+    """The model including its weights, which must fit into one message."""
     onnx = import_module("onnx")
     proto = onnx.load_model_from_string(model)
     for tensor in proto.graph.initializer:
@@ -48,7 +48,7 @@ def assemble(model: bytes, weights: Mapping[str, np.ndarray]) -> bytes:
 
 
 def assemble_file(model: bytes, weights: Mapping[str, np.ndarray], file: Path) -> None:
-    """Write the model, and its weights into a file beside it."""
+    """Write the model to a file, and its weights to another file beside it."""
     onnx = import_module("onnx")
     proto = onnx.load_model_from_string(model)
     location = f"{file.name}.data"
@@ -64,7 +64,7 @@ def assemble_file(model: bytes, weights: Mapping[str, np.ndarray], file: Path) -
 
 
 def assembled(model: bytes, weights: Mapping[str, np.ndarray], folder: Path) -> bytes | Path:
-    """The model with its weights; a file in `folder` if it is too large for one message."""
+    """The model including its weights; a file in `folder` if it is too large for one message."""
     if sum(array.nbytes for array in weights.values()) <= LARGEST_MESSAGE:
         return assemble(model, weights)
     file = folder / "region.onnx"

@@ -1,4 +1,4 @@
-"""The converters by the names of their ops. `registry` fills it in, `emission` looks them up."""
+"""The table from op names to converters, which `registry` fills and `emission` reads."""
 
 from __future__ import annotations
 

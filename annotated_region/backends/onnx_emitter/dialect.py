@@ -1,4 +1,4 @@
-"""What an engine takes of ONNX: the opset, the data types, and the kernels that take fewer of them."""
+"""The subset of ONNX that an engine supports: the opset, data types, and data types of each operator."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from annotated_region.targets.translation import require
 __all__ = ["Dialect", "Restriction"]
 
 Restriction: TypeAlias = Callable[[Mapping[str, object], Sequence[str]], str | None]
-"""Why an engine does not take an operator with these attributes, for data of these types; None if it does."""
+"""Why an engine does not support an operator with these attributes and data types; None if it does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a target takes of ONNX.
+    """The subset of ONNX that a target supports.
 
     Attributes
     ----------
     target
         The name of the target.
     opset
-        The version of the ONNX operator set that is written for it.
+        The version of the ONNX operator set to emit.
     dtypes
-        The data types that a tensor may have.
+        The data types of tensors.
     kernels
-        For an ONNX operator that takes fewer of them: the data types of its data.
+        For ONNX operators that support fewer data types: these types.
     restrictions
-        For an ONNX operator that takes not all attributes, or not for all data types: from the attributes and
-        the data types of its data to a reason, or None.
+        For ONNX operators with restricted attributes: a function from the attributes and data types to a
+        reason for rejecting them, or None.
     missing
-        ONNX operators that the target does not have.
+        ONNX operators that the target does not support.
     wider
-        For a data type: the one in which an operator computes that has no kernel for it. Each value of the
-        first type is one of the second, and the result is converted back.
+        For a data type: the type to compute in if an operator has no kernel for it. It represents every value
+        of the first type exactly, and the result is converted back.
     wide_truth
-        The operators that may compute on 0 and 1 in place of truth values, whose result is 0 or 1 again.
+        Operators that may compute on 0 and 1 in place of booleans, because their result is 0 or 1 again.
     narrowed
-        For a data type whose values the target keeps in a smaller one: that one. Its kernels take the former
-        where all values are known to fit: extents, places, and constants that do.
+        For a data type that the target computes in a smaller one: the smaller one. It is supported where all
+        values are known to fit into the smaller one: extents, positions, and constants in its range.
     max_rank
-        The most axes that a tensor may have.
+        The maximum rank of a tensor.
     max_elements
-        The most elements that a tensor of known shape may have.
+        The maximum number of elements of a tensor with a static shape.
     allows_empty
         Whether a tensor may have an extent of zero.
     """
@@ -63,28 +63,28 @@ class Dialect:
     allows_empty: bool = False
 
     def require_dtype(self, dtype: str) -> None:
-        """Decline a tensor of a data type that the target does not know."""
+        """Decline a tensor of an unsupported data type."""
         require(
             dtype in self.dtypes,
             f"data type {dtype or 'unknown'} is none of {', '.join(sorted(self.dtypes))}",
         )
 
     def no_kernel(self, operator: str, dtypes: Sequence[str], attrs: Mapping[str, object]) -> str | None:
-        """Why the target does not take an ONNX operator over data of these types; None if it does."""
+        """Why the target does not support an ONNX operator on these data types; None if it does."""
         if operator in self.missing:
             return f"{self.target} has no operator {operator}"
         if operator in self.restrictions:
             reason = self.restrictions[operator](attrs, dtypes)
             if reason is not None:
-                return f"{self.target} computes {operator} for less: {reason}"
+                return f"{self.target} does not support {operator} here: {reason}"
         known = self.kernels.get(operator)
         unknown = [] if known is None else [dtype for dtype in dtypes if dtype not in known]
         if known is None or not unknown:
             return None
-        return f"{self.target} computes {operator} for {', '.join(sorted(known))}, not {unknown[0]}"
+        return f"{self.target} supports {operator} for {', '.join(sorted(known))}, not {unknown[0]}"
 
     def wide(self, operator: str, dtype: str, attrs: Mapping[str, object]) -> str | None:
-        """The data type in which an operator can stand in for one over `dtype`; None if there is none."""
+        """The data type that an operator can compute in instead of `dtype`; None if there is none."""
         wider = self.wider.get(dtype)
         if wider is None or (dtype == "bool" and operator not in self.wide_truth):
             return None

@@ -1,4 +1,4 @@
-"""Emits an external Relax function, composites included, as ONNX: each op by its converter."""
+"""Emits an external Relax function as ONNX, including its composites: each op by its converter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Dim = int | relax.Expr
 
 Result = str | tuple[str | None, ...]
 
-# A constant of at most this many bytes stands in the model itself: shapes, scalars, small biases.
+# A constant of at most this many bytes is stored in the graph itself: shapes, scalars, small biases.
 INLINE_BYTES = 256
 Arithmetic = tirx.Add | tirx.Sub | tirx.Mul | tirx.FloorDiv | tirx.FloorMod | tirx.Max | tirx.Min
 _ARITHMETIC: dict[type[Arithmetic], str] = {
@@ -34,16 +34,16 @@ _ARITHMETIC: dict[type[Arithmetic], str] = {
 
 
 def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...]:
-    """The extents of a tensor type, numbers as int; declines where they are not known."""
+    """The extents of a tensor type, static ones as int; declines an unknown shape."""
     if not isinstance(type_, relax.TensorType):
-        raise Declined(f"a value of type {type_} is no tensor")
+        raise Declined(f"a value of type {type_} is not a tensor")
     if not isinstance(type_.shape, relax.ShapeExpr):
         raise Declined("a tensor has no known shape")
     return tuple(int(value) if isinstance(value, tirx.IntImm) else value for value in type_.shape.values)
 
 
 def literal(expr: relax.Expr) -> float:
-    """The number that an argument is; declines what is none."""
+    """The number that an argument holds; declines anything else."""
     value = getattr(expr, "value", None)
     if not isinstance(value, int | float):
         raise Declined(f"{expr} is no number")
@@ -51,21 +51,21 @@ def literal(expr: relax.Expr) -> float:
 
 
 class Emission(Translation[str]):
-    """Emits one function, or one op on trial.
+    """Emits one function, or one op for a trial conversion.
 
     Attributes
     ----------
     graph
-        What has been emitted so far.
+        The operators emitted so far.
 
     Parameters
     ----------
     graph
         An empty graph.
     constant_names
-        Names of the constants, if they have some.
+        Names of the constants, if they have any.
     is_trial
-        Whether variables that nothing binds are inputs, as they are when one op is tried alone.
+        Whether unbound variables are inputs, as in the trial conversion of a single op.
     """
 
     def __init__(self, graph: Graph, constant_names: Mapping[Constant, str], is_trial: bool = False) -> None:
@@ -74,22 +74,22 @@ class Emission(Translation[str]):
         self._constant_names = constant_names
         self._is_trial = is_trial
         self._constants: dict[relax.Expr, str] = {}
-        # Where the value of a symbolic extent is found: a value and a position in its shape, or in itself.
+        # The value that determines a symbolic extent: its name, an index, and whether that indexes its shape.
         self._symbols: dict[relax.Expr, tuple[str, int, bool]] = {}
         self._symbol_names: dict[relax.Expr, str] = {}
         self._shapes: dict[str, str] = {}
-        # The first output that a value became.
+        # For each value that became an output, the name of the first output.
         self._output_names: dict[str, str] = {}
 
-    # -- what converters use ----------------------------------------------------------------------
+    # -- helpers for converters -------------------------------------------------------------------
 
     @property
     def opset(self) -> int:
-        """The version of the operator set."""
+        """The version of the ONNX operator set."""
         return self.graph.dialect.opset
 
     def node(self, kind: str, *inputs: str, **attrs: object) -> str:
-        """Emit an operator with one result. Arrays among the attributes are tensors."""
+        """Emit an operator with one result. Attributes that are arrays become tensors."""
         return self.graph.add(kind, inputs, 1, attrs)[0]
 
     def nodes(self, kind: str, inputs: Sequence[str], count: int, **attrs: object) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class Emission(Translation[str]):
         return self.graph.dtypes[name]
 
     def cast(self, name: str, dtype: str) -> str:
-        """The value as another data type."""
+        """The value, converted to another data type."""
         return name if self.dtype(name) == dtype else self.node("Cast", name, to=dtype)
 
     def ints(self, values: Sequence[int]) -> str:
@@ -109,15 +109,15 @@ class Emission(Translation[str]):
         return self.graph.constant(np.asarray(values, np.int64).reshape(len(values)))
 
     def number(self, value: float, dtype: str) -> str:
-        """A constant without axes."""
+        """A scalar constant."""
         return self.graph.constant(np.asarray(value, np.float32 if dtype == "bfloat16" else dtype))
 
     def like(self, value: float, name: str) -> str:
-        """A constant without axes, of the data type of a value."""
+        """A scalar constant of the data type of a value."""
         return self.cast(self.number(value, self.dtype(name)), self.dtype(name))
 
     def shape(self, extents: Sequence[Dim]) -> str:
-        """A vector of extents: a constant if all are numbers, else computed when the model runs."""
+        """A vector of extents: a constant if all are static, else computed at run time."""
         if all(isinstance(extent, int) for extent in extents):
             return self.ints([extent for extent in extents if isinstance(extent, int)])
         parts = [self.extent(extent) for extent in extents]
@@ -136,10 +136,10 @@ class Emission(Translation[str]):
                 np.asarray([value.value], str(expect(tvm.ir.PrimType, value.ty).dtype))
             )
         if not isinstance(value, Arithmetic):
-            raise Declined(f"the extent {value} is no plain arithmetic")
+            raise Declined(f"the extent {value} is not plain arithmetic")
         return self.node(_ARITHMETIC[type(value)], self.extent(value.a), self.extent(value.b))
 
-    # -- the walk ---------------------------------------------------------------------------------
+    # -- the walk over the function ---------------------------------------------------------------
 
     def run(self, function: relax.Function) -> Graph:
         """Emit a function: its parameters are the inputs, its result the outputs."""
@@ -155,7 +155,7 @@ class Emission(Translation[str]):
         Raises
         ------
         Declined
-            There is no converter, or it cannot say this op in this dialect.
+            The op has no converter, or the converter does not support it in this dialect.
         """
         convert = CONVERTERS.get(op.name)
         if convert is None:
@@ -183,7 +183,7 @@ class Emission(Translation[str]):
         name = self.graph.fresh(str(parameter.name))
         if isinstance(type_, relax.ShapeType):
             if type_.values is None:
-                raise Declined("a shape of unknown length is passed")
+                raise Declined("a shape parameter has an unknown length")
             self.graph.inputs.append(Port(self.graph.declare(name, "int64"), "int64", (len(type_.values),)))
             self.graph.fitting.add(name)
             self._bind_symbols(name, type_.values, is_shape=False)
@@ -196,7 +196,7 @@ class Emission(Translation[str]):
         return name
 
     def output(self, position: int, value: str, type_: tvm.ir.Type) -> None:
-        """Make a value an output: under a name of its own, made by an operator."""
+        """Make a value an output: it gets a unique name, and is the result of an operator."""
         name = self.graph.fresh(f"result_{position}")
         made = {result for each in self.graph.operators for result in each.outputs}
         if value in self._output_names or value not in made:
@@ -227,7 +227,7 @@ class Emission(Translation[str]):
 
     def _symbol(self, symbol: relax.Var) -> str:
         if symbol not in self._symbols:
-            require(self._is_trial, f"no input reveals the extent {symbol}")
+            require(self._is_trial, f"no input determines the extent {symbol}")
             name = self.graph.declare(self.graph.fresh(str(symbol.name)), "int64")
             self.graph.fitting.add(name)
             self.graph.inputs.append(Port(name, "int64", (1,)))
@@ -244,7 +244,7 @@ class Emission(Translation[str]):
         return self.shape(tuple(extents))
 
     def entered(self, composite: relax.Function, arguments: Sequence[object]) -> relax.Function:
-        """The composite, whose symbolic extents are found in the values that it is called with."""
+        """The composite, with its symbolic extents bound to the shapes of its arguments."""
         for parameter, argument in zip(composite.params, arguments, strict=True):
             self._bind_inner(parameter.ty, argument)
         return composite
@@ -256,13 +256,13 @@ class Emission(Translation[str]):
             self._bind_symbols(self.made(argument), extents_of(type_), is_shape=True)
 
     def variable(self, var: relax.Var) -> object:
-        """The value of a variable; while an op is tried alone, a new one for what nothing binds."""
+        """The value of a variable; in a trial conversion, a new input for an unbound one."""
         if var not in self.scope and self._is_trial:
             self.scope[var] = self._free(var.ty, str(var.name))
         return self.scope[var]
 
     def _free(self, type_: tvm.ir.Type, name: str) -> object:
-        """What stands for a variable while an op is tried alone."""
+        """The input that stands for an unbound variable in a trial conversion."""
         if isinstance(type_, tvm.ir.TupleType):
             return tuple(self._free(part, name) for part in type_.fields)
         self._require_types(type_)
@@ -275,7 +275,7 @@ class Emission(Translation[str]):
     def constant(self, constant: Constant) -> str:
         """The value of a constant, which is stored once."""
         if constant not in self._constants:
-            require(isinstance(constant.value, tvm.runtime.Tensor), f"the constant {constant} is no tensor")
+            require(isinstance(constant.value, tvm.runtime.Tensor), f"constant {constant} is not a tensor")
             self._require_types(constant.ty)
             self._constants[constant] = self._stored(constant)
         return self._constants[constant]
@@ -292,13 +292,13 @@ class Emission(Translation[str]):
         return name
 
     def made(self, value: object) -> str:
-        """A value that is one tensor."""
-        require(isinstance(value, str), "a value is used but not computed: no tensor, or left out")
+        """A value that must be a tensor."""
+        require(isinstance(value, str), "a value is used that is not a tensor, or not computed")
         return str(value)
 
 
 def trial(view: OpView, dialect: Dialect) -> str | None:
-    """Why an op cannot be said in a dialect; None if it can. What is emitted is thrown away."""
+    """Why an op cannot be emitted in a dialect; None if it can. Discards the result."""
     try:
         Emission(Graph("trial", dialect), {}, is_trial=True).converted(view)
     except Declined as reason:
@@ -307,12 +307,12 @@ def trial(view: OpView, dialect: Dialect) -> str | None:
 
 
 def emit_alone(view: OpView, dialect: Dialect) -> Graph:
-    """A graph of one op, whose operands are its inputs unless they are constants.
+    """A graph of a single op, whose operands become inputs unless they are constants.
 
     Raises
     ------
     Declined
-        The op cannot be said in this dialect.
+        The op cannot be emitted in this dialect.
     """
     emission = Emission(Graph("alone", dialect), {}, is_trial=True)
     made = emission.converted(view)

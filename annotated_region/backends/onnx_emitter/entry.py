@@ -1,16 +1,16 @@
-"""The C++ entry of regions that are ONNX models: what an exported library holds of them.
+"""The C++ entry of regions that are ONNX models, which an exported library contains.
 
-A region becomes a function of TVM's calling convention and a model without its weights; the weights are
-constants of TVM, which its own loader hands over before the first call. At that call the entry asks the
+A region becomes a function in TVM's calling convention and a model without its weights. The weights are
+constants of TVM, and TVM's loader passes them before the first call. At that call the entry asks the
 global function ``annotated_region.<target>.open``, which the backend registers from Python, for a runner:
 
     open(description: str, model: bytes, weights: Array[Tensor]) -> Function(*inputs, *outputs)
 
-In processes without that function the runtime of the target in C++ makes the runner (`native_runtime.py`), if
+In processes without that function, the target's runtime in C++ creates the runner (`native_runtime.py`), if
 there is one for the options of the module.
 
-The runner is kept as long as the process runs, as TVM keeps the libraries that it loads. It is not given
-back when a library is unloaded after all: engines then wait for their threads, which cannot end within
+The runner lives as long as the process, like the libraries that TVM loads. Even if a library is unloaded, its
+runner is not released: the engine would wait for its threads, and threads cannot be joined inside
 ``dlclose``.
 """
 
@@ -34,7 +34,7 @@ __all__ = ["Description", "entry_modules", "entry_text", "register_runtime"]
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a runtime has to know of a region besides its model.
+    """What a runtime needs besides the model of a region.
 
     Attributes
     ----------
@@ -43,9 +43,9 @@ class Description:
     inputs, outputs
         The names of the model's inputs and outputs, in the order of the arguments.
     weights
-        The names of the weights, in the order in which they are handed over.
+        The names of the weights, in the order in which the runtime receives them.
     options
-        The options of the code generator, for the runtime to follow.
+        The options of the code generator, for the runtime.
     """
 
     symbol: str
@@ -61,12 +61,12 @@ class Description:
         return cls(model.symbol, inputs, outputs, model.weights, options)
 
     def to_json(self) -> str:
-        """The description as text, the same in every process."""
+        """The description as text, which is deterministic."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Description:
-        """What `to_json` wrote."""
+        """The inverse of `to_json`."""
         parts = json.loads(text)
         names = {key: tuple(parts[key]) for key in ("inputs", "outputs", "weights")}
         return cls(symbol=parts["symbol"], options=parts["options"], **names)
@@ -136,7 +136,7 @@ def entry_text(
 
 
 def _native_text(symbol: str, form: NativeModel) -> str:
-    """The constants that tell of a native model."""
+    """The declarations of a native model."""
     literals, rows = [], []
     for number, part in enumerate(form.parts):
         name, weight = "nullptr", part.weight
@@ -144,7 +144,7 @@ def _native_text(symbol: str, form: NativeModel) -> str:
             name, weight = f"literal_{number}_of_{symbol}", -1
             literals.append(f"static const unsigned char {name}[] = {{{_bytes(bytes(part.data))}}};\n")
         rows.append(f"    {{{part.offset}, {part.size}, {weight}, {name}}},")
-    rows = rows or ["    {0, 0, -1, nullptr},"]  # an array has elements
+    rows = rows or ["    {0, 0, -1, nullptr},"]  # a C++ array needs an element
     return _NATIVE.format(
         symbol=symbol, text=_bytes(form.text), literals="".join(literals), parts="\n".join(rows)
     )
@@ -156,19 +156,19 @@ def _native_entry(symbol: str, form: NativeModel) -> str:
 
 
 def _names(texts: Iterable[str]) -> str:
-    """A list of texts in C++, which a null pointer ends."""
+    """The initializer of a null-terminated array of C strings."""
     return ", ".join([*map(_literal, texts), "nullptr"])
 
 
 def _literal(text: str) -> str:
-    """A text as a literal of C++, over lines of at most 96 characters."""
+    """A C++ string literal, over lines of at most 96 characters."""
     characters = [_escaped(byte) for byte in text.encode()]
     lines = ["".join(characters[start : start + 96]) for start in range(0, len(characters), 96)]
     return "\n    ".join(f'"{line}"' for line in lines or [""])
 
 
 def _escaped(byte: int) -> str:
-    """A character of a literal: `?` begins trigraphs, and three octal digits end where they do."""
+    """A character of a literal; `?` could start a trigraph, and octal escapes always have three digits."""
     return chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
 
 
@@ -184,9 +184,9 @@ def entry_modules(
     settings: Mapping[str, str] = MappingProxyType({}),
     forms: Mapping[str, NativeModel] = MappingProxyType({}),
 ) -> list[tvm.runtime.Module]:
-    """What a code generator returns: one module a function, all of whose code stands in the first.
+    """The modules of a code generator: one per function, with all the code in the first one.
 
-    TVM hands constants over to the first function of a module only, so each function has its own.
+    TVM passes constants only to the first function of a module, so each function has its own module.
 
     Parameters
     ----------
@@ -195,16 +195,16 @@ def entry_modules(
     models
         Its regions.
     options
-        The options of the code generator, for the runtime in Python.
+        The options of the code generator, for the Python runtime.
     native
-        What runs the regions in processes without Python, if something can.
+        The runtime for processes without Python, if there is one.
     settings
-        The same options for that.
+        The same options for that runtime.
     forms
-        Models in the form that it reads instead of ONNX, by the name of the region.
+        Models in the format that it reads instead of ONNX, by the name of the region.
     """
     texts = [entry_text(target, models, options, native, settings, forms)]
-    texts += ["// The code of this function stands in the first unit of the module.\n"] * (len(models) - 1)
+    texts += ["// The code of this function is in the first unit of the module.\n"] * (len(models) - 1)
     return [
         cpp_module(text, [model.symbol], list(model.weights))
         for text, model in zip(texts, models, strict=True)
@@ -215,15 +215,15 @@ Opener = Callable[[Description, bytes, Sequence[tvm.runtime.Tensor]], Callable[.
 
 
 def register_runtime(target: str, opener: Opener) -> None:
-    """Let the entries of a target find the runtime.
+    """Register the Python runtime, which the entries of a target look up.
 
     Parameters
     ----------
     target
         The name of the target.
     opener
-        From a description, a model without weights and the weights, to what runs it: a callable that
-        takes the inputs and then the outputs, which it fills.
+        Creates the runner of a region from a description, a model without weights, and the weights. A runner
+        is called with the inputs and then the outputs, which it writes.
     """
 
     def open_region(description: bytes, model: bytes, weights: Sequence[tvm.runtime.Tensor] | None) -> object:

@@ -1,6 +1,6 @@
-"""Composites of what engines for CPUs fuse, so that cost models measure the fused operator.
+"""Patterns of composites that CPU engines fuse, so that cost models measure the fused operator.
 
-The code generators do not need them: a region's model holds single operators, and the engine fuses them.
+Code generators do not need them: the model of a region has single operators, and the engine fuses them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def _patterns() -> Iterator[tuple[str, DFPattern]]:
 
 
 def register_fused_patterns(target: str, refusal: Callable[[OpView], str | None]) -> None:
-    """Register all of them.
+    """Register all patterns.
 
     Parameters
     ----------
     target
-        The name of the target, with which the names of the composites begin.
+        The name of the target, which is the prefix of the composites' names.
     refusal
-        Why the target does not take an op alone, or None: each op of a match has to be one that it takes.
+        Why the target does not support an op alone, or None: it must support each op of a match.
     """
 
     def check(context: PatternCheckContext) -> bool | str:

@@ -1,6 +1,6 @@
-"""The ONNX graph under construction: operators, small constants, and the data type of every value.
+"""The ONNX graph under construction: operators, small constants, and the data types of all values.
 
-Nothing here needs the ``onnx`` package: rules convert an op on trial, on any machine.
+Nothing here needs the ``onnx`` package, because rules convert ops for trial on any machine.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ LOGICAL = frozenset(
     ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "IsNaN", "IsInf", "Not", "And", "Or", "Xor")
 )
 COUNTING = frozenset(("Shape", "Size", "ArgMax", "ArgMin"))
-# The position of the operand that decides the data type of the result, where that is not the first.
+# The index of the operand that determines the data type of the result, if it is not the first.
 DECIDING = {"Where": 1, "OneHot": 2, "QuantizeLinear": 2, "DequantizeLinear": 1}
-# The position of the first operand that is data, where that is not the one that decides.
+# The index of the first data operand, if it is not the one that determines the type.
 FIRST_DATA = {"QuantizeLinear": 0, "DequantizeLinear": 0}
-# The data types of further results, where they are not that of the first.
+# The data type of further results, if it is not that of the first.
 FURTHER = {"TopK": "int64"}
-# How many operands, from that one on, are data; where all are data, nothing stands here.
+# The number of data operands, from that one on; an operator without an entry has only data operands.
 DATA_OPERANDS = {
     "Gather": 1, "GatherElements": 1, "GatherND": 1, "Reshape": 1, "Expand": 1, "Slice": 1, "Split": 1,
     "Tile": 1, "Pad": 1, "Squeeze": 1, "Unsqueeze": 1, "ReduceSum": 1, "ReduceMean": 1, "ReduceMax": 1,
@@ -35,13 +35,13 @@ DATA_OPERANDS = {
     "ScatterElements": 1, "ScatterND": 1, "ConstantOfShape": 0, "Shape": 0, "Cast": 1,
     "QuantizeLinear": 1, "DequantizeLinear": 1, "RoiAlign": 2, "ReverseSequence": 1,
 }  # fmt: skip
-# The position of further operands that are data.
+# The indices of further data operands.
 UPDATES = {"ScatterElements": (2,), "ScatterND": (2,)}
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One ONNX node; an input of the empty name is an operand that is left out."""
+    """An ONNX node; an omitted operand has an empty name, as in ONNX."""
 
     kind: str
     inputs: tuple[str, ...]
@@ -51,7 +51,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or an output of the graph; an extent is a number, the name of a symbol, or None."""
+    """An input or output of the graph; an extent is a number, the name of a symbol, or None if unknown."""
 
     name: str
     dtype: str
@@ -60,26 +60,26 @@ class Port:
 
 @dataclass(slots=True)
 class Graph:
-    """What has been emitted so far.
+    """The operators and values emitted so far.
 
     Attributes
     ----------
     name
         The name of the graph.
     dialect
-        What may be emitted.
+        The supported subset of ONNX.
     operators
-        In an order in which they can run.
+        The operators, in topological order.
     constants
         Small constants, by name.
     weights
-        Constants that stay where they are: for each name, the array.
+        Large constants, which are not copied: the array of each name.
     dtypes
         The data type of each value.
     inputs, outputs
         The ports, in order.
     fitting
-        The values whose data type the target keeps in a smaller one, and which fit into that.
+        The values of a type that the target narrows, which fit into the narrower type.
     """
 
     name: str
@@ -95,14 +95,14 @@ class Graph:
     _counts: dict[str, int] = field(default_factory=dict)
 
     def fresh(self, stem: str) -> str:
-        """A name that no value has yet."""
+        """A name that no value has."""
         count = self._counts.get(stem, 0)
         self._counts[stem] = count + 1
         name = f"{stem}_{count}" if count else stem
         return name if name not in self.dtypes else self.fresh(stem)
 
     def declare(self, name: str, dtype: str) -> str:
-        """Make a value known; returns its name."""
+        """Declare a value; returns its name."""
         self.dialect.require_dtype(dtype)
         self.dtypes[name] = dtype
         return name
@@ -115,7 +115,7 @@ class Graph:
         Raises
         ------
         Declined
-            The dialect has no such operator for these data types.
+            The dialect does not support the operator for these data types.
         """
         first = FIRST_DATA.get(kind, DECIDING.get(kind, 0))
         data = range(first, first + DATA_OPERANDS.get(kind, len(inputs) - first))
@@ -130,7 +130,7 @@ class Graph:
         return self._widened(kind, inputs, count, attrs, data, wide)
 
     def _kept(self, name: str) -> str:
-        """The data type that the target keeps a value in, if the value fits into that; else its own."""
+        """The data type that the target computes a value in: the narrower one, if the value fits into it."""
         dtype = self.dtypes[name]
         return self.dialect.narrowed.get(dtype, dtype) if name in self.fitting else dtype
 
@@ -143,7 +143,7 @@ class Graph:
         data: Sequence[int],
         wide: str,
     ) -> tuple[str, ...]:
-        """The operator over data of a wider type, its results in the type of the data again."""
+        """The operator on data converted to a wider type, with its results converted back."""
         narrow = self.dtypes[inputs[data[0]]]
         given = [
             self._cast(name, wide) if place in data and name else name for place, name in enumerate(inputs)
@@ -181,7 +181,7 @@ class Graph:
         return self.dtypes[deciding]
 
     def constant(self, values: np.ndarray) -> str:
-        """A small constant; equal ones are kept once."""
+        """A small constant; equal ones are stored once."""
         key = (str(values.dtype), values.shape, values.tobytes())
         if key not in self._interned:
             name = self.declare(self.fresh("constant"), str(values.dtype))
@@ -193,7 +193,7 @@ class Graph:
         return self._interned[key]
 
     def rename(self, old: str, new: str) -> None:
-        """Give the result of an operator another name, wherever it is used."""
+        """Rename the result of an operator, including all its uses."""
         self.operators = [
             Operator(
                 each.kind,

@@ -1,4 +1,4 @@
-"""An emitted function as an ONNX model: with its weights inside, beside it, or handed over when it runs."""
+"""An emitted function as an ONNX model: weights are inside, in a separate file, or passed at run time."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["EXTERNAL", "EmittedModel", "emit", "missing_onnx"]
 
 EXTERNAL = "weights-are-passed-at-run-time"
-"""Where a model without its weights says that they are."""
+"""The placeholder for the location of external weights."""
 
-# ONNX's numbers of the data types.
+# ONNX's codes of the data types.
 _CODES = {
     "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
     "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16,
@@ -38,7 +38,7 @@ _CODES = {
 
 
 def missing_onnx() -> str | None:
-    """Why models cannot be written on this machine, with the remedy; None if they can."""
+    """Why models cannot be written on this machine, with a remedy; None if they can."""
     return None if find_spec("onnx") else "the package onnx is not installed; pip install onnx"
 
 
@@ -58,7 +58,7 @@ class EmittedModel:
     graph
         Its operators, ports and small constants.
     weights
-        The names of the other constants, in the order in which the model needs them.
+        The names of the large constants, in the order of the model.
     symbol
         The name of the function.
     """
@@ -79,7 +79,7 @@ class EmittedModel:
 
     @property
     def weight_bytes(self) -> int:
-        """The size of the weights that do not stand in the graph itself."""
+        """The total size of the weights."""
         return sum(_size(tensor) for tensor in self.graph.weights.values())
 
     def skeleton(self) -> onnx.ModelProto:
@@ -87,29 +87,29 @@ class EmittedModel:
         return self._model([self._external(name) for name in self.weights])
 
     def complete(self) -> onnx.ModelProto:
-        """The ``onnx.ModelProto`` with everything in it.
+        """The ``onnx.ModelProto`` including its weights.
 
         Raises
         ------
         CodegenError
-            It would exceed the 2 GiB that such a message can hold; `save` it instead.
+            It would exceed the 2 GiB limit of protobuf messages; use `save` instead.
         """
         if self.weight_bytes > LARGEST_MESSAGE:
             raise CodegenError(
                 f"{self.symbol}: its weights of {self.weight_bytes} bytes do not fit into one ONNX message; "
-                "save the model to a file, which keeps the weights beside it"
+                "save the model to a file, with the weights in another file beside it"
             )
         return self._model([_tensor(name, array_of(self.graph.weights[name])) for name in self.weights])
 
     def save(self, path: str | Path, largest_message: int = LARGEST_MESSAGE) -> None:
-        """Write the model, checked, to a file; its weights into a file beside it if they are too large.
+        """Check the model and write it to a file, with large weights in another file beside it.
 
         Parameters
         ----------
         path
-            Where to; the file of the weights is called the same with ``.data`` behind.
+            The path of the model; that of the weights has ``.data`` appended.
         largest_message
-            From how many bytes on the weights go into a file of their own.
+            The size in bytes from which the weights are written to a separate file.
         """
         onnx, file = _onnx(), Path(path)
         if self.weight_bytes <= largest_message:
@@ -120,11 +120,11 @@ class EmittedModel:
         onnx.checker.check_model(str(file))
 
     def text(self) -> str:
-        """The model in ONNX's own text form, weights by name and shape alone."""
+        """The model in ONNX's text format; only names and shapes of the weights."""
         return str(_onnx().printer.to_text(self.skeleton()))
 
     def check(self) -> None:
-        """Have ``onnx.checker`` check the model, its weights left out.
+        """Check the model without its weights with ``onnx.checker``.
 
         Raises
         ------
@@ -173,21 +173,21 @@ class EmittedModel:
 def emit(
     function: relax.Function, dialect: Dialect, constant_names: Mapping[Constant, str] | None = None
 ) -> EmittedModel:
-    """Emit an external function, with the composites inside, as ONNX.
+    """Emit an external function as ONNX, including its composites.
 
     Parameters
     ----------
     function
-        The function; its parameters become named inputs, its results named outputs.
+        The function; its parameters become the inputs, its results the outputs.
     dialect
-        What may be emitted.
+        The subset of ONNX to emit.
     constant_names
-        Names for the constants; without them they are numbered.
+        Names of the constants; without them they are numbered.
 
     Raises
     ------
     CodegenError
-        An op or expression has no translation in this dialect.
+        An op or expression cannot be emitted in this dialect.
     """
     symbol = str(function.attrs.get("global_symbol", "region"))
     graph = Graph(symbol, dialect)
@@ -208,7 +208,7 @@ def emit_all(
     constant_names: Mapping[Constant, str] | None = None,
 ) -> list[EmittedModel]:
     """The checked models of several external functions; parameters and errors are those of `emit`."""
-    # TVM hands its names over as a map of its own, whose keys are looked up much slower.
+    # A dict, because lookups in TVM's own map type are much slower.
     names = None if constant_names is None else dict(constant_names.items())
     models = [emit(function, dialect, names) for function in functions]
     for model in models:
@@ -217,7 +217,7 @@ def emit_all(
 
 
 def _drop_unused(graph: Graph) -> None:
-    """Take out what no output needs, such as the shapes of extents that turned out as numbers."""
+    """Remove operators that no output depends on, such as shapes whose extents turned out to be static."""
     needed = {port.name for port in graph.outputs}
     kept: list[Operator] = []
     for each in reversed(graph.operators):

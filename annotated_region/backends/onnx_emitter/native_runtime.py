@@ -1,9 +1,9 @@
-"""The C++ of targets whose regions are ONNX models: entries, and a runtime for processes without Python.
+"""The C++ parts of targets that run ONNX models: entries, and a runtime for processes without Python.
 
-A target with such a runtime has a file that defines ``annotated_region_open_<target>``, which makes the
-runner of a region. What it shares with others is in ``cpp`` here: the tables of a region, how the engine's
-library is found, and how tensors are handed over. The runtime is compiled once and linked with every module
-(`LinkedSource`); where that is not possible, the unit of the entries holds it.
+A target with such a runtime has a file that defines ``annotated_region_open_<target>``, which creates the
+runner of a region. The shared code is in ``cpp``: the tables of a region, the search for the engine's
+library, and the conversion of tensors. The runtime is compiled once and linked into every module
+(`LinkedSource`); if that is not possible, it is included in the unit of the entries.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ extern "C" __attribute__((visibility("hidden"))) int annotated_region_open_{targ
 
 @dataclass(frozen=True, slots=True)
 class ConstantPlace:
-    """A stretch of the memory that the constants of a `NativeModel` lie in.
+    """A slice of the constant buffer of a `NativeModel`.
 
     Attributes
     ----------
     offset, size
-        Where it lies, in bytes.
+        The offset and size in bytes.
     weight
-        The number of the region's weight that goes there; None if none of them does.
+        The index of the region's weight that is copied there; None for other constants.
     data
-        What it holds.
+        The bytes of a constant that is not a weight.
     """
 
     offset: int
@@ -52,16 +52,16 @@ class ConstantPlace:
 
 @dataclass(frozen=True, slots=True)
 class NativeModel:
-    """The model of a region in a form that the runtime in C++ reads in the place of ONNX.
+    """The model of a region in a format that the C++ runtime reads instead of ONNX.
 
     Attributes
     ----------
     text
-        The model, whose constants are places in a stretch of memory.
+        The model, whose constants are offsets into a buffer.
     parts
-        What lies in that memory, by place.
+        The slices of the buffer, by offset.
     size
-        How large it is, in bytes.
+        The size of the buffer in bytes.
     """
 
     text: bytes = field(repr=False)
@@ -71,14 +71,14 @@ class NativeModel:
 
 @dataclass(frozen=True, slots=True)
 class NativeRuntime:
-    """The runtime of a target in C++.
+    """The C++ runtime of a target.
 
     Attributes
     ----------
     target
         The name of the target.
     file
-        What of it is its own.
+        The target's own source file.
     """
 
     target: str
@@ -86,12 +86,12 @@ class NativeRuntime:
 
     @property
     def macro(self) -> str:
-        """Defined where the runtime is linked as an object."""
+        """The macro that is defined if the runtime is linked as an object."""
         return f"ANNOTATED_REGION_PREBUILT_{self.target.upper()}"
 
     @property
     def text(self) -> str:
-        """The runtime, which has to stand behind ``region.h``."""
+        """The source of the runtime, to be included after ``region.h``."""
         return "".join([_shared("engines.h"), _shared("operands.h"), self.file.read_text(encoding="utf-8")])
 
     def build_options(
@@ -100,16 +100,16 @@ class NativeRuntime:
         headers: Sequence[Path] = (),
         versions: Sequence[str] = (),
     ) -> BuildOptions:
-        """What the compiler needs for entries, the runtime, and the libraries of the engine.
+        """The compiler options for entries and the runtime, and the libraries of the engine.
 
         Parameters
         ----------
         libraries
-            What has to be there where the module runs.
+            The libraries that must be present where the module runs.
         headers
-            The folders of the engine's headers.
+            The include folders of the engine.
         versions
-            Of which version they are.
+            The versions of the headers.
         """
         compiled = (*build_options().compile_options, *(f"-I{folder}" for folder in headers))
         versions = (f"apache-tvm-ffi {version('apache-tvm-ffi')}", *versions)
@@ -118,7 +118,7 @@ class NativeRuntime:
 
 
 def unit_text(target: str, native: NativeRuntime | None) -> str:
-    """What the unit of a target's entries begins with; without a runtime in C++, regions need Python."""
+    """The beginning of the unit of a target's entries; without a C++ runtime, regions need Python."""
     parts = [_shared("region.h"), f'#define ANNOTATED_REGION_TARGET "{target}"\n']
     if native is not None:
         parts += [f"#ifndef {native.macro}\n", native.text, "#endif\n", _OPENER.format(target=target)]
@@ -126,7 +126,7 @@ def unit_text(target: str, native: NativeRuntime | None) -> str:
 
 
 def build_options() -> BuildOptions:
-    """What the compiler needs for entries: TVM's headers."""
+    """The compiler options for entries: TVM's headers."""
     folders = dict.fromkeys((tvm_ffi.libinfo.find_include_path(), tvm_ffi.libinfo.find_dlpack_include_path()))
     return BuildOptions(("-std=c++17", "-O2", *(f"-I{folder}" for folder in folders)))
 

@@ -1,4 +1,4 @@
-"""Registers converters: functions that write an op of Relax as operators of ONNX."""
+"""Registers converters: functions that emit a Relax op as ONNX operators."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from annotated_region.targets.op_view import OpView
 __all__ = ["Converter", "converted_ops", "converter"]
 
 Converter = Callable[[Emission, OpView], str | tuple[str | None, ...]]
-"""Emits one op; returns its result, or its results where it has several (None: not made). May decline."""
+"""Emits one op; returns its result or its results, None for one that is not computed. May decline."""
 
 _INNER: set[str] = set()
 
 
 def converter(*names: str, alone: bool = True) -> Callable[[Converter], Converter]:
-    """Decorator: register the converter of the ops called `names`; the last registration wins.
+    """Decorator: registers the converter of the ops `names`; the last registration wins.
 
-    An op that makes sense inside a composite only, because no region can return its result, is not to be
-    claimed `alone`.
+    Not `alone`: the op is never claimed alone, only in composites, because no region can return its result.
     """
 
     def register(convert: Converter) -> Converter:

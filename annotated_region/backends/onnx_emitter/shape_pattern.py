@@ -1,4 +1,4 @@
-"""A shape as a tensor: two ops that are claimed together, because no region can return a bare shape."""
+"""The shape of a tensor as a tensor: two ops claimed together, because regions cannot return shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["register_shape_pattern"]
 
 
 def register_shape_pattern(dialect: Dialect) -> None:
-    """Let the target of `dialect` claim ``shape_to_tensor(shape_of(x))`` as ``<target>.shape``."""
+    """Register ``shape_to_tensor(shape_of(x))`` as the composite ``<target>.shape``."""
     shape = is_op("relax.shape_of")(wildcard())
 
     def check(context: PatternCheckContext) -> bool | str:

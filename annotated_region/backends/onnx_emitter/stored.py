@@ -1,4 +1,4 @@
-"""What engines made of models, in the user's cache folder: trusted only if whole, and of the same thing."""
+"""Compiled models in the user's cache folder; an entry is used only if it is intact and has its key."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["load", "store"]
 
 
 def load(target: str, key: str) -> bytes | None:
-    """What a target stored under a key; None if there is nothing, or nothing that can be trusted."""
+    """The content that a target stored under a key; None if there is none, or if it is not intact."""
     place = _place(target, key)
     return None if place is None else load_entry(place)
 
 
 def store(target: str, key: str, content: bytes) -> None:
-    """Store content under a key. A failure costs time: the next process builds again."""
+    """Store content under a key. A failure only costs time: the next process compiles again."""
     place = _place(target, key)
     if place is None:
         return

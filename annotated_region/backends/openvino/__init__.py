@@ -1,4 +1,4 @@
-"""OpenVINO: claims by what the emitter can say and its CPU plugin computes, and runs compiled models."""
+"""OpenVINO: claims the ops that its CPU plugin computes as ONNX defines them, and runs compiled models."""
 
 from annotated_region.backends.openvino import codegen, installation, native, patterns, precisions, rules
 from annotated_region.targets.backend import register_backend

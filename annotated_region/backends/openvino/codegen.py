@@ -1,4 +1,4 @@
-"""The code generator: external Relax functions become ONNX models in the built library."""
+"""The code generator: translates external Relax functions to ONNX models in the built library."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def generate(
     options: Mapping[str, object] | None,
     constant_names: Mapping[Constant, str],
 ) -> list[tvm.runtime.Module]:
-    """What ``generate_code`` and TVM's ``RunCodegen`` call: one module a function.
+    """The entry point for ``generate_code`` and TVM's ``RunCodegen``: one module per function.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def generate(
     CodegenError
         A function cannot be translated, or an option is unknown.
     RegionRejectedError
-        OpenVINO is installed, and refuses a function.
+        OpenVINO is installed and rejects a function.
     """
     settings = CompileSettings.of(options or {})
     models = emit_all(functions, DIALECT, constant_names)
@@ -76,16 +76,16 @@ def _content(model: EmittedModel) -> bytes:
 
 
 def _try(model: EmittedModel, settings: CompileSettings) -> None:
-    """Compile a model, which is kept for its first call: OpenVINO may refuse what it takes op by op."""
+    """Compile a model, and keep it for its first call: OpenVINO may reject a model of supported ops."""
     try:
         compiled_model(model.symbol, _content(model), _weights(model), settings)
     except BuildError as error:
         raise RegionRejectedError(str(error).removeprefix(f"{model.symbol}: "), model.symbol) from error
     except BackendUnavailableError:
-        pass  # the device may be where the module runs
+        pass  # the device may be available on the machine that runs the module
 
 
 def register_codegen() -> None:
-    """Register the code generator, unless this TVM was built with one of its own, and the runtime."""
+    """Register the runtime, and the code generator unless this TVM was built with its own."""
     register_generator(TARGET, generate)
     register_runtime(TARGET, open_region)

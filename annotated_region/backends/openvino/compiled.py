@@ -1,4 +1,4 @@
-"""How OpenVINO compiles the model of a region, and what it made of it before, in the user's cache folder."""
+"""Compiles the model of a region with OpenVINO, or loads it from the user's cache folder."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["compile_properties", "compiled_model", "kept_quotients", "read_model"]
 
-# A device that does not have this property computes as its maker likes.
+# A device without this property computes in a precision of its own choice.
 _DECISIVE = "INFERENCE_PRECISION_HINT"
-# The mark by which OpenVINO's transformations leave a division alone.
+# The runtime info key that keeps OpenVINO's transformations from converting a division.
 _KEPT = "nonconvertable_divide_0"
 Properties = Mapping[str, str | bool]
 
@@ -43,14 +43,14 @@ def compiled_model(
     weights
         The weights by name.
     settings
-        How to compile it.
+        The compile settings.
 
     Raises
     ------
     BackendUnavailableError
-        OpenVINO, or the device, is not on this machine, or the device does not promise a precision.
+        OpenVINO, or the device, is not available on this machine, or the device has no precision setting.
     BuildError
-        OpenVINO refuses the model; the message holds its reason.
+        OpenVINO rejects the model; the message contains its reason.
     """
     properties = compile_properties(settings)
     if not settings.cache:
@@ -58,21 +58,21 @@ def compiled_model(
     key = _key(digest_of(model, weights), settings.device, properties)
     kept = stored.load(PACKAGE, key)
     if kept is not None:
-        with suppress(RuntimeError):  # what it refuses is compiled anew, and takes the place
+        with suppress(RuntimeError):  # a rejected entry is compiled again, and replaced
             return core().import_model(kept, settings.device, properties)
     made = _made(symbol, model, weights, settings.device, properties)
-    with suppress(RuntimeError):  # some devices export nothing
+    with suppress(RuntimeError):  # some devices cannot export models
         stored.store(PACKAGE, key, made.export_model().getvalue())
     return made
 
 
 def compile_properties(settings: CompileSettings) -> Properties:
-    """What is asked of the device, as far as it is known there.
+    """The requested properties, restricted to those that the device supports.
 
     Raises
     ------
     BackendUnavailableError
-        OpenVINO, or the device, is not on this machine, or the device does not promise a precision.
+        OpenVINO, or the device, is not available on this machine, or the device has no precision setting.
     """
     try:
         known = core().get_property(settings.device, "SUPPORTED_PROPERTIES")
@@ -84,16 +84,16 @@ def compile_properties(settings: CompileSettings) -> Properties:
         ) from error
     if _DECISIVE not in known:
         raise BackendUnavailableError(
-            f"target 'openvino': the device {settings.device} does not say in which precision it computes; "
+            f"target 'openvino': the device {settings.device} has no setting for its precision; "
             "name another one in the option 'device'"
         )
-    if "CPU_DENORMALS_OPTIMIZATION" in known:  # the CPU plugin
+    if "CPU_DENORMALS_OPTIMIZATION" in known:  # only the CPU plugin has this property
         known = {*known, UNLISTED}
     return {name: value for name, value in settings.properties().items() if name in known}
 
 
 def _key(digest: str, device: str, properties: Properties) -> str:
-    """What a compiled model depends on; this package changes the model that it reads."""
+    """The cache key of a compiled model; includes this package's version, because it rewrites the model."""
     place = [core().get_property(device, name) for name in ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")]
     versions = require_library().__version__, __version__
     return f"{digest} {device} {sorted(properties.items())} {versions} {place}"
@@ -115,13 +115,13 @@ def _made(
         shapes = before.get_partial_shape(), after.get_partial_shape()
         if not shapes[0].compatible(shapes[1]):
             raise BuildError(
-                f"{symbol}: OpenVINO makes a result of shape {shapes[1]} in the place of {shapes[0]}"
+                f"{symbol}: OpenVINO computes a result of shape {shapes[1]} instead of {shapes[0]}"
             )
     return made
 
 
 def read_model(model: bytes, weights: Mapping[str, np.ndarray], folder: Path) -> openvino.Model:
-    """The model as OpenVINO reads it.
+    """Read a model with OpenVINO.
 
     Parameters
     ----------
@@ -130,22 +130,22 @@ def read_model(model: bytes, weights: Mapping[str, np.ndarray], folder: Path) ->
     weights
         The weights by name.
     folder
-        Where a model is put that is too large for one message; it has to stay while the model is used.
+        The folder for a model too large for one protobuf message; it must exist while the model is used.
 
     Raises
     ------
     RuntimeError
-        OpenVINO refuses the model.
+        OpenVINO rejects the model.
     """
     read: openvino.Model = core().read_model(assembled(model, weights, folder))
     return read
 
 
 def kept_quotients(model: openvino.Model) -> Iterator[openvino.Node]:
-    """The divisions that would become products with rounded reciprocals, so that 41 * k / 41 is not k.
+    """The divisions that must not become products with rounded reciprocals: then 41 * k / 41 is not k.
 
-    Constants that are divided are left out: OpenVINO 2026.4 takes the quotient the other way round where it
-    fuses one with the convolution or the product that makes the divisor.
+    Divisions of constants are not included: OpenVINO 2026.4 inverts such a quotient when it fuses it with the
+    convolution or matrix product that computes the divisor.
     """
     varying: set[str] = set()
     for each in model.get_ordered_ops():

@@ -1,4 +1,4 @@
-"""Whether OpenVINO is on this machine, and what to install where it is not."""
+"""Detects the installed OpenVINO, and says what to install if it is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEEDED = (PACKAGE, "onnx")
 
 
 def unavailable() -> str | None:
-    """Why regions for OpenVINO cannot run here, with the remedy; None if they can."""
+    """Why regions for OpenVINO cannot run on this machine, with a remedy; None if they can."""
     missing = [name for name in _NEEDED if not _is_installed(name)]
     if not missing:
         return None
@@ -28,7 +28,7 @@ def unavailable() -> str | None:
 
 
 def _is_installed(name: str) -> bool:
-    """Whether there is a package of this name; a folder that happens to be called so has no origin."""
+    """Whether a package of this name is installed; a namespace folder of the same name has no origin."""
     spec = find_spec(name)
     return spec is not None and spec.origin is not None
 
@@ -49,7 +49,7 @@ def require_library() -> ModuleType:
 
 @cache
 def core() -> openvino.Core:
-    """OpenVINO's core: one a process, which holds the plugins.
+    """OpenVINO's core, which holds the plugins; one per process.
 
     Raises
     ------

@@ -1,11 +1,12 @@
 """The data types for which OpenVINO's CPU plugin computes what ONNX defines, operator by operator.
 
-The plugin computes in fewer types than it takes: float64 in float32, int64 and uint32 in int32, and much of
-int32 in float32, which has 24 bits; results of bytes stop at the largest one, where those of ONNX and TVM
-wrap. The table has what was found equal to ONNX Runtime bit by bit for whole numbers of all sizes
-(``tests/backends/openvino/test_openvino_kernels.py``). int64 is taken where it counts, that is for extents,
-places and indices. bfloat16 is left out: float32 is cut off on its way to it, not rounded. TopK gives equal
-elements in any order, and OneHot would have to know that its indices fit into int32; both are left out.
+The plugin computes in fewer types than it accepts: float64 in float32, int64 and uint32 in int32, and much of
+int32 in float32, which has 24 bits; 8-bit results saturate, where those of ONNX and TVM wrap. The table lists
+the types whose results were bitwise equal to those of ONNX Runtime for integers of all magnitudes
+(``tests/backends/openvino/test_openvino_kernels.py``). int64 is supported where it counts elements: extents,
+positions and indices. bfloat16 is not supported, because the plugin truncates float32 to it instead of
+rounding. Two operators are not supported: TopK, because the order of equal elements is undefined, and OneHot,
+because nothing guarantees that its indices fit into int32.
 """
 
 from __future__ import annotations
@@ -67,14 +68,14 @@ _WIDER = {"bool": "int32", "int8": "int32", "uint8": "int32"}
 def _cast(attrs: Mapping[str, object], dtypes: Sequence[str]) -> str | None:
     (given,), wanted = dtypes, attrs["to"]
     if wanted == "bool" and given not in _BYTES:
-        return f"{given} as truth values, of which NaN and the least number become false"
+        return f"{given} as bool, which turns NaN and the smallest number into false"
     if wanted == "int64" and given in _FLOATS:
-        return f"{given} as int64, which stops at 32 bits"
+        return f"{given} as int64, which saturates at 32 bits"
     return None
 
 
 def _padding(attrs: Mapping[str, object], _dtypes: Sequence[str]) -> str | None:
-    return "padding from the other end" if attrs.get("mode") == "wrap" else None
+    return "circular padding" if attrs.get("mode") == "wrap" else None
 
 
 def _remainder(attrs: Mapping[str, object], dtypes: Sequence[str]) -> str | None:
@@ -99,4 +100,4 @@ DIALECT = Dialect(
     wide_truth=frozenset(("ArgMax", "ArgMin", "Max", "Min")),
     narrowed={"int64": "int32"},
 )
-"""ONNX as OpenVINO 2026 reads it and computes it on a CPU."""
+"""The ONNX dialect that OpenVINO 2026 supports on CPUs."""

@@ -1,10 +1,10 @@
-"""OpenVINO without Python: its shared libraries, which the wheel holds, and models in OpenVINO's own form.
+"""OpenVINO without Python: the shared libraries of the wheel, and models in OpenVINO's own format.
 
-The runtime in C++ cannot read ONNX with weights that lie in memory. So a model is read when the module is
-built, and written in OpenVINO's intermediate representation (IR), whose constants are places in one stretch
-of memory. The runtime lays the region's weights there; what the IR holds beside them, such as shapes, stands
-in the library. Marks on operators do not survive in IR: divisions that stay divisions (`compiled.py`) have
-names by which the runtime finds them.
+The C interface cannot read ONNX models whose weights are in memory. So a model is read when the module is
+built, and written in OpenVINO's intermediate representation (IR), whose constants are offsets into one
+buffer. The runtime copies the region's weights into this buffer; other constants of the IR, such as shapes,
+are stored in the library. The IR does not preserve the runtime info of operators, so divisions that must not be
+converted (`compiled.py`) get names with a prefix by which the runtime finds them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["RUNTIME", "build_options", "libraries", "native_model", "native_sett
 RUNTIME = NativeRuntime(PACKAGE, files("annotated_region.backends.openvino") / "cpp" / "request.h")
 
 _KEPT = "kept_quotient_"
-"""What the names of divisions begin with that stay divisions; ``cpp/request.h`` has the same text."""
+"""The name prefix of divisions that must not be converted; the same as in ``cpp/request.h``."""
 
 _ONLY_DEVICE = "CPU"
 _INTERFACE = "libopenvino_c.so"
@@ -38,11 +38,11 @@ _LIBRARIES = (
     *(_INTERFACE, "libopenvino.so", "libopenvino_ir_frontend.so", "libopenvino_intel_cpu_plugin.so"),
     *("libtbb.so", "libtbbbind_2_5.so", "libhwloc.so"),
 )
-"""The interface, the library, what reads IR, the plugin, and how threads are found and kept."""
+"""The C interface, the library, the IR frontend, the CPU plugin, and TBB, its thread library."""
 
 
 def libraries() -> tuple[NeededLibrary, ...]:
-    """OpenVINO's shared libraries for a CPU, as far as the installed wheel has them."""
+    """OpenVINO's shared libraries for CPUs, as far as the installed wheel has them."""
     try:
         listed = distribution(PACKAGE).files or ()
     except PackageNotFoundError:
@@ -56,7 +56,7 @@ def libraries() -> tuple[NeededLibrary, ...]:
 
 
 def _headers() -> Path | None:
-    """The folder of OpenVINO's headers; None where the wheel has none."""
+    """The folder of OpenVINO's headers; None if the wheel has none."""
     for each in libraries():
         folder = each.file.parent.parent / "include"
         if (folder / "openvino" / "c" / "openvino.h").is_file():
@@ -65,7 +65,7 @@ def _headers() -> Path | None:
 
 
 def build_options() -> BuildOptions:
-    """What the compiler needs for regions, and the libraries that they load."""
+    """The compiler options for regions, and the libraries that they load."""
     headers = _headers()
     if headers is None:
         return RUNTIME.build_options(())
@@ -73,25 +73,25 @@ def build_options() -> BuildOptions:
 
 
 def needs_python(options: Mapping[str, object]) -> str | None:
-    """Why regions that are built with these options run in Python processes alone; None if they do not."""
+    """Why regions built with these options run only in Python processes; None if they run in any process."""
     missing = unavailable()
     if missing is not None:
-        return f"OpenVINO is asked for its own form of a model while the module is built, and {missing}"
+        return f"building the module needs OpenVINO to convert the models to its own format, and {missing}"
     device = CompileSettings.of(options).device
     if device != _ONLY_DEVICE:
-        return f"device {device} is reached from Python alone"
+        return f"device {device} is accessible only from Python"
     release = _release(version(PACKAGE))
     if release not in _KNOWN_RELEASES:
         return (
-            f"the C interface of OpenVINO {release} is not known, only that of {', '.join(_KNOWN_RELEASES)}"
+            f"the C interface of OpenVINO {release} is unsupported, only that of {', '.join(_KNOWN_RELEASES)}"
         )
     if _headers() is None or not any(each.name.startswith(_INTERFACE) for each in libraries()):
-        return "the installed openvino has no C interface beside its module; install openvino again"
+        return "the installed openvino lacks the library of its C interface; reinstall openvino"
     return None
 
 
 def native_settings(settings: CompileSettings) -> dict[str, str]:
-    """The version that the module is built with, and OpenVINO's properties under its names for them."""
+    """The OpenVINO release that the module is built with, and the properties, as text for the C interface."""
     found = {"version": _release(require_library().__version__)}
     for name, value in compile_properties(settings).items():
         found[name] = ("YES" if value else "NO") if isinstance(value, bool) else value
@@ -99,28 +99,28 @@ def native_settings(settings: CompileSettings) -> dict[str, str]:
 
 
 _KNOWN_RELEASES = ("2026.4",)
-"""Those whose C interface was tried: the runtime also uses what stands behind it (``cpp/request.h``)."""
+"""The releases whose C interface was tested: the runtime also uses internals (``cpp/request.h``)."""
 
 
 def _release(version: str) -> str:
-    """Year and number, which decide what a plugin computes: ``2026.4`` of ``2026.4.0-21000-...``."""
+    """Year and number, which determine the plugin's results: ``2026.4`` of ``2026.4.0-21000-...``."""
     return ".".join(version.split(".")[:2])
 
 
 def native_model(model: bytes, weights: Mapping[str, np.ndarray]) -> NativeModel:
-    """A model in OpenVINO's own form, without its weights.
+    """A model in OpenVINO's own format, without its weights.
 
     Parameters
     ----------
     model
         The model in ONNX, without its weights.
     weights
-        The weights by name, in the order in which the runtime is handed them.
+        The weights by name, in the order in which the runtime receives them.
 
     Raises
     ------
     RuntimeError
-        OpenVINO refuses the model.
+        OpenVINO rejects the model.
     """
     with tempfile.TemporaryDirectory() as folder:
         text, data = Path(folder) / "region.xml", Path(folder) / "region.bin"
@@ -135,7 +135,7 @@ def native_model(model: bytes, weights: Mapping[str, np.ndarray]) -> NativeModel
 
 
 def _rename(root: ElementTree.Element) -> None:
-    """Take out of the text what differs from process to process, and what nothing reads."""
+    """Remove from the IR what differs between processes and is never read."""
     for told in root.findall("rt_info"):
         root.remove(told)
     for element in root.iter():
@@ -148,7 +148,7 @@ def _rename(root: ElementTree.Element) -> None:
 def _parts(
     root: ElementTree.Element, data: memoryview, weights: Mapping[str, np.ndarray]
 ) -> tuple[ConstantPlace, ...]:
-    """What stands where in the memory of the constants; equal ones share a place."""
+    """The parts of the constant buffer with their offsets; equal constants share one."""
     numbers: dict[bytes, int] = {}
     for number, array in enumerate(weights.values()):
         numbers.setdefault(_digest(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data), number)

@@ -1,4 +1,4 @@
-"""Composites of what OpenVINO's CPU plugin fuses, and of what a region takes in pairs only."""
+"""Patterns of composites that OpenVINO's CPU plugin fuses, and of ops that are claimed only in pairs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ __all__ = ["register_patterns"]
 
 
 def register_patterns() -> None:
-    """Register all of them."""
+    """Register all patterns."""
     register_fused_patterns(TARGET, refusal)
     register_shape_pattern(DIALECT)

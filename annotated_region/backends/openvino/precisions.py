@@ -1,4 +1,4 @@
-"""Which precisions OpenVINO has on a device; what it does not have it computes in float32, without a word."""
+"""The precisions that OpenVINO supports on a device; any other is silently computed in float32."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from annotated_region.backends.openvino.settings import CompileSettings
 __all__ = ["capabilities_of", "remarks"]
 
 _CAPABILITIES = {"bf16": "BF16", "f16": "FP16"}
-"""OpenVINO's names, in its property OPTIMIZATION_CAPABILITIES."""
+"""The values of OpenVINO's property OPTIMIZATION_CAPABILITIES."""
 
 
 def capabilities_of(device: str) -> tuple[str, ...]:
-    """What OpenVINO says that a device computes in; everything where the device is not known."""
+    """The precisions that the device supports; all of them for a device that is not on this machine."""
     try:
         return tuple(core().get_property(device, "OPTIMIZATION_CAPABILITIES"))
-    except RuntimeError:  # building says so, with the devices that there are
+    except RuntimeError:  # the build raises an error that lists the devices
         return tuple(_CAPABILITIES.values())
 
 
 def remarks(options: Mapping[str, object]) -> list[str]:
-    """That products run in float32, where the device does not have the precision that is asked for."""
+    """A remark that products run in float32, if the device does not support the requested precision."""
     settings = CompileSettings.of(options)
     needed = _CAPABILITIES.get(settings.precision)
     if needed is None or needed in capabilities_of(settings.device):

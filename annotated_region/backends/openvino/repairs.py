@@ -1,26 +1,26 @@
-"""What OpenVINO 2026.4 computes wrongly, and the copies that keep it from that.
+"""Copies that prevent wrong results of OpenVINO 2026.4.
 
-A result that is a view of what something else reads shares its memory, and is overwritten:
+A result that is a view of a value with another reader shares its memory, and is overwritten:
 
     e = Exp(x), r = Reshape(e), y = Conv(Transpose(e))        results r and y: y is wrong
     e = Exp(x), v = Reshape(e), r = Max(v, v), y = ...        right
 
-A factor in front of a convolution goes into the kernel, also one that differs along the rows or columns:
+A factor of a convolution's input is folded into the kernel, even if it varies along the rows or columns:
 
     m = Mul(x, [2, 0.5]), y = Conv(m, w)        wrong, if w is two wide
     m = Mul(x, [2, 0.5]), c = Max(m, m), y = Conv(c, w)        right
 
-A constant behind a product is taken for one along the columns: wrong where it runs along the second axis of
-four, which is refused if that axis and the columns differ in length; and of two columns the plugin may read
-the constant of one alone:
+A constant that is combined with a product is assumed to vary along the columns. The result is wrong if it
+varies along the second of four axes (an error if that axis and the columns differ in length); and of a
+constant with two columns the plugin may read only one:
 
     m = MatMul(x, w), y = Add(m, c)        wrong, if m is (1, 3, 2, 3) and c is (3, 1, 1)
     m = MatMul(a, b), y = Div(m, c)        wrong, if m is (1, 2) and c is (2,)
     m = MatMul(a, b), n = Max(m, m), y = Div(n, c)        right
 
-In quantized models scales are moved behind what reads the bytes. One that is moved behind a convolution or
-product with several readers is lost, or applied twice, for some of them; one in front of a norm is moved
-behind it as if its epsilon were nothing:
+In quantized models scales are moved behind the readers of the 8-bit values. A scale that is moved behind a
+convolution or product with several readers is lost, or applied twice, for some of them; one before a
+normalization is moved behind it as if epsilon were zero:
 
     c = Conv(DequantizeLinear(x), w), r = Relu(c), results c and r        r is wrong
     c = Conv(DequantizeLinear(x), w), d = Max(c, c), r = Relu(d), results d and r        right
@@ -34,14 +34,14 @@ from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 __all__ = ["repair"]
 
 _VIEWS = frozenset(("Reshape", "Squeeze", "Unsqueeze"))
-# What OpenVINO joins to one factor and one summand.
+# The operators that OpenVINO merges into one factor and one summand.
 _LINEAR = frozenset(("Add", "Div", "Mul", "Sub"))
-# What may stand between that and a convolution: it becomes a part of either, or nothing.
+# Operators that may stand between these and a convolution: they are fused into either, or removed.
 _BETWEEN = frozenset(
     ("BatchNormalization", "Cast", "Identity", "Neg", "Pad", "Reshape", "Squeeze", "Unsqueeze")
 )
 _PRODUCTS = frozenset(("Einsum", "Gemm", "MatMul"))
-# What the plugin may compute together with a product, where the other operands are constants.
+# Operators with constant operands that the plugin may fuse with a product.
 _BEHIND = _LINEAR | {"Max", "Min", "PRelu", "Pow"}
 _QUANTIZED = frozenset(("DequantizeLinear", "QuantizeLinear"))
 _OF_BYTES = _PRODUCTS | {"Conv", "ConvTranspose"}
@@ -49,7 +49,7 @@ _NORMS = frozenset(("InstanceNormalization", "LayerNormalization"))
 
 
 def repair(graph: Graph) -> None:
-    """Put copies where OpenVINO needs them; the graph computes the same."""
+    """Insert copies where OpenVINO needs them; the results of the graph do not change."""
     makers = {name: each for each in graph.operators for name in each.outputs}
     for port in graph.outputs:
         if _is_shared_view(graph, makers, port.name):
@@ -64,12 +64,12 @@ def repair(graph: Graph) -> None:
 
 
 def _copy(graph: Graph, name: str, copy: str) -> Operator:
-    """An operator that copies, and that OpenVINO does not take for one that does nothing."""
+    """A copying operator that OpenVINO does not recognize as the identity."""
     return Operator("Or" if graph.dtypes[name] == "bool" else "Max", (name, name), (copy,), {})
 
 
 def _is_shared_view(graph: Graph, makers: dict[str, Operator], name: str) -> bool:
-    """Whether a value is a view, by way of others perhaps, of one that something else reads."""
+    """Whether a value is a view, directly or through other views, of a value with another reader."""
     while name in makers and makers[name].kind in _VIEWS:
         name = makers[name].inputs[0]
         if sum(name in each.inputs for each in graph.operators) > 1:
@@ -80,7 +80,7 @@ def _is_shared_view(graph: Graph, makers: dict[str, Operator], name: str) -> boo
 def _apart_from_factors(
     graph: Graph, makers: dict[str, Operator], operator: Operator
 ) -> tuple[Operator, ...]:
-    """The operator, and in front of a convolution the copy of data that was scaled."""
+    """The operator; a convolution reads a copy of scaled data."""
     if operator.kind != "Conv" or not _is_scaled(graph, makers, operator.inputs[0]):
         return (operator,)
     return _reading_a_copy(graph, operator, operator.inputs[0])
@@ -89,7 +89,7 @@ def _apart_from_factors(
 def _apart_from_products(
     graph: Graph, makers: dict[str, Operator], operator: Operator
 ) -> tuple[Operator, ...]:
-    """The operator, and in front of one with a constant that OpenVINO misplaces the copy of a product."""
+    """The operator; one with a constant that OpenVINO misplaces reads a copy of the product."""
     if operator.kind not in _BEHIND:
         return (operator,)
     constants = [each for each in operator.inputs if _is_constant(graph, makers, each)]
@@ -102,7 +102,7 @@ def _apart_from_products(
 def _apart_from_readers(
     graph: Graph, _makers: dict[str, Operator], operator: Operator
 ) -> tuple[Operator, ...]:
-    """The operator, and behind a convolution or product with several readers the copy that they read."""
+    """The operator; readers of a convolution or product with several readers read a copy."""
     if operator.kind not in _OF_BYTES:
         return (operator,)
     (name,) = operator.outputs
@@ -115,21 +115,21 @@ def _apart_from_readers(
 
 
 def _apart_from_norms(graph: Graph, _makers: dict[str, Operator], operator: Operator) -> tuple[Operator, ...]:
-    """The operator, and in front of a norm the copy of its data."""
+    """The operator; a normalization reads a copy of its data."""
     if operator.kind not in _NORMS:
         return (operator,)
     return _reading_a_copy(graph, operator, operator.inputs[0])
 
 
 def _reading_a_copy(graph: Graph, operator: Operator, data: str) -> tuple[Operator, ...]:
-    """A copy of a value, and the operator that reads it in the value's place."""
+    """A copy of a value, and the operator that reads the copy instead."""
     copy = graph.declare(graph.fresh("copied"), graph.dtypes[data])
     inputs = tuple(copy if each == data else each for each in operator.inputs)
     return _copy(graph, data, copy), Operator(operator.kind, inputs, operator.outputs, operator.attrs)
 
 
 def _is_misplaced(graph: Graph, constant: str) -> bool:
-    """Whether a constant is of two columns, or runs along other axes alone."""
+    """Whether a constant has two columns, or varies along other axes only."""
     shape = _shape(graph, constant)
     if shape is None:
         return True
@@ -137,13 +137,13 @@ def _is_misplaced(graph: Graph, constant: str) -> bool:
 
 
 def _shape(graph: Graph, constant: str) -> tuple[int, ...] | None:
-    """The shape of a constant; None of one that is computed."""
+    """The shape of a constant; None of a computed value."""
     held = graph.constants.get(constant, graph.weights.get(constant))
     return None if held is None else tuple(int(extent) for extent in held.shape)
 
 
 def _is_product(graph: Graph, makers: dict[str, Operator], name: str) -> bool:
-    """Whether a value is a product, or made of one and of constants."""
+    """Whether a value is a product, or computed from a product and constants."""
     operator = makers.get(name)
     if operator is None:
         return False
@@ -152,14 +152,14 @@ def _is_product(graph: Graph, makers: dict[str, Operator], name: str) -> bool:
 
 
 def _is_scaled(graph: Graph, makers: dict[str, Operator], name: str) -> bool:
-    """Whether a value is a linear function of another by constants that are more than one number."""
+    """Whether a value is a linear function of another value, with constants of several elements."""
     operator = makers.get(name)
     if operator is None:
         return False
     if operator.kind in _BETWEEN:
         return _is_scaled(graph, makers, operator.inputs[0])
     if operator.kind not in _LINEAR:
-        return operator.kind == "LayerNormalization"  # it ends in a factor and a summand
+        return operator.kind == "LayerNormalization"  # it ends with a factor and a summand
     known = [_is_constant(graph, makers, each) for each in operator.inputs]
     if not any(known):
         return False

@@ -1,4 +1,4 @@
-"""What OpenVINO claims: what the emitter can say in operators that its CPU plugin computes exactly enough."""
+"""The rules of OpenVINO: it claims every op whose ONNX operators its CPU plugin computes correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a region: a model compiled once, whose requests read and write the caller's memory."""
+"""Runs a region: the model is compiled once, and its requests read and write the caller's memory."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def open_region(
     Raises
     ------
     BackendUnavailableError
-        OpenVINO, or the device that is asked for, is not on this machine.
+        OpenVINO, or the requested device, is not available on this machine.
     BuildError
-        OpenVINO refuses the model.
+        OpenVINO rejects the model.
     """
     arrays = {name: array_of(tensor) for name, tensor in zip(description.weights, weights, strict=True)}
     settings = CompileSettings.of(description.options)
@@ -71,12 +71,12 @@ class RequestRunner:
         self._idle: list[openvino.InferRequest] = []
 
     def __call__(self, *arguments: Argument) -> None:
-        """Run it; the arguments are the inputs, then the outputs, which are written in place.
+        """Run the region; the arguments are the inputs, then the outputs, which are written in place.
 
         Raises
         ------
         ArgumentError
-            A tensor lies on another device than the host, or has strides that cannot be followed.
+            A tensor is not in host memory, or has unsupported strides.
         """
         check_devices(self._symbol, arguments, ("cpu",))
         held = [dense_input(self._symbol, argument) for argument in arguments[: self._count]]
@@ -91,14 +91,14 @@ class RequestRunner:
             bring_back()
 
     def _shared(self, tensor: tvm.runtime.Tensor) -> openvino.Tensor:
-        """A tensor of OpenVINO in the memory of one of TVM."""
+        """An OpenVINO tensor that shares the memory of a TVM tensor."""
         shape = [int(extent) for extent in tensor.shape]
         type_ = getattr(self._library.Type, _TYPES[str(tensor.dtype)])
         return self._library.Tensor(bits_of(tensor), shape, type_)
 
     @contextmanager
     def _request(self) -> Iterator[openvino.InferRequest]:
-        """A request that no other call uses; there are as many as there were calls at once."""
+        """A request that no concurrent call uses; the pool grows to the number of concurrent calls."""
         try:
             request = self._idle.pop()
         except IndexError:
@@ -110,7 +110,7 @@ class RequestRunner:
 
 
 def _places(names: Sequence[str], compiled: openvino.CompiledModel) -> list[tuple[int, int]]:
-    """For each input of the compiled model the number of the argument; it has none that are not used."""
+    """For each input of the compiled model the index of its argument; unused arguments have no input."""
     numbers = {name: number for number, name in enumerate(names)}
     return [
         (place, next(numbers[name] for name in port.get_names() if name in numbers))

@@ -1,4 +1,4 @@
-"""The options of target ``openvino``, and the properties of OpenVINO that they stand for."""
+"""The options of target ``openvino``, and the OpenVINO properties that they set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["PRECISIONS", "UNLISTED", "CompileSettings"]
 PRECISIONS = ("f32", "bf16", "f16")
 
 UNLISTED = "SNIPPETS_MODE"
-"""A property that the CPU plugin takes without naming it among those that it supports."""
+"""A property that the CPU plugin accepts, but does not list as supported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +25,16 @@ class CompileSettings:
     device
         OpenVINO's name of the device: ``CPU``, ``GPU``, ``NPU``, ``GPU.1``, ``AUTO``, ...
     precision
-        In what products and sums of float32 may be computed: ``f32``, ``bf16`` or ``f16``. OpenVINO's own
+        The precision of products and sums of float32: ``f32``, ``bf16`` or ``f16``. OpenVINO's own
         default is the fastest that the device has, which is ``bf16`` on many processors.
     dynamic_quantization
-        How many numbers in a row share a scale where numbers that meet quantized weights are rounded to
-        bytes; 0 leaves them as they are. OpenVINO's own default is 32.
+        The group size of dynamic quantization, which rounds activations to 8 bits where the weights are
+        quantized; 0 disables it. OpenVINO's own default is 32.
     snippets
         Whether the CPU plugin may generate kernels for whole subgraphs, attention among them. Those of
-        OpenVINO 2026.4 are wrong for some graphs and end the process for others (`README.md` has two).
+        OpenVINO 2026.4 are wrong for some graphs and crash the process for others (`README.md` has two).
     threads
-        The number of threads of one region; 0 leaves it to OpenVINO.
+        The number of threads of one region; 0 for OpenVINO's default.
     cache
         Whether compiled models are kept in the user's cache folder.
     """
@@ -53,7 +53,7 @@ class CompileSettings:
         Raises
         ------
         CodegenError
-            An option is unknown, or has a value that makes no sense.
+            An option is unknown, or has an invalid value.
         """
         settings = cls(**known_options("openvino", options, [field.name for field in fields(cls)]))
         _require(isinstance(settings.device, str) and bool(settings.device), f"device {settings.device!r}")
@@ -71,9 +71,9 @@ class CompileSettings:
         return asdict(self)
 
     def properties(self) -> dict[str, str | bool]:
-        """The properties of OpenVINO, by name. One call at a time is to be fast, and threads stay unpinned.
+        """The properties of OpenVINO, by name, optimized for the latency of single calls.
 
-        Threads that are pinned to processors stand in the way of TVM's and of other engines' between regions.
+        Threads are not pinned, because pinned threads interfere with those of TVM and of other engines.
         """
         found: dict[str, str | bool] = {
             "INFERENCE_PRECISION_HINT": self.precision,

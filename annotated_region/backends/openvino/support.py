@@ -1,8 +1,8 @@
-"""Whether OpenVINO takes an op: by the table of its kernels, and where it is installed, by asking it.
+"""Whether OpenVINO supports an op: by the table of kernels, and by a query if OpenVINO is installed.
 
-The question is a model of the op alone, put to ``Core.query_model``, which compiles nothing. It takes some
-milliseconds, so answers are kept for ops of the same kind: of the same operators, attributes, data types and
-ranks, with the same operands constant and the same extents known.
+The query passes a model of the op alone to ``Core.query_model``, which compiles nothing. It takes some
+milliseconds, so answers are cached for ops of the same kind: with the same operators, attributes, data types,
+ranks, constant operands and static extents.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from annotated_region.targets.op_view import OpView
 __all__ = ["refusal"]
 
 _LARGEST = 1 << 24
-"""Bytes of constants with which a question is not put, because copying them would take too long."""
+"""The size of constants in bytes above which no query is made, because copying them takes too long."""
 
 _ANSWERS: dict[str, str | None] = {}
 
 
 def refusal(op: OpView) -> str | None:
-    """Why OpenVINO does not take an op; None if it does."""
+    """Why OpenVINO does not support an op; None if it does."""
     try:
         graph = emit_alone(op, DIALECT)
     except Declined as reason:
         return str(reason)
     if _has_unknown_kernel(op):
-        return "OpenVINO convolves with kernels whose extents are known"
+        return "OpenVINO supports only convolutions whose kernels have static extents"
     if unavailable() is not None or not graph.operators:
         return None
     model = EmittedModel(graph, tuple(graph.weights), "alone")
@@ -42,14 +42,14 @@ def refusal(op: OpView) -> str | None:
 
 
 def _has_unknown_kernel(op: OpView) -> bool:
-    """Whether it is a convolution with a kernel whose extents are found when it runs."""
+    """Whether an op is a convolution whose kernel has symbolic extents."""
     return op.name.startswith("relax.nn.conv") and not all(
         isinstance(extent, int) for extent in extents_of(op.arg_types[1])
     )
 
 
 def _kind(graph: Graph) -> str:
-    """What the answer depends on, as text; values are numbered, because their names do not matter."""
+    """The cache key of the answer; values are numbered, because their names do not matter."""
     ports = {port.name: tuple(isinstance(extent, int) for extent in port.shape) for port in graph.inputs}
     constants = {name: array.ndim for name, array in graph.constants.items()}
     weights = {name: -len(tensor.shape) for name, tensor in graph.weights.items()}
@@ -68,13 +68,13 @@ def _kind(graph: Graph) -> str:
 
 
 def _asked(model: EmittedModel) -> str | None:
-    """OpenVINO's answer."""
+    """OpenVINO's reason for rejecting a model; None if it supports the model."""
     try:
         read = core().read_model(model.complete().SerializeToString())
         taken = core().query_model(read, "CPU", CompileSettings().properties())
     except RuntimeError as error:
-        return f"OpenVINO refuses it: {str(error).strip().splitlines()[-1]}"
+        return f"OpenVINO rejects it: {str(error).strip().splitlines()[-1]}"
     missing = [
         each.get_type_name() for each in read.get_ordered_ops() if each.get_friendly_name() not in taken
     ]
-    return f"OpenVINO's CPU plugin has no {missing[0]} for this" if missing else None
+    return f"OpenVINO's CPU plugin does not support this {missing[0]}" if missing else None

@@ -1,4 +1,4 @@
-"""TensorRT: claims by its documented support; regions are ONNX in the library, and engines where they run."""
+"""TensorRT: claims by its documented support; regions are stored as ONNX, engines are built at run time."""
 
 from annotated_region.backends.onnx_emitter import native_runtime
 from annotated_region.backends.tensorrt import codegen, installation, rules

@@ -1,4 +1,4 @@
-"""The code generator: external Relax functions become ONNX models in the built library."""
+"""The code generator: translates external Relax functions to ONNX models in the built library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def generate(
     options: Mapping[str, object] | None,
     constant_names: Mapping[Constant, str],
 ) -> list[tvm.runtime.Module]:
-    """What ``generate_code`` and TVM's ``RunCodegen`` call: one module a function.
+    """The entry point for ``generate_code`` and TVM's ``RunCodegen``: one module per function.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def generate(
 
 
 def register_codegen() -> None:
-    """Register code generator, rules and runtime; or TVM's patterns where TVM has its own generator."""
+    """Register the code generator, rules and runtime; TVM's patterns if this TVM has its own generator."""
     if not register_generator(TARGET, generate):
         register_patterns()
         return

@@ -1,4 +1,4 @@
-"""The few calls of NVIDIA's CUDA runtime that carry tensors to a GPU and back, through ``ctypes``."""
+"""The functions of the CUDA runtime that copy tensors to a GPU and back, called through ``ctypes``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runti
 _NAMES = ("libcudart.so.13", "libcudart.so.12", "libcudart.so")
 _REMEDY = "install NVIDIA's driver, and pip install nvidia-cuda-runtime-cu12"
 
-# Numbers from the documentation of the CUDA runtime.
+# Constants from the documentation of the CUDA runtime.
 _HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 1, 2, 3
 _MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76
 
 
 @dataclass(slots=True)
 class Buffer:
-    """Memory of a GPU, which grows as it has to and is never shrunk."""
+    """GPU memory that grows on demand and never shrinks."""
 
     address: int = 0
     size: int = 0
@@ -39,7 +39,7 @@ class Cuda:
     device
         The number of the device.
     stream
-        The stream that everything runs on.
+        The stream of all copies and engines.
     """
 
     runtime: ctypes.CDLL
@@ -47,7 +47,7 @@ class Cuda:
     stream: int = field(default=0)
 
     def start(self) -> None:
-        """Choose the device for this thread, and make a stream if there is none yet."""
+        """Select the device for the calling thread, and create the stream if there is none."""
         self._call("cudaSetDevice", ctypes.c_int(self.device))
         if not self.stream:
             stream = ctypes.c_void_p()
@@ -65,24 +65,24 @@ class Cuda:
         return buffer.address
 
     def to_device(self, target: int, source: int, size: int) -> None:
-        """Start copying from this machine's memory."""
+        """Start a copy from host memory to the device."""
         self._copy(target, source, size, _HOST_TO_DEVICE)
 
     def to_host(self, target: int, source: int, size: int) -> None:
-        """Start copying to this machine's memory."""
+        """Start a copy from the device to host memory."""
         self._copy(target, source, size, _DEVICE_TO_HOST)
 
     def wait(self) -> None:
-        """Wait until everything that was started is done."""
+        """Wait until the stream is idle."""
         self._call("cudaStreamSynchronize", ctypes.c_void_p(self.stream))
 
     def name(self) -> str:
-        """What an engine is built for: the capability and the size of the device."""
+        """The compute capability and memory size of the device, which engines depend on."""
         major, minor, count = (self._attribute(number) for number in (_MAJOR, _MINOR, _MULTIPROCESSORS))
         return f"sm{major}{minor}-{count}"
 
     def count(self) -> int:
-        """How many devices there are."""
+        """The number of devices."""
         found = ctypes.c_int()
         return found.value if self.runtime.cudaGetDeviceCount(ctypes.byref(found)) == 0 else 0
 
@@ -113,7 +113,7 @@ class Cuda:
 
 @cache
 def load_cuda() -> ctypes.CDLL | None:
-    """The library ``libcudart``, of a wheel or of the system; None if there is none."""
+    """The library ``libcudart``, from a wheel or the system; None if there is none."""
     for name in (*_wheel_files(), *_NAMES):
         try:
             return ctypes.CDLL(name)
@@ -134,7 +134,7 @@ def _wheel_files() -> list[str]:
 
 
 def device_problem() -> str | None:
-    """Why no GPU can be used, with the remedy; None if one can."""
+    """Why no GPU can be used, with a remedy; None if one can."""
     library = load_cuda()
     if library is None:
         return f"the CUDA runtime is not installed; {_REMEDY}"

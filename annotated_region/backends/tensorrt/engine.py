@@ -1,7 +1,7 @@
-"""The calls of TensorRT's Python API, all of them: an engine is built of a model, and run.
+"""All uses of TensorRT's Python API: building and running engines.
 
-Written against the documentation of TensorRT 10 and 11. Both take the same calls, except that 11 has only
-networks whose types are those of the model, and no flags for half precision any more.
+Written against the documentation of TensorRT 10 and 11, which accept the same calls, except that 11 has only
+strongly typed networks, and no flags for half precision.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Extents = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class InputProfile:
-    """The shapes of one input, or the values of one that is a shape itself, that an engine is built for."""
+    """The optimization profile of one input: its shapes, or its values if it is a shape tensor."""
 
     least: Extents
     usual: Extents
@@ -47,25 +47,25 @@ def build_plan(
     tensorrt
         The module ``tensorrt``.
     model
-        The ONNX model, or the file of a model that is too large for one message.
+        The ONNX model, or the path of a model too large for one protobuf message.
     profiles
-        The shapes of each input.
+        The optimization profile of each input.
     settings
-        How to build it.
+        The engine settings.
     timings
-        What `build_plan` returned as timings before, or nothing; TensorRT ignores those of other devices.
+        The timings that an earlier call returned, or empty; TensorRT ignores those of other devices.
 
     Returns
     -------
     tuple[bytes, bytes]
-        The engine and the timings, both as TensorRT writes them.
+        The engine and the timings, both serialized by TensorRT.
 
     Raises
     ------
     BuildError
-        TensorRT cannot read the model, or finds no way to run it; the message holds its reasons.
+        TensorRT cannot parse the model, or finds no implementation; the message contains its reasons.
     BackendUnavailableError
-        This version of TensorRT does not have the precision that is asked for.
+        This version of TensorRT does not support the requested precision.
     """
     logger = tensorrt.Logger(tensorrt.Logger.ERROR)
     builder = tensorrt.Builder(logger)
@@ -86,7 +86,7 @@ def build_plan(
     config.add_optimization_profile(_profile(builder, profiles))
     plan = builder.build_serialized_network(network, config)
     if plan is None:
-        raise BuildError("TensorRT found no way to run the model; its log, on the standard output, says why")
+        raise BuildError("TensorRT found no implementation of the model; see its log on the standard output")
     return bytes(plan), bytes(cache.serialize())
 
 
@@ -98,8 +98,8 @@ def _set_precision(tensorrt: ModuleType, config: tensorrt.IBuilderConfig, precis
     flag = getattr(flags, precision.upper(), None)
     if flag is None:
         raise BackendUnavailableError(
-            f"target 'tensorrt': TensorRT {tensorrt.__version__} has no switch for {precision}, as types "
-            "are those of the model; convert the module (relax.transform.ToMixedPrecision) and leave the "
+            f"target 'tensorrt': TensorRT {tensorrt.__version__} has no switch for {precision}: the types are "
+            "those of the model; convert the module (relax.transform.ToMixedPrecision) and leave the "
             "option out, or install TensorRT 10"
         )
     config.set_flag(flag)
@@ -116,15 +116,15 @@ def _profile(
 
 
 class Engine:
-    """An engine that can run; not by several threads at once."""
+    """An engine with its execution context; not thread-safe."""
 
     def __init__(self, tensorrt: ModuleType, plan: bytes) -> None:
-        """Read an engine that `build_plan` returned.
+        """Deserialize an engine that `build_plan` returned.
 
         Raises
         ------
         BuildError
-            It is none that this TensorRT can run on this device.
+            This TensorRT cannot run it on this device.
         """
         self._logger = tensorrt.Logger(tensorrt.Logger.ERROR)
         self._runtime = tensorrt.Runtime(self._logger)
@@ -134,25 +134,25 @@ class Engine:
         self._context = self._engine.create_execution_context()
 
     def takes_values(self, name: str) -> bool:
-        """Whether an input is a shape, whose values TensorRT reads on the host."""
+        """Whether an input is a shape tensor, whose values TensorRT reads on the host."""
         return bool(self._engine.is_shape_inference_io(name))
 
     def bind_input(self, name: str, shape: Sequence[int], address: int) -> None:
-        """Say how large an input is and where it lies."""
+        """Set the shape and the address of an input."""
         self._context.set_input_shape(name, tuple(shape))
         self._context.set_tensor_address(name, address)
 
     def bind_output(self, name: str, address: int) -> None:
-        """Say where an output is to be written."""
+        """Set the address of an output."""
         self._context.set_tensor_address(name, address)
 
     def start(self, stream: int) -> None:
-        """Start it on a stream.
+        """Enqueue the engine on a stream.
 
         Raises
         ------
         BuildError
-            TensorRT refuses.
+            TensorRT reports an error.
         """
         if not self._context.execute_async_v3(stream):
-            raise BuildError("TensorRT could not run an engine; its log, on the standard output, says why")
+            raise BuildError("TensorRT could not run an engine; see its log on the standard output")

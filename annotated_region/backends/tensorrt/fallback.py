@@ -1,4 +1,4 @@
-"""Runs a region by something else where TensorRT is missing, and says so once."""
+"""Runs a region on another engine if TensorRT is missing, with one warning."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from annotated_region.backends.onnxruntime.session import SessionSettings, make_
 
 __all__ = ["fallback_runner"]
 
-# Bytes: TVM's kernels load vectors from their arguments by instructions that fault at other addresses.
+# In bytes. TVM's kernels use aligned vector loads, which fault at unaligned addresses.
 _ALIGNMENT = 64
 
 
 def fallback_runner(
     name: str, reason: str, description: Description, model: bytes, weights: Mapping[str, np.ndarray]
 ) -> Callable[..., None]:
-    """What runs the region instead.
+    """The runner of a region that does not use TensorRT.
 
     Parameters
     ----------
     name
         ``"onnxruntime"`` or ``"tvm"``.
     reason
-        Why TensorRT cannot.
+        Why TensorRT is not available.
     description, model, weights
         The region.
 
@@ -59,13 +59,13 @@ def fallback_runner(
 def _say_once(name: str, reason: str) -> None:
     warnings.warn(
         f"target 'tensorrt' cannot run here ({reason}); its regions run on {name}, as the option 'fallback' "
-        "asks for",
+        "requests",
         stacklevel=1,
     )
 
 
 def _run_by_tvm(description: Description, model: bytes) -> Callable[..., None]:
-    """The model, read and compiled by TVM for this machine's processor."""
+    """The model, imported and compiled by TVM for the host."""
     proto = import_module("onnx").load_model_from_string(model)
     mod = import_module("tvm.relax.frontend.onnx").from_onnx(proto, keep_params_in_input=False)
     entry = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())["main"]

@@ -1,4 +1,4 @@
-"""Whether TensorRT and a GPU are on this machine, and what to install where they are not."""
+"""Detects TensorRT and a GPU, and says what to install if they are missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REMEDY = "on a machine with an NVIDIA GPU: pip install tensorrt onnx"
 
 
 def unavailable() -> str | None:
-    """Why TensorRT regions cannot run here, with the remedy; None if they can."""
+    """Why regions for TensorRT cannot run on this machine, with a remedy; None if they can."""
     for name in (PACKAGE, "onnx"):
         if not _is_installed(name):
             return f"{'TensorRT' if name == PACKAGE else name} is not installed; {REMEDY}"
@@ -26,19 +26,19 @@ def unavailable() -> str | None:
 
 
 def needs_python(_options: Mapping[str, object]) -> str | None:
-    """Why its regions run in Python processes alone."""
+    """Why its regions run only in Python processes."""
     return "TensorRT's engines are built and run by its Python package"
 
 
 def _is_installed(name: str) -> bool:
-    """Whether there is a package of this name; a folder that happens to be called so has no origin."""
+    """Whether a package of this name is installed; a namespace folder of the same name has no origin."""
     spec = find_spec(name)
     return spec is not None and spec.origin is not None
 
 
 @cache
 def _import_problem() -> str | None:
-    """Why TensorRT's Python bindings cannot be loaded: they may lack the library that they bind."""
+    """Why TensorRT's Python bindings cannot be loaded: the library that they bind may be missing."""
     try:
         import_module(PACKAGE)
     except (ImportError, OSError) as error:

@@ -1,7 +1,7 @@
-"""What TensorRT claims: what the emitter can say in ONNX operators of its parser's support matrix.
+"""The rules of TensorRT: it claims every op that is emitted as operators of its parser's support matrix.
 
-Where this TVM was built with a TensorRT code generator of its own, TVM's pattern table is registered
-instead, because that generator wants composites under the names of the table.
+If this TVM was built with its own TensorRT code generator, TVM's pattern table is registered instead, because
+that generator requires composites with the names of the table.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NUMBERS = _FLOATS | {"int32", "int64"}
 _BOOL = frozenset(("bool",))
 _BYTES = frozenset(("int8",))
 
-# The support matrix of the ONNX parser of TensorRT 10 and later; what it only moves, it moves in all types.
+# The support matrix of the ONNX parser of TensorRT 10 and later; operators that move data support all types.
 _KERNELS = {
     **dict.fromkeys(
         (
@@ -74,7 +74,7 @@ DIALECT = Dialect(
     max_rank=8,
     max_elements=(1 << 31) - 1,
 )
-"""ONNX as TensorRT 10 and 11 parse it. Their networks have an explicit batch, so no axis is special."""
+"""The ONNX dialect that TensorRT 10 and 11 parse. Networks have an explicit batch, so no axis is special."""
 
 
 _QUANTIZATION = ("relax.quantize", "relax.dequantize")
@@ -90,32 +90,32 @@ def _rule(op: OpView) -> bool | str:
 
 
 def _symmetry(op: OpView) -> str | None:
-    """Why a quantization is none that TensorRT has: its scales are constants, its zero points are zeros."""
+    """Why a quantization is not supported: TensorRT's have constant scales, and zero points of zero."""
     scale, zero = op.constant(1), op.constant(2)
     if scale is None or not (scale > 0).all():
-        return "tensorrt quantizes by constant scales above zero"
+        return "tensorrt requires constant, positive scales"
     if zero is None or zero.any():
-        return "tensorrt quantizes without zero points"
+        return "tensorrt requires zero points of zero"
     if op.name == "relax.quantize" and max(scale.size, zero.size) != 1:
-        return "tensorrt quantizes what is no weight by one scale"
+        return "tensorrt supports several scales only for weights"
     return None
 
 
 def _bytes(op: OpView) -> str | None:
-    """Why an op of int8 is declined: between quantization and products TensorRT moves bytes, and no more."""
+    """Why an op on int8 is declined: TensorRT only moves int8 data between quantization and products."""
     types = [str(each.dtype) for each in (*op.arg_types, op.out_type) if isinstance(each, relax.TensorType)]
-    return None if op.name in _MOVING or "int8" not in types else "tensorrt computes nothing with int8"
+    return None if op.name in _MOVING or "int8" not in types else "tensorrt only moves int8 data"
 
 
 def register_rules() -> None:
-    """Register a rule for every op with a converter, and the composites that take two."""
+    """Register a rule for every op with a converter, and the composites of two ops."""
     for name in converted_ops():
         register_rule(TARGET, name)(_rule)
     register_shape_pattern(DIALECT)
 
 
 def register_patterns() -> None:
-    """Register TVM's pattern table, each pattern with a check of the data types in front of its own."""
+    """Register TVM's pattern table; each pattern checks the data types before TVM's own check."""
     for fusion in get_patterns_with_prefix(TARGET):
         register_pattern(
             TARGET, fusion.name, fusion.pattern, _check_for(fusion), dict(fusion.annotation_patterns.items())

@@ -1,4 +1,4 @@
-"""Runs a region: engines by shape, built or taken from the cache; without a GPU, what was asked for."""
+"""Runs a region: engines by shape, built or loaded from the cache; without a GPU, the requested fallback."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Profiles = Mapping[str, InputProfile]
 def open_region(
     description: Description, model: bytes, weights: Sequence[tvm.runtime.Tensor]
 ) -> Callable[..., None]:
-    """What runs a region.
+    """The runner of a region.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def open_region(
     Raises
     ------
     BackendUnavailableError
-        TensorRT or a GPU is missing, and no fallback was asked for.
+        TensorRT or a GPU is missing, and no fallback was requested.
     """
     settings = EngineSettings.of(description.options)
     arrays = {name: array_of(tensor) for name, tensor in zip(description.weights, weights, strict=True)}
@@ -67,7 +67,7 @@ def open_region(
 
 
 class EngineRunner:
-    """Runs one region on a GPU; calls of several threads wait for each other."""
+    """Runs one region on a GPU; concurrent calls are serialized."""
 
     def __init__(
         self,
@@ -88,12 +88,12 @@ class EngineRunner:
         self._digest: str | None = None
 
     def __call__(self, *arguments: Argument) -> None:
-        """Run it; the arguments are the inputs, then the outputs, which are written in place.
+        """Run the region; the arguments are the inputs, then the outputs, which are written in place.
 
         Raises
         ------
         ArgumentError
-            A tensor lies on a device that is out of reach, or has strides that cannot be followed.
+            A tensor is on an inaccessible device, or has unsupported strides.
         BuildError
             TensorRT cannot build or run an engine for these shapes.
         BackendUnavailableError
@@ -137,7 +137,7 @@ class EngineRunner:
         return self._cuda.reserve(self._buffers.setdefault(name, Buffer()), _size(value))
 
     def _profiles(self, inputs: Mapping[str, Held]) -> Profiles:
-        """The shapes to build an engine for: given ranges where there are some, else those of this call."""
+        """The optimization profiles: the user's ranges where there are any, else the shapes of this call."""
         return {name: self._range(name, value) for name, value in inputs.items()}
 
     def _range(self, name: str, value: Held) -> InputProfile:
@@ -163,7 +163,7 @@ class EngineRunner:
         return self._engines[shapes]
 
     def _load_or_build(self, shapes: str, profiles: Profiles) -> Engine:
-        """An engine from the cache; one that is not there, or that TensorRT refuses, is built."""
+        """An engine from the cache; built if there is none, or if TensorRT rejects it."""
         place = f"{self._tensorrt.__version__} {self._cuda.name()}"
         if self._digest is None:
             self._digest = digest_of(self._model, self._weights)
@@ -174,7 +174,7 @@ class EngineRunner:
             try:
                 return Engine(self._tensorrt, plan)
             except BuildError:
-                pass  # it is built anew, and takes the place of what was refused
+                pass  # a rejected entry is built again, and replaced
         return Engine(self._tensorrt, self._build(key, f"timings {place}", profiles))
 
     def _build(self, key: str, timing_key: str, profiles: Profiles) -> bytes:
@@ -197,7 +197,7 @@ class EngineRunner:
 
 
 class _Values:
-    """A shape that is passed: a vector of int64 on the host."""
+    """A shape argument: a vector of int64 on the host."""
 
     def __init__(self, shape: Sequence[int]) -> None:
         self.values = tuple(map(int, shape))
@@ -208,7 +208,7 @@ class _Values:
 
 
 Held: TypeAlias = tvm.runtime.Tensor | _Values
-"""What lies in memory while a region runs."""
+"""An argument in memory."""
 
 
 def _dense(symbol: str, argument: Argument) -> Held:
@@ -230,7 +230,7 @@ def _size(value: Held) -> int:
 
 
 def _dims(model: bytes) -> dict[str, list[str]]:
-    """The names of the symbolic extents of each input; empty for numbers."""
+    """The names of the symbolic extents of each input; empty for static ones."""
     proto = import_module("onnx").load_model_from_string(model)
     return {
         value.name: [str(dim.dim_param) for dim in value.type.tensor_type.shape.dim]

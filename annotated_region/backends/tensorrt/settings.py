@@ -23,18 +23,18 @@ class EngineSettings:
     ----------
     precision
         ``fp32``; ``tf32``, which lets TensorRT round the operands of products to 10 bits; ``fp16`` or
-        ``bf16``, which let it compute in these where it is faster (TensorRT 10 only).
+        ``bf16``, which let it compute in these types where they are faster (TensorRT 10 only).
     workspace
-        The most scratch memory of an engine in bytes; 0 leaves it to TensorRT.
+        The scratch memory limit of an engine in bytes; 0 for TensorRT's default.
     profiles
-        For the name of a symbolic extent: its least, usual and largest value. One engine is built for
-        such a range. Without ranges one engine is built for each combination of shapes that comes up.
+        The minimum, typical and maximum value of symbolic extents, by name. One engine is built for such a
+        range. Without ranges, one engine is built for each combination of shapes that occurs.
     cache
         Whether engines and measured timings are kept in the user's cache folder.
     device
         The number of the GPU.
     fallback
-        What runs the region where TensorRT or a GPU is missing: ``"onnxruntime"``, ``"tvm"``, or None
+        The engine that runs regions if TensorRT or a GPU is missing: ``"onnxruntime"``, ``"tvm"``, or None
         for an error.
     onnx_folder
         A folder to which the model of each region is also written, as ``<function>.onnx``.
@@ -55,7 +55,7 @@ class EngineSettings:
         Raises
         ------
         CodegenError
-            An option is unknown, or has a value that makes no sense.
+            An option is unknown, or has an invalid value.
         """
         given = known_options("tensorrt", options, [each.name for each in fields(cls)])
         if given.get("onnx_folder") is not None:
@@ -82,6 +82,6 @@ def _range(name: str, values: Iterable[int]) -> Range:
     least, usual, largest = map(int, values)
     if not 0 < least <= usual <= largest:
         raise CodegenError(
-            f"target 'tensorrt': the profile of {name!r} is {values}; give its least, usual and largest value"
+            f"target 'tensorrt': the profile of {name!r} is {values}; give minimum, typical and maximum value"
         )
     return least, usual, largest

@@ -255,7 +255,7 @@ def test_every_decline_has_a_reason():
     x, n = var("x", (1, 4, 8, 8)), tirx.Var("n", "int64")
     free, counts = var("free", (1, n, n, 4)), var("counts", (4,), "int32")
     assert reason(lambda _: op.nonzero(counts), counts) is not None
-    assert reason(lambda _: op.cumprod(x, 0), x) == "ONNX has no running product"
+    assert reason(lambda _: op.cumprod(x, 0), x) == "ONNX has no cumulative product"
     assert reason(lambda _: op.nn.max_pool2d(x, (2, 2), padding=(2, 2)), x).startswith(
         "the padding is as wide"
     )
@@ -269,7 +269,7 @@ def test_every_decline_has_a_reason():
     assert reason(lambda _: op.image.resize2d(x, (9, 9), **cropped), x) == "coordinates tf_crop_and_resize"
     assert reason(lambda _: op.nn.softmax(op.astype(x, "float64")), x) is None
     assert reason(lambda _: op.erf(op.astype(x, "float64")), x) == (
-        "onnxruntime computes Erf for float16, float32, not float64"
+        "onnxruntime supports Erf for float16, float32, not float64"
     )
     assert "data type uint64 is none of" in reason(lambda _: op.astype(x, "uint64"), x)
     assert reason(lambda _: op.greater(x, op.astype(x, "float64")), x) == "float32 compared with float64"
@@ -281,14 +281,14 @@ def test_every_decline_has_a_reason():
 def test_a_function_with_an_op_that_no_rule_lets_pass_is_a_codegen_error():
     x = var("x", (2, 3))
     with pytest.raises(
-        CodegenError, match="main: target 'onnxruntime' cannot translate it: ONNX has no running product"
+        CodegenError, match="main: target 'onnxruntime' cannot translate it: ONNX has no cumulative product"
     ):
         emit(function([x], lambda _: op.cumprod(x, 0)), DIALECT)
 
 
 def test_an_extent_that_nothing_reveals_is_a_codegen_error():
     n, x = tirx.Var("n", "int64"), var("x", (1, 3))
-    with pytest.raises(CodegenError, match="no input reveals the extent n"):
+    with pytest.raises(CodegenError, match="no input determines the extent n"):
         emit(function([x], lambda _: op.broadcast_to(x, (n, 3))), DIALECT)
 
 

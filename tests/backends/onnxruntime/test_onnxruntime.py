@@ -281,7 +281,7 @@ def test_every_claim_has_a_converter_and_every_other_op_a_reason():
     report = ar.explain(module([x], lambda _: op.cumprod(op.exp(x), 1)), ["onnxruntime"], prepare=False)
     (function,) = report.functions
     assert [entry.placed for entry in function.ops] == ["onnxruntime", "host"]
-    assert "ONNX has no running product" in str(report)
+    assert "ONNX has no cumulative product" in str(report)
 
 
 SCATTERED = ("float16", "float32", "float64", "int32", "int64", "int8", "uint8", "bool")

@@ -117,4 +117,4 @@ def test_a_composite_is_declined_for_what_one_of_its_ops_is_declined_for():
             out = builder.emit_output(op.nn.relu(builder.emit(op.nn.conv2d(x, kernel))))
         builder.emit_func_output(out)
     report = str(ar.explain(builder.finalize(), ["onnxruntime"], prepare=False))
-    assert "onnxruntime computes Conv for float16, float32, not float64" in report
+    assert "onnxruntime supports Conv for float16, float32, not float64" in report

@@ -79,5 +79,5 @@ def test_another_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_devices_that_only_python_reaches_are_not_exchanged_for_another() -> None:
     needs = backend_of("openvino").needs_python
     assert needs({}) is None
-    assert needs({"device": "GPU"}) == "device GPU is reached from Python alone"
+    assert needs({"device": "GPU"}) == "device GPU is accessible only from Python"
     assert all(each.file.is_file() for each in libraries())

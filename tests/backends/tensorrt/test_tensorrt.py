@@ -98,7 +98,7 @@ def test_what_the_support_matrix_leaves_out_is_declined_with_a_reason():
     rows, cells = var("rows", (2, 1), "int64"), var("cells", (2, 4, 8))
     assert reason(lambda _: op.scatter_nd(line, rows, cells), line, rows, cells) is None
     added = reason(lambda _: op.scatter_nd(line, rows, cells, "add"), line, rows, cells)
-    assert added == "tensorrt computes ScatterND for less: the reduction add"
+    assert added == "tensorrt does not support ScatterND here: the reduction add"
 
 
 def test_a_tvm_with_its_own_generator_gets_composites_under_its_names(monkeypatch):
@@ -153,7 +153,7 @@ def test_building_takes_the_package_onnx(monkeypatch):
 def test_a_fallback_runs_the_region_and_says_so_once(name):
     fallback._say_once.cache_clear()
     machine = machine_of(two_results(), fallback=name)
-    with pytest.warns(UserWarning, match=f"its regions run on {name}, as the option 'fallback' asks for"):
+    with pytest.warns(UserWarning, match=f"its regions run on {name}, as the option 'fallback' requests"):
         check_two(machine)
     check_two(machine, seed=2)
     check_two(machine_of(two_results(), fallback=name))  # a second warning would be an error
@@ -165,7 +165,7 @@ def test_a_fallback_runs_the_region_and_says_so_once(name):
         ({"precison": "fp16"}, "does not know the option 'precison'; known: precision, workspace"),
         ({"precision": "int8"}, "does not know the precision 'int8'; known: fp32, tf32, fp16, bf16"),
         ({"fallback": "numpy"}, "does not know the fallback 'numpy'"),
-        ({"profiles": {"n": (4, 2, 8)}}, "profile of 'n' is .*; give its least, usual and largest"),
+        ({"profiles": {"n": (4, 2, 8)}}, "profile of 'n' is .*; give minimum, typical and maximum"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused_when_the_module_is_built(options, message):
@@ -354,7 +354,7 @@ def test_tensorrt_11_runs_the_same_and_has_no_flags_for_half_precision(tensorrt,
     ("refused", "message"),
     [
         ("parse", "tensorrt_main_0: TensorRT cannot read the model: no such operator"),
-        ("build", "tensorrt_main_0: TensorRT found no way to run the model"),
+        ("build", "tensorrt_main_0: TensorRT found no implementation of the model"),
         ("execute", "TensorRT could not run an engine"),
     ],
 )

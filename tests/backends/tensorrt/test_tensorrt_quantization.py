@@ -82,12 +82,12 @@ def test_quantization_that_is_not_symmetric_is_declined() -> None:
     x, scale = var("x", (1, 4, 8)), var("scale", ())
     zero = const(0, "int8")
     assert reason(lambda _: quantize(x, 0.1), x) is True
-    assert "without zero points" in str(reason(lambda _: quantize(x, 0.1, 3), x))
+    assert "zero points of zero" in str(reason(lambda _: quantize(x, 0.1, 3), x))
     assert "data type uint8" in str(reason(lambda _: quantize(x, 0.1, 0, "uint8"), x))
     computed = reason(lambda _: op.quantize(x, scale, zero, 1, "int8"), x, scale)
-    assert "constant scales above zero" in str(computed)
+    assert "constant, positive scales" in str(computed)
     by_channel = op.quantize(x, const([0.1] * 4, "float32"), const([0] * 4, "int8"), 1, "int8")
-    assert "by one scale" in str(reason(lambda _: by_channel, x))
+    assert "several scales only for weights" in str(reason(lambda _: by_channel, x))
 
 
 @pytest.mark.parametrize(
@@ -95,5 +95,5 @@ def test_quantization_that_is_not_symmetric_is_declined() -> None:
 )
 def test_bytes_are_moved_and_no_more(make) -> None:
     y = var("y", (1, 4, 8), "int8")
-    assert "computes nothing with int8" in str(reason(lambda _: make(y), y))
+    assert "only moves int8 data" in str(reason(lambda _: make(y), y))
     assert reason(lambda _: op.permute_dims(y, (0, 2, 1)), y) is True

@@ -1,4 +1,4 @@
-"""The converters, one room a family of ops; importing them registers them."""
+"""The converters, one file per family of ops; importing them registers them."""
 
 from annotated_region.backends.onnx_emitter.conversions import (
     absent,

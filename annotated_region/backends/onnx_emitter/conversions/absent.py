@@ -1,6 +1,6 @@
-"""Ops that TVM's importers make and that are not said in ONNX, each with the reason that reports give.
+"""Ops of TVM's importers that are not emitted as ONNX, each with the reason for reports.
 
-All others that they make have a converter; `test_every_imported_op` compares with what the importers name.
+All other ops of the importers have a converter; `test_every_imported_op` checks this against the importers.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from annotated_region.targets.translation import Declined
 
 __all__ = ["ABSENT"]
 
-_UNKNOWN_EXTENTS = "the extents of the result are known only when it has been computed"
+_UNKNOWN_EXTENTS = "the extents of the result depend on its data"
 
 ABSENT = {
     "relax.assert_op": "it computes nothing",
-    "relax.atan2": "ONNX has no angle of two numbers, and a quotient has lost the signs of zeros",
-    "relax.cumprod": "ONNX has no running product",
+    "relax.atan2": "ONNX has no atan2, and a quotient loses the signs of zeros",
+    "relax.cumprod": "ONNX has no cumulative product",
     "relax.dynamic_strided_slice": _UNKNOWN_EXTENTS,
-    "relax.nn.nll_loss": "losses are for training",
+    "relax.nn.nll_loss": "losses are only for training",
     "relax.nonzero": _UNKNOWN_EXTENTS,
     "relax.null_value": "it computes nothing",
-    "relax.tensor_to_shape": "a shape is no tensor, so that no region can return it",
+    "relax.tensor_to_shape": "a region cannot return a shape, because it is not a tensor",
     "relax.unique": _UNKNOWN_EXTENTS,
     "relax.vision.all_class_non_max_suppression": _UNKNOWN_EXTENTS,
-    "relax.vision.roi_pool": "TVM rounds a corner between two pixels to the even one, ONNX away from zero",
+    "relax.vision.roi_pool": "TVM rounds corners halfway between pixels to even, ONNX away from zero",
 }
-"""Reasons by the name of the op."""
+"""Reasons by op name."""
 
 
 @converter(*ABSENT)

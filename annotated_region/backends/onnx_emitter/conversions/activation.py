@@ -1,4 +1,4 @@
-"""Activations that are more than one operator, or have parameters."""
+"""Activations that need several operators, or have parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from annotated_region.targets.translation import require
 __all__: list[str] = []
 
 GELU_OPSET = 20
-# Above this, softplus and its argument differ by less than float32 can tell.
+# Above this threshold, softplus(x) and x are equal in float32.
 _LEAST_THRESHOLD = 17.0
 
 
@@ -63,7 +63,7 @@ def _prelu(emission: Emission, op: OpView) -> str:
     data, slope = (emission.operand(argument) for argument in op.args)
     rank = len(extents_of(op.arg_types[0]))
     axis = op.attrs["axis"] % rank
-    # As many axes as the data has: OpenVINO takes a vector for one slope a channel, whatever the axis.
+    # With the rank of the data: OpenVINO takes a vector for slopes per channel, whatever the axis.
     shaped = emission.node(
         "Reshape", slope, emission.ints([-1 if each == axis else 1 for each in range(rank)])
     )
@@ -78,7 +78,7 @@ def _selu(emission: Emission, op: OpView) -> str:
 @converter("relax.nn.softplus")
 def _softplus(emission: Emission, op: OpView) -> str:
     data, beta = emission.operand(op.args[0]), float(op.attrs["beta"])
-    require(beta != 0 and op.attrs["threshold"] >= _LEAST_THRESHOLD, "a threshold that shows in the result")
+    require(beta != 0 and op.attrs["threshold"] >= _LEAST_THRESHOLD, "a threshold that changes the result")
     if beta == 1:
         return emission.node("Softplus", data)
     factor = emission.like(beta, data)

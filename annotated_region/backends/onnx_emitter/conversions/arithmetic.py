@@ -1,4 +1,4 @@
-"""Element by element: functions of one value, arithmetic, comparisons, logic, choice."""
+"""Elementwise ops: functions of one value, arithmetic, comparisons, logic, selection."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FLOATS = ("float16", "float32", "float64", "bfloat16")
 
 
 def is_float(dtype: str) -> bool:
-    """Whether numbers of this type have a fraction."""
+    """Whether a data type is a floating-point type."""
     return dtype in FLOATS
 
 
@@ -73,7 +73,7 @@ def _isfinite(emission: Emission, op: OpView) -> str:
 
 
 def _infinite(emission: Emission, data: str) -> str:
-    """Before opset 20 there is no such question for half precision."""
+    """Whether elements are infinite; before opset 20, ``IsInf`` does not support half precision."""
     wide = emission.cast(data, "float32") if emission.dtype(data) == "float16" else data
     return emission.node("IsInf", wide)
 
@@ -83,7 +83,7 @@ def _clip(emission: Emission, op: OpView) -> str:
     data = emission.operand(op.args[0])
     dtype = emission.dtype(data)
     bounds = [literal(argument) for argument in op.args[1:]]
-    require(is_float(dtype) or all(isinstance(bound, int) for bound in bounds), "a bound is no whole number")
+    require(is_float(dtype) or all(isinstance(bound, int) for bound in bounds), "a bound is not an integer")
     require(not any(math.isnan(bound) for bound in bounds), "a bound is NaN, which ONNX ignores")
     low, high = (emission.like(float(bound) if is_float(dtype) else bound, data) for bound in bounds)
     return emission.node("Clip", data, low, high)
@@ -93,7 +93,7 @@ def _clip(emission: Emission, op: OpView) -> str:
 def _binary(emission: Emission, op: OpView) -> str:
     left, right = (emission.operand(argument) for argument in op.args)
     if op.name == "relax.power":
-        require(is_float(emission.dtype(left)), "a power of whole numbers")
+        require(is_float(emission.dtype(left)), "a power of integers")
     return emission.node(BINARY[op.name], left, right)
 
 
@@ -122,7 +122,7 @@ def _mod(emission: Emission, op: OpView) -> str:
 
 @converter("relax.log_add_exp")
 def _log_of_sum(emission: Emission, op: OpView) -> str:
-    """The larger one, and what the other adds to it, so that no exponential overflows."""
+    """log(exp(a) + exp(b)) as the larger one plus a correction, so that no exponential overflows."""
     left, right = (emission.operand(argument) for argument in op.args)
     distance = emission.node("Abs", emission.node("Sub", left, right))
     part = emission.node("Exp", emission.node("Neg", distance))
@@ -141,7 +141,7 @@ def _not_equal(emission: Emission, op: OpView) -> str:
 
 
 def _compared(emission: Emission, op: OpView) -> tuple[str, str]:
-    """The operands of a comparison, of one type: Relax itself does not insist on that."""
+    """The operands of a comparison, which must have one type: Relax itself does not require this."""
     left, right = (emission.operand(argument) for argument in op.args)
     types = emission.dtype(left), emission.dtype(right)
     require(types[0] == types[1], f"{types[0]} compared with {types[1]}")
@@ -151,7 +151,7 @@ def _compared(emission: Emission, op: OpView) -> tuple[str, str]:
 @converter(*LOGIC, "relax.logical_not")
 def _logic(emission: Emission, op: OpView) -> str:
     operands = [emission.operand(argument) for argument in op.args]
-    require(all(emission.dtype(name) == "bool" for name in operands), "logic of what is not bool")
+    require(all(emission.dtype(name) == "bool" for name in operands), "logic on a type other than bool")
     return emission.node(LOGIC.get(op.name, "Not"), *operands)
 
 
@@ -161,7 +161,7 @@ def _where(emission: Emission, op: OpView) -> str:
     choice = emission.cast(choice, "bool")
     if emission.dtype(left) != "bool":
         return emission.node("Where", choice, left, right)
-    # Few engines choose between truth values; numbers stand for them.
+    # Few engines select among booleans; so select among 0 and 1.
     numbers = (emission.cast(value, "int32") for value in (left, right))
     return emission.cast(emission.node("Where", choice, *numbers), "bool")
 

@@ -1,4 +1,4 @@
-"""Attention as one op of Relax: products, scale, bias, mask and softmax of ONNX."""
+"""Relax's attention op as ONNX products, scale, bias, mask and softmax."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _HEADS_FIRST = [0, 2, 1, 3]
 
 @converter("relax.nn.attention", "relax.nn.attention_bias")
 def _attention(emission: Emission, op: OpView) -> str:
-    """Operands of (batch, length, heads, width); a bias of (batch, heads, length, length of the keys)."""
-    require(op.attrs["window_size"] is None, "attention within a window")
+    """Operands are (batch, length, heads, width); the bias is (batch, heads, length, length of the keys)."""
+    require(op.attrs["window_size"] is None, "windowed attention")
     shapes = [extents_of(type_) for type_ in op.arg_types[:3]]
-    require(len({shape[2] for shape in shapes if isinstance(shape[2], int)}) == 1, "heads that are shared")
+    require(len({shape[2] for shape in shapes if isinstance(shape[2], int)}) == 1, "shared heads")
     query, key, value = (emission.operand(argument) for argument in op.args[:3])
     scores = emission.node(
         "MatMul", _moved(emission, query, _HEADS_FIRST), _moved(emission, key, [0, 2, 3, 1])
@@ -54,9 +54,9 @@ def _masked(emission: Emission, scores: str, mask: str, rows: Dim, columns: Dim)
     assert isinstance(columns, int)
     if mask not in ("TopLeft", "BottomRight"):
         raise Declined(f"the mask {mask}")
-    # TVM shifts the corner by the difference, whichever is larger, so that each row sees something.
+    # TVM shifts the diagonal by the absolute difference of the lengths, so that every row has visible keys.
     last = 0 if mask == "TopLeft" else abs(columns - rows)
     seen = np.tri(rows, columns, last, dtype=bool)
     require(emission.dtype(scores) == "float32", "a mask over scores of another type than float32")
-    # Infinity, so that a row whose visible scores are all minus infinity has weights that are no numbers.
+    # Minus infinity, so that a row whose visible scores are all minus infinity gets NaN weights, as in TVM.
     return emission.node("Where", emission.graph.constant(seen), scores, emission.like(-math.inf, scores))

@@ -1,4 +1,4 @@
-"""Boxes in images, given as rows of the number of an image and two corners, pooled to one size each."""
+"""Pooling of boxes in images; a box is a row with the index of its image and two corners."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ ALIGN_OPSET = 16
 
 @converter("relax.vision.roi_align")
 def _roi_align(emission: Emission, op: OpView) -> str:
-    """TVM's ``aligned`` lets boxes be smaller than a pixel; where pixels are, is left to the corners.
+    """TVM's ``aligned`` allows boxes smaller than a pixel; the corners are used as they are, without a shift.
 
-    ONNX's ``half_pixel`` does both, so that the corners are moved by the half pixel before.
+    ONNX's ``half_pixel`` also shifts by half a pixel, so the corners are shifted back first.
     """
     attrs, scale = op.attrs, float(op.attrs["spatial_scale"])
-    require(emission.opset >= ALIGN_OPSET, f"RoiAlign of opset {emission.opset} says not where pixels are")
+    require(emission.opset >= ALIGN_OPSET, f"RoiAlign of opset {emission.opset} has no coordinate mode")
     require(attrs["layout"] == "NCHW", f"the layout {attrs['layout']}")
     mode = attrs["mode"] if isinstance(attrs["mode"], str) else str(attrs["mode"])
-    require(mode == "avg", f"the largest of interpolated values, or mode {mode}")
+    require(mode == "avg", f"pooling mode {mode}")
     data, rows = (emission.operand(argument) for argument in op.args)
     image = emission.node("Gather", rows, emission.number(0, "int64"), axis=1)
     corners = emission.node("Slice", rows, *(emission.ints([value]) for value in (1, 5, 1)))

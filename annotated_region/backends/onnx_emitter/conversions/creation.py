@@ -1,4 +1,4 @@
-"""Values made from nothing, and triangles of matrices."""
+"""Values without operands, and triangles of matrices."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _arange(emission: Emission, op: OpView) -> str:
     dtype = str(op.out_tensor.dtype)
     if all(isinstance(argument, tirx.IntImm | tirx.FloatImm) for argument in op.args):
         values = np.arange(*map(literal, op.args)).astype("float32" if dtype == "bfloat16" else dtype)
-        require(bool(values.size), "a range without elements")
+        require(bool(values.size), "an empty range")
         return emission.cast(emission.node("Identity", emission.graph.constant(values)), dtype)
-    require("int" in dtype, "a symbolic range of fractions")
+    require("int" in dtype, "a symbolic range of floats")
     bounds = [
         emission.node("Squeeze", emission.extent(_bound(argument)), emission.ints([0]))
         for argument in op.args
@@ -53,13 +53,13 @@ def _arange(emission: Emission, op: OpView) -> str:
 
 
 def _bound(value: relax.Expr) -> relax.Expr:
-    require(not isinstance(value, tirx.FloatImm), "a symbolic range of fractions")
+    require(not isinstance(value, tirx.FloatImm), "a symbolic range of floats")
     return value
 
 
 @converter("relax.eye", "relax.eye_like")
 def _eye(emission: Emission, op: OpView) -> str:
-    """The places where the number of the row, moved by the diagonal, is that of the column."""
+    """True where the row index plus the diagonal equals the column index."""
     rows, columns = extents_of(op.out_type)
     place = 1 if op.name == "relax.eye_like" else 2
     diagonal = literal(op.args[place]) if len(op.args) > place else 0

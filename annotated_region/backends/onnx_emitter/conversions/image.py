@@ -1,4 +1,4 @@
-"""Images in other sizes, and sampled at computed places."""
+"""Resizing of images, and sampling at computed positions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__: list[str] = []
 
 GRID_OPSET = 16
 RENAMED_GRID_OPSET = 20
-# Where extents grow by a whole factor, coordinates repeat from element to element; these are all there are.
+# If extents grow by an integer factor, the fractions of coordinates repeat; this many elements have them all.
 _SAMPLE = 4
-# The largest factor that is tried.
+# The largest factor to try.
 _MOST = 16
 _SMOOTH = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
 
@@ -42,7 +42,7 @@ def _resize(emission: Emission, op: OpView) -> str:
 
 
 def _nearest(emission: Emission, op: OpView, data: str, shapes: tuple[list[Dim], list[Dim]]) -> str:
-    """A ``Resize`` where all engines agree on the neighbours; else each axis by their indices."""
+    """A ``Resize`` if all engines agree on the neighbours; otherwise a gather along each axis."""
     coordinates = str(op.attrs["coordinate_transformation_mode"])
     usual = "round" if coordinates == "align_corners" else "floor"
     rounding = str(op.attrs["rounding_method"] or usual)
@@ -64,14 +64,14 @@ def _nearest(emission: Emission, op: OpView, data: str, shapes: tuple[list[Dim],
         )
     for axis, old, new in changed:
         if not isinstance(old, int) or not isinstance(new, int):
-            raise Declined(f"nearest neighbours by {coordinates} and {rounding} in a symbolic extent")
+            raise Declined(f"nearest neighbours by {coordinates} and {rounding} along a symbolic extent")
         places = emission.ints(neighbours(old, new, coordinates, rounding).tolist())
         data = emission.node("Gather", data, places, axis=axis)
     return data
 
 
 def _agreed(old: Dim, new: Dim, coordinates: str, rounding: str) -> bool:
-    """Whether all engines find the same neighbours; in symbolic extents, if they grow by a whole factor."""
+    """Whether all engines find the same neighbours; symbolic extents must grow by an integer factor."""
     if isinstance(old, int) and isinstance(new, int):
         return is_safe(old, new, coordinates, rounding)
     factors = (factor for factor in range(1, _MOST + 1) if _grows(old, new, factor))
@@ -80,7 +80,7 @@ def _agreed(old: Dim, new: Dim, coordinates: str, rounding: str) -> bool:
 
 
 def _grows(old: Dim, new: Dim, factor: int) -> bool:
-    """Whether an extent is another times a factor, in floating point too: exact up to 2^24 elements."""
+    """Whether an extent is another times a factor, also if computed in float: exact up to 2^24 elements."""
     if isinstance(new, tirx.Cast) and isinstance(new.value, tirx.Mul):
         scale, number = new.value.a, new.value.b
         if isinstance(scale, tirx.Cast):
@@ -114,14 +114,14 @@ def _resized(emission: Emission, data: str, after: list[Dim], **attrs: object) -
 
 @converter("relax.image.grid_sample")
 def _grid_sample(emission: Emission, op: OpView) -> str:
-    """TVM has the two or three coordinates of a place in axis 1 of the grid, ONNX in the last axis."""
+    """TVM has the coordinates of a sample in axis 1 of the grid, ONNX in the last axis."""
     require(emission.opset >= GRID_OPSET, f"there is no GridSample in opset {emission.opset}")
     attrs, rank = op.attrs, len(extents_of(op.arg_types[0]))
     mode, padding = str(attrs["method"]), str(attrs["padding_mode"])
     require(attrs["layout"] == ("NC" + SPATIAL[rank - 2]), f"the layout {attrs['layout']}")
-    require(rank == 4 or emission.opset >= RENAMED_GRID_OPSET, "a grid in a volume in this opset")
+    require(rank == 4 or emission.opset >= RENAMED_GRID_OPSET, "a grid of three dimensions in this opset")
     require(mode in ("bilinear", "nearest") or (mode == "bicubic" and rank == 4), f"interpolation {mode}")
-    require(mode != "bicubic" or padding != "reflection", "cubic interpolation of reflections")
+    require(mode != "bicubic" or padding != "reflection", "cubic interpolation with reflection padding")
     names = {"bilinear": "linear", "bicubic": "cubic"} if emission.opset >= RENAMED_GRID_OPSET else {}
     order = [0, *range(2, rank), 1]
     grid = emission.node("Transpose", emission.operand(op.args[1]), perm=order)
@@ -137,13 +137,13 @@ def _grid_sample(emission: Emission, op: OpView) -> str:
 
 @converter("relax.image.affine_grid")
 def _affine_grid(emission: Emission, op: OpView) -> str:
-    """The matrices times the places of a plain grid, which is a constant."""
+    """The matrices times the coordinates of a regular grid, which is a constant."""
     batch, count, *target = extents_of(op.out_type)
     sizes = [size for size in target if isinstance(size, int)]
     if len(sizes) < len(target):
         raise Declined("a grid of symbolic extents")
     if op.attrs["align_corners"]:
-        require(min(sizes) > 1, "a grid of one place along an axis")
+        require(min(sizes) > 1, "a grid with one position along an axis")
         lines = [np.linspace(-1, 1, size) for size in sizes]
     else:
         lines = [(2 * np.arange(size) + 1) / size - 1 for size in sizes]

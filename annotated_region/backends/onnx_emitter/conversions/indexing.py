@@ -1,4 +1,4 @@
-"""Reading and writing by index."""
+"""Gathers, scatters and slices by index."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ def _take(emission: Emission, op: OpView) -> str:
     data, indices = emission.operand(op.args[0]), _indices(emission, op, 1)
     extents, axis = extents_of(op.arg_types[0]), op.attrs["axis"]
     if axis is None:
-        require(len(extents) == 1, "the axis is not given")
+        require(len(extents) == 1, "the axis is omitted")
         axis = 0
     return emission.node("Gather", data, _inside(emission, op, indices, extents[axis]), axis=axis)
 
 
 def _is_at_an_end(indices: relax.Expr) -> bool:
-    """Whether all are 0 or -1, which ``Gather`` takes for the first and the last, as wrapping does."""
+    """Whether all indices are 0 or -1, which ``Gather`` treats as the mode ``wrap`` does: first and last."""
     if not isinstance(indices, Constant):
         return False
     return bool(np.isin(indices.value.numpy(), (0, -1)).all())
 
 
 def _inside(emission: Emission, op: OpView, indices: str, extent: object) -> str:
-    """The indices brought into range as the mode says; ``fast`` promises that they are."""
+    """The indices brought into range according to the mode; ``fast`` guarantees that they are in range."""
     mode, like = op.attrs["mode"], emission.dtype(indices)
     if mode == "fast" or (mode == "wrap" and _is_at_an_end(op.args[1])):
         return indices
-    require(isinstance(extent, int), "indices are brought into a symbolic range")
+    require(isinstance(extent, int), "a symbolic extent with a mode for indices out of range")
     assert isinstance(extent, int)
     if mode == "wrap":
         return emission.node("Mod", indices, emission.number(extent, like))
     if mode != "clip":
-        raise Declined(f"the mode {mode} of what is out of range")
+        raise Declined(f"the mode {mode} for indices out of range")
     lowest = emission.node("Max", indices, emission.number(0, like))
     return emission.node("Min", lowest, emission.number(extent - 1, like))
 
@@ -74,7 +74,7 @@ def _gather_nd(emission: Emission, op: OpView) -> str:
 
 @converter("relax.index_tensor")
 def _index_tensor(emission: Emission, op: OpView) -> str:
-    """Places in the first axes, one vector of numbers an axis, stretched to one shape."""
+    """Positions in the first axes: one index tensor per axis, broadcast to a common shape."""
     data, parts = emission.operand(op.args[0]), emission.operands(op.args[1])
     if len(parts) == 1:
         return emission.node("Gather", data, _integers(emission, parts[0]), axis=0)
@@ -85,15 +85,15 @@ def _index_tensor(emission: Emission, op: OpView) -> str:
 
 @converter("relax.index_put")
 def _index_put(emission: Emission, op: OpView) -> str:
-    """New values, or sums with them, at places that all axes give together."""
+    """Writes or adds values at positions, which must have an index in each axis."""
     data, values = emission.operand(op.args[0]), emission.operand(op.args[2])
     parts = emission.operands(op.args[1])
-    require(len(parts) == len(extents_of(op.arg_types[0])), "places in some of the axes only")
+    require(len(parts) == len(extents_of(op.arg_types[0])), "positions in only some of the axes")
     indices = expect(tvm.ir.TupleType, op.arg_types[1]).fields if _is_tuple(op, 1) else (op.arg_types[1],)
     shapes = [extents_of(each) for each in indices]
     numbers = [tuple(extent for extent in shape if isinstance(extent, int)) for shape in shapes]
     if list(map(len, numbers)) != list(map(len, shapes)):
-        raise Declined("places of a symbolic shape")
+        raise Declined("positions of a symbolic shape")
     shape = np.broadcast_shapes(*numbers)
     updates = emission.node("Reshape", values, emission.ints(shape))
     reduction = "add" if op.attrs["accumulate"] else None
@@ -110,7 +110,7 @@ def _integers(emission: Emission, name: str) -> str:
 
 
 def _places(emission: Emission, parts: Sequence[str], shape: Sequence[Dim]) -> str:
-    """The numbers of one place side by side in a new last axis."""
+    """Positions as index tuples in a new last axis."""
     behind, whole = emission.ints([len(shape)]), emission.shape(shape)
     columns = [
         emission.node("Unsqueeze", emission.node("Expand", _integers(emission, part), whole), behind)
@@ -121,7 +121,7 @@ def _places(emission: Emission, parts: Sequence[str], shape: Sequence[Dim]) -> s
 
 @converter("relax.slice_scatter")
 def _slice_scatter(emission: Emission, op: OpView) -> str:
-    """What is before the slice, what comes in its place, what is behind it."""
+    """The concatenation of the data before the slice, the new values, and the data after it."""
     data, source = (emission.operand(argument) for argument in op.args[:2])
     begin, end, step = (literal(argument) for argument in op.args[2:5])
     axis = op.attrs["axis"] % len(extents_of(op.arg_types[0]))
@@ -145,7 +145,7 @@ def _cut(emission: Emission, data: str, axis: int, limits: tuple[int, int]) -> s
 def _reverse_sequence(emission: Emission, op: OpView) -> str:
     data, lengths = emission.operand(op.args[0]), _indices(emission, op, 1)
     time, batch = op.attrs["seq_axis"], op.attrs["batch_axis"]
-    require({time, batch} == {0, 1}, f"sequences along axis {time}, one each along axis {batch}")
+    require({time, batch} == {0, 1}, f"sequences along axis {time}, batches along axis {batch}")
     lengths = emission.cast(lengths, "int64")
     return emission.node("ReverseSequence", data, lengths, time_axis=time, batch_axis=batch)
 

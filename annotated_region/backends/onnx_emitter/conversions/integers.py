@@ -1,4 +1,4 @@
-"""Whole numbers: bits, shifts, and quotients that are rounded down."""
+"""Integer ops: bitwise logic, shifts, and floor division."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BITWISE = {
     "relax.bitwise_xor": ("BitwiseXor", "Xor"),
     "relax.bitwise_not": ("BitwiseNot", "Not"),
 }
-"""What an op is for numbers and for truth values."""
+"""The operator of each op for integers, and for booleans."""
 
 BITWISE_OPSET = 18
 _MOST_BITS = 62
@@ -31,33 +31,33 @@ def _bitwise(emission: Emission, op: OpView) -> str:
     require(len(types) == 1, f"operands of types {' and '.join(sorted(types))}")
     if types == {"bool"}:
         return emission.node(truth, *operands)
-    require(emission.opset >= BITWISE_OPSET, f"there are no bits in opset {emission.opset}")
+    require(emission.opset >= BITWISE_OPSET, f"opset {emission.opset} has no bitwise operators")
     return emission.node(numbers, *operands)
 
 
 @converter("relax.left_shift")
 def _left_shift(emission: Emission, op: OpView) -> str:
-    """A product: what leaves a number on the left, overflows."""
+    """A product with a power of two, which wraps like a shift."""
     data, power = _shifted(emission, op)
     return emission.cast(emission.node("Mul", data, power), str(op.out_tensor.dtype))
 
 
 @converter("relax.right_shift")
 def _right_shift(emission: Emission, op: OpView) -> str:
-    """A quotient of what is left when the bits that fall out are gone, so that it is rounded down."""
+    """A quotient by a power of two; the remainder is subtracted first, because ``Div`` truncates."""
     data, power = _shifted(emission, op)
     kept = emission.node("Sub", data, emission.node("Mod", data, power))
     return emission.cast(emission.node("Div", kept, power), str(op.out_tensor.dtype))
 
 
 def _shifted(emission: Emission, op: OpView) -> tuple[str, str]:
-    """The number, and two to the power of how far it is shifted, both as int64."""
+    """The operand, and two to the power of the shift count, both as int64."""
     dtype, bits = str(op.out_tensor.dtype), op.constant(1)
     require("int" in dtype and dtype != "uint64", f"a shift of {dtype}")
     data = emission.cast(emission.operand(op.args[0]), "int64")
     if bits is not None:
         require(
-            bool(((bits >= 0) & (bits <= _MOST_BITS)).all()), "a shift by less than none or more than 62 bits"
+            bool(((bits >= 0) & (bits <= _MOST_BITS)).all()), "a shift by fewer than 0 or more than 62 bits"
         )
         return data, emission.graph.constant(np.left_shift(1, bits.astype("int64")))
     require(
@@ -68,9 +68,9 @@ def _shifted(emission: Emission, op: OpView) -> tuple[str, str]:
 
 
 def floor_quotient(emission: Emission, left: str, right: str) -> str:
-    """The quotient of whole numbers rounded down; that of ONNX is rounded towards zero.
+    """The quotient of integers rounded down; that of ONNX is rounded towards zero.
 
-    They differ by one where something is left over whose sign is not that of the divisor.
+    They differ by one if the remainder is not zero and its sign is not that of the divisor.
     """
     quotient = emission.node("Div", left, right)
     rest = emission.node("Mod", left, right, fmod=1)

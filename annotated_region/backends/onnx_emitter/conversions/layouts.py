@@ -1,4 +1,4 @@
-"""Layouts: data, kernels and results are brought into ONNX's order of axes and back."""
+"""Layouts: transposes data, kernels and results to ONNX's order of axes and back."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from annotated_region.targets.translation import require
 __all__ = ["SPATIAL", "relayout"]
 
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
-"""The letters of the spatial axes, by their number."""
+"""The letters of the spatial axes, by their count."""
 
 
 def relayout(emission: Emission, value: str, given: str, wanted: str) -> str:
-    """The value with its axes in another order; both orders are named by letters."""
+    """The value with its axes in another order; layouts are strings with one letter per axis."""
     require(sorted(given) == sorted(wanted), f"the layout {given} is not a permutation of {wanted}")
     if given == wanted:
         return value

@@ -1,8 +1,8 @@
-"""Which elements nearest neighbours are, computed as TVM does, and whether all engines find the same ones.
+"""The indices of nearest neighbours, computed as in TVM, and whether all engines find the same ones.
 
-Engines compute the coordinate of each result in floating point and round it. Where it lies on the edge
-between two elements, the last bit decides, and engines differ in it. ONNX's ``Resize`` says what TVM computes
-if no exact coordinate is near an edge. Otherwise the elements are taken by their indices, which are computed
+Engines compute the coordinate of each result in floating point and round it. If it is on the edge between
+two elements, the last bit decides, and engines differ in it. ONNX's ``Resize`` computes the same as TVM if no
+exact coordinate is near an edge. Otherwise the elements are gathered by their indices, which are computed
 here in TVM's order of operations in float32.
 """
 
@@ -17,22 +17,22 @@ from annotated_region.targets.translation import Declined
 __all__ = ["ROUNDINGS", "is_safe", "neighbours"]
 
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
-"""TVM's ways to round a coordinate that ONNX has, too; ``round``, to the even one of two, it has not."""
+"""TVM's rounding methods that ONNX has as well; ``round``, which rounds to even, it has not."""
 
 MARGIN = Fraction(1, 1000)
-"""How far from an edge a coordinate has to lie, in elements; float32 is as exact up to 10 000 elements."""
+"""The minimum distance of a coordinate from an edge, in elements; float32 is exact enough up to 10 000."""
 
-# TVM moves a coordinate by this before it rounds it down or up.
+# TVM adds or subtracts this before it rounds a coordinate down or up.
 _EPSILON = np.float32(1e-5)
 
 
 def neighbours(before: int, after: int, coordinates: str, rounding: str) -> np.ndarray:
-    """The element that each of `after` results takes of `before`, as TVM's topi computes it.
+    """For each of `after` results the index of its element among `before`, as TVM's topi computes it.
 
     Raises
     ------
     Declined
-        The coordinates or the rounding are not known here.
+        The coordinates or the rounding method are not supported here.
     """
     place = np.arange(after, dtype=np.float32)
     if coordinates == "asymmetric" and rounding == "floor" and after % before == 0:
@@ -73,11 +73,11 @@ def _rounded(at: np.ndarray, rounding: str) -> np.ndarray:
 
 
 def is_safe(before: int, after: int, coordinates: str, rounding: str) -> bool:
-    """Whether each engine that follows ONNX finds the elements that `neighbours` gives."""
+    """Whether every engine that follows ONNX finds the same elements as `neighbours`."""
     if rounding not in ROUNDINGS:
         return False
     if coordinates == "asymmetric" and rounding == "floor" and after % before == 0:
-        return True  # quotients of whole numbers by a whole number: exact where they have no fraction
+        return True  # quotients of integers by an integer: exact if they have no fraction
     offset = {"half_pixel": Fraction(1, 2), "asymmetric": Fraction(0)}.get(coordinates)
     if offset is None:
         return False
@@ -86,7 +86,7 @@ def is_safe(before: int, after: int, coordinates: str, rounding: str) -> bool:
 
 
 def _distance(at: Fraction, before: int, rounding: str) -> Fraction:
-    """How far a coordinate is from the next edge between two of the elements."""
+    """The distance of a coordinate from the next edge between two elements."""
     offset = {"floor": Fraction(1), "ceil": Fraction(0)}.get(rounding, Fraction(1, 2))
     number = min(max(round(at - offset), 0), before - 2)  # of the edge; there are before - 1 of them
     return abs(at - offset - number) if before > 1 else Fraction(1)

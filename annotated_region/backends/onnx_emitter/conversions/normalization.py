@@ -1,4 +1,4 @@
-"""Normalisations at inference: batch, layer, group, instance, root mean square."""
+"""Normalizations at inference: batch, layer, group, instance, root mean square."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LAYER_OPSET = 17
 
 
 def _affine(emission: Emission, op: OpView) -> tuple[str, str]:
-    """Scale and shift. TVM applies those that the op leaves out, too, so they have to be ones and zeros."""
+    """Scale and shift. TVM applies them even if the op disables them, so then they must be ones and zeros."""
     for position, flag, neutral in ((1, "scale", 1), (2, "center", 0)):
         given = op.constant(position)
         is_neutral = given is not None and bool((given == neutral).all())
-        require(bool(op.attrs[flag]) or is_neutral, "it leaves out a scale or a shift that TVM applies")
+        require(bool(op.attrs[flag]) or is_neutral, "it disables a scale or a shift that TVM applies")
     return emission.operand(op.args[1]), emission.operand(op.args[2])
 
 
@@ -38,7 +38,7 @@ def _batch_norm(emission: Emission, op: OpView) -> tuple[str | None, ...]:
     parameters = (*_affine(emission, op), mean, variance)
     rank = len(extents_of(op.arg_types[0]))
     axis = op.attrs["axis"] % rank
-    require(axis > 0 and rank > 1, "it normalises along the batch")
+    require(axis > 0 and rank > 1, "it normalizes along the batch")
     order = [0, axis, *(other for other in range(1, rank) if other != axis)]
     moved = data if axis == 1 else emission.node("Transpose", data, perm=order)
     result = emission.node("BatchNormalization", moved, *parameters, epsilon=float(op.attrs["epsilon"]))
@@ -52,7 +52,7 @@ def _layer_norm(emission: Emission, op: OpView) -> str:
     data = emission.operand(op.args[0])
     scale, shift = _affine(emission, op)
     rank, axes = len(extents_of(op.arg_types[0])), _axes(op)
-    require(axes == list(range(axes[0], rank)), f"it normalises over the axes {axes}, which are not the last")
+    require(axes == list(range(axes[0], rank)), f"it normalizes over the axes {axes}, which are not the last")
     epsilon = float(op.attrs["epsilon"])
     if emission.opset >= LAYER_OPSET:
         return emission.node("LayerNormalization", data, scale, shift, axis=axes[0], epsilon=epsilon)
@@ -67,8 +67,8 @@ def _layer_norm(emission: Emission, op: OpView) -> str:
 def _rms_norm(emission: Emission, op: OpView) -> str:
     data, scale = (emission.operand(argument) for argument in op.args)
     rank, axes, dtype = len(extents_of(op.arg_types[0])), _axes(op), emission.dtype(data)
-    require(axes == list(range(axes[0], rank)), f"it normalises over the axes {axes}, which are not the last")
-    # Squares of half precision overflow early; everybody computes the mean in single precision.
+    require(axes == list(range(axes[0], rank)), f"it normalizes over the axes {axes}, which are not the last")
+    # Squares of half precision overflow early, so all engines compute the mean in single precision.
     wide = emission.cast(data, "float32")
     squares = emission.node("Pow", wide, emission.number(2.0, "float32"))
     mean = reduced(emission, "ReduceMean", squares, axes)
@@ -86,7 +86,7 @@ def _instance_norm(emission: Emission, op: OpView) -> str:
 
 @converter("relax.nn.group_norm")
 def _group_norm(emission: Emission, op: OpView) -> str:
-    """Each group as one channel of an instance normalisation, then scale and shift of the real channels."""
+    """Each group as one channel of an instance normalization, then scale and shift of the actual channels."""
     _require_spatial(op)
     data = emission.operand(op.args[0])
     scale, shift = _affine(emission, op)
@@ -108,5 +108,5 @@ def _column(emission: Emission, value: str, shape: Sequence[int]) -> str:
 def _require_spatial(op: OpView) -> None:
     rank = len(extents_of(op.arg_types[0]))
     require(op.attrs["channel_axis"] % rank == 1, "the channels are not axis 1")
-    require(_axes(op) == list(range(2, rank)), "it normalises over other axes than all behind the channels")
-    require(rank > 2, "there are no axes behind the channels")
+    require(_axes(op) == list(range(2, rank)), "it does not normalize over all axes after the channels")
+    require(rank > 2, "there are no axes after the channels")

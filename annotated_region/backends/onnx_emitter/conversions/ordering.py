@@ -1,4 +1,4 @@
-"""What depends on the order of elements: the largest few, sorting, medians, places in a sorted vector."""
+"""Ops that depend on the order of elements: top k, sorting, medians, positions in sorted vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__: list[str] = []
 
 
 def _ordered(emission: Emission, data: str, count: Dim, axis: int, is_largest: bool) -> tuple[str, str]:
-    """The first `count` in order, and their places; of equal ones the first comes first."""
+    """The first `count` elements in order, with their indices; equal elements keep their order."""
     first = emission.shape([count])
     values, places = emission.nodes("TopK", [data, first], 2, axis=axis, largest=int(is_largest))
     return values, places
@@ -41,7 +41,7 @@ def _sort(emission: Emission, op: OpView) -> str:
 
 @converter("relax.median")
 def _median(emission: Emission, op: OpView) -> str | tuple[str | None, ...]:
-    """The element in the middle, the lower one of two; along one axis with its place."""
+    """The middle element, the lower one of two; along one axis also its index."""
     data, axes, extents = emission.operand(op.args[0]), op.attrs["axis"], list(extents_of(op.arg_types[0]))
     require(axes is None or len(axes) == 1, "a median over several axes")
     if axes is None:
@@ -75,9 +75,9 @@ def _count(extents: list[Dim]) -> int:
 
 @converter("relax.bucketize")
 def _bucketize(emission: Emission, op: OpView) -> str:
-    """How many of the boundaries are below an element, or not above it."""
+    """The number of boundaries below an element, or not above it."""
     data, boundaries = (emission.operand(argument) for argument in op.args)
-    require(emission.dtype(data) == emission.dtype(boundaries), "boundaries of another type")
+    require(emission.dtype(data) == emission.dtype(boundaries), "boundaries of another data type")
     require(len(extents_of(op.arg_types[1])) == 1, "boundaries of several axes")
     rank = len(extents_of(op.arg_types[0]))
     column = emission.node("Unsqueeze", data, emission.ints([rank]))

@@ -1,4 +1,4 @@
-"""Pooling: rounding up is said as more padding, because engines differ in what ONNX's ``ceil_mode`` means."""
+"""Pooling: rounding up becomes padding, because engines disagree about ONNX's ``ceil_mode``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _pooling(emission: Emission, op: OpView) -> str:
 
 
 def _pads(op: OpView, spatial: str) -> list[int]:
-    """The padding, before and after, with what it takes for the windows that rounding up adds."""
+    """The padding before and after, including that for the windows that rounding up adds."""
     attrs, rank = op.attrs, len(spatial)
     before, after = list(attrs["padding"][:rank]), list(attrs["padding"][rank:])
     window = [(size - 1) * step + 1 for size, step in zip(attrs["pool_size"], attrs["dilation"], strict=True)]
@@ -35,7 +35,7 @@ def _pads(op: OpView, spatial: str) -> list[int]:
         extents = dict(zip(attrs["layout"], extents_of(op.arg_types[0]), strict=True))
         for axis, letter in enumerate(spatial):
             extent = extents[letter]
-            require(isinstance(extent, int), "a window count rounded up over a symbolic extent")
+            require(isinstance(extent, int), "the number of windows is rounded up along a symbolic extent")
             rest = (int(extent) + before[axis] + after[axis] - window[axis]) % attrs["strides"][axis]
             after[axis] += (attrs["strides"][axis] - rest) if rest else 0
         changed = after != list(attrs["padding"][rank:])
@@ -44,7 +44,7 @@ def _pads(op: OpView, spatial: str) -> list[int]:
         )
     require(
         all(pad < size for pad, size in zip(before + after, window * 2, strict=True)),
-        "the padding is as wide as the window, so a window may hold nothing but padding",
+        "the padding is as wide as the window, so a window may contain only padding",
     )
     return before + after
 
@@ -67,7 +67,7 @@ def _adaptive_average(emission: Emission, op: OpView) -> str:
 
 
 def _share(whole: object, count: object) -> int:
-    require(isinstance(whole, int) and isinstance(count, int), "an extent to be divided is symbolic")
+    require(isinstance(whole, int) and isinstance(count, int), "an extent to divide is symbolic")
     assert isinstance(whole, int)
     assert isinstance(count, int)
     require(whole % count == 0, f"windows of different sizes: {whole} divided into {count}")

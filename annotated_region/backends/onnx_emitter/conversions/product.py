@@ -1,4 +1,4 @@
-"""Products of matrices, and sums of products in Einstein's notation."""
+"""Matrix products, and sums of products in Einstein notation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _matmul(emission: Emission, op: OpView) -> str:
     left, right = (emission.operand(argument) for argument in op.args)
     require(emission.dtype(left) == emission.dtype(right), "the operands have different data types")
     require(
-        emission.dtype(left) == str(op.out_tensor.dtype), f"the result is asked for as {op.out_tensor.dtype}"
+        emission.dtype(left) == str(op.out_tensor.dtype), f"the result has type {op.out_tensor.dtype}"
     )
     return emission.node("MatMul", left, right)
 

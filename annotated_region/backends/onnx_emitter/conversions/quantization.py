@@ -1,9 +1,9 @@
-"""Quantization: numbers to bytes and back, with one scale and zero point, or one for each channel.
+"""Quantization to 8 bits and back, with one scale and zero point, or one for each channel.
 
-Relax and ONNX agree: ``quantize`` is ``clip(round(x / scale) + zero_point)``, a tie to the even number, and
+Relax and ONNX agree: ``quantize`` is ``clip(round(x / scale) + zero_point)`` with ties to even, and
 ``dequantize`` is ``(x - zero_point) * scale``, computed in float32. They differ by one where TVM rounds a
-quotient of float16 to that type before it rounds it to a whole number, and in what becomes of NaN, for which
-no integer stands.
+quotient of float16 to that type before it rounds it to an integer, and in the result of NaN, which no
+integer represents.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LARGEST_HALF = 65504.0
 @converter("relax.quantize")
 def _quantize(emission: Emission, op: OpView) -> str:
     dtype = str(op.out_tensor.dtype)
-    require(dtype in _BYTES, f"the result is of type {dtype}, not of bytes")
+    require(dtype in _BYTES, f"the result has type {dtype}, not int8 or uint8")
     data, axis = emission.operand(op.args[0]), _axis(op)
     scale, zero = _parameters(emission, op, dtype)
     types = {emission.dtype(data), emission.dtype(scale)}
@@ -36,7 +36,7 @@ def _quantize(emission: Emission, op: OpView) -> str:
 
 
 def _quantized_in_parts(emission: Emission, op: OpView, data: str, parameters: tuple[str, str]) -> str:
-    """By channel: ONNX Runtime fuses it with a convolution, which then refuses several zero points."""
+    """By channel, as several operators: ONNX Runtime's fused convolution rejects several zero points."""
     dtype = str(op.out_tensor.dtype)
     scale, zero = (_along_axis(emission, op, value) for value in parameters)
     whole = emission.node("Round", emission.node("Div", data, scale))
@@ -50,7 +50,7 @@ def _dequantize(emission: Emission, op: OpView) -> str:
     data, out = emission.operand(op.args[0]), str(op.out_tensor.dtype)
     dtype = emission.dtype(data)
     require(dtype in (*_BYTES, "int32"), f"quantized numbers of type {dtype}")
-    require(out in ("float32", "float16"), f"the result is asked for as {out}")
+    require(out in ("float32", "float16"), f"the result has type {out}")
     scale, zero = _parameters(emission, op, dtype)
     wide = emission.cast(scale, "float32")
     if dtype == "int32" or (_is_by_channel(op) and op.constant(0) is None):
@@ -64,10 +64,10 @@ def _dequantize(emission: Emission, op: OpView) -> str:
 
 
 def _in_parts(emission: Emission, op: OpView, data: str, parameters: tuple[str, str]) -> str:
-    """Where ONNX knows no zero point, and where ONNX Runtime fuses what its fused operators then refuse.
+    """As several operators, if ONNX has no such zero point, or if ONNX Runtime's fused operators reject it.
 
-    It takes a product of quantized numbers for one of integers, whatever their scales, and finds at run time
-    that the left operand, or an image, must not have one scale for each channel.
+    ONNX Runtime fuses a product of quantized operands into an integer product, whatever their scales, and
+    fails at run time if the left operand, or an image, has one scale for each channel.
     """
     scale, zero = (_along_axis(emission, op, value) for value in parameters)
     moved = emission.node("Sub", emission.cast(data, "int32"), emission.cast(zero, "int32"))
@@ -84,7 +84,7 @@ def _axis(op: OpView) -> int:
 
 
 def _parameters(emission: Emission, op: OpView, dtype: str) -> tuple[str, str]:
-    """Scale and zero point, both of one number or both of one for each channel."""
+    """Scale and zero point, both scalar or both with one number per channel."""
     scale, zero = emission.operand(op.args[1]), _zero(emission, op, dtype)
     sizes = [_size(op, position) for position in (1, 2)]
     if all(size == 1 for size in sizes):
@@ -100,7 +100,7 @@ def _parameters(emission: Emission, op: OpView, dtype: str) -> tuple[str, str]:
 
 
 def _zero(emission: Emission, op: OpView, dtype: str) -> str:
-    """The zero point in the type of the quantized numbers, which is what ONNX asks for."""
+    """The zero point in the type of the quantized numbers, as ONNX requires."""
     value = op.constant(2)
     if value is None:
         zero = emission.operand(op.args[2])
@@ -128,7 +128,7 @@ def _scalar(emission: Emission, op: OpView, position: int, value: str) -> str:
 
 
 def _along_axis(emission: Emission, op: OpView, value: str) -> str:
-    """A vector of one number a channel, shaped so that it is stretched along the other axes."""
+    """A vector of one number per channel, reshaped so that it broadcasts along the other axes."""
     if not _is_by_channel(op):
         return value
     behind = len(extents_of(op.arg_types[0])) - 1 - _axis(op)

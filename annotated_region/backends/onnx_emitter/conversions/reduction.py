@@ -1,4 +1,4 @@
-"""Reductions, positions of extremes, running sums."""
+"""Reductions, indices of extremes, running sums."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from annotated_region.targets.translation import require
 
 __all__ = ["reduced"]
 
-# From this opset on the axes of all reductions are an operand; for ReduceSum they always are here.
+# From this opset on the axes of all reductions are an operand; those of ReduceSum are one in all opsets here.
 AXES_AS_OPERAND = 18
 REDUCTIONS = {
     "relax.sum": "ReduceSum", "relax.mean": "ReduceMean", "relax.max": "ReduceMax",
@@ -20,7 +20,7 @@ REDUCTIONS = {
 
 
 def reduced(emission: Emission, kind: str, data: str, axes: Sequence[int], keepdims: bool = True) -> str:
-    """Emit a reduction, its axes where the opset wants them."""
+    """Emit a reduction; its axes are an operand or an attribute, depending on the opset."""
     if kind == "ReduceSum" or emission.opset >= AXES_AS_OPERAND:
         return emission.node(kind, data, emission.ints(axes), keepdims=int(keepdims))
     return emission.node(kind, data, axes=list(axes), keepdims=int(keepdims))

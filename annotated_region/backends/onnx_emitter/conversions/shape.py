@@ -1,4 +1,4 @@
-"""What moves data and computes nothing: shapes, order of axes, joining, splitting, cutting, padding."""
+"""Ops that move data and compute nothing: shapes, axis orders, concatenation, splits, slices, padding."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ WRAP_OPSET = 19
 
 
 def reshaped(emission: Emission, data: str, before: Sequence[Dim], after: Sequence[Dim]) -> str:
-    """Emit a reshape. Symbolic extents are copied or inferred where ONNX can, else computed.
+    """Emit a reshape. Symbolic extents are copied or inferred where ONNX can, otherwise computed.
 
-    1. A symbolic extent that stands at the same place before is copied: 0 in the shape.
-    2. A single other one is what is left over: -1 in the shape.
+    1. A symbolic extent at the same index as before is copied: 0 in the shape.
+    2. A single other one is inferred: -1 in the shape.
     3. With several others the shape is computed from the shapes of the inputs.
     """
     copied = [
@@ -36,7 +36,7 @@ def reshaped(emission: Emission, data: str, before: Sequence[Dim], after: Sequen
         if not isinstance(extent, int) and not copied[position]
     ]
     if len(open_places) > 1 or 0 in after:
-        require(0 not in after, "an empty tensor is given another shape")
+        require(0 not in after, "an empty tensor is reshaped")
         return emission.node("Reshape", data, emission.shape(after))
     constant = [
         0 if copied[position] else extent if isinstance(extent, int) else -1
@@ -79,7 +79,7 @@ def _squeeze(emission: Emission, op: OpView) -> str:
     if axes is None:
         axes = [axis for axis, extent in enumerate(extents) if extent == 1]
     kept = [axis % len(extents) for axis in axes if isinstance(extents[axis], int) and extents[axis] == 1]
-    require(len(kept) == len(axes), "an axis to be dropped is not known to have one element")
+    require(len(kept) == len(axes), "an axis to squeeze is not known to have extent 1")
     return emission.node("Squeeze", emission.operand(op.args[0]), emission.ints(sorted(kept)))
 
 
@@ -123,7 +123,7 @@ def _stack(emission: Emission, op: OpView) -> str:
 def _split(emission: Emission, op: OpView) -> tuple[str, ...]:
     axis = op.attrs["axis"]
     sizes = [extents_of(part)[axis] for part in expect(tvm.ir.TupleType, op.out_type).fields]
-    require(all(isinstance(size, int) for size in sizes), "the size of a part is symbolic")
+    require(all(isinstance(size, int) for size in sizes), "the extent of a part is symbolic")
     data = emission.operand(op.args[0])
     return emission.nodes("Split", [data, emission.shape(sizes)], len(sizes), axis=axis)
 
@@ -131,7 +131,7 @@ def _split(emission: Emission, op: OpView) -> tuple[str, ...]:
 @converter("relax.strided_slice")
 def _strided_slice(emission: Emission, op: OpView) -> str:
     tuples = [argument for argument in op.args[1:] if isinstance(argument, relax.Tuple)]
-    require(len(tuples) == len(op.args) - 1, "where to cut is computed")
+    require(len(tuples) == len(op.args) - 1, "the bounds of the slice are computed")
     axes, begin, end, *steps = ([_number(field) for field in argument.fields] for argument in tuples)
     strides = steps[0] if steps else [1] * len(axes)
     require(all(isinstance(value, int) for value in (*axes, *strides)), "an axis or a stride is symbolic")
@@ -167,7 +167,7 @@ def _tile(emission: Emission, op: OpView) -> str:
 
 @converter("relax.repeat")
 def _repeat(emission: Emission, op: OpView) -> str:
-    """Each element several times in a row: a new axis behind, stretched, then joined with its own."""
+    """Each element several times in a row: a new inner axis is broadcast, then merged with its own."""
     data, axis = emission.operand(op.args[0]), op.attrs["axis"]
     extents = list(extents_of(op.arg_types[0]))
     require(axis is not None or all(isinstance(extent, int) for extent in extents), "symbolic and flattened")
@@ -203,7 +203,7 @@ def _size(emission: Emission, op: OpView) -> str:
 
 @converter("relax.nn.pixel_shuffle")
 def _pixel_shuffle(emission: Emission, op: OpView) -> str:
-    """Channels become squares of pixels: two new axes behind the channels move behind height and width."""
+    """Channels become squares of pixels: two new axes after the channels move behind height and width."""
     data, factor = emission.operand(op.args[0]), int(op.attrs["upscale_factor"])
     *outer, channels, height, width = extents_of(op.arg_types[0])
     require(isinstance(channels, int), "the number of channels is symbolic")
@@ -219,7 +219,7 @@ def _pixel_shuffle(emission: Emission, op: OpView) -> str:
 @converter("relax.meshgrid")
 def _meshgrid(emission: Emission, op: OpView) -> tuple[str, ...]:
     vectors = emission.operands(op.args[0])
-    require(op.attrs["indexing"] in (None, "ij"), "grids whose type has other axes than TVM computes")
+    require(op.attrs["indexing"] in (None, "ij"), "grids whose type differs from what TVM computes")
     grids = []
     for place, field in enumerate(expect(tvm.ir.TupleType, op.out_type).fields):
         shape = [1] * len(vectors)

@@ -1,8 +1,8 @@
-// Opens the library of an engine: from the folders that stand in the run path of the library that holds this code.
+// Opens the library of an engine from the run path of the library that contains this code.
 //
-// A bundle names its own folder there ($ORIGIN), a library that was linked for this machine the folder of the
-// engine's wheel. The current folder, LD_LIBRARY_PATH and the system's folders are not looked into: they may hold
-// another version, or what somebody else has put there.
+// The run path of a bundle is its own folder ($ORIGIN), that of a library linked for this machine is the folder of the
+// engine's wheel. The current folder, LD_LIBRARY_PATH and system folders are not searched: they may contain another
+// version, or a file planted by an attacker.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -29,7 +29,7 @@ namespace {
 
 namespace ffi = tvm::ffi;
 
-// The entries of the run path of this library, as they stand in it.
+// The run path of this library, unexpanded.
 inline std::string written_run_path(const link_map* own) {
   const char* strings = nullptr;
   const ElfW(Dyn)* path = nullptr;
@@ -58,7 +58,7 @@ inline std::vector<std::string> run_path() {
   return folders;
 }
 
-// The first file of a folder, by name, whose name begins so; empty if there is none.
+// The path of the first file in a folder, by name, with this prefix; empty if there is none.
 inline std::string file_in(const std::string& folder, const std::string& beginning) {
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
   std::string found;
@@ -69,7 +69,7 @@ inline std::string file_in(const std::string& folder, const std::string& beginni
   return found.empty() ? found : folder + "/" + found;
 }
 
-// Opens the library whose file name begins so. It stays open as long as the process runs: engines have threads.
+// Opens the library whose file name has this prefix. It is never closed, because engines have threads.
 inline void* open_engine(const char* engine, const std::string& beginning) {
   std::string looked_in;
   for (const std::string& folder : run_path()) {

@@ -1,7 +1,7 @@
-// The entries of regions: functions of TVM's calling convention that hand over to a runner, made at the first call.
+// The entries of regions: functions in TVM's calling convention that call a runner, which the first call creates.
 //
-// ANNOTATED_REGION_TARGET is the name of the target. ANNOTATED_REGION_OPEN makes a runner in C++; where it is not
-// defined, regions run in Python processes only.
+// ANNOTATED_REGION_TARGET is the name of the target. ANNOTATED_REGION_OPEN creates a runner in C++; without it,
+// regions run in Python processes only.
 
 namespace {
 
@@ -18,7 +18,7 @@ struct Region {
     return TVMFFIFunctionGetGlobal(&key, &found) == 0 ? found : nullptr;
   }
 
-  // Makes a runner. Of two threads that do so at once, the first one's is kept.
+  // Creates the runner. If two threads do so concurrently, the first one's is kept.
   int open() {
     static const char name[] = "annotated_region." ANNOTATED_REGION_TARGET ".open";
     TVMFFIObjectHandle opener = global(name, sizeof(name) - 1);
@@ -32,7 +32,7 @@ struct Region {
     return 0;
   }
 
-  // The runtime in Python also records what kernels take, and keeps what it compiles.
+  // The Python runtime is preferred because it also records kernel times and caches compiled models.
   int open_in_python(TVMFFIObjectHandle opener, TVMFFIObjectHandle* made) {
     TVMFFIByteArray text = {description, static_cast<size_t>(description_size)};
     TVMFFIByteArray bytes = {reinterpret_cast<const char*>(table.model), static_cast<size_t>(table.model_size)};
@@ -67,7 +67,7 @@ struct Region {
   }
 
   int set_weights(const TVMFFIAny* arguments, TVMFFIAny* result) {
-    if (weights == nullptr) {  // a library that is loaded twice has the same ones
+    if (weights == nullptr) {  // a library that is loaded twice has the same weights
       weights = arguments[0].v_obj;
       TVMFFIObjectIncRef(weights);
     }

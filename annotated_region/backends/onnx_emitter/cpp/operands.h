@@ -1,4 +1,4 @@
-// The tensors that a region is called with, as dense memory: engines take an address and a shape, no strides.
+// The arguments of a region as dense memory, because engines receive an address and a shape, but no strides.
 
 namespace annotated_region_native {
 namespace {
@@ -23,10 +23,10 @@ inline void copy_elements(char* to, const std::vector<int64_t>& to_strides, cons
   }
 }
 
-// An argument where an engine can use it: where it lies, or, if it is a view with gaps, in a dense copy.
+// An argument that an engine can access: in place, or, if it is a view with gaps, as a dense copy.
 class Operand {
  public:
-  // A tensor of the host, or a shape, which becomes a vector of int64.
+  // A host tensor, or a shape, which becomes a vector of int64.
   Operand(const char* symbol, const TVMFFIAny& argument, int number) : symbol_(symbol) {
     const auto view = ffi::AnyView::CopyFromTVMFFIAny(argument);
     if (const auto shape = view.try_cast<ffi::Shape>()) {
@@ -42,7 +42,7 @@ class Operand {
   DLDataType type() const { return type_; }
   size_t bytes() const { return bytes_; }
 
-  // What an engine reads.
+  // The memory of an input; a view is copied to it.
   void* read() {
     if (is_dense()) return address();
     make_room();
@@ -50,12 +50,12 @@ class Operand {
     return copy_.get();
   }
 
-  // What an engine writes; `bring_back` moves it to a view.
+  // The memory of an output; `bring_back` copies it to a view.
   void* written() {
     if (is_dense()) return address();
     for (size_t axis = 0; axis < shape_.size(); ++axis) {
       if (shape_[axis] > 1 && strides_[axis] == 0) {
-        TVM_FFI_THROW(ArgumentError) << symbol_ << ": an output has elements that share memory: its stride " << axis
+        TVM_FFI_THROW(ArgumentError) << symbol_ << ": an output has overlapping elements: its stride " << axis
                                      << " is 0";
       }
     }
@@ -78,9 +78,9 @@ class Operand {
 
   void take(const DLTensor& tensor, int number) {
     if (tensor.device.device_type != kDLCPU) {
-      TVM_FFI_THROW(ArgumentError) << symbol_ << ": argument " << number << " lies on a device of kind "
+      TVM_FFI_THROW(ArgumentError) << symbol_ << ": argument " << number << " is on a device of kind "
                                    << tensor.device.device_type
-                                   << ", which this region cannot reach; copy it to cpu before";
+                                   << ", which this region cannot access; copy it to cpu first";
     }
     shape_.assign(tensor.shape, tensor.shape + tensor.ndim);
     type_ = tensor.dtype;
@@ -88,7 +88,7 @@ class Operand {
     measure(tensor.strides);
   }
 
-  // Strides are counted in elements there, in bytes here.
+  // DLPack counts strides in elements, this class in bytes.
   void measure(const int64_t* strides) {
     width_ = (type_.bits * type_.lanes + 7) / 8;
     bytes_ = width_;
@@ -111,7 +111,7 @@ class Operand {
     return true;
   }
 
-  // Tensors without elements may have no address, which engines do not take.
+  // Empty tensors may have a null address, which engines reject.
   void* address() {
     static char nothing = 0;
     return bytes_ == 0 ? &nothing : data_;
@@ -153,7 +153,7 @@ inline std::string setting_of(const RegionTable& region, const char* name) {
   TVM_FFI_THROW(InternalError) << region.symbol << " has no setting " << name;
 }
 
-// Keeps what runs a region as long as the process lives, as TVM keeps the libraries that it loads.
+// Creates the runner of a region, which lives as long as the process, like the libraries that TVM loads.
 template <typename Runner>
 int make_runner(const RegionTable& region, TVMFFIObjectHandle weights, TVMFFIObjectHandle* made) {
   TVM_FFI_SAFE_CALL_BEGIN();

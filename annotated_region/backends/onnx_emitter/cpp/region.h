@@ -1,9 +1,9 @@
-// What a generated unit tells of a region, for the runtime in C++ that runs it where there is none in Python.
+// The description of a region in a generated unit, for the C++ runtime, which runs it in processes without Python.
 #include <tvm/ffi/c_api.h>
 
 namespace annotated_region_native {
 
-// A stretch of the memory of a native model's constants: the weight of a number, or, where that is -1, bytes.
+// A slice of the constant buffer of a native model: the weight with this index, or, if it is -1, these bytes.
 struct ModelPart {
   uint64_t offset;
   uint64_t size;
@@ -11,7 +11,7 @@ struct ModelPart {
   const unsigned char* bytes;
 };
 
-// The model in a form that the engine prefers to ONNX; without text where there is none.
+// The model in a format that the engine reads instead of ONNX; without text if there is none.
 struct NativeModel {
   const unsigned char* text;
   uint64_t text_size;
@@ -20,7 +20,7 @@ struct NativeModel {
   uint64_t data_size;
 };
 
-// Lists of names end with a null pointer. Settings are pairs of a name and a value.
+// Lists of names are null-terminated. Settings are pairs of a name and a value.
 struct RegionTable {
   const char* symbol;
   const unsigned char* model;

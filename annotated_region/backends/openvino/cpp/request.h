@@ -1,7 +1,7 @@
-// Runs a region in requests of a compiled model of OpenVINO, by its C interface.
+// Runs a region in inference requests of a compiled model, through OpenVINO's C interface.
 //
-// The headers are those of the wheel that the module is built with; the library that is loaded has to be of the same
-// year and number, because claims and repairs are those for what its plugin computes.
+// The headers are those of the wheel that the module is built with. The library that is loaded must have the same
+// year and number, because claims and repairs are specific to the plugin's release.
 #include <openvino/c/openvino.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ namespace {
 constexpr char kOpenVino[] = "OpenVINO";
 constexpr char kDevice[] = "CPU";
 
-// The functions that are used, under their own names.
+// The functions of the C interface that are used, under their own names.
 struct OpenVinoFunctions {
 #define ANNOTATED_REGION_MEMBER(name) decltype(&::name) name;
   ANNOTATED_REGION_OPENVINO_FUNCTIONS(ANNOTATED_REGION_MEMBER)
@@ -32,9 +32,9 @@ struct OpenVinoFunctions {
   }
 };
 
-// Marks divisions, which become products with rounded reciprocals else. The C interface has no words for it, so
-// these are functions of the C++ library under their mangled names, and the shared pointer that `ov_model_t` begins
-// with. The release is checked before; a test divides by 41.
+// Keeps OpenVINO from converting divisions into products with rounded reciprocals. The C interface has no function
+// for this, so it uses functions of the C++ library under their mangled names, and the shared pointer at the start
+// of `ov_model_t`. This holds for the tested releases, which are checked before; a test divides by 41.
 class Divisions {
  public:
   explicit Divisions(void* library)
@@ -58,7 +58,7 @@ class Divisions {
   void (*keep_)(const std::shared_ptr<Node>&);
 };
 
-// OpenVINO's number of a data type.
+// OpenVINO's code of a data type.
 inline ov_element_type_e openvino_type(const char* symbol, DLDataType type) {
   struct Row {
     int code, bits;
@@ -87,7 +87,7 @@ class OpenVino {
   const Divisions& divisions() const { return divisions_; }
   const ov_core_t* core() const { return core_; }
 
-  // Raises what OpenVINO says that is wrong.
+  // Raises OpenVINO's last error message.
   void require(const char* symbol, ov_status_e status) const {
     if (status == OK) return;
     const char* said = functions_.ov_get_last_err_msg();
@@ -97,7 +97,7 @@ class OpenVino {
                                 << (message.empty() ? "status " + std::to_string(status) : message);
   }
 
-  // Raises an error where the library is of another release than the one that the region was made for.
+  // Raises an error if the library is of another release than the one that the region was built for.
   void require_release(const std::string& wanted) const {
     if (version_.compare(0, wanted.size() + 1, wanted + ".") == 0) return;
     TVM_FFI_THROW(BackendUnavailableError) << kOpenVino << " " << version_ << " is installed; the region was built for "
@@ -105,11 +105,11 @@ class OpenVino {
   }
 
  private:
-  // The interface has the library itself loaded, whose names are found through it.
+  // The C interface depends on the C++ library, so looking up symbols in it also finds those of the C++ library.
   OpenVino() : OpenVino(open_engine(kOpenVino, "libopenvino_c.so")) {
     if (access("/proc/cpuinfo", R_OK) == 0) return;
-    TVM_FFI_THROW(BackendUnavailableError) << kOpenVino << " counts processors by /proc/cpuinfo, which cannot be read, "
-                                           << "and does not come to an end without it; mount /proc";
+    TVM_FFI_THROW(BackendUnavailableError) << kOpenVino << " counts processors in /proc/cpuinfo, which is not "
+                                           << "readable, and would hang without it; mount /proc";
   }
   explicit OpenVino(void* library) : functions_(library), divisions_(library) {
     ov_version_t version = {};
@@ -125,7 +125,7 @@ class OpenVino {
   ov_core_t* core_ = nullptr;
 };
 
-// A tensor of OpenVINO in memory that belongs to others.
+// An OpenVINO tensor in borrowed memory.
 class OpenVinoTensor {
  public:
   OpenVinoTensor(const char* symbol, void* data, std::vector<int64_t> shape, ov_element_type_e type) {
@@ -143,7 +143,7 @@ class OpenVinoTensor {
   ov_tensor_t* tensor_ = nullptr;
 };
 
-// The compiled model of a region; each call at once has a request of its own.
+// The compiled model of a region; concurrent calls use separate requests.
 class CompiledRegion {
  public:
   CompiledRegion(const RegionTable& region, const ffi::Array<ffi::Tensor>& weights)
@@ -160,7 +160,7 @@ class CompiledRegion {
   void run(ffi::PackedArgs arguments) {
     std::vector<Operand> operands = operands_of(region_, arguments);
     const size_t input_count = count_of(region_.inputs);
-    // A request that fails is not used again.
+    // A request that failed is not reused.
     const auto release = [this](ov_infer_request_t* failed) { functions().ov_infer_request_free(failed); };
     std::unique_ptr<ov_infer_request_t, decltype(release)> request(take(), release);
     for (const Input& input : inputs_) {
@@ -189,10 +189,10 @@ class CompiledRegion {
   void require(ov_status_e status) const { runtime_.require(region_.symbol, status); }
   ov_element_type_e type_of(const Operand& each) const { return openvino_type(region_.symbol, each.type()); }
 
-  // Puts weights and small constants where the text of the model says that they are.
+  // Copies weights and small constants to the offsets that the IR of the model refers to.
   void lay_constants(const ffi::Array<ffi::Tensor>& weights) {
     const NativeModel& model = region_.native;
-    constants_ = std::make_unique<char[]>(model.data_size + 1);  // without constants it has an address, too
+    constants_ = std::make_unique<char[]>(model.data_size + 1);  // the extra byte gives a buffer without constants an address
     for (const ModelPart* part = model.parts; part != model.parts + model.part_count; ++part) {
       const void* from = part->weight < 0 ? part->bytes : weights[part->weight].data_ptr();
       std::memcpy(constants_.get() + part->offset, from, part->size);
@@ -214,7 +214,7 @@ class CompiledRegion {
                                                     properties.data(), &compiled_));
   }
 
-  // All settings but the release, which OpenVINO does not know.
+  // All settings except the release, which is not a property of OpenVINO.
   static std::vector<ov_property_t> properties_of(const RegionTable& region) {
     std::vector<ov_property_t> found;
     for (const char* const* pair = region.settings; *pair != nullptr; pair += 2) {
@@ -223,7 +223,7 @@ class CompiledRegion {
     return found;
   }
 
-  // Finds the inputs of the compiled model among the arguments: it has none that are not used.
+  // Finds the arguments that are inputs of the compiled model; unused arguments have no input.
   void find_inputs() {
     size_t count = 0;
     require(functions().ov_compiled_model_inputs_size(compiled_, &count));
@@ -234,11 +234,11 @@ class CompiledRegion {
     }
     if (inputs_.size() != count) {
       TVM_FFI_THROW(InternalError) << region_.symbol << ": " << count << " inputs were compiled, " << inputs_.size()
-                                   << " are known by name";
+                                   << " were found by name";
     }
   }
 
-  // A request that no other call uses; there are as many as there were calls at once.
+  // A request that no concurrent call uses; the pool grows to the number of concurrent calls.
   ov_infer_request_t* take() {
     {
       const std::lock_guard<std::mutex> guard(lock_);
@@ -260,11 +260,11 @@ class CompiledRegion {
 
   const RegionTable& region_;
   const OpenVino& runtime_;
-  std::unique_ptr<char[]> constants_;  // the compiled model may read them where they lie
+  std::unique_ptr<char[]> constants_;  // the compiled model may read them in place
   std::vector<Input> inputs_;
   std::mutex lock_;
   std::vector<ov_infer_request_t*> idle_;
-  ov_compiled_model_t* compiled_ = nullptr;  // never released: its threads cannot end while a library is unloaded
+  ov_compiled_model_t* compiled_ = nullptr;  // never released: its threads cannot be joined while a library is unloaded
 };
 
 }  // namespace
