@@ -1,6 +1,6 @@
-"""The command line: one file a command, and what they share.
+"""The command line: one file per command, and shared code.
 
-``run`` names the commands and turns errors into exit codes. What the commands take is declared in
-``declarations``, which needs no TVM; the files beside it do the work, and are imported once the arguments
-make sense. ``models`` reads the files that users hand in, ``options`` holds types of arguments.
+``run`` lists the commands and maps errors to exit codes. The arguments of the commands are declared in
+``declarations``, which needs no TVM; the modules here do the work, and are imported after the arguments are
+parsed. ``models`` reads model files, ``options`` has types of arguments.
 """

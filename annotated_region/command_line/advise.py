@@ -1,4 +1,4 @@
-"""``advise``: which decline of a target, if it were granted, would change the placement most."""
+"""``advise``: the declined ops whose claims would improve the placement most."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it; the exit code."""
+    """Run the command; returns the exit code."""
     mods = [read_model(model, options.limits) for model in options.models]
     advice = advise(mods, options.targets, policy_of(options))[: options.top]
     if options.json:

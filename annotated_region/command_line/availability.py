@@ -1,4 +1,4 @@
-"""Whether the targets that a command names can run here, and do here what their options ask for."""
+"""Reports targets that cannot run on this machine, and options that they do not support here."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["require_available", "tell_remarks", "tell_unavailable"]
 
 
 def require_available(targets: Sequence[str], remedy: str = "") -> None:
-    """Check that all targets can run here, for commands whose result is worth nothing otherwise.
+    """Check that all targets can run here, for commands that are useless otherwise.
 
     Raises
     ------
     UnknownTargetError
-        One of them is not registered.
+        A target is not registered.
     BackendUnavailableError
-        One of them lacks its library or its device.
+        A target lacks its library or its device.
     """
     for target, reason in _unavailable(targets):
         leave = f"leave it out of --targets{', ' if remedy else ''}{remedy}"
@@ -31,7 +31,7 @@ def require_available(targets: Sequence[str], remedy: str = "") -> None:
 
 
 def tell_unavailable(options: argparse.Namespace) -> None:
-    """Say on the standard error which targets get nothing because they cannot run here."""
+    """Print a note about each target that gets nothing because it cannot run here."""
     if options.cross_compile:
         return
     for target, reason in _unavailable(options.targets):
@@ -39,7 +39,7 @@ def tell_unavailable(options: argparse.Namespace) -> None:
 
 
 def tell_remarks(options: argparse.Namespace) -> None:
-    """Say on the standard error which options of the targets do not hold on this machine."""
+    """Print a note about each option that has no effect on this machine."""
     for target, remarks in remarks_on(generator_options(options), options.targets).items():
         for remark in remarks:
             print(f"note: target {target!r}: {printable(remark)}", file=sys.stderr)

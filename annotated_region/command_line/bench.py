@@ -1,4 +1,4 @@
-"""``bench``: how long a model takes with its regions on their targets, beside TVM alone and ONNX Runtime."""
+"""``bench``: measures the run time of a partitioned model, beside TVM alone and ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Outcome = Sequence[float] | Refused
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it; the exit code."""
+    """Run the command; returns the exit code."""
     require_available(options.targets)
     tell_remarks(options)
     mod = model_of(options)
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if not external_functions(cut):
         raise ModelError(
             f"{', '.join(options.targets)} would run nothing of this model, so there is nothing to measure; "
-            "annotated-region explain says why"
+            "see annotated-region explain"
         )
     executable = build(cut, options=generator_options(options))
     engines: dict[str, Run | Refused] = {", ".join(options.targets): _machine(executable, inputs)}
@@ -92,9 +92,9 @@ def _plain(outcome: Outcome) -> object:
 
 
 def _inputs(mod: tvm.IRModule, options: argparse.Namespace) -> Arguments:
-    """An array for each parameter of ``main``: those of a file, or made ones that fit their uses."""
+    """An array for each parameter of ``main``: from a file, or generated to fit their uses."""
     if "main" not in {name.name_hint for name in mod.get_global_vars()}:
-        raise ModelError("the module has no function called main to be run")
+        raise ModelError("the module has no function main to run")
     given = None if options.inputs is None else read_arrays(options.inputs)
     return arguments_for(expect(relax.Function, mod["main"]), given, dict(options.extent))
 
@@ -113,7 +113,7 @@ def _tvm_alone(mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> Run | Refused
 
 
 def _peers(options: argparse.Namespace, inputs: Sequence[np.ndarray]) -> dict[str, Run | Refused]:
-    """ONNX Runtime on the file, which is not in int8; where it is left out, a line says why."""
+    """ONNX Runtime on the float model of the file; if it is omitted, a note has the reason."""
     path = Path(options.model)
     reason = why_left_out(path)
     if reason is not None:
@@ -124,7 +124,7 @@ def _peers(options: argparse.Namespace, inputs: Sequence[np.ndarray]) -> dict[st
 
 
 def _outcomes(engines: Mapping[str, Run | Refused], rounds: int) -> dict[str, Outcome]:
-    """Milliseconds of each engine that runs, in interleaved rounds behind one that warms up."""
+    """Milliseconds of each engine that runs, in interleaved rounds after one warm-up round."""
     runs = {name: engine for name, engine in engines.items() if not isinstance(engine, Refused)}
     times = _times(runs, rounds)
     return {name: engine if isinstance(engine, Refused) else times[name] for name, engine in engines.items()}

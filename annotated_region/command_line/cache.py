@@ -1,4 +1,4 @@
-"""``cache``: what is kept on this machine between builds, and how to drop it."""
+"""``cache``: shows or clears what is cached on this machine between builds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it; the exit code."""
+    """Run the command; returns the exit code."""
     if options.action == "show" and options.older_than is not None:
         raise UsageError("--older-than is for clear: annotated-region cache clear --older-than 30d")
     clears = options.action == "clear"

@@ -1,4 +1,4 @@
-"""``check``: which region of a model is wrong on its target, and which of its ops are to blame."""
+"""``check``: finds the regions of a model that are wrong on their targets, and the ops that cause it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it; the exit code."""
+    """Run the command; returns the exit code."""
     require_available(options.targets)
     if options.cross_compile:
-        raise InputError("check runs every region here; leave out --cross-compile")
+        raise InputError("check runs every region here; omit --cross-compile")
     if options.save is not None and options.save.exists():
         raise ReproducerError(f"{options.save} already exists and is not overwritten; choose a new folder")
     tell_remarks(options)

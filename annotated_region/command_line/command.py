@@ -1,4 +1,4 @@
-"""What a command of the program is: its name, its help, its arguments and what it does."""
+"""A command of the program: its name, its help, its arguments and its implementation."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class Command:
     Attributes
     ----------
     name
-        What the user types.
+        The name on the command line.
     help
-        What it does, in a line.
+        One line of help.
     examples
-        Lines that a user might type; ``--help`` shows them.
+        Example command lines for ``--help``.
     add_arguments
         Declares its arguments.
     work
-        The module that does the work: its function ``run`` takes what was parsed, and gives the exit code. It
-        is imported once the arguments make sense.
+        The module of the implementation: its function ``run`` maps the parsed arguments to an exit code. It
+        is imported after the arguments are parsed.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""``diff``: what is otherwise in the second of two saved reports, checks, profiles or locks."""
+"""``diff``: the differences between two saved reports, checks, profiles or locks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it; the exit code."""
+    """Run the command; returns the exit code."""
     difference = _difference(read_saved(options.before), read_saved(options.after))
     if options.json:
         print(difference.to_json(indent=2))
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _difference(before: Saved, after: Saved) -> ReportDiff | LockDiff | CheckDiff | ProfileDiff:
-    """Both are of one kind, but that reports and locks tell the same of placements."""
+    """The difference of two files of one kind; a report and a lock both describe a placement."""
     match before, after:
         case Report(), Report():
             return before.diff(after)

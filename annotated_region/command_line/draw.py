@@ -1,4 +1,4 @@
-"""``draw``: the regions of a model as a picture, or as a page with every op and why."""
+"""``draw``: the regions of a model as a picture, or as a page with every op and the reasons."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _OF_MODELS = ("targets", "pin", "ban", "min_work")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it; the exit code."""
+    """Run the command; returns the exit code."""
     if options.output.suffix.lower() not in (".svg", ".html", ".json"):
         raise DrawingError(f"{options.output} ends neither in .svg nor in .html nor in .json")
     if Path(options.model).suffix.lower() == _SAVED:
         print(printable(str(_drawable(options).draw(options.output))))
         return 0
     if options.targets is None:
-        raise UsageError("a model is placed before it is drawn: name its targets with --targets")
+        raise UsageError("a model must be placed before it is drawn: name its targets with --targets")
     profile = None if options.profile is None else saved_profile(options.profile)
     report = explained(read_model(options.model, options.limits), options)
     if profile is not None:
@@ -39,11 +39,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _drawable(options: argparse.Namespace) -> Report | CheckReport:
-    """What was saved, with the times of a profile if one is named."""
+    """The saved report or check, with the times of a profile if one is named."""
     given = [name for name in _OF_MODELS if getattr(options, name)]
     if given:
         words = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise UsageError(f"{options.model} is drawn as it was placed; leave out {words}")
+        raise UsageError(f"{options.model} already has a placement; omit {words}")
     saved = read_saved(Path(options.model))
     if not isinstance(saved, Report | CheckReport):
         raise DrawingError(
@@ -53,5 +53,5 @@ def _drawable(options: argparse.Namespace) -> Report | CheckReport:
     if options.profile is None:
         return saved
     if isinstance(saved, CheckReport):
-        raise UsageError("a check is drawn by verdicts, not by times; leave out --profile")
+        raise UsageError("a check is drawn by verdicts, not by times; omit --profile")
     return saved_profile(options.profile).beside(saved)

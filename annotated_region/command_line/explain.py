@@ -1,4 +1,4 @@
-"""``explain``: which target gets which op, and why."""
+"""``explain``: the target of each op, and the reasons."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from annotated_region.reports.report_tables import host_table, op_table, region_
 
 __all__ = ["run"]
 
-# The passes run again for each change that is tried; up to here that takes less than a second.
+# Advice runs the passes again for each change; up to this size that takes less than a second.
 _MOST_OPS = 400
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it; the exit code."""
+    """Run the command; returns the exit code."""
     mod = model_of(options)
     report = explained(mod, options)
     if options.json:
@@ -47,15 +47,15 @@ def _show(report: Report, every_op: bool) -> None:
 
 
 def _is_constrained(options: argparse.Namespace) -> bool:
-    """Whether the placement depends on more than advice takes into account."""
+    """Whether the arguments constrain the placement in a way that advice ignores."""
     return bool(options.pin or options.ban or options.min_work or options.cross_compile)
 
 
 def _advice(mod: tvm.IRModule, report: Report, options: argparse.Namespace) -> str:
-    """The first advice in a line; nothing if none of what is tried would help."""
+    """The best advice as one line; empty if none would improve the placement."""
     ops = sum(len(function.ops) for function in report.functions)
     if ops > _MOST_OPS:
-        return f"advice: not sought, because there are {ops} ops; annotated-region advise seeks it\n"
+        return f"advice: none for {ops} ops, because it would take long; run annotated-region advise\n"
     first = first_advice(mod, options.targets, policy_of(options), prepare=options.prepare)
     return "" if first is None else f"advice: {first}\n"
 

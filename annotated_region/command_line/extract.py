@@ -1,4 +1,4 @@
-"""``extract``: the fused functions of a model zoo, and how much the models have in common."""
+"""``extract``: the fused functions of a model zoo, and those that models share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["run", "statistics_of"]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it; the exit code."""
+    """Run the command; returns the exit code."""
     names = _names(options.models)
     models = [(name, partial(load, path, options.prepare, options.limits)) for name, path in names.items()]
     with _executor(options.jobs) as executor:
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
             found = extract_hashed_functions(models, executor=executor, progress=sys.stderr.isatty())
         except BrokenProcessPool as error:
             raise ModelError(
-                "one of the models crashed its process; without --jobs you learn which"
+                "a model crashed its process; run without --jobs to find it"
             ) from error
     statistics = statistics_of(found, list(names))
     if options.output is not None:
@@ -51,13 +51,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def load(path: str, prepare: bool, limits: Limits | None = None) -> tvm.IRModule:
-    """The module in a file, ready for inference."""
+    """The module in a file, prepared for inference."""
     mod = read_model(path, limits)
     return PrepareForInference()(mod) if prepare else mod
 
 
 def _names(paths: list[str]) -> dict[str, str]:
-    """A name for each file: the last part of its path, or the path where two have that in common."""
+    """A name for each file: the last part of its path, or the whole path if two files have the same."""
     stems = [Path(path).stem for path in paths]
     unique = {stem for stem in stems if stems.count(stem) == 1}
     return {stem if stem in unique else path: path for stem, path in zip(stems, paths, strict=True)}
@@ -68,13 +68,13 @@ def _executor(jobs: int) -> Iterator[Executor | None]:
     if jobs <= 1:
         yield None
         return
-    # TVM keeps threads of its own, which a forked process would miss.
+    # TVM has its own threads, which a forked process would lack.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as executor:
         yield executor
 
 
 class _Counts(TypedDict):
-    """What is counted, of one model or of all."""
+    """Counts for one model or for all."""
 
     calls: int
     distinct: int
@@ -95,7 +95,7 @@ class _Function(TypedDict):
 
 
 class Statistics(_Counts):
-    """What the functions of a zoo have in common."""
+    """Statistics of the functions of a zoo."""
 
     models: dict[str, _Counts]
     functions: list[_Function]
@@ -105,7 +105,7 @@ _COUNTED: tuple[Literal["calls", "distinct", "shared"], ...] = ("calls", "distin
 
 
 def statistics_of(found: dict[int, FusedFunction], models: list[str]) -> Statistics:
-    """What a zoo's functions have in common, as plain data; functions with the most calls first."""
+    """The statistics of a zoo's functions as plain data; functions with the most calls come first."""
     functions = sorted(found.items(), key=lambda item: -item[1].count)
     return {
         "models": {

@@ -1,4 +1,4 @@
-"""``partition --lock`` and ``--check``: write who runs what, replay it, tell what came out otherwise."""
+"""``partition --lock`` and ``--check``: write and replay locks, and report deviations."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ __all__ = ["lock_of", "settle_lock"]
 
 
 def lock_of(options: argparse.Namespace) -> Lock | None:
-    """The lock that is to be replayed; None if there is none yet.
+    """The lock to replay; None if there is none yet.
 
     Raises
     ------
     DocumentError
-        ``--check`` has nothing to check, or the file holds no lock.
+        ``--check`` has nothing to check, or the file does not contain a lock.
     """
     if options.check and options.lock is None:
-        raise DocumentError("--check needs the file of a lock: --lock placement.lock")
+        raise DocumentError("--check needs a lock file: --lock placement.lock")
     if options.lock is None or (not options.check and not options.lock.exists()):
         return None
     return Lock.read(options.lock)
 
 
 def settle_lock(options: argparse.Namespace, lock: Lock | None, report: Report) -> bool:
-    """Write the lock, or check it; tell what is otherwise. Whether a check failed."""
+    """Write or check the lock, and print deviations; returns whether a check failed."""
     if options.lock is None:
         return False
     now = report.to_lock()
@@ -38,14 +38,14 @@ def settle_lock(options: argparse.Namespace, lock: Lock | None, report: Report) 
         print(f"{options.lock}: {printable(line)}", file=sys.stderr)
     if options.check:
         return bool(difference)
-    # A lock that the result agrees with stays as it is, whatever versions are installed here.
+    # A lock that agrees with the result is not rewritten, even if other versions are installed here.
     if lock is None or difference or [*_identities(lock)] != [*_identities(now)]:
         now.write(options.lock)
     return False
 
 
 def _identities(lock: Lock) -> list[tuple[str, str, str, str, str]]:
-    """How a lock finds its ops, which edits change that move no op."""
+    """The identification of ops in a lock, which edits may change without moving an op."""
     return [
         (function.name, op.key, op.op, op.local, op.around)
         for function in lock.functions

@@ -1,4 +1,4 @@
-"""Reads a model from a file: ONNX, `torch.export`, or Relax as TVMScript; always in a confined process."""
+"""Reads a model file: ONNX, `torch.export`, or Relax as TVMScript; always in a confined process."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _KINDS = {".onnx": "onnx", ".pt2": "pt2", ".py": "tvmscript", ".tvm": "tvmscript
 def read_model(path: str | Path, limits: Limits | None = None) -> tvm.IRModule:
     """The module in a file whose name ends in ``.onnx``, ``.pt2``, ``.py``, ``.tvm`` or ``.tvmscript``.
 
-    Nothing in the file is executed, and what reads it is a process of its own, within `limits`.
+    Nothing in the file is executed; a separate process reads it, within `limits`.
 
     Raises
     ------
     ModelError
-        There is no such file, it does not hold what its name says, or reading it crashes or takes too much.
+        The file does not exist or has another format, or reading it crashes or exceeds a limit.
     """
     file = Path(path)
     kind = _KINDS.get(file.suffix.lower())
     if kind is None:
         known = ", ".join(_KINDS)
-        raise ModelError(f"{file} has none of the endings that say what a file holds: {known}")
+        raise ModelError(f"{file} has an unknown file extension; known: {known}")
     with opened(file) as descriptor:
         job = Job(kind, str(file), os.path.abspath(file.parent), {})
         return import_isolated(job, descriptor, limits or Limits())

@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and what they mean."""
+"""Arguments of several commands, and argument types."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _MOST = 1_000_000
 
 
 def add_limits_argument(parser: argparse.ArgumentParser) -> None:
-    """What the process that reads the model may use."""
+    """The resource limits of the process that reads the model."""
     parser.add_argument(
         "--limits",
         type=_limits,
         default=Limits(),
         metavar="NAME=N[,NAME=N...]",
-        help="what reading the model may take: memory, time, and file, the size of the module that results "
-        "(default: memory=8G,time=300s,file=8G)",
+        help="resource limits for reading the model: memory, time, and file, the size of the resulting "
+        "module (default: memory=8G,time=300s,file=8G)",
     )
 
 
 def complete_files(argument: argparse.Action) -> None:
-    """Let shells offer files for an argument."""
-    argument.complete = shtab.FILE  # type: ignore[attr-defined] # the documented way to tell shtab
+    """Enable file completion for an argument."""
+    argument.complete = shtab.FILE  # type: ignore[attr-defined] # the documented way
 
 
 def _limits(text: str) -> Limits:
@@ -47,32 +47,32 @@ def _limits(text: str) -> Limits:
 
 
 def count(text: str) -> int:
-    """A number that counts something, for argparse."""
+    """A nonnegative integer, as an argparse type."""
     digits = text.strip()
     if not digits.isdecimal() or len(digits) > len(str(_MOST)) or int(digits) > _MOST:
         shown = text if len(text) <= 20 else f"{text[:20]}..."
-        raise argparse.ArgumentTypeError(f"{shown!r} is no number from 0 to {_MOST}")
+        raise argparse.ArgumentTypeError(f"{shown!r} is not a number from 0 to {_MOST}")
     return int(digits)
 
 
 def path(text: str) -> Path:
-    """The path of a file, for argparse."""
+    """The path of a file, as an argparse type."""
     return Path(file_name(text))
 
 
 def file_name(text: str) -> str:
-    """The name of a file as text, for argparse."""
+    """The name of a file as text, as an argparse type."""
     if "\0" in text or not text:
-        raise argparse.ArgumentTypeError(f"{text!r} is no name of a file")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a file name")
     return text
 
 
 def share(text: str) -> float:
-    """A finite number from 0 on, for argparse."""
+    """A finite nonnegative number, as an argparse type."""
     try:
         number = float(text)
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a nonnegative number")
     return number

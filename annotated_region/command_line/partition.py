@@ -1,4 +1,4 @@
-"""``partition``: a model cut into external functions, as a table, as TVMScript, or built into a library."""
+"""``partition``: the external functions of a model, as a table, as TVMScript, or built into a library."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _LIBRARY, _SCRIPT, _FOLDER = ".so", ".py", ""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it; the exit code."""
+    """Run the command; returns the exit code."""
     if options.output is not None and options.output.suffix not in (_LIBRARY, _SCRIPT, _FOLDER):
         raise ModelError(
             f"{options.output} ends neither in {_LIBRARY} nor in {_SCRIPT}; "
-            "the name of a folder has no ending"
+            "the name of a folder has no extension"
         )
     if options.output is not None and options.output.suffix != _SCRIPT and not options.cross_compile:
         require_available(options.targets, "or build for another machine with --cross-compile")
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         console().print(_table(found))
     if not options.quiet:
-        # Beside the output, which may be JSON.
+        # On the standard error, because the standard output may be JSON.
         print(f"note: {printable(report.headline())}", file=sys.stderr)
     return 0
 
@@ -70,7 +70,7 @@ def _write(mod: tvm.IRModule, file: Path, generators: Mapping[str, Mapping[str, 
 
 
 class _External(TypedDict):
-    """An external function, as users read it."""
+    """An external function, as printed."""
 
     name: str
     target: str

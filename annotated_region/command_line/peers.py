@@ -1,4 +1,4 @@
-"""What a benchmark measures beside the targets: ONNX Runtime on the same file."""
+"""The reference engine of a benchmark: ONNX Runtime on the same file."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["FAILURES", "PEER", "Refused", "Run", "first_line", "why_left_out", "
 PEER = "ONNX Runtime"
 Run: TypeAlias = Callable[[], object]
 FAILURES: tuple[type[Exception], ...] = (RuntimeError, ValueError, TypeError, MemoryError)
-"""What a runtime raises where a module cannot run: for want of memory, for instance."""
+"""The errors of a runtime that cannot run a module, for example if memory runs out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What stands in the place of times: why an engine does not run the model."""
+    """The reason why an engine does not run the model, in place of times."""
 
     reason: str
 
 
 def why_left_out(path: Path) -> str | None:
-    """Why ONNX Runtime is not measured, and what to do about it; None if it can be asked."""
+    """Why ONNX Runtime is not measured, with a remedy; None if it can be."""
     if path.suffix.lower() != ".onnx":
-        return f"{path.name} is no ONNX file"
+        return f"{path.name} is not an ONNX file"
     try:
         import_module("onnxruntime")
     except ImportError:
@@ -38,7 +38,7 @@ def why_left_out(path: Path) -> str | None:
 
 
 def with_onnx_runtime(path: Path, inputs: Sequence[np.ndarray]) -> Run | Refused:
-    """The file in ONNX Runtime, which is installed."""
+    """A run of the file in ONNX Runtime, which must be installed."""
     import onnxruntime  # noqa: PLC0415 - an extra
     from onnxruntime.capi import onnxruntime_pybind11_state as state  # noqa: PLC0415
 
@@ -55,7 +55,7 @@ def with_onnx_runtime(path: Path, inputs: Sequence[np.ndarray]) -> Run | Refused
 
 
 def _errors_of(library: ModuleType) -> tuple[type[Exception], ...]:
-    """The exceptions that a library defines."""
+    """The exception classes of a library."""
     kinds = [kind for kind in vars(library).values() if isinstance(kind, type)]
     return tuple(kind for kind in kinds if issubclass(kind, Exception))
 

@@ -1,4 +1,4 @@
-"""What the arguments that say which target gets what ask for."""
+"""Partitions a module according to the arguments of a command."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _MOST_WORK = 1e15
 
 
 def partitioned(mod: tvm.IRModule, options: argparse.Namespace) -> tvm.IRModule:
-    """The module, partitioned as the arguments ask for."""
+    """The module, partitioned according to the arguments."""
     return _placed(partition, mod, options)
 
 
 def partitioned_with_report(
     mod: tvm.IRModule, options: argparse.Namespace, lock: Lock | None = None
 ) -> tuple[tvm.IRModule, Report]:
-    """The module, partitioned as the arguments and a lock ask for, and the report of that."""
+    """The module, partitioned according to the arguments and a lock, and its report."""
     return _placed(functools.partial(partition_with_report, lock=lock, names=options.names), mod, options)
 
 
 def explained(mod: tvm.IRModule, options: argparse.Namespace) -> Report:
-    """The report of what `partitioned` does with the same arguments."""
+    """The report of `partitioned` with the same arguments."""
     generators = generator_options(options) if "option" in options else None
     return _placed(functools.partial(explain, options=generators), mod, options)
 
@@ -62,7 +62,7 @@ def _placed(place: Callable[..., Value], mod: tvm.IRModule, options: argparse.Na
 
 
 def generator_options(options: argparse.Namespace) -> Mapping[str, Mapping[str, object]]:
-    """By target, the options of its code generator."""
+    """The code generator options of each target."""
     found: dict[str, dict[str, object]] = {}
     for target, name, value in options.option:
         found.setdefault(target, {})[name] = value
@@ -70,7 +70,7 @@ def generator_options(options: argparse.Namespace) -> Mapping[str, Mapping[str, 
 
 
 def policy_of(options: argparse.Namespace) -> Policy:
-    """The policy that the arguments ask for."""
+    """The policy that the arguments select."""
     if options.policy == "priority":
         return Priority(options.targets)
     return LeastCost(_COST_MODELS[options.cost]())

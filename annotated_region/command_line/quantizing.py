@@ -1,4 +1,4 @@
-"""The model that a command works on: as the file has it, or in int8 if that is asked for."""
+"""The model that a command works on: as in the file, or quantized to int8."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["model_of"]
 
 
 def model_of(options: argparse.Namespace) -> tvm.IRModule:
-    """The model that the arguments name, in int8 if they ask for that; the standard error tells of it.
+    """The model that the arguments name, quantized if requested; prints the result on the standard error.
 
     Raises
     ------
     ModelError
-        The file holds no model.
+        The file does not contain a model.
     InputError
-        What it is calibrated with does not fit, or arguments of ``--quantize`` stand without it.
+        The calibration inputs do not fit, or arguments of ``--quantize`` are used without it.
     """
     return _quantized(read_model(options.model, options.limits), options)
 
@@ -33,7 +33,7 @@ def model_of(options: argparse.Namespace) -> tvm.IRModule:
 def _quantized(mod: tvm.IRModule, options: argparse.Namespace) -> tvm.IRModule:
     if options.quantize is None:
         if options.keep or options.accuracy is not None:
-            raise InputError("--keep and --accuracy are of --quantize; name a file of inputs with it")
+            raise InputError("--keep and --accuracy need --quantize with a file of inputs")
         return mod
     arrays = read_arrays(options.quantize)
     inputs = inputs_in_stack(mod[MAIN], arrays) if MAIN in _functions(mod) else [arrays]

@@ -1,13 +1,13 @@
-"""Runs a command: arguments in, exit code out, and a sentence instead of a traceback.
+"""Runs a command: arguments in, exit code out, and one sentence instead of a traceback.
 
 ==========  ====================================================================
 exit code   meaning
 ==========  ====================================================================
-0           done
-1           the input, a target or this machine does not allow it, or crashed; the message says why.
-            Of ``check``: a region or the whole is wrong. Of ``diff`` and ``partition --check``:
+0           success
+1           the input, a target or this machine cannot do it, or it crashed; the message has the reason.
+            Of ``check``: a region or the whole program is wrong. Of ``diff`` and ``partition --check``:
             there is a difference
-2           the arguments make no sense
+2           invalid arguments
 130         interrupted
 ==========  ====================================================================
 """
@@ -72,14 +72,14 @@ def main(arguments: Sequence[str] | None = None, *, in_child: bool = False) -> i
     Parameters
     ----------
     arguments
-        The words behind the program's name; by default those of this process.
+        The arguments of the program; by default those of this process.
     in_child
-        Whether the command runs in a child of this process, where a crash is an error line. For processes in
-        which nothing has run yet.
+        Whether the command runs in a child process, so that a crash becomes an error line. Only for processes
+        in which nothing has run yet.
 
     Returns
     -------
-    The exit code; see the text of this module.
+    The exit code; see the module docstring.
     """
     _open_streams()
     options = _parser().parse_args(arguments)
@@ -104,12 +104,12 @@ def main(arguments: Sequence[str] | None = None, *, in_child: bool = False) -> i
 
 
 def _loaded(work: str) -> Run:
-    """The function ``run`` of a module; TVM is loaded only now, because ``--help`` does not need it.
+    """The function ``run`` of a module; TVM is loaded only here, because ``--help`` does not need it.
 
     Raises
     ------
     VersionError
-        The TVM that is installed does not work.
+        The installed TVM does not work.
     """
     import_module("annotated_region.registration")  # first, because it checks TVM's version
     run: Run = import_module(work).run
@@ -117,10 +117,10 @@ def _loaded(work: str) -> Run:
 
 
 def _ended(run: Run, options: argparse.Namespace, with_server: bool = False) -> int:
-    """The exit code of a command; its errors are told."""
+    """The exit code of a command; prints its errors."""
     try:
         if with_server:
-            # TVM is loaded and nothing has run yet: the cheapest moment for the process that reads models.
+            # TVM is loaded and nothing has run yet: the cheapest moment to fork the server that reads models.
             import_module("annotated_region.importing.isolation").start_server_here()
         require_sane_threads()
         _require_apart(options)
@@ -142,7 +142,7 @@ def _models_of(options: argparse.Namespace) -> list[str]:
 
 
 def _require_apart(options: argparse.Namespace) -> None:
-    """Check that the output does not take the place of a model, as with ``-o`` before a list of models."""
+    """Check that the output does not overwrite a model, as with ``-o`` before a list of models."""
     output: Path | None = getattr(options, "output", None)
     for model in _models_of(options):
         if (
@@ -151,45 +151,45 @@ def _require_apart(options: argparse.Namespace) -> None:
             and os.path.exists(model)
             and os.path.samefile(output, model)
         ):
-            raise ModelError(f"the output {output} is a model that is to be read; name another file")
+            raise ModelError(f"the output {output} is one of the models to read; name another file")
 
 
 def _crashed(options: argparse.Namespace, ending: signal.Signals) -> int:
-    """Tell that a signal ended the process of a command."""
+    """Report that a signal ended the process of a command."""
     models = _models_of(options)
     others = f" and {len(models) - _SHOWN} others" if len(models) > _SHOWN else ""
     what = f"{', '.join(models[:_SHOWN])}{others}"
     why = (
-        "the kernel killed it, as it does when there is no memory left"
+        "the kernel killed it, probably because memory ran out"
         if ending == signal.SIGKILL
-        else "TVM, a target's library, or the model when it ran, did what no process survives"
+        else "TVM, a target's library or the running model crashed"
     )
     _tell(f"the process that worked on {what} ended with {ending.name}: {why}")
     return 1
 
 
 def _open_streams() -> None:
-    """Open the standard streams that the parent process has closed; what is written to them is lost.
+    """Open the standard streams that the parent process has closed; output to them is discarded.
 
-    Their numbers are taken first, or the next file or socket would get them and be written into.
+    Otherwise the next file or socket would get their descriptors, and output would be written into it.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the least number that is free, which is this one
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is this one
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - never closed
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def _give_up_output() -> None:
-    """Let what is not yet on the standard output go nowhere, or Python would complain when it ends."""
-    with suppress(io.UnsupportedOperation):  # in a caller's process it may be no file
+    """Discard the rest of the standard output; otherwise Python reports an error when it exits."""
+    with suppress(io.UnsupportedOperation):  # in the process of a caller it may not be a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _message(error: Exception) -> str:
-    """What to tell of an error; what the world outside of this package can cause has words of its own."""
+    """The message of an error; errors with causes outside of this package have their own texts."""
     match error:
         case AnnotatedRegionError():
             return str(error)
@@ -198,10 +198,10 @@ def _message(error: Exception) -> str:
                 _give_up_output()
             return f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
         case MemoryError():
-            return "the memory of this machine is not enough"
+            return "this machine has not enough memory"
         case RecursionError():
-            return "the model is nested deeper than Python can follow"
-    return f"this should not happen, please report it: {type(error).__name__}: {error}"
+            return "the model is nested too deeply for Python"
+    return f"internal error, please report it: {type(error).__name__}: {error}"
 
 
 def _failed(message: str, options: argparse.Namespace) -> int:
@@ -212,7 +212,7 @@ def _failed(message: str, options: argparse.Namespace) -> int:
 
 
 def _tell(message: str) -> None:
-    # Names may hold newlines: no line of a message but the first looks like one of the program.
+    # Names may contain newlines: only the first line of a message may look like one of the program.
     first, *others = elided(printable(message)).split("\n")
     print(f"{PROGRAM}: error: {first}", *others, sep="\n    ", file=sys.stderr)
 
@@ -220,13 +220,13 @@ def _tell(message: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="Hands what a library can run of a model to that library, and says why the rest stays.",
+        description="Partitions models for external libraries, and explains the partition.",
         epilog=_examples([*(command.examples[0] for command in COMMANDS), COMPLETION]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     shtab.add_argument_to(
-        parser, "--print-completion", help="print what completes commands, options and files in that shell"
+        parser, "--print-completion", help="print the completion script for a shell"
     )
     rooms = parser.add_subparsers(title="commands", metavar="command", required=True)
     for command in COMMANDS:
@@ -238,7 +238,7 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_arguments(room)
-        room.add_argument("--traceback", action="store_true", help="show where an error comes from")
+        room.add_argument("--traceback", action="store_true", help="show the traceback of an error")
         room.set_defaults(work=command.work)
     return parser
 

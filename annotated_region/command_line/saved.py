@@ -1,4 +1,4 @@
-"""Files that commands have saved, read again: reports, checks, profiles and locks."""
+"""Reads files that commands have saved: reports, checks, profiles and locks."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ __all__ = ["BENCH", "Saved", "kind_of", "read_saved", "saved_profile"]
 
 Saved = Report | Lock | CheckReport | Profile
 BENCH = "bench"
-"""The kind of what ``bench --by-region --json`` prints: times of engines, and a profile."""
+"""The kind of the output of ``bench --by-region --json``: times of engines, and a profile."""
 
 _LOCK, _REPORT = "lock", "report"
 _NAMES: Mapping[type[Saved], str] = {Report: _REPORT, Lock: _LOCK, CheckReport: CHECK, Profile: PROFILE}
 
 
 def kind_of(saved: Saved) -> str:
-    """What messages call a saved file: ``"report"``, ``"lock"``, ``"check"`` or ``"profile"``."""
+    """The kind of a saved file, for messages: ``"report"``, ``"lock"``, ``"check"`` or ``"profile"``."""
     return _NAMES[type(saved)]
 
 
 def read_saved(file: Path) -> Saved:
-    """The report, check, profile or lock in a file; all but locks are JSON, whose text begins with a brace.
+    """The report, check, profile or lock in a file; all but locks are JSON, whose text starts with a brace.
 
     Raises
     ------
     DocumentError
-        It is none of them, or not well formed; the message names the file.
+        It is none of them, or malformed; the message has the file name.
     """
     text = _text(file)
     try:
@@ -53,7 +53,7 @@ def saved_profile(file: Path) -> Profile:
     Raises
     ------
     DocumentError
-        It is no profile; the message names the file.
+        It is not a profile; the message has the file name.
     """
     saved = read_saved(file)
     if not isinstance(saved, Profile):
@@ -67,7 +67,7 @@ def _from_json(text: str) -> Saved:
     kind = kind_of_document(text)
     if kind not in _READERS:
         known = ", ".join(_READERS)
-        raise DocumentError(f"this is a document of the kind {kind[:40]!a}, not of {known}")
+        raise DocumentError(f"this is a document of the kind {kind[:40]!a}, not {known}")
     return _READERS[kind](text)
 
 
@@ -89,4 +89,4 @@ def _text(file: Path) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
-        raise DocumentError(f"{file}: it is no text in UTF-8") from None
+        raise DocumentError(f"{file}: it is not UTF-8 text") from None

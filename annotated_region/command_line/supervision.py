@@ -1,12 +1,12 @@
-"""Runs the work of the program in a child process, so that whatever ends that process is an error line.
+"""Runs the work of the program in a child process, so that a crash becomes an error line.
 
     program, waits ---- fork ----> worker: reads, partitions, compiles, runs; forks the server of imports
          |                                   |
          +-- signals: once, politely ------> +-- KeyboardInterrupt, once
          +<- wait status --------------------+
 
-Passes, code generators and models that are run can crash the process that they are in (SIGSEGV, SIGFPE),
-and the kernel kills a process for which there is no memory. The program does none of the work and survives.
+Passes, code generators and models can crash their process (SIGSEGV, SIGFPE), and the kernel kills a process
+if memory runs out. The parent process does none of the work, and survives.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["INTERRUPTED", "ended_in_child"]
 INTERRUPTED = 130
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
-# A terminal sends an interrupt to the whole group of processes, and some programs do so twice at once.
+# A terminal sends an interrupt to the whole process group, and some programs send two at once.
 _PATIENCE = 1.0
 
 
@@ -37,24 +37,24 @@ def ended_in_child(
     clean_up: Callable[[int], None] = lambda _child: None,
     backtrace: bool = False,
 ) -> int:
-    """The exit code of some work, done in a child of this process.
+    """Run some work in a child of this process; returns the exit code.
 
     The first Ctrl-C is a KeyboardInterrupt in the child; one that comes a second later or more kills it.
-    Any other signal that ends programs ends both.
+    Any other terminating signal ends both.
 
     Parameters
     ----------
     work
-        Gives an exit code.
+        Returns an exit code.
     crashed
-        Told the signal that ended the child; gives the exit code of this process.
+        Called with the signal that ended the child; returns the exit code of this process.
     clean_up
-        Told the process id of a child that a signal ended, from whichever process it came.
+        Called with the process id of a child that a signal ended, whichever process sent the signal.
     backtrace
         Whether TVM may print its stack when the child crashes.
     """
     sys.stdout.flush()
-    # The parent process may have set some to be ignored: nohup does with SIGHUP, a shell's & with SIGINT.
+    # The parent process may ignore some signals: nohup ignores SIGHUP, a shell's & SIGINT.
     heard = [number for number in _ENDINGS if signal.getsignal(number) != signal.SIG_IGN]
     signal.pthread_sigmask(signal.SIG_BLOCK, heard)
     child = os.fork()
@@ -77,7 +77,7 @@ def ended_in_child(
 
 
 class _Watch:
-    """Hands signals on to a child."""
+    """Forwards signals to a child."""
 
     def __init__(self, child: int) -> None:
         self.child = child
@@ -97,7 +97,7 @@ class _Watch:
 def _work(
     work: Callable[[], int], heard: Sequence[signal.Signals], silenced: Sequence[signal.Signals]
 ) -> None:
-    """Be the worker; does not return."""
+    """Run the work in the child; does not return."""
     code = 1
     try:
         die_with_parent()
@@ -108,14 +108,14 @@ def _work(
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except Exception:  # as Python would tell it, had the process not to end below
+    except Exception:  # printed as Python would; the process ends below
         traceback.print_exc()
     finally:
-        # Libraries have nothing to do any more, and some crash while they are unloaded.
+        # Libraries are not unloaded, because some crash then.
         os._exit(code)
 
 
 def _interrupt_once(_number: int, _frame: FrameType | None) -> None:
-    # The same interrupt arrives from the terminal and from the program; what is being cleaned up goes on.
+    # The same interrupt arrives from the terminal and from the program; it must not interrupt the cleanup.
     signal.signal(signal.SIGINT, lambda *_: None)
     raise KeyboardInterrupt

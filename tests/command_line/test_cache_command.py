@@ -40,7 +40,7 @@ def test_it_shows_and_clears():
     ("words", "code", "text"),
     [
         (("cache", "show", "--older-than", "1d"), 1, "--older-than is for clear"),
-        (("cache", "clear", "--older-than", "1 week"), 2, "'1 week' is no age"),
+        (("cache", "clear", "--older-than", "1 week"), 2, "'1 week' is not an age"),
         (("cache", "burn"), 2, "invalid choice: 'burn'"),
     ],
 )
@@ -92,7 +92,7 @@ def test_explain_gives_no_advice_where_none_is_asked_for(tmp_path, words):
 def test_explain_says_that_a_large_model_gets_no_advice(tmp_path, monkeypatch):
     monkeypatch.setattr("annotated_region.command_line.explain._MOST_OPS", 3)
     told = called("explain", small_model(tmp_path), "--targets", "some")
-    assert "advice: not sought, because there are 4 ops; annotated-region advise seeks it" in told.stdout
+    assert "advice: none for 4 ops, because it would take long; run annotated-region advise" in told.stdout
 
 
 def test_explain_is_silent_where_nothing_is_declined(tmp_path):

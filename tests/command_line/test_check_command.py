@@ -47,7 +47,7 @@ def test_a_wrong_model_ends_with_one_and_leaves_a_reproducer(model, tmp_path):
     [
         (("--inputs", "missing.npz"), "missing.npz is not a readable file"),
         (("--extent", "n=3"), "no symbolic extent is called 'n'; there is none"),
-        (("--cross-compile",), "check runs every region here; leave out --cross-compile"),
+        (("--cross-compile",), "check runs every region here; omit --cross-compile"),
     ],
 )
 def test_what_makes_no_sense_is_a_line(model, words, message):
@@ -67,4 +67,4 @@ def test_inputs_of_other_names_are_a_line(model, tmp_path):
 def test_a_tolerance_below_zero_makes_no_sense(model):
     found = check(model, "--rtol", "-1")
     assert found.returncode == 2
-    assert "'-1' is no number from 0 on" in found.stderr
+    assert "'-1' is not a nonnegative number" in found.stderr

@@ -64,7 +64,7 @@ def test_what_is_no_lock_is_an_error_and_is_not_overwritten(partitioned, lock):
 
 
 def test_a_check_without_a_lock_is_an_error(partitioned, lock):
-    assert "--check needs the file of a lock" in partitioned("--check").stderr
+    assert "--check needs a lock file" in partitioned("--check").stderr
     assert "cannot be read" in partitioned("--lock", lock, "--check").stderr
 
 

@@ -83,7 +83,7 @@ def test_bench_says_what_runs_in_floats(small, capsys):
 
 
 REFUSED = {
-    "no file of inputs": (["--keep", "x"], "are of --quantize; name a file of inputs"),
+    "no file of inputs": (["--keep", "x"], "need --quantize with a file of inputs"),
     "a name that fits nothing": (["--quantize", "IMAGES", "--keep", "x"], "no product is called 'x'"),
     "no such file": (["--quantize", "none.npz"], "none.npz is not a readable file"),
     "other inputs": (["--quantize", "OTHERS"], "no parameter is called 'picture'"),

@@ -108,8 +108,8 @@ def test_what_check_prints_is_drawn(tmp_path, saved):
     ("document", "words", "message"),
     [
         (RIGHT, (), "this check was saved without its placement; check again, then draw"),
-        (RIGHT, ("--targets", "dnnl", "--pin", "a=host"), "as it was placed; leave out --targets, --pin"),
-        (RIGHT, ("--profile", "times.json"), "drawn by verdicts, not by times; leave out --profile"),
+        (RIGHT, ("--targets", "dnnl", "--pin", "a=host"), "already has a placement; omit --targets, --pin"),
+        (RIGHT, ("--profile", "times.json"), "drawn by verdicts, not by times; omit --profile"),
         (PROFILE, (), "holds a profile, which has no placement; draw the model, with --profile"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What each command takes, one file a command; nothing here needs TVM, so that ``--help`` answers at once.
+"""The arguments of each command, one file per command; nothing here needs TVM, so that ``--help`` is fast.
 
-``placing`` holds the arguments that several commands have.
+``placing`` has the arguments that several commands share.
 """

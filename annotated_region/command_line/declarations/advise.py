@@ -1,4 +1,4 @@
-"""What ``advise`` takes."""
+"""The arguments of ``advise``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 COMMAND = Command(
     name="advise",
-    help="say which decline of a target, if it were granted, would change the placement most",
+    help="find the declined ops whose claims would improve the placement most",
     examples=(
         "advise model.onnx --targets dnnl",
         "advise zoo/*.onnx --targets onnxruntime,dnnl --policy least-cost --json",

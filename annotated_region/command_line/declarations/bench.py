@@ -1,4 +1,4 @@
-"""What ``bench`` takes."""
+"""The arguments of ``bench``."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input_arguments(parser)
     add_quantization_arguments(parser)
     parser.add_argument(
-        "--rounds", type=count, default=10, metavar="N", help="how often each runs (default: 10)"
+        "--rounds", type=count, default=10, metavar="N", help="the runs of each engine (default: 10)"
     )
     parser.add_argument("--host", action="store_true", help="also TVM alone, which may take minutes")
     parser.add_argument(
         "--by-region",
         action="store_true",
-        help="also where the time goes: regions, the steps inside them, ops of the host",
+        help="also print the time of regions, the steps inside them, and host ops",
     )
     parser.add_argument("--json", action="store_true", help="print the times as JSON")
 
 
 COMMAND = Command(
     name="bench",
-    help="measure a model with its regions on their targets, beside ONNX Runtime and TVM alone",
+    help="measure a partitioned model, beside ONNX Runtime and TVM alone",
     examples=(
         "bench resnet50.onnx --targets dnnl",
         "bench resnet50.onnx --targets dnnl --host --rounds 5 --json",

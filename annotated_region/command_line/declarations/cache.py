@@ -1,4 +1,4 @@
-"""What ``cache`` takes: whether to show or to clear, and how old what goes has to be."""
+"""The arguments of ``cache``: whether to show or to clear, and the age of entries to clear."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         choices=("show", "clear"),
         default="show",
-        help="show what is kept, by kind, or remove it (default: %(default)s)",
+        help="show the cache contents by kind, or remove them (default: %(default)s)",
     )
     parser.add_argument(
         "--older-than",
         type=_age,
         metavar="AGE",
-        help="with clear: only what was not used for so long, such as 30d, 12h, 45m or 90s",
+        help="with clear: only entries unused for this time, such as 30d, 12h, 45m or 90s",
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def _age(text: str) -> int:
-    """A time in seconds."""
+    """A duration in seconds."""
     match = _AGE.fullmatch(text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no age: say 30d, 12h, 45m or 90s")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an age; examples: 30d, 12h, 45m, 90s")
     return int(match[1]) * _SECONDS[match[2]]
 
 
 COMMAND = Command(
     name="cache",
-    help="show what is kept on this machine between builds, or remove it",
+    help="show what is cached on this machine between builds, or remove it",
     examples=("cache", "cache clear --older-than 30d"),
     add_arguments=_add_arguments,
     work="annotated_region.command_line.cache",

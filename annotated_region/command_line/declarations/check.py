@@ -1,4 +1,4 @@
-"""What ``check`` takes: tolerances, the reference, where to save what is wrong."""
+"""The arguments of ``check``: tolerances, the reference, and where to save a reproducer."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input_arguments(parser)
     add_quantization_arguments(parser)
     parser.add_argument(
-        "--rtol", type=share, metavar="X", help="relative tolerance, as numpy.allclose has it"
+        "--rtol", type=share, metavar="X", help="relative tolerance, as in numpy.allclose"
     )
     parser.add_argument("--atol", type=share, metavar="X", help="absolute tolerance")
     parser.add_argument(
         "--reference",
         default="host",
         metavar="TARGET",
-        help="what computes the right answers: host, which is TVM (default), or another target",
+        help="the reference: host, which is TVM (default), or another target",
     )
     parser.add_argument(
         "--no-bisect",
         dest="bisect",
         action="store_false",
-        help="say which regions are wrong, do not look for the ops",
+        help="find the wrong regions only, not the ops",
     )
     parser.add_argument(
         "--save",
         type=path,
         metavar="FOLDER",
-        help="write what shows the first fault into a new folder: module, inputs, both answers, scripts",
+        help="write a reproducer of the first fault to a new folder: module, inputs, both results, scripts",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 

@@ -1,4 +1,4 @@
-"""What ``diff`` takes: two files."""
+"""The arguments of ``diff``: two files."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 COMMAND = Command(
     name="diff",
-    help="say what is otherwise in the second of two saved reports, checks, profiles or locks; "
-    "end with 1 if anything is",
+    help="show the differences between two saved reports, checks, profiles or locks; "
+    "exit with 1 if there are any",
     examples=(
         "diff before.json after.json",
         "diff main.lock placement.lock --json",

@@ -1,4 +1,4 @@
-"""What ``draw`` takes."""
+"""The arguments of ``draw``."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["COMMAND"]
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_placement_arguments(parser, also="; or what check --json or explain --json printed (.json)")
+    add_placement_arguments(parser, also="; or the output of check --json or explain --json (.json)")
     output = parser.add_argument(
         "-o",
         "--output",
         type=path,
         required=True,
-        help="where to: a file ending in .svg, .html or .json (Model Explorer)",
+        help="the output file, with the extension .svg, .html or .json (Model Explorer)",
     )
     complete_files(output)
     profile = parser.add_argument(
         "--profile",
         type=path,
         metavar="FILE",
-        help="what bench --by-region --json printed of the same model: regions get the colour of their time",
+        help="the output of bench --by-region --json for the same model: regions are coloured by time",
     )
     complete_files(profile)
 

@@ -1,4 +1,4 @@
-"""What ``explain`` takes."""
+"""The arguments of ``explain``."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_placement_arguments(parser)
     add_code_generator_arguments(parser)
     add_quantization_arguments(parser)
-    parser.add_argument("--ops", action="store_true", help="show every op, not the summary alone")
+    parser.add_argument("--ops", action="store_true", help="show every op, not only the summary")
     parser.add_argument(
         "--no-advice",
         dest="advice",
         action="store_false",
-        help="do not close with the first advice: which decline, if it were granted, would save most",
+        help="omit the final advice: the declined ops whose claims would save most",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 COMMAND = Command(
     name="explain",
-    help="say which target gets which op of a model, and why the rest stays",
+    help="show the target of each op of a model, and why other ops stay on the host",
     examples=(
         "explain resnet50.onnx --targets dnnl",
         "explain resnet50.onnx --targets tensorrt,dnnl --policy least-cost --ops",

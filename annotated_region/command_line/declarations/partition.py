@@ -1,4 +1,4 @@
-"""What ``partition`` takes: where to write, and the lock."""
+"""The arguments of ``partition``: the output, and the lock."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         type=path,
-        help="where to write it: a library (.so) that TVM's runtime loads, TVMScript (.py) to "
-        "read, in which large constants are only named, or a folder (a name without an ending) that runs on "
+        help="the output: a library (.so) that TVM's runtime loads, TVMScript (.py) for reading, "
+        "in which large constants are only named, or a folder (a name without extension) that runs on "
         "another machine without Python",
     )
     complete_files(output)
@@ -33,37 +33,37 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--names",
         choices=("places", "numbers"),
         default="places",
-        help="name external functions after the path in the model that their ops have in common, such as "
+        help="name external functions after the common path of their ops in the model, such as "
         "dnnl_layer3_attention, or by numbers (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="print the external functions as JSON")
     parser.add_argument(
         "--quiet",
         action="store_true",
-        help="do not close with a line on what each target got, and why not more",
+        help="omit the final line with the ops of each target",
     )
 
 
 def _add_lock_arguments(parser: argparse.ArgumentParser) -> None:
-    """The file of the lock, and whether it may change."""
+    """The lock file, and whether it may change."""
     lock = parser.add_argument(
         "--lock",
         type=path,
         metavar="FILE",
-        help="a text that says who runs what; if it is there, what the model still has stays where it was, "
-        "and the file is brought up to date; if not, it is written",
+        help="a placement as text; if the file exists, the ops that the model still has stay on their "
+        "targets, and the file is updated; otherwise it is written",
     )
     complete_files(lock)
     parser.add_argument(
         "--check",
         action="store_true",
-        help="with --lock: leave the file as it is, and fail with the difference if the result is another",
+        help="with --lock: do not change the file; print the differences and fail if there are any",
     )
 
 
 COMMAND = Command(
     name="partition",
-    help="cut a model into external functions, and write it as TVMScript, as a library or as a folder",
+    help="partition a model into external functions, and write it as TVMScript, a library or a folder",
     examples=(
         "partition resnet50.onnx --targets dnnl -o resnet50.so",
         "partition resnet50.onnx --targets dnnl -o resnet50/",

@@ -1,4 +1,4 @@
-"""Arguments that say which target gets what, and what they ask for."""
+"""The arguments of placement: targets, policies, constraints and options."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ COST_MODELS = ("roofline", "measured", "unit")
 
 
 def add_placement_arguments(parser: argparse.ArgumentParser, also: str = "") -> None:
-    """The model, the targets, and how conflicts between targets are settled.
+    """Add the model, the targets, and the resolution of conflicts between targets.
 
     Parameters
     ----------
     parser
-        What gets them.
+        The parser to add them to.
     also
-        What else the model may be, in words; targets may be left out then.
+        Other kinds of input, in words; then targets are optional.
     """
     model = parser.add_argument(
         "model",
@@ -46,33 +46,33 @@ def add_placement_arguments(parser: argparse.ArgumentParser, also: str = "") -> 
         "--no-prepare",
         dest="prepare",
         action="store_false",
-        help="take the module as it is, do not fold anything",
+        help="do not prepare the module for inference",
     )
     parser.add_argument(
-        "--cross-compile", action="store_true", help="let targets win that cannot run on this machine"
+        "--cross-compile", action="store_true", help="also use targets that cannot run on this machine"
     )
 
 
 def add_policy_arguments(parser: argparse.ArgumentParser, needs_targets: bool = True) -> None:
-    """The targets, and how conflicts between them are settled."""
+    """Add the targets, and the resolution of conflicts between them."""
     parser.add_argument(
         "--targets",
         required=needs_targets,
         type=_names,
         metavar="NAME[,NAME...]",
-        help="the targets, the most preferred first",
+        help="the targets, in the order of preference",
     )
     parser.add_argument(
         "--policy",
         choices=["priority", "least-cost"],
         default="priority",
-        help="what several targets claim goes to the first, or where it costs least (default: %(default)s)",
+        help="ops of several targets go to the first, or where they cost least (default: %(default)s)",
     )
     parser.add_argument(
         "--cost",
         choices=COST_MODELS,
         default="roofline",
-        help="what least-cost goes by; measured runs every distinct op once (default: %(default)s)",
+        help="the cost model of least-cost; measured runs every distinct op once (default: %(default)s)",
     )
 
 
@@ -83,7 +83,7 @@ def _add_constraint_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_assignment(str),
         metavar="OP=TARGET",
-        help="the one target that may have an op, or host; OP is a binding, as explain --ops shows it, "
+        help="the only target that may run an op, or host; OP is a binding, as shown by explain --ops, "
         "or the name of an op, such as relax.nn.softmax; may be given several times",
     )
     parser.add_argument(
@@ -92,7 +92,7 @@ def _add_constraint_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_assignment(_names),
         metavar="OP=TARGET[,TARGET...]",
-        help="targets that may not have an op; may be given several times",
+        help="targets that may not run an op; may be given several times",
     )
     parser.add_argument(
         "--min-work",
@@ -100,12 +100,12 @@ def _add_constraint_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_assignment(_work),
         metavar="TARGET=N",
-        help="the least work of a region of a target: a convolution or a product counts 10, other ops 1",
+        help="the minimum work of a region of a target: a convolution or product counts 10, other ops 1",
     )
 
 
 def add_code_generator_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the targets' code generators, for commands that build."""
+    """Add the options of the targets' code generators, for commands that build."""
     parser.add_argument(
         "--option",
         action="append",
@@ -117,12 +117,12 @@ def add_code_generator_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:
-    """What a model is run with: arrays of a file, and what symbolic extents are."""
+    """Add the inputs of the model: arrays of a file, and the values of symbolic extents."""
     inputs = parser.add_argument(
         "--inputs",
         type=path,
         metavar="FILE",
-        help="an .npz file with an array for each parameter, by name; if left out, inputs are made",
+        help="an .npz file with an array for each parameter, by name; generated if omitted",
     )
     complete_files(inputs)
     parser.add_argument(
@@ -131,19 +131,19 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_assignment(count),
         metavar="NAME=N",
-        help="what a symbolic extent is, such as batch=2; may be given several times",
+        help="the value of a symbolic extent, such as batch=2; may be given several times",
     )
 
 
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of names with commas between them")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a comma-separated list of names")
     return names
 
 
 def _assignment(read: Callable[[str], Value]) -> Callable[[str], tuple[str, Value]]:
-    """Reads ``name=value``; the last sign divides, since names of bindings may hold one."""
+    """Parses ``name=value``; the last ``=`` separates, because names of bindings may contain one."""
 
     def assignment(text: str) -> tuple[str, Value]:
         name, sign, value = text.rpartition("=")
@@ -168,12 +168,12 @@ def _work(text: str) -> float:
     except ValueError:
         work = -1.0
     if not 0 <= work <= _MOST_WORK:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to {_MOST_WORK:g}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {_MOST_WORK:g}")
     return work
 
 
 def _scalar(text: str) -> object:
-    """A number or a truth value as JSON has them; anything else is text."""
+    """A JSON number or boolean as its value; anything else as text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Arguments that ask for int8."""
+"""The arguments of quantization."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ __all__ = ["add_quantization_arguments"]
 
 
 def add_quantization_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the model is calibrated with, and how exact it has to stay."""
+    """Add the calibration inputs, and the accuracy to keep."""
     inputs = parser.add_argument(
         "--quantize",
         type=path,
         metavar="FILE",
-        help="quantize the model to int8 first; an .npz file holds an array for each parameter, by name, "
-        "with the inputs that show how large values become one after the other along its first axis",
+        help="quantize the model to int8 first; an .npz file has an array for each parameter, by name, "
+        "with the calibration inputs one after the other along its first axis",
     )
     complete_files(inputs)
     parser.add_argument(
         "--ranges",
         choices=list(RANGES),
         default="minmax",
-        help="of --quantize: how ranges follow from what was seen (default: %(default)s)",
+        help="with --quantize: the calibration method (default: %(default)s)",
     )
     parser.add_argument(
         "--keep",
         action="append",
         default=[],
         metavar="OP",
-        help="of --quantize: a convolution or product that stays in float, by the name of its binding, of "
+        help="with --quantize: a convolution or product that stays in float, by the name of its binding, of "
         "the node it comes from, or of an op; may be given several times",
     )
     parser.add_argument(
         "--accuracy",
         type=share,
         metavar="X",
-        help="of --quantize: as many products stay in float as it takes to keep the result's error below "
-        "this share of the result, such as 0.05",
+        help="with --quantize: keep as many products in float as needed for an error of the result below "
+        "this fraction of the result, such as 0.05",
     )

@@ -1,6 +1,6 @@
 """Proposes elementwise ops with broadcasting.
 
-Ops are recognised by their expressions, which are obtained from TVM: each op is lowered once on a small
+Ops are recognized by their expressions, which are obtained from TVM: each op is lowered once on a small
 tensor and stored under its skeleton, that is, its blocks without indices and numbers.
 """
 
@@ -38,7 +38,7 @@ _DOMAINS = {
         ("logical_xor", "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor"), ("int", "uint", "bool")
     ),
 }
-"""What the dtype of operands begins with, where TVM refuses others: its refusals print warnings."""
+"""Prefixes of the operand dtypes that TVM accepts; it prints warnings when it rejects other dtypes."""
 
 Numbers: TypeAlias = tuple[float, ...]
 Maker: TypeAlias = Callable[[tuple[relax.Expr, ...], Numbers], relax.Call]
@@ -58,7 +58,7 @@ def _scalar(like: relax.Expr, number: float) -> relax.Expr:
 
 
 def _makers(dtype: str) -> Iterator[tuple[int, int, Maker]]:
-    """How each op on such tensors is called: the number of tensors, the number of numbers, and the call."""
+    """The calls of ops on such tensors: the number of tensors, the number of numbers, and the constructor."""
     for f in _functions(_UNARY, dtype):
         yield 1, 0, lambda x, _, f=f: f(x[0])  # type: ignore[misc]
     binary = _functions(_BINARY, dtype)
@@ -79,7 +79,7 @@ def _functions(names: str, dtype: str) -> list[Callable[..., relax.Call]]:
 
 
 def read_elementwise(segment: Segment) -> Iterator[relax.Call]:
-    """Calls of the ops with the skeleton of the segment, with each order of its inputs and numbers."""
+    """Calls of the ops with the skeleton of the segment, for each order of its inputs and numbers."""
     tensors = segment.inputs
     if len(segment.outputs) != 1 or not 1 <= len(tensors) <= 3 or any(b.reduction for b in segment.blocks):
         return
@@ -98,7 +98,7 @@ def read_elementwise(segment: Segment) -> Iterator[relax.Call]:
 
 @cache
 def _table(dtypes: tuple[str, ...]) -> dict[Tree, list[tuple[int, Maker]]]:
-    """The ops on tensors of these dtypes by skeleton: those without numbers first."""
+    """The ops on tensors of these dtypes, by skeleton; ops without numbers come first."""
     samples = tuple(
         relax.Var(f"x{index}", relax.TensorType((2, 3), dtype)) for index, dtype in enumerate(dtypes)
     )

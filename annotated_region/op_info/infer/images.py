@@ -22,7 +22,7 @@ _ALPHAS = (-0.75, -0.5)
 
 
 def read_resizes(segment: Segment) -> Iterator[relax.Call]:
-    """Resizes with each method that reads so many elements, in each mode; crops are not proposed."""
+    """Resizes with each method that reads this number of elements, in each mode; crops are not proposed."""
     value = _resized(segment)
     rank = len(segment.outputs[0].shape)
     if value is None or rank not in _LAYOUTS:
@@ -40,7 +40,7 @@ def read_resizes(segment: Segment) -> Iterator[relax.Call]:
 
 
 def _resized(segment: Segment) -> Tree | None:
-    """What is stored, if it comes from one tensor and is computed from where it is stored."""
+    """The stored value, if it is read from one tensor at positions computed from the output index."""
     if len(segment.variables) != 1 or len(segment.outputs) != 1 or len(segment.blocks) != 1:
         return None
     block = segment.blocks[0]
@@ -52,7 +52,7 @@ def _resized(segment: Segment) -> Tree | None:
 
 
 def _keeps(segment: Segment, layout: str) -> bool:
-    """Whether batch and channels are kept, as this layout has them."""
+    """Whether the batch and channel axes of this layout are unchanged."""
     shape, target = segment.inputs[0].shape, segment.outputs[0].shape
     load = loads_in(segment.blocks[0].stores[0].value)[0]
     return all(
@@ -65,9 +65,9 @@ def _keeps(segment: Segment, layout: str) -> bool:
 def _is_likely(
     options: Mapping[str, Any], space: Sequence[Any], size: Sequence[Any], numbers: set[float]
 ) -> bool:
-    """Whether the code holds the numbers that a proposal computes with: its lowering takes long."""
+    """Whether the code contains the numbers of a proposal; a filter, because lowering a proposal is slow."""
     if options["method"] == "nearest_neighbor":
-        return True  # quick, and in part computed without fractions
+        return True  # it lowers quickly, and may be computed in integers
     mode = options["coordinate_transformation_mode"]
     less = mode == "align_corners"
     scales = [(extent - less) / max(1, target - less) for extent, target in zip(space, size, strict=True)]
@@ -78,7 +78,7 @@ def _is_likely(
 
 
 def _methods(reads: int) -> Iterator[Mapping[str, object]]:
-    """The likeliest methods first: one element is read, or two or four along each axis."""
+    """The methods, most likely first: one read for nearest neighbours, or two or four along each axis."""
     names = ["cubic", "linear"] if reads >= 16 else ["linear", "cubic"]
     for method in ["nearest_neighbor", *names] if reads == 1 else names:
         for mode in _MODES:

@@ -18,14 +18,14 @@ class AffineIndex:
 
     @property
     def single(self) -> int | None:
-        """The variable, if the index is nothing but one variable."""
+        """The variable, if the index is a plain variable."""
         if self.offset or list(self.factors.values()) != [1]:
             return None
         return next(iter(self.factors))
 
 
 def affine(index: Tree) -> AffineIndex | None:
-    """The index as an affine form; None if it is not affine."""
+    """The index in affine form; None if it is not affine."""
     _, constant, terms = index
     if any(atom[0] != "iter" for atom, _ in terms):
         return None
@@ -33,5 +33,5 @@ def affine(index: Tree) -> AffineIndex | None:
 
 
 def factors(index: Tree) -> dict[int, int]:
-    """The factor of each variable that stands in the index by itself."""
+    """The factors of the variables that occur linearly in the index."""
     return {atom[1]: factor for atom, factor in index[2] if atom[0] == "iter"}

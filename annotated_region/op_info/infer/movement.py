@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 MOST_ROUNDS = 64
-"""Ways to pad round a circle that are tried; more than one only where it is shorter than the padding."""
+"""The number of circular paddings to try; there are several only if an axis is shorter than its padding."""
 
 
 def read_moves(segment: Segment) -> Iterator[relax.Call]:
@@ -61,7 +61,7 @@ def _changes_of_rank(
 
 
 def _slices(segment: Segment, load: Tree) -> Iterator[relax.Call]:
-    """Index ``b + s * i`` on each axis: from `b` in steps of `s`."""
+    """Slices: index ``begin + stride * i`` on each axis."""
     x, shape, target = segment.variables[0], segment.inputs[0].shape, segment.outputs[0].shape
     axes, begins, ends, steps = [], [], [], []
     for axis, index in enumerate(load[2]):
@@ -96,7 +96,7 @@ def _repetitions(x: relax.Var, shape: tuple[Extent, ...], target: tuple[Extent, 
 
 
 def read_pad(segment: Segment) -> Iterator[relax.Call]:
-    """An element where a guard holds, else a number."""
+    """Zero or constant padding: an element where a guard holds, otherwise a number."""
     value = _only_value(segment)
     if value is None or value[0] != "if" or value[2][0] != "load" or value[3][0] not in ("float", "int"):
         return
@@ -109,14 +109,14 @@ def read_pad(segment: Segment) -> Iterator[relax.Call]:
 
 
 def read_mirrors(segment: Segment) -> Iterator[relax.Call]:
-    """An element of the tensor itself behind each border: the other modes of ``pad``."""
+    """Padding with elements of the tensor itself: the other modes of ``pad``."""
     load, growth = _only_load(segment), _growth(segment)
     if load is None or growth is None:
         return
     before = [_first_offset(index) if more else 0 for index, more in zip(load[2], growth, strict=True)]
     yield relax.op.nn.pad(segment.variables[0], _widths(before, growth), pad_mode="replicate")
     yield relax.op.nn.pad(segment.variables[0], _widths(before, growth), pad_mode="reflect")
-    # A circle gives the offset up to its length, and all of it may lie behind.
+    # Circular: offsets are equal modulo the length, and all padding may be at the end.
     rounds = [
         [width for width in range(more + 1) if isinstance(extent, int) and (width - first) % extent == 0]
         for first, more, extent in zip(before, growth, segment.inputs[0].shape, strict=True)
@@ -126,7 +126,7 @@ def read_mirrors(segment: Segment) -> Iterator[relax.Call]:
 
 
 def _growth(segment: Segment) -> list[int] | None:
-    """How much longer each axis is made; None if an axis gets shorter, or it is not known."""
+    """The growth of each axis; None if an axis shrinks, or is symbolic."""
     if len(segment.variables) != 1 or len(segment.outputs) != 1:
         return None
     shape, target = segment.inputs[0].shape, segment.outputs[0].shape
@@ -148,14 +148,14 @@ def _widths(before: Sequence[int], growth: Sequence[int]) -> list[int]:
 
 
 def _first_offset(index: Tree) -> int:
-    """How far the first sum with an iteration variable inside an index is shifted."""
+    """The offset of the first sum with an iteration variable inside an index."""
     forms = (part for part in subtrees(index) if part[0] == "linear")
     shifts = (-int(form[1]) for form in forms if any(atom[0] == "iter" for atom, _ in form[2]))
     return next(shifts, 0)
 
 
 def read_take(segment: Segment) -> Iterator[relax.Call]:
-    """An index that is itself loaded."""
+    """A gather: an index that is itself loaded."""
     value = _only_value(segment)
     if value is None or len(segment.variables) != 2:
         return
@@ -170,7 +170,7 @@ def read_take(segment: Segment) -> Iterator[relax.Call]:
 
 
 def _modes(value: Tree, index: Tree) -> tuple[str, ...]:
-    """How places outside of the tensor can be treated; TVM warns of the fast mode whenever it lowers it."""
+    """The candidate modes for indices out of range; ``fast`` only if it fits, because TVM warns of it."""
     if value[0] == "if":
         return ("nan",)
     plain = index[1] == 0 and [(atom[0], factor) for atom, factor in index[2]] == [("load", 1)]
@@ -178,7 +178,7 @@ def _modes(value: Tree, index: Tree) -> tuple[str, ...]:
 
 
 def read_joins(segment: Segment) -> Iterator[relax.Call]:
-    """A cascade of guards, each with another tensor: ``concat`` and ``stack``."""
+    """A cascade of guards, each with a different tensor: ``concat`` and ``stack``."""
     value = _only_value(segment)
     order: list[relax.Var] = []
     while value is not None and value[0] == "if" and value[2][0] == "load":
@@ -197,7 +197,7 @@ def read_joins(segment: Segment) -> Iterator[relax.Call]:
 
 
 def read_split(segment: Segment) -> Iterator[relax.Call]:
-    """Several slices of one tensor that follow each other."""
+    """Consecutive slices of one tensor."""
     outputs = segment.outputs
     if len(outputs) < 2 or len(segment.variables) != 1 or len(outputs) != len(segment.blocks):
         return
@@ -214,7 +214,7 @@ def read_split(segment: Segment) -> Iterator[relax.Call]:
 
 
 def read_fills(segment: Segment) -> Iterator[relax.Call]:
-    """One number everywhere: ``full``, or ``full_like`` where there is a tensor without a reader."""
+    """The same number everywhere: ``full``, or ``full_like`` if a tensor is never read."""
     value = _only_value(segment)
     if value is None or value[0] not in ("float", "int") or len(segment.outputs) != 1 or segment.variables:
         return
@@ -228,13 +228,13 @@ def read_fills(segment: Segment) -> Iterator[relax.Call]:
 
 
 def read_dropout(segment: Segment) -> Iterator[relax.Call]:
-    """A copy and a mask of ones: ``dropout`` at inference, where its rate plays no part."""
+    """A copy and a mask of ones: ``dropout`` at inference, where the rate has no effect."""
     if len(segment.variables) == 1 and len(segment.outputs) == 2:
         yield relax.op.nn.dropout(segment.variables[0], 0.5)
 
 
 def _only_value(segment: Segment) -> Tree | None:
-    """What the only store of the only block stores."""
+    """The value of the only store of the only block."""
     if len(segment.blocks) != 1 or len(segment.blocks[0].stores) != 1 or segment.blocks[0].reduction:
         return None
     return segment.blocks[0].stores[0].value

@@ -1,4 +1,4 @@
-"""Proposes reductions, products of matrices, and the norms that are made of reductions."""
+"""Proposes reductions, matrix products, and norms, which consist of reductions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BY_BLOCKS = {
 
 
 def read_reductions(segment: Segment) -> Iterator[relax.Call]:
-    """Reductions over the axes that the first block indexes with what it reduces."""
+    """Reductions over the axes that the first block indexes with reduction variables."""
     first = segment.blocks[0]
     if not first.reduction or len(segment.variables) != 1 or len(segment.outputs) != 1:
         return
@@ -63,7 +63,7 @@ def read_softmax(segment: Segment) -> Iterator[relax.Call]:
 
 
 def read_norms(segment: Segment) -> Iterator[relax.Call]:
-    """Norms, with the small numbers that occur in the code as epsilon."""
+    """Norms; epsilon is one of the small numbers in the code."""
     small = [number for number in segment.constants if 0 < number < 0.1]
     variables = segment.variables
     if len(segment.blocks) < 2:

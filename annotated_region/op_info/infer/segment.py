@@ -1,7 +1,7 @@
-"""A piece of a program that may be one op, and the proof that a candidate is that op.
+"""A segment of a program that may be one op, and the proof that a candidate is that op.
 
-A reader looks at the piece and proposes calls to Relax ops. It need not be careful: a call is believed only
-if TVM's own legalization of it has the same normal form as the piece.
+A reader inspects the segment and proposes calls to Relax ops. It may propose freely: a call is accepted only
+if TVM's own legalization of it has the same normal form as the segment.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Segment:
     program
         The blocks.
     variables
-        What candidates are called with, in the order of the inputs of the program.
+        The arguments of candidates, in the order of the inputs of the program.
     spare
-        The same for what the program is given and does not read.
+        Variables for the tensors that the program receives and does not read.
     """
 
     def __init__(self, program: Program) -> None:
@@ -54,30 +54,30 @@ class Segment:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The blocks in order."""
+        """The blocks, in order."""
         return self.program.blocks
 
     @property
     def inputs(self) -> list[LoopTensor]:
-        """Shape and dtype of what comes in."""
+        """Shapes and dtypes of the inputs."""
         return [self.program.tensors[buffer] for buffer in self.program.inputs]
 
     @property
     def outputs(self) -> list[LoopTensor]:
-        """Shape and dtype of what goes out."""
+        """Shapes and dtypes of the outputs."""
         return [self.program.tensors[buffer] for buffer in self.program.outputs]
 
     @property
     def is_static(self) -> bool:
-        """Whether all shapes are known."""
+        """Whether all shapes are static."""
         return all(tensor.is_static for tensor in (*self.inputs, *self.outputs))
 
     def tensor(self, variable: relax.Var) -> LoopTensor:
-        """Shape and dtype of what a variable stands for."""
+        """Shape and dtype of the tensor of a variable."""
         return self.program.tensors[self.buffer(variable)]
 
     def buffer(self, variable: relax.Var) -> int:
-        """The buffer that a variable stands for."""
+        """The buffer of a variable."""
         return self._buffers[variable]
 
     def variable(self, buffer: int) -> relax.Var:
@@ -86,16 +86,16 @@ class Segment:
 
     @cached_property
     def constants(self) -> list[float]:
-        """The numbers that are computed with."""
+        """The numbers in the computation."""
         return self.program.constants
 
     @cached_property
     def key(self) -> Tree:
-        """What is compared."""
+        """The normal form that is compared."""
         return self.program.key({buffer: ("in", i) for i, buffer in enumerate(self.program.inputs)})
 
     def is_computed_by(self, call: relax.Call) -> relax.Call | None:
-        """The candidate with its type, if its legalization is this piece; None if not."""
+        """The candidate with its type, if its legalization is this segment; otherwise None."""
         lowered = lower(call)
         if lowered is None:
             return None
@@ -106,7 +106,7 @@ class Segment:
             names = {buffer: ("in", positions[expect(relax.Var, args[buffer])]) for buffer in program.inputs}
         except (NotNormalError, KeyError):
             return None
-        # What the code never reads may be anything of that type; but it must be what the code was given.
+        # The code does not determine a tensor that it never reads; it must be one of the unread parameters.
         unread = [arg for buffer, arg in enumerate(args) if buffer not in program.inputs]
         everything_is_read = {place for _, place in names.values()} == set(range(len(positions)))
         if not everything_is_read or any(arg not in self.spare for arg in unread):
@@ -114,7 +114,7 @@ class Segment:
         return typed if program.key(names) == self.key else None
 
     def _sizes_in(self, func: tvm.tirx.PrimFunc, args: list[relax.Expr]) -> dict[tvm.tirx.Var, Tree]:
-        """What this piece calls the sizes that a candidate's code calls in its own way."""
+        """The names in this segment of the size variables of a candidate's code."""
         names = {var: atom for atom, var in self._sizes.items()}
         return {
             inner: names[outer]
@@ -126,15 +126,15 @@ class Segment:
 
 
 def lower(call: relax.Call) -> tuple[relax.Call, tvm.tirx.PrimFunc, list[relax.Expr]] | None:
-    """The call with its type, and the PrimFunc and the arguments that its legalization gives.
+    """The call with its type, and the PrimFunc and arguments of its legalization.
 
-    None if TVM refuses the call, or its legalization is something else than one ``call_tir``.
+    None if TVM rejects the call, or its legalization is not a single ``call_tir``.
     """
     builder = relax.BlockBuilder()
     try:
         typed = expect(relax.Call, builder.normalize(call))
         lowered = expect(tvm.ir.Op, typed.op).get_attr("FLegalize")(builder, typed)
-    except Exception:  # TVM raises all sorts for attributes that make no sense; then it is no candidate
+    except Exception:  # TVM raises various errors for invalid attributes; then it is no candidate
         return None
     if not isinstance(lowered, relax.Call) or not isinstance(lowered.op, tvm.ir.Op):
         return None

@@ -1,11 +1,11 @@
-"""Proposes transposed convolutions: data spread apart and padded, under a kernel that is turned round.
+"""Proposes transposed convolutions: dilated and padded data, convolved with a reversed kernel.
 
     data -> data_dilate -> data_pad --.
                                        >-- sum of products
-    kernel [-> kernel_dilate] -> turned '
+    kernel [-> kernel_dilate] -> flipped '
 
-Strides are how far the data is spread apart, dilations the same for the kernel. What is padded behind tells
-the padding less the output padding only, so one of the two is 0 in a proposal.
+The stride is the dilation of the data; the dilation is that of the kernel. The padding at the end determines
+only the padding minus the output padding, so one of the two is 0 in a proposal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OPS = {3: relax.op.nn.conv1d_transpose, 4: relax.op.nn.conv2d_transpose, 5: rel
 
 
 def read_transposed_convolutions(segment: Segment) -> Iterator[relax.Call]:
-    """A sum of products behind three or four blocks that move elements."""
+    """A sum of products after three or four blocks that move elements."""
     if len(segment.variables) != 2 or len(segment.blocks) not in (4, 5) or not segment.blocks[-1].reduction:
         return
     rank = len(segment.inputs[0].shape)
@@ -41,16 +41,16 @@ def read_transposed_convolutions(segment: Segment) -> Iterator[relax.Call]:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """What is done along one spatial axis.
+    """The parameters of one spatial axis.
 
     Attributes
     ----------
     stride, dilation
-        How far the data and the kernel are spread apart.
+        The dilation of the data, and of the kernel.
     before, after
-        What is padded.
+        The widths of the padding of the dilated data.
     window
-        The length of the kernel that is turned round.
+        The length of the reversed kernel.
     """
 
     stride: int
@@ -61,12 +61,12 @@ class _Axis:
 
     @property
     def front(self) -> int:
-        """The padding: what is missing of the window less one, which TVM pads without any."""
+        """The padding attribute; TVM pads the data by the window length minus one, minus this attribute."""
         return self.window - 1 - self.before
 
     @property
     def back(self) -> int:
-        """The padding behind less the output padding."""
+        """The padding at the end minus the output padding."""
         return self.window - 1 - self.after
 
 
@@ -78,7 +78,7 @@ def _proposal(segment: Segment, data: relax.Var, kernel: relax.Var) -> relax.Cal
     return _OPS[len(axes) + 2](
         data,
         kernel,
-        # An output padding is less than the stride, of which a single element says nothing.
+        # The output padding must be less than the stride, which a single element does not determine.
         strides=[max(axis.stride, 1 - axis.back) for axis in axes],
         padding=[*(axis.front for axis in axes), *(max(axis.back, 0) for axis in axes)],
         output_padding=[max(-axis.back, 0) for axis in axes],

@@ -1,4 +1,4 @@
-"""Proposes convolutions and pooling: a window slides, strides and dilations are factors of the index."""
+"""Proposes convolutions and pooling: sliding windows, with strides and dilations as factors of the index."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """How a block slides over one tensor.
+    """The sliding window of a block over one tensor.
 
     Attributes
     ----------
     load
-        The load from it.
+        The load from the tensor.
     axes
-        The axes that it slides along: index ``stride * output position + dilation * position in the window``.
+        The axes along which it slides; index ``stride * output position + dilation * position in the window``
     outputs, windows
         The iteration variables of both positions, by axis.
     """
@@ -64,7 +64,7 @@ def _window(block: Block, load: Tree, fixed: set[int]) -> _Window | None:
 
 
 def _padding(segment: Segment, window: _Window) -> list[int] | None:
-    """The widths before all axes, then after all axes; None if the tensor is made in some other way."""
+    """The widths before all axes, then after all axes; None if the tensor is not the result of padding."""
     source = window.load[1]
     if source in segment.program.inputs:
         return [0] * (2 * len(window.axes))
@@ -87,7 +87,7 @@ def _padding(segment: Segment, window: _Window) -> list[int] | None:
 
 
 def read_convolutions(segment: Segment) -> Iterator[relax.Call]:
-    """A sum of products of a sliding window and a kernel, with or without a block that pads."""
+    """A sum of products of a sliding window and a kernel, optionally after a block that pads."""
     block = segment.blocks[-1]
     if len(segment.variables) != 2 or len(segment.blocks) > 2 or not block.reduction:
         return
@@ -177,7 +177,7 @@ def read_pools(segment: Segment) -> Iterator[relax.Call]:
 
 
 def _ceilings(padding: list[int], strides: list[int]) -> Iterator[tuple[bool, list[int]]]:
-    """Whether the number of outputs is rounded up; TVM then pads by ``stride - 1`` more behind."""
+    """Whether the number of outputs is rounded up; then TVM adds ``stride - 1`` to the padding at the end."""
     yield False, padding
     before, after = padding[: len(strides)], padding[len(strides) :]
     rest = [width - stride + 1 for width, stride in zip(after, strides, strict=True)]
@@ -186,7 +186,7 @@ def _ceilings(padding: list[int], strides: list[int]) -> Iterator[tuple[bool, li
 
 
 def read_adaptive_pools(segment: Segment) -> Iterator[relax.Call]:
-    """Means over windows that divide a tensor evenly."""
+    """Means over windows that divide a tensor into equal parts."""
     if len(segment.blocks) != 2 or len(segment.variables) != 1 or len(segment.outputs) != 1:
         return
     shape, rank = segment.outputs[0].shape, len(segment.outputs[0].shape)

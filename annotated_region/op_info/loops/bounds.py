@@ -35,7 +35,7 @@ def _inside(index: Tree, extent: Extent, extents: tuple[Extent, ...]) -> bool:
 
 
 def _inside_unknown(index: Tree, extent: Extent, extents: tuple[Extent, ...]) -> bool:
-    """Whether a sum of iteration variables and sizes stays inside, whatever the sizes; other indices pass."""
+    """Whether a sum of iteration variables and sizes is in bounds for all sizes; other indices pass."""
     iters = [(atom, factor) for atom, factor in index[2] if atom[0] == "iter"]
     sizes = {atom: factor for atom, factor in index[2] if atom[0] == "size"}
     if len(iters) + len(sizes) < len(index[2]):
@@ -51,7 +51,7 @@ def _inside_unknown(index: Tree, extent: Extent, extents: tuple[Extent, ...]) ->
 
 
 def _never_negative(form: Tree) -> bool:
-    """Whether a form of sizes is not negative; without elements there is nothing to read."""
+    """Whether a form of sizes is nonnegative; sizes are at least 1, because empty tensors are never read."""
     factors = [factor for _, factor in form[2]]
     return min(factors, default=0) >= 0 and int(form[1]) + sum(factors) >= 0
 
@@ -78,7 +78,7 @@ def _unguarded(tree: Tree) -> Iterator[Tree]:
 
 
 def _range(index: Tree, extents: tuple[int, ...]) -> Interval | None:
-    """The least and the largest value of a linear form; None if it is not known."""
+    """The minimum and maximum of a linear form; None if unknown."""
     low = high = int(index[1])
     for atom, factor in index[2]:
         interval = _range_of_atom(atom, extents)

@@ -16,7 +16,7 @@ __all__ = ["Converter", "NotNormalError"]
 
 
 class NotNormalError(Exception):
-    """The code has no normal form; the message says why."""
+    """The code has no normal form; the message gives the reason."""
 
 
 Comparison = tirx.LT | tirx.LE | tirx.GT | tirx.GE | tirx.EQ | tirx.NE
@@ -59,12 +59,12 @@ class Converter:
         self.bound = 0
 
     def bind(self, var: tirx.Var) -> None:
-        """Give the next name to a variable that a statement binds."""
+        """Assign the next name to a variable that a statement binds."""
         self.names[var] = ("bound", self.bound)
         self.bound += 1
 
     def index(self, expr: PrimExpr) -> Tree:
-        """An integer that is used as an index, or compared with one."""
+        """An integer that is used as an index, or in a comparison."""
         constant, terms = self._terms(expr)
         return linear(constant, terms)
 
@@ -72,14 +72,14 @@ class Converter:
         """An extent, as a number if it is one."""
         _, constant, terms = form = self.index(expr)
         if any(atom[0] != "size" for atom, _ in terms):
-            raise NotNormalError("an extent is no sum of sizes")
+            raise NotNormalError("an extent is not a sum of sizes")
         return form if terms else int(constant)
 
     def data(self, expr: PrimExpr) -> Tree:
-        """A value that is computed with."""
+        """A value in the computation."""
         dtype = str(expr.ty)
         if isinstance(expr, tirx.FloatImm):
-            # NaN equals nothing, not even itself.
+            # NaN is not equal to itself, so it is represented by a string.
             return ("float", dtype, "nan" if math.isnan(expr.value) else expr.value)
         if isinstance(expr, tirx.IntImm):
             return ("int", dtype, int(expr.value))
@@ -117,11 +117,11 @@ class Converter:
         if any(
             not isinstance(arg, relax.Expr) or not isinstance(arg.ty, tvm.ir.PrimType) for arg in expr.args
         ):
-            raise NotNormalError(f"a call of {name} with something else than numbers")
+            raise NotNormalError(f"a call of {name} with operands that are not numbers")
         return (name, dtype, *map(self.data, expr.args))
 
     def condition(self, expr: PrimExpr) -> Tree:
-        """A truth value."""
+        """A boolean."""
         if isinstance(expr, tirx.And | tirx.Or):
             name = type(expr).__name__.lower()
             parts: list[Tree] = []
@@ -152,12 +152,12 @@ class Converter:
 
     def _load(self, expr: TensorLoad) -> Tree:
         if expr.source not in self.buffers:
-            raise NotNormalError("a buffer is not known")
+            raise NotNormalError("a buffer is unknown")
         return ("load", self.buffers[expr.source], tuple(self.index(index) for index in expr.indices))
 
     def _name(self, var: tirx.Var) -> Tree:
         if var not in self.names:
-            raise NotNormalError(f"the variable {var.name} is none of the block's")
+            raise NotNormalError(f"the variable {var.name} does not belong to the block")
         return self.names[var]
 
     def _terms(self, expr: PrimExpr) -> tuple[int, dict[Tree, int]]:

@@ -1,7 +1,7 @@
-"""A PrimFunc in normal form: tensors that come in, blocks that write others, tensors that go out.
+"""A PrimFunc in normal form: input tensors, blocks that write other tensors, output tensors.
 
-Two programs with the same key compute the same, whatever their variables, buffers and blocks are called,
-and in whatever order their spatial loops are nested.
+Two programs with the same key compute the same values, independently of the names of variables, buffers and
+blocks, and of the nesting order of their spatial loops.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class LoopTensor:
 
     @property
     def is_static(self) -> bool:
-        """Whether all extents are known."""
+        """Whether all extents are static."""
         return all(isinstance(extent, int) for extent in self.shape)
 
 
@@ -38,18 +38,18 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What is done at each point of an iteration domain.
+    """The computation at each point of an iteration domain.
 
     Attributes
     ----------
     spatial
-        The extents of the first iteration variables, which run in any order.
+        The extents of the spatial iteration variables, which may run in any order.
     reduction
-        The extents of the others, which run in this order.
+        The extents of the reduction variables, which run in this order.
     init
-        What is stored before the first step of the reduction.
+        The stores before the first step of the reduction.
     stores
-        What is stored at each point, one after the other.
+        The stores at each point, in order.
     """
 
     spatial: tuple[Extent, ...]
@@ -65,7 +65,7 @@ class Block:
 
     @property
     def loads(self) -> list[Tree]:
-        """The loads of the block from other buffers than it writes, each once."""
+        """The loads from buffers that the block does not write, each once."""
         trees = (store.value for store in self.stores)
         loads = dict.fromkeys(load for tree in trees for load in loads_in(tree))
         own = self.written
@@ -92,18 +92,18 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Blocks in the order they run.
+    """Blocks in execution order.
 
     Attributes
     ----------
     tensors
-        What each buffer number stands for.
+        The tensor of each buffer number.
     inputs
-        The buffers that come in, in the order of parameters.
+        The input buffers, in the order of the parameters.
     outputs
-        The buffers that go out.
+        The output buffers.
     unread
-        The buffers that come in and that nothing reads.
+        The input buffers that are never read.
     """
 
     tensors: Mapping[int, LoopTensor]
@@ -113,7 +113,7 @@ class Program:
     unread: tuple[int, ...] = ()
 
     def key(self, names: Mapping[int, object]) -> Tree:
-        """All that the program computes, as a value; `names` says what its inputs are called."""
+        """The whole computation as a value; `names` has the names of the inputs."""
         names = dict(names)
         made = [buffer for block in self.blocks for buffer in block.written]
         names.update({buffer: ("made", index) for index, buffer in enumerate(made)})
@@ -135,7 +135,7 @@ class Program:
 
     @property
     def constants(self) -> list[float]:
-        """The numbers among the data, each once, in order."""
+        """The numbers in the data, each once, in order."""
         trees = [store.value for block in self.blocks for store in (*block.stores, *block.init)]
         parts = (part for tree in trees for part in subtrees(tree))
         numbers = (part[2] for part in parts if part[0] in ("float", "int"))

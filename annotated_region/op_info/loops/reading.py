@@ -1,9 +1,9 @@
-"""Reads a PrimFunc into its normal form, or says that it has none.
+"""Converts a PrimFunc to its normal form, or rejects it.
 
-Understood are functions as TE and ``FuseTIR`` make them: nests of loops that run over the whole domain of a
-block each, one write to each buffer. Everything else (scheduled code, loops with a predicate, threads,
-buffers inside of buffers, opaque statements) is refused: `NotNormalError`. An extent that is not known before
-it runs is a variable, the same wherever it occurs.
+Supported are functions as TE and ``FuseTIR`` create them: loop nests that cover the whole domain of one
+block each, with one write to each buffer. Everything else (scheduled code, loops with a predicate, threads,
+nested buffers, opaque statements) is rejected with `NotNormalError`. A symbolic extent is a variable, the
+same wherever it occurs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["NotNormalError", "read_program"]
 
 Kind = TypeVar("Kind")
 
-_NO_STORE = "a block does something else than store"
+_NO_STORE = "a block has a statement other than a store"
 
 
 def read_program(func: tirx.PrimFunc, sizes: Mapping[tirx.Var, Tree] | None = None) -> Program:
@@ -34,16 +34,16 @@ def read_program(func: tirx.PrimFunc, sizes: Mapping[tirx.Var, Tree] | None = No
     func
         The function.
     sizes
-        What the variables in its shapes are called; by default numbers in order of first use.
+        The names of the variables in its shapes; by default numbers in order of first use.
 
     Raises
     ------
     NotNormalError
-        It has none.
+        It has no normal form.
     """
-    root = _a(SBlockRealize, func.body, "the body is no block")
+    root = _a(SBlockRealize, func.body, "the body is not a block")
     _require(not root.block.match_buffers and not root.block.iter_vars, "the root block has variables")
-    _require(all(isinstance(param.ty, BufferType) for param in func.params), "a parameter is no buffer")
+    _require(all(isinstance(param.ty, BufferType) for param in func.params), "a parameter is not a buffer")
     sizes = _sizes(func) if sizes is None else sizes
     converter = Converter({}, {}, sizes)
     numbers: dict[tirx.Var, int] = {}
@@ -56,7 +56,7 @@ def read_program(func: tirx.PrimFunc, sizes: Mapping[tirx.Var, Tree] | None = No
 
 
 def _checked(tensors: dict[int, LoopTensor], params: int, blocks: tuple[Block, ...]) -> Program:
-    """The program, once it is clear that each buffer is written by one block, before it is read."""
+    """The program, after checking that each buffer is written by one block, before it is read."""
     written: set[int] = set()
     read: set[int] = set()
     for block in blocks:
@@ -64,9 +64,9 @@ def _checked(tensors: dict[int, LoopTensor], params: int, blocks: tuple[Block, .
         _require(written.isdisjoint(block.written), "a buffer is written twice")
         _require(read.isdisjoint(block.written), "a buffer is read before it is written")
         _require(bool(block.init) or not _reads_itself(block), "a block reads what it has not written")
-        _require(reads_in_bounds(block, tensors), "a block reads outside of a buffer")
+        _require(reads_in_bounds(block, tensors), "a block reads out of bounds")
         written.update(block.written)
-    _require(all(b < params or b in written for b in read), "a buffer is read and never written")
+    _require(all(b < params or b in written for b in read), "a buffer is read but never written")
     inputs = tuple(b for b in range(params) if b in read)
     outputs = tuple(b for b in range(params) if b in written)
     unread = tuple(b for b in range(params) if b not in read and b not in written)
@@ -97,7 +97,7 @@ def _sequence(statement: tirx.Stmt) -> Iterator[tirx.Stmt]:
 
 
 class _Nest:
-    """Reads one nest of loops with one block inside."""
+    """Reads a loop nest that contains one block."""
 
     def __init__(self, numbers: dict[tirx.Var, int], sizes: Mapping[tirx.Var, Tree]) -> None:
         self.numbers = numbers
@@ -108,13 +108,13 @@ class _Nest:
     def block(self, statement: tirx.Stmt) -> Block:
         while isinstance(statement, tirx.For):
             serial = statement.kind == tirx.ForKind.SERIAL and statement.thread_binding is None
-            _require(serial and self.extent(statement.min) == 0, "a loop is no plain loop from 0")
+            _require(serial and self.extent(statement.min) == 0, "a loop is not a plain loop from 0")
             self.extents[statement.loop_var] = self.extent(statement.extent)
             statement = statement.body
-        realized = _a(SBlockRealize, statement, "a loop holds no block")
+        realized = _a(SBlockRealize, statement, "a loop does not contain a block")
         _require(_is_true(realized.predicate), "a block has a predicate")
         block = realized.block
-        _require(not block.alloc_buffers and not block.match_buffers, "a block has buffers of its own")
+        _require(not block.alloc_buffers and not block.match_buffers, "a block has its own buffers")
         self.check_bindings(block, realized.iter_values)
         spatial, reduction = self.ordered(block)
         iters = {iter_.var: index for index, iter_ in enumerate((*spatial, *reduction))}
@@ -127,7 +127,7 @@ class _Nest:
         )
 
     def check_bindings(self, block: SBlock, values: Sequence[PrimExpr]) -> None:
-        """Each iteration variable is a loop of its own with the same domain, or has one value."""
+        """Check that each iteration variable is a separate loop over the same domain, or constant."""
         left = dict(self.extents)
         for iter_, value in zip(block.iter_vars, values, strict=True):
             _require(self.extent(iter_.dom.min) == 0, "a domain does not start at 0")
@@ -135,15 +135,15 @@ class _Nest:
             if isinstance(value, tirx.IntImm):
                 _require(value.value == 0 and extent == 1, "a domain is not covered")
             else:
-                loop = _a(tirx.Var, value, "a domain is no loop")
+                loop = _a(tirx.Var, value, "an iteration variable is not bound to a loop")
                 _require(left.pop(loop, None) == extent, "a loop does not cover a domain")
         _require(all(extent == 1 for extent in left.values()), "a loop repeats a block")
 
     def ordered(self, block: SBlock) -> tuple[list[tirx.IterVar], list[tirx.IterVar]]:
-        """Spatial variables in the order they index what is written, then the reduction in its order."""
+        """The spatial variables in the order in which they index the output, then the reduction variables."""
         kinds: dict[int, list[tirx.IterVar]] = {tirx.IterVar.DataPar: [], tirx.IterVar.CommReduce: []}
         for iter_ in block.iter_vars:
-            _require(iter_.iter_type in kinds, "an iteration variable is neither spatial nor reduced")
+            _require(iter_.iter_type in kinds, "an iteration variable is neither spatial nor a reduction")
             kinds[iter_.iter_type].append(iter_)
         last = _a(tirx.BufferStore, list(_sequence(block.body))[-1], _NO_STORE)
         places = {index: place for place, index in enumerate(last.indices) if isinstance(index, tirx.Var)}
@@ -158,7 +158,7 @@ class _Nest:
                 yield Store(None, (), value)
                 continue
             store = _a(tirx.BufferStore, statement, _NO_STORE)
-            _require(store.buffer in self.numbers, "a buffer is not known")
+            _require(store.buffer in self.numbers, "a buffer is unknown")
             yield Store(
                 self.numbers[store.buffer],
                 tuple(converter.index(index) for index in store.indices),
@@ -171,7 +171,7 @@ def _is_true(expr: PrimExpr) -> bool:
 
 
 def _a(kind: type[Kind], value: object, otherwise: str) -> Kind:
-    """`value`, which has to be of this kind."""
+    """`value`, which must be of this kind."""
     if not isinstance(value, kind):
         raise NotNormalError(otherwise)
     return value

@@ -1,12 +1,12 @@
-"""Expressions as nested tuples, written in one way: equal trees compute equal values.
+"""Expressions as nested tuples in a canonical form: equal trees compute equal values.
 
 ====================================  ====================================================================
 ``("linear", c, ((atom, k), ...))``   the integer ``c + k * atom + ...``; an index, an extent
 ``("iter", n)``                       iteration variable `n` of the block (an atom)
-``("size", n)``                       an extent that is not known before it runs (an atom)
+``("size", n)``                       a symbolic extent (an atom)
 ``("div" | "mod", linear, k)``        floor division and remainder by a positive number (atoms)
 ``("load", buffer, indices)``         an element of a buffer; among integers it is an atom
-``("nonnegative" | "zero", linear)``  a comparison of integers
+``("nonnegative" | "zero", linear)``  a comparison of integers with 0
 ``("and" | "or", trees)``             conditions, flat and sorted
 ``("if", condition, then, else)``
 ``("float" | "int", dtype, value)``   constants among data
@@ -14,8 +14,8 @@
 ``(name, dtype, operands...)``        any other operator, cast or call
 ====================================  ====================================================================
 
-Sums and products of data may be written in either order of their two operands, which changes no bit of the
-result; ``max`` and ``min`` may not, because of NaN; and nothing is reassociated.
+Sums and products of data are equal up to the order of their two operands, which does not change the result;
+``max`` and ``min`` are not, because of NaN; and nothing is reassociated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 __all__ = ["Extent", "Tree", "commuted", "iters_in", "linear", "loads_in", "renamed", "subtrees"]
 
-# Nested tuples of strings and numbers; a recursive alias says no more to a type checker.
+# Nested tuples of strings and numbers; a recursive alias would not be more precise for a type checker.
 Tree: TypeAlias = tuple[Any, ...]
 Extent: TypeAlias = int | Tree
 """A number, or a linear form of sizes."""
@@ -34,7 +34,7 @@ COMMUTING = ("Add", "Mul")
 
 
 def linear(constant: int, terms: Mapping[Tree, int]) -> Tree:
-    """The integer `constant` plus each atom times its factor."""
+    """The integer `constant` plus the sum of each atom times its factor."""
     kept = [(atom, factor) for atom, factor in terms.items() if factor]
     return ("linear", constant, tuple(sorted(kept, key=repr)))
 
@@ -49,17 +49,17 @@ def subtrees(tree: Tree) -> Iterator[Tree]:
 
 
 def loads_in(tree: Tree) -> list[Tree]:
-    """The loads inside a tree, in order, each once."""
+    """The loads in a tree, in order, each once."""
     return list(dict.fromkeys(part for part in subtrees(tree) if part[0] == "load"))
 
 
 def iters_in(tree: Tree) -> list[int]:
-    """The iteration variables inside a tree, in order of first occurrence."""
+    """The iteration variables in a tree, in order of first occurrence."""
     return list(dict.fromkeys(part[1] for part in subtrees(tree) if part[0] == "iter"))
 
 
 def renamed(tree: Tree, buffers: Mapping[int, object]) -> Tree:
-    """The tree with other names for its buffers, in normal form again."""
+    """The tree with renamed buffers, in canonical form."""
 
     def rename(part: object) -> object:
         if not isinstance(part, tuple):
@@ -74,7 +74,7 @@ def renamed(tree: Tree, buffers: Mapping[int, object]) -> Tree:
 
 
 def commuted(tree: Tree) -> Tree:
-    """The tree with what may stand in any order sorted, at its root."""
+    """The tree with the operands of a commutative root sorted."""
     if not tree:
         return tree
     if tree[0] in COMMUTING and len(tree) == 4:
@@ -87,7 +87,7 @@ def commuted(tree: Tree) -> Tree:
 
 
 def replaced(tree: Tree, replace: Callable[[Tree], Tree | None]) -> Tree:
-    """The tree with the outermost parts that `replace` gives something for replaced."""
+    """The tree with its outermost subtrees replaced for which `replace` returns a tree."""
     new = replace(tree) if tree and isinstance(tree[0], str) else None
     if new is not None:
         return new

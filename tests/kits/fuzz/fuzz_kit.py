@@ -73,7 +73,7 @@ def _objection(code: int, message: str) -> str:
         return f"it ended with {signal.Signals(-code).name}"
     if code not in (0, 1):
         return f"it ended with {code}"
-    if "should not happen" in message or "Traceback" in message:
+    if "internal error" in message or "Traceback" in message:
         return "a defect of ours"
     if code == 1 and (not message.startswith(_ERROR) or not message.endswith("\n")):
         return "the error is no line of ours"
