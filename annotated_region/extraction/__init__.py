@@ -1,4 +1,4 @@
-"""Fused primitive functions of one module or of many: extracted, counted, and handed to TVM's tuner."""
+"""Fused primitive functions of one or several modules: extraction, counts, tuning tasks."""
 
 from annotated_region.extraction.call_sites import CallSite
 from annotated_region.extraction.fused_functions import extract_fused_functions

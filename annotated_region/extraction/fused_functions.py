@@ -1,7 +1,7 @@
-"""extract_fused_functions: what a module consists of once its ops are lowered and fused.
+"""extract_fused_functions: the functions of a module after lowering and fusion.
 
-A read-only analysis, made for tuning after fusion: a kernel that is tuned alone is another kernel than the
-one that its neighbours are fused into.
+A read-only analysis for tuning after fusion: an op that is tuned alone has another kernel than the one into
+which it is fused with its neighbours.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ def extract_fused_functions(
     Parameters
     ----------
     mod
-        Any well-formed module, lowered or not; it is not changed. What is constant in it stays
-        unfolded: run `PrepareForInference` first to see the functions that are left afterwards.
+        Any well-formed module, lowered or not; it is not changed. Constants are not folded: run
+        `PrepareForInference` first to extract the functions that remain after it.
     target
-        What to lower for, where that makes a difference; by default the current target, if any.
+        The target of lowering, where that makes a difference; by default the current target, if any.
     lowered
-        Whether the functions are TensorIR, as ``FuseTIR`` makes them, or Relax, as ``FuseOps`` does.
+        Whether the functions are TensorIR, as created by ``FuseTIR``, or Relax, as created by ``FuseOps``.
 
     Returns
     -------
     tvm.IRModule
-        The functions. Each is public, under its name in the fused module, and can be built and run
-        alone. With ``lowered=False`` the private TensorIR functions that they call are in it, too.
+        The functions. Each is public, has its name in the fused module, and can be built and run alone. With
+        ``lowered=False`` the private TensorIR functions that they call are included.
 
     Raises
     ------
     InvalidModuleError
         The module is not well formed.
     UsageError
-        An argument is of the wrong kind, or TVM does not know the target.
+        An argument has the wrong type, or TVM does not know the target.
 
     Notes
     -----
-    Linear in the size of the module, and TVM's own lowering. What no call reaches is left out.
+    Linear in the size of the module, plus TVM's own lowering. Unreachable functions are omitted.
     """
     module = fused(mod, target, lowered=lowered)
     calls: dict[tvm.ir.GlobalVar, PrimitiveCall] = {}
@@ -66,7 +66,7 @@ def fused(mod: tvm.IRModule, target: HostTarget | None = None, *, lowered: bool 
     public = any(
         function.attrs and "global_symbol" in function.attrs for _, function in mod.functions_items()
     )
-    # In a module of private functions alone nothing says which of them is dead.
+    # If all functions are private, nothing determines which of them are dead.
     entries = None if public else [name.name_hint for name in mod.get_global_vars()]
     passes = [
         relax.transform.DecomposeOpsForInference(),
@@ -91,7 +91,7 @@ def _lowered_module(module: tvm.IRModule, calls: dict[tvm.ir.GlobalVar, Primitiv
 
 
 def _relax_module(module: tvm.IRModule, calls: dict[tvm.ir.GlobalVar, PrimitiveCall]) -> tvm.IRModule:
-    """The functions in Relax, and the TensorIR functions that they call under the names that they have."""
+    """The functions in Relax, and the TensorIR functions that they call, under their names."""
     result = tvm.IRModule()
     bodies: dict[tvm.ir.GlobalVar, tvm.tirx.PrimFunc] = {}
     for callee, call in calls.items():
@@ -122,7 +122,7 @@ def _free_name(module: tvm.IRModule, result: tvm.IRModule, name: str) -> str:
 
 
 def _alone(call: relax.Call) -> relax.Function:
-    """A function that does nothing but one ``call_tir``."""
+    """A function that consists of one ``call_tir``."""
     operands = call.args[1]
     fields = list(operands.fields) if isinstance(operands, relax.Tuple) else [operands]
     params = [relax.Var(f"p{index}", field.ty) for index, field in enumerate(fields)]
@@ -137,7 +137,7 @@ def _alone(call: relax.Call) -> relax.Function:
 
 
 def _closed(function: relax.Function) -> relax.Function:
-    """The function with shape variables of its own, each of which a parameter defines."""
+    """The function with fresh shape variables, each defined by a parameter."""
     free = relax.analysis.free_symbolic_vars(function)
     if free:
         sizes = relax.Var("sizes", relax.ShapeType(list(free)))

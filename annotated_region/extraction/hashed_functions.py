@@ -1,4 +1,4 @@
-"""extract_hashed_functions: the distinct fused functions of a model zoo, and how often each is called."""
+"""extract_hashed_functions: the distinct fused functions of a model zoo, with their counts."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from annotated_region.tvm_adapter.types import expect
 __all__ = ["FusedFunction", "Source", "extract_hashed_functions"]
 
 Source: TypeAlias = tvm.IRModule | Callable[[], tvm.IRModule]
-"""A module, or what makes one; only the latter can be sent to another process."""
+"""A module, or a function that creates it; only the latter can be sent to another process."""
 
-# How many models an executor is given ahead of the one whose result is waited for.
+# The number of models that are submitted to an executor ahead of the one whose result is awaited.
 _AHEAD = 16
 _KEYS = 1 << 64
 
 
 @dataclass(frozen=True, slots=True)
 class FusedFunction:
-    """A fused primitive function, with every call of it.
+    """A fused primitive function, with all its calls.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class FusedFunction:
     func
         The TensorIR function, public under that name.
     call_sites
-        For each model that calls it, where. Models stand in the order in which they were handed in.
+        The call sites, by model. Models are in the order of the input.
     """
 
     name: str
@@ -57,42 +57,42 @@ class FusedFunction:
 
     @property
     def count(self) -> int:
-        """How many calls there are in all models together."""
+        """The number of calls in all models."""
         return sum(map(len, self.call_sites.values()))
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many calls there are in each model that has any."""
+        """The number of calls in each model that has any."""
         return {model: len(sites) for model, sites in self.call_sites.items()}
 
     @property
     def op_infos(self) -> tuple[OpInfo, ...] | None:
-        """The ops inside, in order, where that is certain; see `annotated_region.op_infos`."""
+        """The ops inside, in order, if they are certain; see `annotated_region.op_infos`."""
         return op_infos(self.func)
 
     @property
     def inputs(self) -> tuple[relax.TensorType, ...]:
-        """Shapes and data types of the tensors that it reads alone, in the order of its parameters."""
+        """Shapes and data types of the tensors that it only reads, in the order of its parameters."""
         written = set(written_parameters(self.func))
         return tuple(_tensor_type(buffer) for buffer in self._buffers() if buffer not in written)
 
     @property
     def outputs(self) -> tuple[relax.TensorType, ...]:
-        """Those of the tensors that it writes, be it in place or not."""
+        """Those of the tensors that it writes, in place or not."""
         return tuple(map(_tensor_type, written_parameters(self.func)))
 
     @property
     def flops(self) -> int | None:
-        """The operations of one call, counted in its loops: arithmetic on what tensors hold, of any type.
+        """The operations of one call, counted in its loops: arithmetic on tensor elements of any type.
 
-        A multiply-add is two, a transcendental function 10, as in reports. None if that is not known before
-        it runs: a shape is symbolic, or it calls what is not TensorIR.
+        A multiply-add is two, a transcendental function 10, as in reports. None if the number is not static:
+        a shape is symbolic, or it calls something other than TensorIR.
         """
         return flops_of(self.func)
 
     @property
     def bytes(self) -> int | None:
-        """The size of its inputs and outputs, each once; None if a shape is symbolic."""
+        """The total size of its inputs and outputs; None if a shape is symbolic."""
         return total_bytes(bytes_of(_tensor_type(buffer)) for buffer in self._buffers())
 
     def _buffers(self) -> Iterator[tvm.tirx.Var]:
@@ -112,29 +112,29 @@ def extract_hashed_functions(
     progress: bool = False,
     hash_function: Callable[[tvm.tirx.PrimFunc], int] = tvm_ffi.structural_hash,
 ) -> dict[int, FusedFunction]:
-    """The distinct fused functions of one module or of many, with their calls.
+    """The distinct fused functions of one or several modules, with their calls.
 
     Parameters
     ----------
     mods
-        One module, which is then called "main", or pairs of a name and a module. In place of a module
-        may stand a function without arguments that makes it, such as ``partial(load, path)``. The
-        iterable is consumed one model after the other, and no model is kept.
+        One module, with the name "main", or pairs of a name and a module. Instead of a module, a pair may
+        have a function without arguments that creates it, such as ``partial(load, path)``. The iterable is
+        consumed one model at a time, and models are not kept.
     target
         See `extract_fused_functions`.
     executor
-        Where to lower the models; by default right here. With one that uses other processes or
-        machines, the second of each pair has to be a function that can be sent there.
+        The executor that lowers the models; by default they are lowered in this process. For one that uses
+        other processes or machines, each pair must have a function that can be sent there.
     progress
-        Whether to show a progress bar with the remaining time on the standard error output.
+        Whether to show a progress bar with the remaining time on the standard error.
     hash_function
-        Distinguishes functions at first sight. Those of the same hash are compared.
+        Distinguishes functions at first. Functions with the same hash are compared.
 
     Returns
     -------
     dict[int, FusedFunction]
-        In the order of their first calls. The key is the structural hash of the function without its
-        name; if another function has that key already, the next number that is free.
+        In the order of the first calls. The key is the structural hash of the function without its name; if
+        another function has this key already, the next free number.
 
     Raises
     ------
@@ -143,9 +143,8 @@ def extract_hashed_functions(
 
     Notes
     -----
-    Calls are counted as they are written: a function that is called from two places counts twice, and
-    what stands in a Relax function that is called twice counts once. The result is the same with any
-    executor.
+    The counts are static: a function with two call sites counts twice, and calls inside a Relax function
+    that is called twice count once. The result does not depend on the executor.
     """
     models = [("main", mods)] if isinstance(mods, tvm.IRModule) else mods
     found: dict[int, _Gathered] = {}
@@ -159,7 +158,7 @@ def extract_hashed_functions(
 
 @dataclass(slots=True)
 class _Gathered:
-    """A function whose calls are still being gathered."""
+    """A function whose calls are being collected."""
 
     func: tvm.tirx.PrimFunc
     name: str
@@ -172,7 +171,7 @@ class _Gathered:
 
 @dataclass(frozen=True, slots=True)
 class _Extract:
-    """One call that a model makes, and the function that it calls, without its name."""
+    """A call in a model, with the called function without its name."""
 
     func: _Portable
     name: str
@@ -180,10 +179,10 @@ class _Extract:
 
 
 class _Portable:
-    """A TensorIR function that travels between processes as TVMScript.
+    """A TensorIR function that is sent between processes as TVMScript.
 
-    TVM 0.27's own serialization crashes the process where apache-tvm-ffi is 0.1.15; text is read back
-    without loss, which the receiver checks.
+    TVM 0.27's own serialization crashes with apache-tvm-ffi 0.1.15; text is parsed back without loss, which
+    the receiver checks.
     """
 
     def __init__(self, func: tvm.tirx.PrimFunc) -> None:
@@ -196,19 +195,19 @@ class _Portable:
 def _from_text(text: str, expected: int) -> _Portable:
     func = expect(tvm.tirx.PrimFunc, tvm.script.from_source(text))
     if tvm_ffi.structural_hash(func) != expected:
-        raise InvalidModuleError(f"TVMScript does not say all that is in this function:\n{text}")
+        raise InvalidModuleError(f"TVMScript does not represent this function completely:\n{text}")
     return _Portable(func)
 
 
 class _Work:
-    """A model on its way to where it is lowered, which takes it out."""
+    """A model to be lowered, whose lowering releases it."""
 
     def __init__(self, name: str, source: Source) -> None:
         self.name = name
         self.source: Source | None = source
 
     def taken(self) -> tvm.IRModule:
-        """The module, which nothing here holds any longer."""
+        """The module, to which this object no longer refers."""
         source, self.source = self.source, None
         assert source is not None, "a model is lowered once"
         return source if isinstance(source, tvm.IRModule) else source()
@@ -216,7 +215,7 @@ class _Work:
     def __reduce__(self) -> tuple[object, ...]:
         if isinstance(self.source, tvm.IRModule):
             raise InvalidModuleError(
-                f"module {self.name!r} cannot be sent to another process; hand in a function that makes it "
+                f"module {self.name!r} cannot be sent to another process; pass a function that creates it "
                 "there, such as functools.partial(load, path)"
             )
         return _Work, (self.name, self.source)
@@ -225,11 +224,11 @@ class _Work:
 def _extracted(
     models: Iterable[tuple[str, Source]], target: HostTarget | None, executor: Executor | None
 ) -> Iterator[tuple[str, list[_Extract]]]:
-    """What each model calls, in the order of the models."""
+    """The calls of each model, in the order of the models."""
     if executor is None:
         for name, source in models:
             work = _Work(name, source)
-            del source  # else this model would still be here while the next one is made
+            del source  # otherwise this model would be alive while the next one is created
             yield name, _extract(work, target)
         return
     pending: deque[tuple[str, Future[list[_Extract]]]] = deque()
@@ -246,7 +245,7 @@ def _extracted(
 
 def _extract(work: _Work, target: HostTarget | None) -> list[_Extract]:
     module = fused(work.taken(), target)
-    # TVM's legalization leaves Python objects that hold each other, and with them the weights of the model.
+    # TVM's legalization leaves cycles of Python objects, which keep the weights of the model alive.
     gc.collect()
     nameless: dict[tvm.ir.GlobalVar, _Portable] = {}
     extracts = []
@@ -267,7 +266,7 @@ def _without_name(func: tvm.tirx.PrimFunc) -> tvm.tirx.PrimFunc:
 def _entry_for(
     extract: _Extract, found: dict[int, _Gathered], hash_function: Callable[[tvm.tirx.PrimFunc], int]
 ) -> _Gathered:
-    """The entry of the function that is called; the first free key from its hash on if it has none yet."""
+    """The entry of the called function; a new one gets the first free key from its hash on."""
     func = extract.func.func
     key = hash_function(func) % _KEYS
     while key in found:
@@ -280,7 +279,7 @@ def _entry_for(
 
 @contextmanager
 def _shown(models: Iterable[tuple[str, Source]], wanted: bool) -> Iterator[Callable[[], None]]:
-    """What to call after each model, so that a progress bar moves, if one is wanted."""
+    """A function to call after each model, which advances the progress bar if there is one."""
     if not wanted:
         yield lambda: None
         return

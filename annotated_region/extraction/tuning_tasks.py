@@ -28,29 +28,29 @@ Tunable: TypeAlias = (
 
 @checked
 def to_tuning_tasks(what: Tunable, target: HostTarget) -> list[ExtractedTask]:
-    """The tasks that TVM's meta-schedule has to tune for one function, one module, or a model zoo.
+    """The tasks of TVM's meta-schedule for one function, one module, or a model zoo.
 
     Parameters
     ----------
     what
-        A module; a single function, Relax or TensorIR; pairs of names and modules; or what
-        `extract_hashed_functions` found.
+        A module; a single function, Relax or TensorIR; pairs of names and modules; or the result of
+        `extract_hashed_functions`.
     target
-        What to tune for. Meta-schedule wants to know ``num-cores`` of a CPU.
+        The tuning target. Meta-schedule needs ``num-cores`` of a CPU.
 
     Returns
     -------
     list[ExtractedTask]
-        One task for each distinct function, with the number of its calls as weight, in the order of
-        their first calls: what ``meta_schedule.relax_integration.extracted_tasks_to_tune_contexts``
-        and ``meta_schedule.tune.tune_tasks`` take.
+        One task for each distinct function, with the number of its calls as weight, in the order of the first
+        calls, as expected by ``meta_schedule.relax_integration.extracted_tasks_to_tune_contexts`` and
+        ``meta_schedule.tune.tune_tasks``.
 
     Raises
     ------
     InvalidModuleError
-        What was handed in is none of these, or a module is not well formed.
+        `what` is none of these, or a module is not well formed.
     UsageError
-        The target is none that TVM knows.
+        TVM does not know the target.
     """
     machine = host_target(target)
     return [_task(name, func, machine, weight) for name, func, weight in _functions(what, machine)]
@@ -81,6 +81,6 @@ def _hashed(what: Tunable, target: tvm.target.Target) -> Iterable[FusedFunction]
 
 
 def _task(name: str, func: tvm.tirx.PrimFunc, target: tvm.target.Target, weight: int) -> ExtractedTask:
-    # Tuned kernels are looked up by structure, and the lookup gives every function this name.
+    # Tuned kernels are looked up by structure, under this name for every function.
     mod = tvm.IRModule({"main": func.with_attr("global_symbol", "main").with_attr("tirx.noalias", True)})
     return ExtractedTask(name, mod, target, [mod], weight)

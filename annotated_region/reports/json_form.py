@@ -33,11 +33,11 @@ def plain_placement(functions: Sequence[FunctionReport], targets: Mapping[str, s
 
 
 def read_placement(document: JsonValue) -> tuple[tuple[FunctionReport, ...], dict[str, str]]:
-    """The functions and the targets that `plain_placement` made plain.
+    """The inverse of `plain_placement`: the functions and the targets.
 
     Raises
     ------
-    DocumentError
+    A field is missing, has the wrong type, or contradicts another one.
         A field is missing, is of another kind than it should be, or contradicts another one.
     """
     functions = tuple(read_function(function) for function in document.field("functions").items())
@@ -45,7 +45,7 @@ def read_placement(document: JsonValue) -> tuple[tuple[FunctionReport, ...], dic
 
 
 def _plain_function(function: FunctionReport) -> dict[str, object]:
-    """The report of a function as dicts, sequences, texts and numbers."""
+    """The report of a function as dicts, lists, strings and numbers."""
     return {
         "name": function.name,
         "ops": [_plain_op(op) for op in function.ops],
@@ -84,14 +84,14 @@ def _plain_function(function: FunctionReport) -> dict[str, object]:
 
 
 def _plain_time(region: RegionReport) -> dict[str, object]:
-    """The profile of a region as fields; empty if there is none."""
+    """The profile of a region as fields; none if there is no profile."""
     if region.seconds is None:
         return {}
     return {"symbol": region.symbol, "seconds": region.seconds, "expected": region.expected}
 
 
 def _plain_verdict(checked: RegionVerdict | None) -> dict[str, object]:
-    """The verdict of a check on a region as fields; empty if there is none."""
+    """The verdict of a check on a region as fields; none if there is no verdict."""
     if checked is None:
         return {}
     plain = {
@@ -126,12 +126,12 @@ def _plain_op(op: OpReport) -> dict[str, object]:
 
 
 def read_function(plain: JsonValue) -> FunctionReport:
-    """The report of a function that `plain_placement` made plain.
+    """The report of a function in the form of `plain_placement`.
 
     Raises
     ------
     DocumentError
-        A field is missing, is of another kind than it should be, or contradicts another one.
+        A field is missing, has the wrong type, or contradicts another one.
     """
     regions = tuple(_read_region(region) for region in plain.field("regions").items())
     ops = tuple(_read_op(op) for op in plain.field("ops").items())
@@ -172,7 +172,7 @@ def _read_op(plain: JsonValue) -> OpReport:
 def _read_sign(plain: JsonValue, form: re.Pattern[str]) -> str:
     sign = plain.text()
     if not form.fullmatch(sign):
-        raise plain.refused(f"a text of the form {form.pattern}")
+        raise plain.refused(f"a string of the form {form.pattern}")
     return sign
 
 
@@ -220,7 +220,7 @@ def _read_value(plain: JsonValue, ops: int) -> ValueReport:
     consumers = tuple(consumer.whole() for consumer in plain.field("consumers").items())
     made_by = () if producer is None else (producer,)
     if any(position >= ops for position in (*made_by, *consumers)):
-        raise DocumentError(f"{plain.where} names an op by a position that is not among the {ops} ops")
+        raise DocumentError(f"{plain.where} has an op index out of range for {ops} ops")
     return ValueReport(
         plain.field("name").text(),
         producer,
@@ -265,10 +265,10 @@ def _require_agreement(
     """Check that the regions of ops exist and have the targets of the ops."""
     target_of = {region.id: region.target for region in regions}
     if len(target_of) < len(regions):
-        raise DocumentError(f"{plain.field('regions').where}: two regions have one id")
+        raise DocumentError(f"{plain.field('regions').where}: two regions have the same id")
     for number, op in enumerate(ops):
         if op.placed != (HOST if op.region is None else target_of.get(op.region)):
             raise DocumentError(
-                f"{plain.field('ops').where}[{number}]: it is placed on {ascii(op.placed)[:60]}, and its "
-                f"region is {op.region}, which is no region of that target"
+                f"{plain.field('ops').where}[{number}]: it is placed on {ascii(op.placed)[:60]}, but its "
+                f"region {op.region} is not a region of that target"
             )

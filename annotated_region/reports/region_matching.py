@@ -91,7 +91,7 @@ def _named(
         place = next(places, None)
         if place is None:
             raise UsageError(
-                f"the region {item.symbol!r} of the {what} is none of the report; explain the module that "
+                f"the region {item.symbol!r} of the {what} is not in the report; explain the module that "
                 "was partitioned, for the same targets, with the same policy and options"
             )
         yield (place[0].name, place[1].id), item

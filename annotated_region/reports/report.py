@@ -76,15 +76,15 @@ class Report:
         Parameters
         ----------
         width
-            In characters; 60 at least. Cells have several lines where they need them.
+            In characters; at least 60. Cells have several lines where necessary.
 
         Raises
         ------
         UsageError
-            The width is no whole number from 60 on.
+            The width is not an integer of at least 60.
         """
         if not isinstance(width, int) or width < NARROWEST:
-            raise UsageError(f"the width of a table is {width!r}; hand in a whole number from {NARROWEST} on")
+            raise UsageError(f"the width of a table is {width!r}; pass an integer of at least {NARROWEST}")
         return "\n\n".join(table for function in self.functions for table in tables_of(function, width))
 
     def headline(self) -> str:
@@ -101,13 +101,13 @@ class Report:
         return words_for_headline(placed, len(ops), first)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data: dicts, lists, strings, numbers."""
+        """The report as plain data: dicts, lists, strings, numbers."""
         plain: dict[str, Any] = json.loads(self.to_json())
         return plain
 
     @checked
     def to_json(self, indent: int | None = None) -> str:
-        """The same as JSON."""
+        """The report as JSON."""
         placement = plain_placement(self.functions, self.targets)
         remarks = {"remarks": self.remarks} if self.remarks else {}
         return written_document(_KIND, {**self._totals(), **placement, **remarks}, indent)
@@ -146,25 +146,25 @@ class Report:
 
     @checked
     def draw(self, path: str | Path) -> Path:
-        """Draw the report into a self-contained file.
+        """Draw the report to a self-contained file.
 
         Parameters
         ----------
         path
-            Where to; ``.svg`` shows the quotient graph of each function, ``.html`` that, to zoom,
-            search and unfold, every op, and why; ``.json`` holds the graphs for Model Explorer.
+            The path of the file. ``.svg`` has the quotient graph of each function; ``.html`` can also be
+            searched, and has every op with its reasons; ``.json`` has the graphs for Model Explorer.
 
         Raises
         ------
         DrawingError
-            The ending is another one, or the layout engine is not installed.
+            The file has another extension, or the layout engine is not installed.
         """
-        from annotated_region.drawing import draw  # noqa: PLC0415 - it loads networkx, which takes long
+        from annotated_region.drawing import draw  # it loads networkx, which is slow
 
         return draw(self.functions, str(self), Path(path))
 
     def _totals(self) -> dict[str, float]:
-        """Cost, lower bound and gap over all functions, where a policy says them."""
+        """Cost, lower bound and gap over all functions, if the policy reports them."""
         priced = [function.resolution for function in self.functions if "cost" in function.resolution]
         if not priced:
             return {}

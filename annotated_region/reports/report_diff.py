@@ -39,7 +39,7 @@ class OpChange:
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """Both as JSON has them: ``"+dnnl"`` for a target in `gained`, ``"-dnnl"`` for one in `dropped`."""
+        """Both in the JSON form: ``"+dnnl"`` for a target in `gained`, ``"-dnnl"`` for one in `dropped`."""
         return (*(f"+{target}" for target in self.gained), *(f"-{target}" for target in self.dropped))
 
 
@@ -83,12 +83,12 @@ class ReportDiff:
             yield f"{function}: {before_count} regions became {after_count}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """The differences as plain data."""
         plain: dict[str, Any] = json.loads(self.to_json())
         return plain
 
     def to_json(self, indent: int | None = None) -> str:
-        """The same as JSON."""
+        """The differences as JSON."""
         changes = [
             {
                 "function": change.function,

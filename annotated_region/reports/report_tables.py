@@ -1,4 +1,4 @@
-"""What a report says of a function as tables: sums by target, regions, the host, every op."""
+"""The tables of the report of a function: sums by target, regions, host ops, all ops."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from annotated_region.reports.text_table import text_table
 __all__ = ["host_table", "op_table", "region_table", "sums_table", "tables_of"]
 
 _TENSOR = re.compile(r"(\w+)\[([^\[\]]*)\]")
-"""A type in words: ``float32[1, 3, 224, 224]``."""
+"""A type as text: ``float32[1, 3, 224, 224]``."""
 
 
 def tables_of(function: FunctionReport, width: int) -> Iterator[str]:
-    """The sums by target, what stays on the host if anything does, and every op."""
+    """The sums by target, the host ops if there are any, and all ops."""
     yield sums_table(function, width)
     yield from host_table(function, width)
     yield op_table(function, width)
 
 
 def sums_table(function: FunctionReport, width: int) -> str:
-    """How much each target got, and the host: regions, ops, work, and time where there is a profile."""
+    """The sums of each target and the host: regions, ops, work, and time if there is a profile."""
     timed = any(region.seconds is not None for region in function.regions)
     heads = ("target", "regions", "ops", "share", "claims", "work", *(("time",) if timed else ()))
     claims = Counter(target for op in function.ops for target in op.claims)
@@ -50,7 +50,7 @@ def _sums(function: FunctionReport, place: str, claims: int) -> tuple[str, ...]:
 
 
 def _work(ops: Sequence[OpReport]) -> str:
-    """The work of some ops together, and of how many it is not known."""
+    """The total work of some ops, and the number of ops whose work is unknown."""
     words = words_for_work(sum(op.flops or 0 for op in ops), sum(op.bytes or 0 for op in ops))
     unknown = sum(op.flops is None for op in ops)
     return f"{words or '-'}, without {unknown} of unknown work" if unknown else words
@@ -63,7 +63,7 @@ def _time(function: FunctionReport, place: str) -> str:
 
 
 def region_table(function: FunctionReport, width: int) -> str:
-    """A line for each region, with the composites that were chosen in it."""
+    """One line per region, with the composites in it."""
     heads = ("region", "target", "ops", "inputs", "outputs", "composites")
     rows = [_region_cells(region) for region in function.regions]
     return text_table(
@@ -79,7 +79,7 @@ def _region_cells(region: RegionReport) -> tuple[str, ...]:
 
 
 def host_table(function: FunctionReport, width: int) -> Iterator[str]:
-    """The ops that stay on the host by kind and reason; nothing if there is none."""
+    """The ops on the host by kind and reason; nothing if there are none."""
     rows = [
         (group.op, str(group.count), group.first, "; ".join(group.reasons).replace("relax.", ""))
         for group in host_groups(function.ops)
@@ -90,7 +90,7 @@ def host_table(function: FunctionReport, width: int) -> Iterator[str]:
 
 
 def op_table(function: FunctionReport, width: int) -> str:
-    """A line for each op."""
+    """One line per op."""
     heads = ("name", "op", "shapes", "types", "work", "target", "reason")
     rows = [_op_cells(op) for op in function.ops]
     return text_table(f"Ops of {function.name}", heads, rows, width, frozenset())
@@ -105,12 +105,12 @@ def _op_cells(op: OpReport) -> tuple[str, ...]:
 
 
 def _shapes(words: str) -> str:
-    """A type in words with its shapes alone: ``1x3x224x224``; those of a scalar are ``scalar``."""
+    """The shapes in the text of a type: ``1x3x224x224``; that of a scalar is ``scalar``."""
     return _TENSOR.sub(lambda tensor: tensor[2].replace(", ", "x") or "scalar", words)
 
 
 def _types(op: OpReport) -> str:
-    """The data types of an op: one if all are the same, else what it reads and what it makes."""
+    """The data types of an op: one if all are equal, otherwise those of its operands and results."""
     read = list(dict.fromkeys(kind for words in op.inputs for kind in _kinds(words)))
     made = list(dict.fromkeys(_kinds(op.output)))
     return made[0] if len(made) == 1 and read in ([], made) else f"{', '.join(read)} -> {', '.join(made)}"
@@ -121,7 +121,7 @@ def _kinds(words: str) -> list[str]:
 
 
 def _reason(op: OpReport) -> str:
-    """Why an op is where it is: by which claim and before whom, or why it is on no target."""
+    """The reason for the placement of an op: the claim and the losing targets, or why it is on none."""
     if op.placed == HOST:
         (group,) = host_groups([op])
         return "; ".join(group.reasons)

@@ -1,4 +1,4 @@
-"""Makes the report of a run: of the regions that the passes left, and of their notes."""
+"""Creates the report of a run from the final regions and the notes of the passes."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def report_of(
     Parameters
     ----------
     placed
-        For each function, the regions that the passes left.
+        The final regions of each function.
     notes
-        By the name of a function, what the passes noted, in order.
+        The notes of the passes, in order, by function name.
     targets
-        The targets that took part, the most preferred first.
+        The requested targets, in the order of preference.
     lock
-        The lock that was replayed; regions keep the ids that they have there.
+        The lock that was replayed; regions keep the ids of the lock.
     """
     functions = (
         _function_report(regions, FunctionRecord.of(notes.get(regions.dataflow.name, ())))
@@ -118,9 +118,9 @@ def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> Fun
 def _composites(
     regions: AnnotatedRegionSet, labels: Mapping[NodeId, OpLabel]
 ) -> Iterator[tuple[NodeId, str]]:
-    """For each op in a composite, the pattern and a sign that it shares with the others.
+    """For each op in a composite, the pattern and an identifier that all its ops share.
 
-    The sign is made of their keys, so that it does not change when other composites come or go.
+    The identifier is a digest of the keys of these ops, so it does not depend on other composites.
     """
     for member in regions.node_regions.values():
         for unit in largest_composites(member):
@@ -131,7 +131,7 @@ def _composites(
 
 
 def _with_details(report: OpReport, node: DataflowNode, label: OpLabel, composite: str) -> OpReport:
-    """The report of an op with where it comes from, its types, its work, and how locks find it."""
+    """The report of an op, with its origin, its types, its work, and its fingerprints for locks."""
     arguments = list(_argument_types(node.value))
     flops, moved = _work(node.value, [*arguments, node.var.ty])
     return replace(
@@ -148,14 +148,14 @@ def _with_details(report: OpReport, node: DataflowNode, label: OpLabel, composit
 
 
 def _argument_types(value: relax.Expr) -> Iterator[tvm.ir.Type]:
-    """The types of the data that a binding reads; shapes, functions and numbers are left out."""
+    """The types of the operands of a binding; shapes, functions and numbers are omitted."""
     for argument in value.args if isinstance(value, relax.Call) else ():
         if isinstance(argument.ty, relax.TensorType | tvm.ir.TupleType):
             yield argument.ty
 
 
 def _work(value: relax.Expr, types: Sequence[tvm.ir.Type]) -> tuple[int | None, int | None]:
-    """Operations and bytes of an op, as far as they are known."""
+    """Operations and bytes of an op, None where unknown."""
     view = OpView.of(value)
     if view is None or not all(map(_is_known, types)):
         return None, None
@@ -166,7 +166,7 @@ def _work(value: relax.Expr, types: Sequence[tvm.ir.Type]) -> tuple[int | None, 
 
 
 def _is_known(ty: tvm.ir.Type) -> bool:
-    """Whether a type says how many elements there are."""
+    """Whether the number of elements of a type is static."""
     if isinstance(ty, tvm.ir.TupleType):
         return all(map(_is_known, ty.fields))
     shape = ty.shape if isinstance(ty, relax.TensorType) else None
@@ -192,7 +192,7 @@ def _op_report(var: relax.Var, op: str, held: Sequence[AnnotatedRegion], record:
 
 
 def _loss(target: str, placed: str, var: relax.Var, record: FunctionRecord) -> Loss:
-    """Why a target did not get what it claims."""
+    """Why a target did not get an op that it claims."""
     if target in record.unavailable:
         return Loss(target, placed, LossReason.CANNOT_RUN)
     ruled_out = record.ruled_out.get((target, var))
@@ -211,7 +211,7 @@ def _loss(target: str, placed: str, var: relax.Var, record: FunctionRecord) -> L
 
 
 def _stands(regions: AnnotatedRegionSet, pair: Neighbours) -> bool:
-    """Whether both regions of a pair are there in the end; what follows the merge may give them to others."""
+    """Whether both regions of a pair still exist; passes after the merge may have dissolved them."""
     return all(
         any(region.target == pair.target for region in regions.regions_of(var))
         for var in (pair.left, pair.right)

@@ -1,4 +1,4 @@
-"""Tables of plain text that fit a width: cells wrap between words and parts of paths, never within one."""
+"""Plain text tables that fit a width: cells wrap between words and parts of paths, never inside a part."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from annotated_region.printable import printable
 __all__ = ["NARROWEST", "text_table"]
 
 NARROWEST = 60
-"""The least width of a table, in characters."""
+"""The minimum width of a table, in characters."""
 
 _GAP = "  "
-_FLOOR = 8  # characters of a column that shrinks
+_FLOOR = 8  # the minimum width of a column that shrinks
 _PARTS = re.compile(r"(?:[^\s/._,:;]|\.(?=\d))*(?:[\s/_,:;]|\.(?!\d))*")
-"""A word with the signs behind it; the point of a number is within a word."""
+"""A word with the following separator; the point in a number is not a separator."""
 
 
 def text_table(
     title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, right: frozenset[str]
 ) -> str:
-    """A table with a title, a line of heads, and a rule below them.
+    """A table with a title, a line of headings, and a rule below them.
 
-    Columns are as wide as their cells while all of them fit; else the widest ones shrink first, and their
-    cells have several lines. What is longer than its column and has no place to break keeps its end: names
-    are paths, whose end tells most.
+    Columns have the width of their cells if all fit; otherwise the widest ones shrink first, and their
+    cells get several lines. A part that is longer than its column keeps its end, because names are paths,
+    whose ends are most specific.
 
     Parameters
     ----------
     title, heads, rows
-        What it says. Control characters of cells become escapes, as names come from files.
+        The content. Control characters are escaped, because names may come from files.
     width
-        In cells of a terminal, where a wide character takes two.
+        In terminal cells; a wide character occupies two.
     right
-        The heads of the columns that are aligned to the right.
+        The headings of right-aligned columns.
     """
     shown = [[printable(cell).replace("\n", r"\n") for cell in row] for row in rows]
     widths = _fitted([max(map(cell_len, column)) for column in zip(heads, *shown, strict=True)], width)
@@ -48,7 +48,7 @@ def text_table(
 
 
 def _fitted(widths: list[int], width: int) -> list[int]:
-    """The widths of the columns, the widest made smaller until they fit. O(columns x what is too much)."""
+    """The widths of the columns, the widest ones reduced until they fit. O(columns x excess)."""
     room = width - len(_GAP) * (len(widths) - 1)
     fitted = [min(each, room) for each in widths]
     while sum(fitted) > room and max(fitted) > _FLOOR:
@@ -60,7 +60,7 @@ def _fitted(widths: list[int], width: int) -> list[int]:
 def _lines(
     heads: Sequence[str], cells: Sequence[str], widths: Sequence[int], right: frozenset[str]
 ) -> Iterator[str]:
-    """A row as the lines of its highest cell."""
+    """A row as lines of text."""
     wrapped = [list(_wrapped(cell, width)) for cell, width in zip(cells, widths, strict=True)]
     for line in zip_longest(*wrapped, fillvalue=""):
         placed = (
@@ -81,7 +81,7 @@ def _wrapped(cell: str, width: int) -> Iterator[str]:
 
 
 def _end_of(part: str, width: int) -> str:
-    """The end of a part that is too long for its column."""
+    """The end of a part that is longer than its column."""
     kept = part.rstrip()
     while cell_len(kept) > width - 1:
         kept = kept[1:]

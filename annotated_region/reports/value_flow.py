@@ -1,4 +1,4 @@
-"""Which op makes a value and which ones read it, seen through tuples and other names; for reports."""
+"""The producer and the consumers of each value, through tuples and aliases; for reports."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["values_of"]
 
 
 def values_of(graph: DataflowGraph, positions: Mapping[NodeId, int]) -> tuple[ValueReport, ...]:
-    """The values that ops make or read, in the order of their first readers.
+    """The values that ops produce or consume, in the order of their first consumers.
 
     Parameters
     ----------
     graph
         The dataflow graph of the function.
     positions
-        For each node that counts as an op, its position in the report.
+        The position in the report of each node that counts as an op.
 
     Notes
     -----
-    O(nodes + edges), times the fields of tuples. Constants are no values: they belong to their readers.
+    O(nodes + edges), times the fields of tuples. Constants are not included: they belong to their consumers.
     """
     readers = readers_of_leaves(graph, lambda consumer: consumer in positions or consumer == RESULT)
     return tuple(_value(graph, positions, leaf, consumers) for leaf, consumers in readers.items())

@@ -92,7 +92,7 @@ def test_what_bench_prints_colours_a_picture(tmp_path, saved):
     assert refused.returncode == 1
     assert "right.json holds a check, not a profile" in refused.stderr
     other = called(*words, "--profile", saved("other.json", PROFILE))
-    assert "the region 't_main_0' of the profile is none of the report" in other.stderr
+    assert "the region 't_main_0' of the profile is not in the report" in other.stderr
 
 
 @needs_onednn

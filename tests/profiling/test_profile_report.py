@@ -120,5 +120,5 @@ def test_regions_of_the_same_ops_on_other_types_keep_their_times():
 
 def test_a_report_on_another_module_is_refused(report):
     other = replace(PROFILE, regions=(replace(FAST, ops=("z",)),))
-    with pytest.raises(ar.UsageError, match=r"the region 't_main_1' of the profile is none of the report"):
+    with pytest.raises(ar.UsageError, match=r"the region 't_main_1' of the profile is not in the report"):
         other.beside(report)

@@ -94,7 +94,7 @@ def test_no_word_breaks(width):
 
 
 def test_a_narrow_page_is_refused():
-    with pytest.raises(ar.UsageError, match="hand in a whole number from 60 on"):
+    with pytest.raises(ar.UsageError, match="pass an integer of at least 60"):
         ar.Report().table(20)
 
 

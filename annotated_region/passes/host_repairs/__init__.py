@@ -1,1 +1,1 @@
-"""What TVM cannot compile, or computes wrongly, on the host, written so that it can: one file a repair."""
+"""Rewrites of host code that TVM cannot compile, or computes wrongly; one file per repair."""

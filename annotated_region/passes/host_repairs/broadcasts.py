@@ -1,4 +1,4 @@
-"""Repeats a tensor along an axis of unknown extent that is one element in a run.
+"""Rewrites broadcasts along an axis whose symbolic extent may be 1 at run time.
 
 ::
 
@@ -8,12 +8,12 @@
     lv_repeated = take(x, lv_places, axis=0)
     lv = broadcast_to(lv_repeated, (m, 4))
 
-TVM 0.27.0 broadcasts an axis only where its extent is the number 1. It reads any other axis at the place of
-the result, so where a run has ``n = 1`` and ``m = 5`` it reads four rows behind the tensor. Here such an axis
-is read at ``i % n``: 0 for one element, ``i`` for all of them.
+TVM 0.27.0 broadcasts an axis only if its extent is the constant 1. It indexes any other axis with the index
+of the result, so with ``n = 1`` and ``m = 5`` at run time it reads four rows after the end of the tensor.
+After the repair such an axis is indexed with ``i % n``: 0 for one row, ``i`` for all of them.
 
-The repair can go with the first TVM for which ``tests/passes/host_repairs/test_broadcasts.py`` passes without
-it.
+The repair can be removed with the first TVM for which ``tests/passes/host_repairs/test_broadcasts.py``
+passes without it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["REWRITES"]
 
 
 def broadcast_of_one(view: OpView, editor: Editor) -> relax.Expr | None:
-    """The same result of a tensor whose axes have the extents of the result, or the extent 1."""
+    """The broadcast of a tensor whose axes are repeated to the extents of the result where they may be 1."""
     data, target = view.args
     given, wanted = extents_of(data), extents_of(editor.target)
     behind = len(wanted) - len(given)
@@ -43,7 +43,7 @@ def broadcast_of_one(view: OpView, editor: Editor) -> relax.Expr | None:
 
 
 def _may_be_one_of_many(given: Extent, wanted: Extent) -> bool:
-    """Whether a run may have one element in the place of another number of them, and TVM does not know."""
+    """Whether an extent may be 1 at run time while the wanted one is not, and TVM does not know it."""
     return not isinstance(given, int) and not provably_equal(given, wanted)
 
 

@@ -1,4 +1,4 @@
-"""Computes in float32 what TVM cannot compile, or computes wrongly, of bfloat16 and float16.
+"""Computes ops of bfloat16 and float16 in float32 that TVM cannot compile, or computes wrongly.
 
 ::
 
@@ -11,11 +11,11 @@ TVM 0.27.0:
 *   ``isnan``, ``isinf``, ``isfinite`` of bfloat16: "Data type T.bfloat16 not supported";
 *   ``layer_norm`` and ``instance_norm`` of bfloat16: "only support float32 and float16 for now";
 *   ``argmax`` and ``argmin`` of bfloat16: an internal check fails; ``power`` and ``mod`` of it likewise;
-*   ``sort``, ``argsort`` and ``topk`` of bfloat16 order the bits as whole numbers, which is wrong;
+*   ``sort``, ``argsort`` and ``topk`` of bfloat16 order the bits as integers, which is wrong;
 *   ``sinh``, ``cosh``, ``atan`` and ``asinh`` of float16: "unknown intrinsic".
 
-float32 holds every number of both types, so what is asked of them, or orders them, comes out the same; what
-is computed is rounded once, at the end. The repair can go with the first TVM for which
+float32 represents all numbers of both types, so predicates and orders are the same; computed values are
+rounded once, at the end. The repair can be removed with the first TVM for which
 ``tests/passes/host_repairs/test_half_floats.py`` passes without it.
 """
 
@@ -35,24 +35,24 @@ _FUNCTIONS = tuple(f"relax.{name}" for name in ("sinh", "cosh", "atan", "asinh")
 
 
 def ask_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
-    """What is asked of bfloat16, of the same numbers in float32."""
+    """A predicate of bfloat16, computed on the same numbers in float32."""
     if dtype_of(view.arg_types[0]) != "bfloat16":
         return None
     return relax.Call(view.call.op, _widened(view, editor), view.call.attrs)
 
 
 def compute_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
-    """What is computed of bfloat16, rounded once."""
+    """An op of bfloat16, computed in float32 and rounded once."""
     return _computed(view, editor) if dtype_of(view.out_type) == "bfloat16" else None
 
 
 def function_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
-    """A function of float16, rounded once."""
+    """A function of float16, computed in float32 and rounded once."""
     return _computed(view, editor) if dtype_of(view.out_type) == "float16" else None
 
 
 def sort_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
-    """The first numbers in order: those of float32, and where they stood."""
+    """The first numbers in the order of float32, and their indices."""
     if dtype_of(view.arg_types[0]) != "bfloat16":
         return None
     found = editor.emit(relax.Call(view.call.op, _widened(view, editor), view.call.attrs), "wide")
@@ -70,7 +70,7 @@ def _computed(view: OpView, editor: Editor) -> relax.Expr:
 
 
 def _widened(view: OpView, editor: Editor) -> list[relax.Expr]:
-    """The operands, those of half precision in float32."""
+    """The operands, with those of half precision converted to float32."""
     return [
         editor.emit(relax.op.astype(arg, "float32"), "wide")
         if dtype_of(arg.ty) in ("float16", "bfloat16")

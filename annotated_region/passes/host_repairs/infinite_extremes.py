@@ -1,4 +1,4 @@
-"""Gives rows and windows of nothing but minus infinity the maximum that they have.
+"""Corrects the maximum of rows and windows that contain only minus infinity.
 
 ::
 
@@ -6,20 +6,20 @@
                                     lv_least = negative(astype(equal(x, -inf), "int8"))
                                     lv = where(less(max(lv_least, axis=[-1]), 0), -inf, lv_extreme)
 
-TVM 0.27.0 begins a maximum of floats with the least finite number, -3.4e38 in float32, and a minimum with the
-largest. So a row that is minus infinity everywhere, or empty, has a finite maximum, and the guards of
-attention (``max(mask) == -inf``: this query sees no key) never hold. ``argmax`` and ``argmin`` of such a row
-are -1, where numpy and ONNX say 0. Windows of ``max_pool`` are maxima that begin alike, and padding is
-the least finite number, too.
+TVM 0.27.0 initializes a maximum of floats with the lowest finite number, -3.4e38 in float32, and a minimum
+with the highest. So a row that is minus infinity everywhere, or empty, has a finite maximum, and the guards
+of attention (``max(mask) == -inf``: this query sees no key) never hold. ``argmax`` and ``argmin`` of such a
+row return -1, where numpy and ONNX return 0. Windows of ``max_pool`` are initialized in the same way, and
+padding is the lowest finite number, too.
 
-1.  Of a maximum or minimum it is counted whether all numbers are that infinity: -1 each, 0 for any other
-    number, NaN included, so that the largest count is below 0 only then. Equality is asked for because TVM
-    holds NaN to be unequal to nothing. TVM leaves the maximum of a row of no numbers unwritten.
-2.  The place of an extreme is at least 0.
-3.  A window counts likewise; padding counts as -128, the least number of 8 bits.
+1.  For a maximum or minimum, numbers that are this infinity count as -1, all others, NaN included, as 0;
+    the maximum count of a row is negative if and only if all its numbers are that infinity. The test is
+    equality, because in TVM NaN is not unequal to anything. TVM leaves the maximum of an empty row unwritten.
+2.  The index of an extreme is at least 0.
+3.  Windows are counted likewise; padding counts as -128, the lowest number of 8 bits.
 
-The repair can go with the first TVM for which ``tests/passes/host_repairs/test_infinite_extremes.py`` passes
-without it.
+The repair can be removed with the first TVM for which
+``tests/passes/host_repairs/test_infinite_extremes.py`` passes without it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _INFINITY = {"relax.max": -np.inf, "relax.min": np.inf}
 
 
 def extreme_with_infinities(view: OpView, editor: Editor) -> relax.Expr | None:
-    """The maximum or minimum, infinite where nothing of the row lies above, or below, that infinity."""
+    """The maximum or minimum; infinite if all numbers of the row are that infinity."""
     operand, dtype = view.args[0], dtype_of(view.arg_types[0])
     if dtype not in _FLOATS:
         return None
@@ -51,14 +51,14 @@ def extreme_with_infinities(view: OpView, editor: Editor) -> relax.Expr | None:
 
 
 def place_with_infinities(view: OpView, editor: Editor) -> relax.Expr | None:
-    """The place of the maximum or minimum; the first one of a row without a finite number."""
+    """The index of the maximum or minimum; the first one for a row without finite numbers."""
     if dtype_of(view.arg_types[0]) not in _FLOATS:
         return None
     return relax.op.maximum(editor.emit(view.call, "place"), relax.const(0, "int64"))  # case 2
 
 
 def window_with_infinities(view: OpView, editor: Editor) -> relax.Expr | None:
-    """The largest number of each window, minus infinity where there is no other."""
+    """The maximum of each window; minus infinity if there is no other number."""
     operand, dtype = view.args[0], dtype_of(view.arg_types[0])
     if dtype not in _FLOATS:
         return None
@@ -68,13 +68,13 @@ def window_with_infinities(view: OpView, editor: Editor) -> relax.Expr | None:
 
 
 def _counted(operand: relax.Expr, infinity: relax.Expr, editor: Editor) -> relax.Expr:
-    """-1 for each number that is that infinity, 0 for each other."""
+    """-1 for each number that is this infinity, 0 for all others."""
     same = editor.emit(relax.op.equal(operand, infinity), "infinite")
     return editor.emit(relax.op.negative(editor.emit(relax.op.astype(same, "int8"), "counted")), "least")
 
 
 def _chosen(most: relax.Expr, infinity: relax.Expr, view: OpView, editor: Editor) -> relax.Expr:
-    """What TVM computes, and the infinity where the largest count is below 0."""
+    """The result of TVM's op, and the infinity where the maximum count is negative."""
     is_infinite = editor.emit(relax.op.less(editor.emit(most, "most"), relax.const(0, "int8")), "all")
     return relax.op.where(is_infinite, infinity, editor.emit(view.call, "extreme"))
 

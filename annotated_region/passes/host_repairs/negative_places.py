@@ -1,19 +1,19 @@
-"""Takes elements that are counted from the end, before whose first TVM would read.
+"""Rewrites negative indices of ``take``, with which TVM would read before the tensor.
 
 ::
 
     lv = take(x, -1, axis=1, mode="fast")     =>     lv = take(x, 4, axis=1, mode="fast")      x: (2, 5, 4)
     lv = take(x, -1, axis=1, mode="fast")     =>     lv = take(x, -1, axis=1, mode="wrap")     x: (2, n, 4)
 
-TVM 0.27.0's importer of PyTorch makes ``take(x, -1)`` of ``x[:, -1]``, ``x.select(1, -1)`` and
-``x[:, [-1, 0]]``, in the mode ``"fast"``, which reads memory in front of the tensor then: ``logits[:, -1]``
-of a language model was 1.9e31.
+TVM 0.27.0's PyTorch importer converts ``x[:, -1]``, ``x.select(1, -1)`` and ``x[:, [-1, 0]]`` to a ``take``
+of -1 in the mode ``"fast"``, which then reads memory before the tensor: ``logits[:, -1]`` of a language model
+was 1.9e31.
 
-1.  Where the extent is known, the indices become those from the front.
-2.  Where it is symbolic, the mode becomes ``"wrap"``, by which -1 is the last.
+1.  If the extent is static, the indices become nonnegative.
+2.  If it is symbolic, the mode becomes ``"wrap"``, in which -1 is the last element.
 
-Only constant indices are looked at, and none that lie outside of a known extent. The repair can go when the
-importer counts from the front.
+Only constant indices are rewritten, and only those that are in range of a static extent. The repair can be
+removed when the importer emits nonnegative indices.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["REWRITES", "take_from_the_front"]
 
 
 def from_the_front(view: OpView, editor: Editor) -> relax.Expr | None:
-    """The same `take` with indices that TVM reads as PyTorch does; None if there are no negative ones."""
+    """The same `take` with indices that TVM reads as PyTorch does; None without negative indices."""
     places, extents = editor.constant(view.args[1]), extents_of(view.args[0])
     axis = view.attrs["axis"]
     if places is None or view.attrs["mode"] != "fast" or not extents or (axis is None and len(extents) != 1):
@@ -53,5 +53,5 @@ _TABLE = table_of(REWRITES)
 
 
 def take_from_the_front(function: relax.Function) -> relax.Function:
-    """The function with cases 1 and 2 rewritten; itself if it has none."""
+    """The function with cases 1 and 2 rewritten; the function itself if there are none."""
     return sweep(function, _TABLE, lowers_weight=False)

@@ -35,14 +35,14 @@ TABLE = table_of(
 
 
 def repaired(mod: tvm.IRModule) -> tvm.IRModule:
-    """`mod` with what TVM cannot compile of its host functions written so that it can.
+    """The module with those parts of its host functions rewritten that TVM cannot compile.
 
-    External functions, which a code generator owns, stay as they are, and so does `mod`.
+    External functions, which belong to a code generator, are unchanged, and so is `mod`.
 
     Raises
     ------
     BuildError
-        Something cannot be repaired; the message names it.
+        A call cannot be repaired; the message names it.
     InvalidModuleError
         The module is not well formed.
 
@@ -56,7 +56,7 @@ def repaired(mod: tvm.IRModule) -> tvm.IRModule:
 
 def _repaired(name: str, function: relax.Function) -> relax.Function:
     counted = count_in_whole_numbers(name, function)
-    # Each rewrite takes an op that needs repair, and leaves ones that need none.
+    # A rewrite matches only ops that need its repair, and its result never does.
     return sweep(settle_lengths(counted), TABLE, lowers_weight=False)
 
 
@@ -70,7 +70,7 @@ def compile_for_host(
     Raises
     ------
     RegionRejectedError
-        A code generator refuses a region.
+        A code generator rejects a region.
     """
     whole = repaired(mod)
     try:

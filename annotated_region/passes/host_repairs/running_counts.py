@@ -1,4 +1,4 @@
-"""Counts truth values in 64 bits: a running sum of them, which TVM cannot compile.
+"""Computes cumulative sums of booleans in int64, because TVM cannot compile them.
 
 ::
 
@@ -6,16 +6,16 @@
     lv3 = index_tensor(lv2, indices)      of bool      lv3 = index_tensor(lv2, indices)       of int64
     lv4 = equal(lv3, lv3)                              lv4 = equal(lv3, lv3)
 
-TVM 0.27.0's importer of PyTorch leaves the type of ``cumsum(x: bool)`` to Relax, which takes that of the
-operand; PyTorch, like numpy, counts in int64. Its code generator then has no addition of truth values
-(``CreateAdd ... kDLFloat`` in LLVM). No compiled program could hold the sum in its own type, so nothing is
-lost where it gets that of PyTorch: what moves or compares the counts gets its type anew.
+TVM 0.27.0's PyTorch importer leaves the type of ``cumsum(x: bool)`` to Relax, which infers the type of the
+operand; PyTorch, like numpy, counts in int64. The code generator then has no addition of booleans
+(``CreateAdd ... kDLFloat`` in LLVM). No program with a sum in bool could be compiled, so nothing changes its
+meaning if the sum is int64, as in PyTorch: ops that move or compare the counts get new types.
 
-1.  A running sum (or product) of truth values in their own type becomes one in int64.
-2.  What reads it has to move it, or compare it with another count; whatever else, and a result of the
-    function, would change its own meaning: `BuildError`.
+1.  A cumulative sum or product of booleans in their own type becomes one in int64.
+2.  Its users must move it, or compare it with another count; any other use, including a result of the
+    function, would change its meaning: `BuildError`.
 
-The repair can go when Relax infers int64 for such a sum.
+The repair can be removed when Relax infers int64 for such a sum.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _COMPARES = frozenset(
 
 
 def count_in_whole_numbers(name: str, function: relax.Function) -> relax.Function:
-    """The function with cases 1 and 2 rewritten; itself if it has none.
+    """The function with cases 1 and 2 rewritten; the function itself if there are none.
 
     Raises
     ------
     BuildError
-        A count reaches what takes truth values alone.
+        A count is used where a boolean is required.
     """
 
     def rewritten(call: relax.Call, binding: relax.VarBinding, _emit: Emit) -> relax.Expr | None:
@@ -70,7 +70,7 @@ def count_in_whole_numbers(name: str, function: relax.Function) -> relax.Functio
 
 
 def _reads_count(call: relax.Call, before: relax.Expr) -> bool:
-    """Whether an operand was a truth value and is a count now."""
+    """Whether an operand was a boolean and is now a count."""
     old = expect(relax.Call, before).args
     return any(_types(new) != _types(was) for new, was in zip(call.args, old, strict=True))
 
@@ -88,6 +88,6 @@ def _require_readable(function: str, op: str, call: relax.Call, variable: relax.
 
 def _message(function: str, op: str, variable: str) -> str:
     return (
-        f"function {function!r}: {op} ({variable}) reads a running sum of truth values as truth values, and "
-        "TVM can compile no such sum; give it a type of whole numbers, as in cumsum(x, dtype='int64')"
+        f"function {function!r}: {op} ({variable}) reads a cumulative sum of booleans as booleans, and "
+        "TVM cannot compile such a sum; give it an integer type, as in cumsum(x, dtype='int64')"
     )

@@ -1,4 +1,4 @@
-"""Computes a root mean square norm along all axes, which TVM cannot compile.
+"""Rewrites a root mean square norm over all axes, which TVM cannot compile.
 
 ::
 
@@ -6,9 +6,9 @@
                                               lv_normed = rms_norm(lv_given, w, axes=[1, 2])
                                               lv        = squeeze(lv_normed, axis=[0])
 
-TVM 0.27.0's kernel then reads its mean, a tensor of rank 1, without an index ("Tensor dimension mismatch in
-read"). Along all but a first axis of extent 1 it is the same norm. The repair can go with the first TVM for
-which ``tests/passes/host_repairs/test_whole_norms.py`` passes without it.
+TVM 0.27.0's kernel reads the mean, a tensor of rank 1, without an index ("Tensor dimension mismatch in
+read"). Over all axes except a new first axis of extent 1, the norm is the same. The repair can be removed
+with the first TVM for which ``tests/passes/host_repairs/test_whole_norms.py`` passes without it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["REWRITES"]
 
 
 def norm_of_the_rest(view: OpView, editor: Editor) -> relax.Expr | None:
-    """The norm along all but a new first axis; None if an axis is left already."""
+    """The norm over all axes except a new first one; None unless it is over all axes."""
     data, weight = view.args
     rank = view.out_tensor.ndim
     if rank < 1 or len(view.attrs["axes"]) < rank:

@@ -59,7 +59,7 @@ REFUSED: dict[str, tuple[Body, str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_takes_truth_values_alone_is_named(name: str) -> None:
     body, op_name = REFUSED[name]
-    with pytest.raises(BuildError, match=f"function 'main': {op_name}.*running sum of truth values"):
+    with pytest.raises(BuildError, match=f"function 'main': {op_name}.*cumulative sum of booleans"):
         ar.build(of(body))
 
 
