@@ -1,1 +1,1 @@
-"""Ops of ATen that TVM's importer lacks, refuses, or converts to something else than PyTorch computes."""
+"""Converters of ATen ops that TVM's importer lacks, rejects, or converts wrongly."""

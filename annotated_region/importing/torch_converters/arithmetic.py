@@ -1,14 +1,14 @@
-"""Arithmetic of operands of several data types, and of scaled operands, as PyTorch computes it.
+"""Arithmetic with type promotion and scaled operands, as in PyTorch.
 
 TVM 0.27's importer
 
-*   gives a number the data type of the tensor beside it, so ``arange(n) * 0.5`` is 0, and ``mask * -1e4`` of
-    truth values is 0 or 1;
-*   divides whole numbers as whole numbers, where PyTorch's ``/`` gives floats;
+*   gives a number the data type of the other operand, so ``arange(n) * 0.5`` is 0, and ``mask * -1e4`` for a
+    boolean mask is 0 or 1;
+*   divides integers as integers, where PyTorch's ``/`` returns floats;
 *   ignores ``alpha``, the factor of the second operand of ``add``, ``sub`` and ``rsub``;
 *   fails on ``div`` with a rounding mode, and on operands that are extents.
 
-PyTorch notes the data type of each result (`TorchNode.dtype`): both operands become that type, and a
+PyTorch records the data type of each result (`TorchNode.dtype`): both operands are cast to it, and a
 comparison is computed in the type to which PyTorch promotes its operands.
 """
 
@@ -61,7 +61,7 @@ _OF_TRUTH_VALUES: Mapping[str, Operation] = {
     "maximum.default": relax.op.logical_or,
     "minimum.default": relax.op.logical_and,
 }
-"""What arithmetic is where both operands and the result are truth values."""
+"""The logical op for an arithmetic op on booleans with a boolean result."""
 
 
 @converts(*_ARITHMETIC)
@@ -74,7 +74,7 @@ def arithmetic(node: TorchNode) -> relax.Expr | None:
         return _of_truth_values(node, left, right)
     fits = all(_fits(each, dtype) for each in (left, right))
     if fits and alpha == 1 and not _is_extent(left) and not _is_extent(right):
-        return None  # as TVM converts it
+        return None  # leave it to TVM
     operands = _operands(node, left, right, dtype)
     if operands is None or (node.name.startswith("pow") and "int" in dtype):
         return None
@@ -84,7 +84,7 @@ def arithmetic(node: TorchNode) -> relax.Expr | None:
 
 @converts("rsub.Tensor", "rsub.Scalar")
 def reversed_difference(node: TorchNode) -> relax.Expr | None:
-    """``other - alpha * self``; a number may be other, and alpha may stand at the third place."""
+    """``other - alpha * self``; the other operand may be a number, and alpha may be the third argument."""
     operands = _operands(node, node.argument(1), node.argument(0), node.dtype)
     if operands is None:
         return None
@@ -94,14 +94,14 @@ def reversed_difference(node: TorchNode) -> relax.Expr | None:
 
 @converts("div.Tensor_mode", "div.Scalar_mode")
 def rounded_quotient(node: TorchNode) -> relax.Expr | None:
-    """A quotient, rounded down or towards zero."""
+    """A quotient, optionally rounded down or towards zero."""
     mode = node.argument(2, "rounding_mode")
     operands = _operands(node, node.argument(0), node.argument(1), node.dtype)
     if operands is None:
         return None
     if mode == "floor":
         return node.emit(relax.op.floor_divide(*operands))
-    quotient = node.emit(relax.op.divide(*operands))  # of whole numbers, towards zero already
+    quotient = node.emit(relax.op.divide(*operands))  # integer division truncates already
     return node.emit(relax.op.trunc(quotient)) if mode == "trunc" and "float" in node.dtype else quotient
 
 
@@ -119,14 +119,14 @@ def comparison(node: TorchNode) -> relax.Expr | None:
 
 @converts("where.self")
 def choice(node: TorchNode) -> relax.Expr | None:
-    """A choice between operands that become the type of the result."""
+    """A selection between operands that are cast to the type of the result."""
     operands = _operands(node, node.argument(1), node.argument(2), node.dtype)
     return None if operands is None else node.emit(relax.op.where(node.tensor(0), *operands))
 
 
 @converts("clamp.default", "clamp_min.default", "clamp_max.default")
 def clamped_whole_numbers(node: TorchNode) -> relax.Expr | None:
-    """Bounds of whole numbers, one of which may be missing: TVM compiles no infinite bound of them."""
+    """``clamp`` of integers; one bound may be missing, and TVM cannot compile an infinite integer bound."""
     data = node.tensor(0)
     if "int" not in dtype_of_tensor(data) or "int" not in node.dtype:
         return None
@@ -163,12 +163,12 @@ def _times(node: TorchNode, value: relax.Expr, factor: object) -> relax.Expr:
 
 
 def _fits(value: object, dtype: str) -> bool:
-    """Whether an operand is a number, or a tensor of a type."""
+    """Whether an operand is a number, or a tensor of this type."""
     return not isinstance(value, relax.Expr) or not is_tensor(value) or dtype_of_tensor(value) == dtype
 
 
 def _is_extent(value: object) -> bool:
-    """Whether an operand is a number that is known at run time."""
+    """Whether an operand is a symbolic extent."""
     return isinstance(value, relax.Expr) and not is_tensor(value)
 
 
@@ -187,8 +187,8 @@ def _operand(node: TorchNode, value: object, dtype: str) -> relax.Expr | None:
 
 
 def _promoted(node: TorchNode) -> str:
-    """The type in which PyTorch compares the operands of a node."""
-    import torch  # noqa: PLC0415 - programs of PyTorch come with it
+    """The type to which PyTorch promotes the operands of a node for a comparison."""
+    import torch  # noqa: PLC0415 - installed, since the program was loaded
 
     values = [getattr(each, "meta", {}).get("val", each) for each in node.node.args[:2]]
     return str(torch.result_type(*values)).removeprefix("torch.")

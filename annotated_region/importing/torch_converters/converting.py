@@ -1,4 +1,4 @@
-"""Converts nodes of exported programs by the converters of this room, which it imports."""
+"""Converts nodes of exported programs; imports the converters, which registers them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Images that TVM 0.27's importer converts to something else than PyTorch computes.
+"""Image ops that TVM 0.27's importer converts wrongly.
 
-*   ``grid_sample`` reads coordinates from the last axis; TVM's op asks for them on the second one.
-*   ``avg_pool2d`` may have a divisor of its own, which the importer ignores.
-*   ``interpolate(mode="nearest")`` takes ``floor(i * before / after)``; the importer rounds at centres.
-*   ``interpolate(antialias=True)`` averages what it skips; the importer leaves that out. It is refused.
+*   ``grid_sample`` has the coordinates on the last axis; TVM's op expects them on the second axis.
+*   ``avg_pool2d`` may have an explicit divisor, which the importer ignores.
+*   ``interpolate(mode="nearest")`` reads ``floor(i * before / after)``; the importer uses pixel centres.
+*   ``interpolate(antialias=True)`` averages skipped elements; the importer ignores it. It is rejected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PADDINGS: Mapping[object, str] = {0: "zeros", 1: "border", 2: "reflection"}
 
 @converts("grid_sampler_2d.default")
 def sampled(node: TorchNode) -> relax.Expr:
-    """The image at computed places."""
+    """The image, sampled at computed positions."""
     grid = node.emit(relax.op.permute_dims(node.tensor(1), [0, 3, 1, 2]))
     return node.emit(
         relax.op.image.grid_sample(
@@ -42,7 +42,7 @@ def sampled(node: TorchNode) -> relax.Expr:
 
 @converts("avg_pool2d.default")
 def averaged_by_divisor(node: TorchNode) -> relax.Expr | None:
-    """Sums of windows over a divisor that is given: averages of whole windows, scaled."""
+    """Average pooling with an explicit divisor: averages over full windows, scaled."""
     divisor, window = node.argument(6, "divisor_override"), node.argument(1, "kernel_size")
     if divisor is None or bool(node.argument(4, "ceil_mode", default=False)):
         return None
@@ -64,7 +64,7 @@ def averaged_by_divisor(node: TorchNode) -> relax.Expr | None:
 
 @converts("upsample_nearest2d.vec")
 def nearest(node: TorchNode) -> relax.Expr | None:
-    """The nearest elements, by whole factors or to a size that is given."""
+    """The nearest elements, by integer factors or to a given size."""
     data, size, factors = node.tensor(0), node.argument(1, "output_size"), node.argument(2, "scale_factors")
     *_, height, width = extents_of_tensor(data)
     if size is None:
@@ -87,5 +87,5 @@ def nearest(node: TorchNode) -> relax.Expr | None:
 
 @converts("_upsample_bilinear2d_aa.default", "_upsample_bicubic2d_aa.default")
 def smoothed(_node: TorchNode) -> relax.Expr:
-    """Refused."""
-    raise ModelError("interpolate(antialias=True) averages what it skips, and Relax has no such op")
+    """Always rejected."""
+    raise ModelError("interpolate(antialias=True) is not supported: Relax has no antialiased resizing")

@@ -1,11 +1,11 @@
-"""Elements by index tensors, read and written.
+"""Reads and writes of elements by index tensors.
 
 TVM 0.27's importer
 
-*   takes every combination of several index tensors beside a full axis, where PyTorch takes them side by side
-    (``x[:, [0, 2], [3, 4]]`` has 2 elements a row, not 4);
-*   reads memory before the tensor where an index is negative;
-*   refuses to write by fewer indices than the tensor has axes.
+*   combines several index tensors like an outer product beside a full axis, where PyTorch broadcasts them
+    (``x[:, [0, 2], [3, 4]]`` has 2 elements per row, not 4);
+*   reads memory before the tensor if an index is negative;
+*   rejects writes with fewer indices than the tensor has axes.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _WHOLE = ("int64", "int32")
 
 @dataclass(frozen=True, slots=True)
 class _IndexTensors:
-    """Index tensors of an indexed tensor, by axis; None for an axis that is taken as a whole."""
+    """The index tensors of each axis; None for an axis that is read completely."""
 
     indices: Sequence[relax.Expr | None]
     extents: Sequence[int | relax.Expr]
 
     @property
     def rank(self) -> int:
-        """The rank of all index tensors together."""
+        """The rank to which the index tensors broadcast."""
         return max(len(extents_of_tensor(each)) for each in self.indices if each is not None)
 
     @property
     def begin(self) -> int:
-        """The axis of the result where those of the index tensors begin.
+        """The axis of the result at which those of the index tensors begin.
 
-        They take the place of the indexed axes if these are neighbours, and come first otherwise.
+        They replace the indexed axes if these are adjacent, and come first otherwise.
         """
         given = [axis for axis, each in enumerate(self.indices) if each is not None]
         return given[0] if given == list(range(given[0], given[-1] + 1)) else 0
@@ -51,7 +51,7 @@ class _IndexTensors:
 
 @converts("index.Tensor")
 def indexed(node: TorchNode) -> relax.Expr | None:
-    """The elements at the places that several index tensors give side by side; one is a `take`."""
+    """The elements at broadcast index tensors; a single index tensor becomes a `take`."""
     data = node.tensor(0)
     indices = _indices_of(node)
     if indices is None:
@@ -67,7 +67,7 @@ def indexed(node: TorchNode) -> relax.Expr | None:
 
 @converts("index_put.default")
 def put(node: TorchNode) -> relax.Expr | None:
-    """A tensor with other elements at the places that index tensors give."""
+    """A tensor with other elements at the positions of index tensors."""
     data, accumulates = node.tensor(0), bool(node.argument(3, "accumulate", default=False))
     indices = _indices_of(node)
     if indices is None:
@@ -79,7 +79,7 @@ def put(node: TorchNode) -> relax.Expr | None:
 
 
 def _indices_of(node: TorchNode) -> list[relax.Expr | None] | None:
-    """The index of each axis; None if there is one that is no whole number."""
+    """The index of each axis; None if one of them is not of integers."""
     given = node.argument(1, "indices")
     assert isinstance(given, list)
     if not all(each is None or (is_tensor(each) and dtype_of_tensor(each) in _WHOLE) for each in given):
@@ -95,7 +95,7 @@ def _taken(node: TorchNode, data: relax.Expr, axis: int, places: relax.Expr | No
 
 
 def _counted(node: TorchNode, places: _IndexTensors) -> list[relax.Expr]:
-    """The index tensors that are given, counted from the front."""
+    """The index tensors, with negative indices resolved."""
     return [
         from_the_front(node, index, places.extents[axis], _origin(node, axis))
         for axis, index in enumerate(places.indices)
@@ -104,14 +104,14 @@ def _counted(node: TorchNode, places: _IndexTensors) -> list[relax.Expr]:
 
 
 def _origin(node: TorchNode, axis: int) -> object:
-    """The node that made the index of an axis."""
+    """The node that computed the index of an axis."""
     given = node.node.args[1]
     assert isinstance(given, list | tuple)
     return given[axis]
 
 
 def _full(node: TorchNode, places: _IndexTensors) -> list[relax.Expr]:
-    """An index tensor for each axis; together they have the shape of the result."""
+    """An index tensor for each axis; they broadcast to the shape of the result."""
     before = places.begin
     whole = [axis for axis, each in enumerate(places.indices) if each is None]
     rank = places.rank + len(whole)

@@ -1,7 +1,7 @@
-"""Places that PyTorch counts from the end where they are negative, counted from the front.
+"""Resolves negative indices, which count from the end in PyTorch.
 
-Where it is certain that no place is negative, nothing is computed: constants are looked at, and places that
-``arange``, ``argmax``, ``topk``, ... made, also behind views, are none.
+Nothing is computed for indices that are never negative: nonnegative constants, and results of ``arange``,
+``argmax``, ``topk``, ..., also through views.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONGEST_CHAIN = 32
 def from_the_front(
     node: TorchNode, places: relax.Expr, extent: int | relax.Expr, origin: object
 ) -> relax.Expr:
-    """The places along an axis of an extent, none of them negative; `origin` is the node that made them."""
+    """The nonnegative indices along an axis of an extent; `origin` is the node that computed them."""
     values = _known(node, origin)
     if values is not None and isinstance(extent, int) and (values < 0).any():
         return relax.const(np.where(values < 0, values + extent, values), dtype_of_tensor(places))
@@ -44,20 +44,20 @@ def from_the_front(
 
 
 def _known(node: TorchNode, origin: object) -> np.ndarray | None:
-    """The places as the program holds them; None if they are computed."""
+    """The indices if they are constants of the program; None if they are computed."""
     found = node.constants.get(_source(origin).name) if hasattr(origin, "name") else None
     return None if found is None else found.detach().numpy()
 
 
 def _source(origin: fx.Node) -> fx.Node:
-    """What copies stand for."""
+    """The source of copies and views."""
     while _name(origin) in ("lift_fresh_copy.default", "clone.default", "alias.default", "detach.default"):
         origin = origin.all_input_nodes[0]
     return origin
 
 
 def _is_never_negative(origin: object) -> bool:
-    """Whether a node makes no negative numbers."""
+    """Whether the results of a node are never negative."""
     for _ in range(_LONGEST_CHAIN):
         if not hasattr(origin, "all_input_nodes"):
             return False

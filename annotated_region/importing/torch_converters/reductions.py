@@ -1,7 +1,7 @@
-"""Reductions that TVM 0.27's importer does not know, or computes in the type of what is reduced.
+"""Reductions that TVM 0.27's importer lacks, or computes in the type of the operand.
 
-Unknown are extremes along axes, products along one, whether any of all is true, a variance together with the
-mean, and the variance of symbolic axes. A running sum of truth values is one of truth values there.
+It lacks extremes along axes, products along one axis, ``any`` of all elements, variance together with the
+mean, and variance along symbolic axes. It computes cumulative sums of booleans in bool.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ Reduction = Callable[..., relax.Expr]
 
 @converts("amax.default")
 def maximum(node: TorchNode) -> relax.Expr:
-    """The largest elements along some axes, or all."""
+    """The maximum along some axes, or of all elements."""
     return _reduced(node, relax.op.max)
 
 
 @converts("amin.default")
 def minimum(node: TorchNode) -> relax.Expr:
-    """The least elements along some axes, or all."""
+    """The minimum along some axes, or of all elements."""
     return _reduced(node, relax.op.min)
 
 
 @converts("prod.dim_int")
 def product(node: TorchNode) -> relax.Expr:
-    """The product along an axis, of whole numbers and truth values in int64."""
+    """The product along an axis; in int64 for integers and booleans."""
     return _reduced(node, relax.op.prod)
 
 
 def _reduced(node: TorchNode, reduction: Reduction) -> relax.Expr:
     axes = node.argument(1, "dim", [])
     data = node.cast(node.tensor(0), node.dtype) if node.dtype != "bool" else _as_bytes(node)
-    # No axes are all axes.
+    # An empty list of axes means all axes.
     keeps = bool(node.argument(2, "keepdim", default=False))
     found = node.emit(reduction(data, None if axes == [] else axes, keepdims=keeps))
     return node.cast(found, node.dtype)
 
 
 def _as_bytes(node: TorchNode) -> relax.Expr:
-    """Truth values as int8, of which TVM knows a maximum."""
+    """Booleans as int8, because TVM has no maximum of booleans."""
     data = node.tensor(0)
     if dtype_of_tensor(data) != "bool":
         data = node.emit(relax.op.not_equal(data, relax.const(0, dtype_of_tensor(data))))
@@ -59,13 +59,13 @@ def _as_bytes(node: TorchNode) -> relax.Expr:
 
 @converts("any.default")
 def any_of_all(node: TorchNode) -> relax.Expr:
-    """Whether any element of all is true."""
+    """Whether any element is true."""
     return node.cast(node.emit(relax.op.max(_as_bytes(node))), "bool")
 
 
 @converts("cumsum.default", "cumprod.default")
 def running(node: TorchNode) -> relax.Expr | None:
-    """A running sum or product; of whole numbers and truth values in int64."""
+    """A cumulative sum or product; in int64 for integers and booleans."""
     data, axis = node.tensor(0), node.argument(1, "dim")
     if dtype_of_tensor(data) == node.dtype:
         return None
@@ -75,14 +75,14 @@ def running(node: TorchNode) -> relax.Expr | None:
 
 @converts("var_mean.correction")
 def variance_and_mean(node: TorchNode) -> relax.Expr:
-    """The variance, divided by the number of elements less a correction, and the mean."""
+    """The variance, divided by the number of elements minus a correction, and the mean."""
     mean = node.emit(relax.op.mean(node.tensor(0), _axes(node), keepdims=_keeps(node)))
     return node.emit(relax.Tuple([_variance(node), mean]))
 
 
 @converts("var.correction")
 def variance(node: TorchNode) -> relax.Expr | None:
-    """The variance along symbolic axes; TVM's importer knows that of fixed ones."""
+    """The variance along symbolic axes; that of static axes is left to TVM's importer."""
     return None if isinstance(_count(node), int) else _variance(node)
 
 
@@ -104,7 +104,7 @@ def _variance(node: TorchNode) -> relax.Expr:
         return found
     dtype = dtype_of_tensor(data)
     if isinstance(count, int):
-        factor = count / (count - correction) if count > correction else float("nan")  # as PyTorch says
+        factor = count / (count - correction) if count > correction else float("nan")  # as in PyTorch
         return node.emit(relax.op.multiply(found, relax.const(factor, dtype)))
     whole = node.number_as_tensor(count, dtype)
     assert whole is not None
@@ -113,7 +113,7 @@ def _variance(node: TorchNode) -> relax.Expr:
 
 
 def _count(node: TorchNode) -> int | relax.Expr:
-    """How many elements make one result."""
+    """The number of elements that are reduced to one."""
     extents = extents_of_tensor(node.tensor(0))
     axes = _axes(node)
     places = range(len(extents)) if axes is None else axes if isinstance(axes, list) else [axes]

@@ -1,4 +1,4 @@
-"""The registry of converters of ATen's ops: by name, what a node becomes."""
+"""The registry of converters of ATen ops, by op name."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from annotated_region.importing.torch_converters.torch_node import TorchNode
 __all__ = ["CONVERTERS", "TorchConverter", "converts"]
 
 TorchConverter = Callable[[TorchNode], relax.Expr | None]
-"""What a node becomes; None if it is to be converted as TVM does."""
+"""Converts a node; returns None to leave it to TVM's importer."""
 
 CONVERTERS: dict[str, TorchConverter] = {}
-"""By the name of an op of ATen with its overload, such as ``"add.Tensor"``."""
+"""Converters by the name of an ATen op with its overload, such as ``"add.Tensor"``."""
 
 
 def converts(*names: str) -> Callable[[TorchConverter], TorchConverter]:
-    """A decorator: the function converts the ops of these names."""
+    """A decorator that registers a function as the converter of these ops."""
 
     def register(convert: TorchConverter) -> TorchConverter:
         assert not any(name in CONVERTERS for name in names), names

@@ -1,8 +1,8 @@
-"""Elements that are scattered: added up, compared, assigned to slices.
+"""Scatters and assignments to slices.
 
-TVM 0.27's importer knows neither ``scatter_add`` nor ``scatter_reduce``, and asks ``scatter`` for as many
-indices as there are elements, where PyTorch takes the first ones. What it makes of an assignment to a
-slice TVM compiles for fixed extents alone.
+TVM 0.27's importer has neither ``scatter_add`` nor ``scatter_reduce``, and requires as many indices as
+elements for ``scatter``, where PyTorch uses the first elements. TVM compiles its form of an assignment to a
+slice only for static extents.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
 
 _REDUCTIONS: Mapping[object, str] = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
-_END = 1 << 62  # more than any extent: PyTorch's way to write the end
+_END = 1 << 62  # the end of a slice in PyTorch; more than any extent
 
 
 @converts("scatter.src")
 def scattered(node: TorchNode) -> relax.Expr | None:
-    """Elements written to places along an axis."""
+    """Writes elements to positions along an axis."""
     return _scattered(node, "update")
 
 
 @converts("scatter_add.default")
 def scattered_sums(node: TorchNode) -> relax.Expr | None:
-    """Elements added to those at places along an axis."""
+    """Adds elements to those at positions along an axis."""
     return _scattered(node, "add")
 
 
 @converts("scatter_reduce.two")
 def scattered_reductions(node: TorchNode) -> relax.Expr | None:
-    """Elements joined with those at places along an axis; what was there has to count."""
+    """Combines elements with those at positions along an axis; only if the original elements are included."""
     reduction = _REDUCTIONS.get(node.argument(4, "reduce"))
     includes = node.argument(5, "include_self", default=True)
     return None if reduction is None or not includes else _scattered(node, reduction)
@@ -48,7 +48,7 @@ def _scattered(node: TorchNode, reduction: str) -> relax.Expr:
 
 
 def _first(node: TorchNode, elements: relax.Expr, extents: Sequence[int | relax.Expr]) -> relax.Expr:
-    """The first elements along each axis, as many as there are places."""
+    """The first elements along each axis, as many as there are indices."""
     known = extents_of_tensor(elements)
     axes = [axis for axis, extent in enumerate(extents) if _differ(known[axis], extent)]
     if not axes:
@@ -63,7 +63,7 @@ def _differ(one: int | relax.Expr, other: int | relax.Expr) -> bool:
 
 @converts("slice_scatter.default")
 def assigned_slice(node: TorchNode) -> relax.Expr | None:
-    """A tensor with a slice of single steps replaced: what is before, the slice, what is behind."""
+    """A tensor with a slice of stride 1 replaced: the concatenation of the parts before, in and after it."""
     data, source = node.tensor(0), node.tensor(1)
     begin, end = node.argument(3, "start"), node.argument(4, "end")
     axis, step = node.argument(2, "dim", 0), node.argument(5, "step", 1)
@@ -84,7 +84,7 @@ def assigned_slice(node: TorchNode) -> relax.Expr | None:
 
 
 def _bound(value: object, extent: int | relax.Expr, missing: int | relax.Expr) -> int | relax.Expr | None:
-    """A bound of a slice, counted from the front; None where it may lie beyond the extent."""
+    """A bound of a slice as a nonnegative index; None if it may be out of range."""
     if value is None:
         return missing
     if isinstance(value, int) and value >= _END:
@@ -95,4 +95,4 @@ def _bound(value: object, extent: int | relax.Expr, missing: int | relax.Expr) -
         return max(value + extent, 0) if value < 0 else min(value, extent)
     if value == -1:
         return tirx.Sub(extent, tirx.IntImm("int64", 1))
-    return value if value in (0, 1) else None  # a symbolic axis has one row or more
+    return value if value in (0, 1) else None  # a symbolic axis has at least one row

@@ -1,9 +1,9 @@
-"""Slices of a symbolic length that begin or end one element from an end, whose extents are known.
+"""Slices at the ends of a symbolic axis, with extents that are known.
 
 ``x[:, :1]`` has one row, ``x[:, 1:]`` and ``x[:, :-1]`` all but one. TVM 0.27's importer gives them extents
-such as ``min(n, 1)``, with which neither TVM nor a target knows the shape of a sum, so that a model that
-looks at its last position does not compile. Where a tensor has a row or more, as PyTorch assumes, these
-slices are in bounds and their extents are known; of an empty tensor they would read a row that is not there.
+such as ``min(n, 1)``, with which neither TVM nor targets can infer the shape of a sum, so a model that reads
+its last position does not compile. For a tensor with at least one row, as PyTorch assumes, these slices are
+in bounds and their extents are simple; for an empty tensor they would read a row that does not exist.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tvm import relax, tirx
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
 
-_END = 1 << 62  # more than any extent: PyTorch's way to write the end
+_END = 1 << 62  # the end of a slice in PyTorch; more than any extent
 
 
 @converts("slice.Tensor")

@@ -1,4 +1,4 @@
-"""A node of an exported program as converters see it: arguments, the type that PyTorch gives it, emission."""
+"""A node of an exported program: its arguments, the data type of its result, and emission."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["TorchNode", "dtype_of_tensor", "extents_of_tensor", "is_tensor", "sh
 
 @dataclass(frozen=True, slots=True)
 class TorchNode:
-    """A node and the importer that converts its program.
+    """A node with the importer that converts its program.
 
     Attributes
     ----------
     node
         The node.
     importer
-        TVM's importer, which knows what the nodes before became.
+        TVM's importer, which has the values of earlier nodes.
     constants
-        The tensors that the program holds, by the names of the nodes that stand for them.
+        The tensors that the program contains, by the names of their nodes.
     """
 
     node: fx.Node
@@ -44,11 +44,11 @@ class TorchNode:
 
     @property
     def dtype(self) -> str:
-        """The data type that PyTorch gives the result, such as ``"float32"``; empty if it is no tensor."""
+        """The data type of the result in PyTorch, such as ``"float32"``; empty if it is not a tensor."""
         return str(getattr(self.node.meta.get("val"), "dtype", "")).removeprefix("torch.")
 
     def argument(self, place: int, name: str = "", default: object = None) -> object:
-        """An argument with what other nodes became in their places."""
+        """An argument, with nodes replaced by their values."""
         given = self.node.args
         value = given[place] if place < len(given) else self.node.kwargs.get(name, default)
         return self._converted(value)
@@ -56,23 +56,23 @@ class TorchNode:
     def _converted(self, value: object) -> object:
         if isinstance(value, list | tuple):
             return [self._converted(each) for each in value]
-        # Numbers and texts are no nodes, and nodes are compared by identity.
+        # Numbers and strings are not nodes, and nodes are compared by identity.
         return self.importer.env[value] if hasattr(value, "all_input_nodes") else value
 
     def tensor(self, place: int, name: str = "") -> relax.Expr:
-        """An argument that the schema of the op says is a tensor."""
+        """An argument that is a tensor according to the schema of the op."""
         return expect(relax.Expr, self.argument(place, name))
 
     def emit(self, expr: relax.Expr) -> relax.Var:
-        """The variable of a new binding."""
+        """Bind an expression to a new variable."""
         return self.importer.block_builder.emit(expr)
 
     def cast(self, value: relax.Expr, dtype: str) -> relax.Expr:
-        """The tensor in another data type; itself if it has that one."""
+        """The tensor in another data type; unchanged if it has that type."""
         return value if dtype_of_tensor(value) == dtype else self.emit(relax.op.astype(value, dtype))
 
     def number_as_tensor(self, value: object, dtype: str) -> relax.Expr | None:
-        """A number of Python, or an extent, as a tensor of rank 0; None if it is neither."""
+        """A Python number or an extent as a tensor of rank 0; None if it is neither."""
         if isinstance(value, bool | int | float):
             return relax.const(value, dtype)
         if not isinstance(value, relax.Expr) or not isinstance(value.ty, tvm.ir.PrimType):
@@ -82,7 +82,7 @@ class TorchNode:
 
 
 def is_tensor(value: object) -> bool:
-    """Whether what a node became is one tensor."""
+    """Whether the value of a node is a single tensor."""
     return isinstance(value, relax.Expr) and isinstance(value.ty, relax.TensorType)
 
 
@@ -92,12 +92,12 @@ def dtype_of_tensor(value: relax.Expr) -> str:
 
 
 def extents_of_tensor(value: relax.Expr) -> list[int | relax.Expr]:
-    """The extents of a tensor, numbers where they are known."""
+    """The extents of a tensor, static ones as int."""
     return [int(each) if isinstance(each, tirx.IntImm) else each for each in shape_of(value).values]
 
 
 def shape_difference(node: fx.Node, result: object) -> str:
-    """How the shape of a result differs from PyTorch's, as far as both are known; empty if it does not."""
+    """How the shape of a result differs from PyTorch's, where both are known; empty if they agree."""
     expected = getattr(node.meta.get("val"), "shape", None)
     type_ = result.ty if isinstance(result, relax.Expr) else None
     if (
@@ -113,4 +113,4 @@ def shape_difference(node: fx.Node, result: object) -> str:
         if isinstance(one, int) and isinstance(other, int)
     )
     shapes = (", ".join(map(str, each)) for each in (found, expected))
-    return "" if same else "it becomes of the shape ({}), and PyTorch makes ({})".format(*shapes)
+    return "" if same else "it gets the shape ({}), but PyTorch computes ({})".format(*shapes)

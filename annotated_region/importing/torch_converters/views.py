@@ -1,4 +1,4 @@
-"""Repetitions by symbolic counts, which TVM 0.27's importer refuses."""
+"""Repetitions with symbolic counts, which TVM 0.27's importer rejects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from annotated_region.importing.torch_converters.torch_node import TorchNode, ex
 
 @converts("repeat.default")
 def repeated(node: TorchNode) -> relax.Expr | None:
-    """A tensor side by side with itself, as often as symbolic counts say."""
+    """``repeat`` of a tensor with symbolic counts."""
     data, counts = node.tensor(0), node.argument(1, "repeats")
     assert isinstance(counts, list)
     if all(isinstance(count, int) for count in counts):
