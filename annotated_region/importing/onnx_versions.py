@@ -1,8 +1,9 @@
-"""Models of old operator sets, converted to the oldest one that TVM's importer knows.
+"""Converts models of old operator sets to the oldest one that TVM's importer supports.
 
-The converter of ONNX gives a `Resize` of operator set 10, and the `Upsample` before it, the defaults of later
-sets: coordinates of ``half_pixel``. Before, they were ``asymmetric``, and the nearest element was the one in
-front when an axis grew; when it shrank ONNX Runtime takes the one behind, which the definition leaves open.
+ONNX's version converter gives a `Resize` of operator set 10, and the earlier `Upsample`, the defaults of
+later sets: ``half_pixel`` coordinates. The old coordinates are ``asymmetric``, and the nearest element is the
+lower one for an axis that grows; for one that shrinks, ONNX Runtime uses the upper one, which the standard
+leaves open.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ _COORDINATES_SINCE = 11
 
 
 def modern_model(model: onnx.ModelProto, opset: int, name: str) -> onnx.ModelProto:
-    """The model at an operator set that TVM's importer knows; the model itself if it is.
+    """The model in an operator set that TVM's importer supports; the model itself if it already is.
 
     Parameters
     ----------
     model
-        A model with a graph; it stays as it is.
+        A model with a graph; it is not changed.
     opset
-        The operator set of the model; 0 if it names none, because it uses none of its operators.
+        The operator set of the model; 0 if it has none, because it uses none of its operators.
     name
-        What errors call the model.
+        The name of the model for errors.
 
     Raises
     ------
     ModelError
-        A `Resize` before operator set 11 takes the nearest elements by scales that are not known, or of
+        A `Resize` before operator set 11 has nearest neighbours with scales that are not constant, or of
         which some are above and others below one.
     """
     from onnx import version_converter  # noqa: PLC0415 - an extra
@@ -52,7 +53,7 @@ def modern_model(model: onnx.ModelProto, opset: int, name: str) -> onnx.ModelPro
 
 
 def _restore_coordinates(model: onnx.ModelProto, name: str) -> None:
-    """Write what `Resize` did before operator set 11 into its attributes."""
+    """Set the attributes of `Resize` nodes to their meaning before operator set 11."""
     from onnx import helper  # noqa: PLC0415 - an extra
 
     resizes = [each for each in nodes_of(model.graph.node) if each.op_type == "Resize" and not each.domain]
@@ -74,7 +75,7 @@ def _rounding(scales: np.ndarray | None, name: str, node: onnx.NodeProto) -> str
         return "ceil"
     raise ModelError(
         f"{name} cannot be imported: node {node.name or node.output[0]!r} (Resize before operator set 11) "
-        "takes the nearest elements by scales that are not known, or on both sides of 1"
+        "has nearest neighbours with scales that are not constant, or on both sides of 1"
     )
 
 

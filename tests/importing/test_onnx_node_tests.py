@@ -41,7 +41,7 @@ REFUSED = {
     "test_nonmaxsuppression_two_classes": r"'max_output_boxes_per_class', which is no constant",
     "test_reduce_max_keepdims_example": r"\(ReduceMax\): Only constant axes currently supported",
     "test_roialign_mode_max": r"the attribute 'mode' of 'max', which is not supported",
-    "test_training_dropout_default": r"drops numbers at random",
+    "test_training_dropout_default": r"drops elements at random",
 }
 
 

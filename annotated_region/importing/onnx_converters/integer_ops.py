@@ -1,4 +1,4 @@
-"""Products of integers, and what ONNX Runtime's dynamic quantization writes around them."""
+"""Integer products, and the operators of ONNX Runtime's dynamic quantization."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def _dynamic_quantization(node: OnnxNode) -> relax.Expr:
 
 
 def dynamically_quantized(node: OnnxNode, data: relax.Expr) -> list[relax.Expr]:
-    """A tensor as uint8, its scale and its zero point, from its least and its largest number and 0.
+    """A tensor quantized to uint8, with scale and zero point for its range, which includes 0.
 
-    TVM divides by the scale of a tensor of zeros, which is 0; ONNX Runtime takes 1 instead.
+    For a tensor of zeros TVM divides by the scale 0; ONNX Runtime uses 1 instead.
     """
     nothing, steps = relax.const(0.0, "float32"), relax.const(255.0, "float32")
     largest = node.emit(relax.op.maximum(relax.op.max(data), nothing))
@@ -34,7 +34,7 @@ def dynamically_quantized(node: OnnxNode, data: relax.Expr) -> list[relax.Expr]:
 
 @converts("", "ConvInteger", (2, 4), f"{WINDOWS} group")
 def _integer_convolution(node: OnnxNode) -> relax.Expr:
-    """Zero points are subtracted before the padding, which therefore is the zero point."""
+    """The zero point is subtracted before padding, so the padding represents the zero point."""
     data, weight = node.tensor(0, BYTES, (3, 4, 5)), node.tensor(1, BYTES, (3, 4, 5))
     channels = node.shape(weight)[0]
     attributes = window_attributes(node) | {"group": node.integer("group", 1, 1)}
@@ -49,7 +49,7 @@ def _integer_convolution(node: OnnxNode) -> relax.Expr:
 
 
 def _shifted(node: OnnxNode, data: relax.Expr, zero_at: int, shape: list[int] | None) -> relax.Expr:
-    """Bytes as int32, less their zero point, which is one number or gets a shape."""
+    """8-bit data as int32 minus its zero point, which is scalar or reshaped."""
     wide = relax.op.astype(data, "int32")
     zero = node.optional(zero_at)
     if zero is None:
@@ -61,7 +61,7 @@ def _shifted(node: OnnxNode, data: relax.Expr, zero_at: int, shape: list[int] | 
 
 @converts(CONTRIBUTED, "MatMulIntegerToFloat", (4, 7))
 def _scaled_product(node: OnnxNode) -> relax.Expr:
-    """A product of integers, the scales of both sides and a bias."""
+    """An integer product with the scales of both operands and a bias."""
     left, right = node.tensor(0, BYTES), node.tensor(1, BYTES)
     factor = relax.op.multiply(node.tensor(2, ("float32",), (0, 1)), node.tensor(3, ("float32",), (0, 1)))
     zeros = [node.optional(4, BYTES, (0, 1)), node.optional(5, BYTES, (0, 1))]
@@ -70,7 +70,7 @@ def _scaled_product(node: OnnxNode) -> relax.Expr:
 
 @converts(CONTRIBUTED, "DynamicQuantizeMatMul", (3, 5))
 def _dynamic_product(node: OnnxNode) -> relax.Expr:
-    """The left side is quantized when it is there."""
+    """The left operand is quantized at run time."""
     data, scale, zero = dynamically_quantized(node, node.tensor(0, ("float32",)))
     factor = relax.op.multiply(scale, node.tensor(2, ("float32",), (0, 1)))
     return _floats(node, [data, node.tensor(1, BYTES), zero, node.optional(3, BYTES, (0, 1))], factor, 4)
@@ -88,7 +88,7 @@ def _floats(
 @converts(CONTRIBUTED, "QuantizeLinear", (2, 3), "axis")
 @converts(CONTRIBUTED, "DequantizeLinear", (2, 3), "axis")
 def _of_older_exports(node: OnnxNode) -> relax.Expr:
-    """The operators of the default domain, from before these knew 16 bits."""
+    """Operators of the default domain, from before they supported 16 bits."""
     inputs = [node.tensor(0), node.tensor(1, ("float32",), (0, 1)), node.optional(2)]
     rank = rank_of(node.tensor(0))
     axis = node.integer("axis", min(1, rank - 1), -rank, max(rank - 1, 0))

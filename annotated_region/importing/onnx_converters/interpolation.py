@@ -1,9 +1,9 @@
-"""Weights of ``Resize`` along one axis, in numpy: each result is a weighted sum of elements of the axis.
+"""Interpolation weights of ``Resize`` along one axis, in numpy.
 
 Interpolation is separable and linear in the data, so an axis of ``n`` elements is resized to ``m`` by an
-``m`` by ``n`` matrix. Row ``i`` holds the kernel of the interpolation, centred at the coordinate to
-which ``i`` is mapped; taps beyond an end count for the element at that end. With antialiasing the kernel is
-stretched by the inverse of the scale, so that no element is skipped.
+``m`` by ``n`` matrix. Row ``i`` has the kernel of the interpolation, centred at the coordinate of
+result ``i``; weights beyond an end are added to that of the element at the end. With antialiasing the kernel
+is stretched by the inverse of the scale, so that no element is skipped.
 
 The cubic kernel is that of R. Keys, "Cubic convolution interpolation for digital image processing" (1981).
 """
@@ -19,7 +19,7 @@ __all__ = ["AxisScale", "Interpolation", "nearest_elements", "reach", "weights"]
 
 @dataclass(frozen=True, slots=True)
 class AxisScale:
-    """An axis before and after: its extents, and the scale, which need not be their ratio."""
+    """An axis before and after resizing: its extents, and the scale, which may differ from their ratio."""
 
     before: int
     after: int
@@ -28,7 +28,7 @@ class AxisScale:
 
 @dataclass(frozen=True, slots=True)
 class Interpolation:
-    """The attributes of ``Resize`` that say how elements are mixed, by the names of ONNX."""
+    """The attributes of ``Resize`` that determine the interpolation, by their names in ONNX."""
 
     mode: str
     coordinates: str
@@ -39,9 +39,9 @@ class Interpolation:
 
 
 def source_coordinates(mode: str, axis: AxisScale) -> np.ndarray:
-    """Where each result lies on the axis before, in elements; 0 is the centre of the first one.
+    """The coordinate of each result on the original axis, in elements; 0 is the centre of the first one.
 
-    In float32, as ONNX Runtime computes it: ``nearest`` rounds what comes out, so a last digit can decide.
+    In float32, as in ONNX Runtime: ``nearest`` rounds the coordinates, so the last bit may decide.
     """
     results, scale = np.arange(axis.after, dtype="float32"), np.float32(axis.scale)
     if mode == "align_corners":
@@ -55,14 +55,14 @@ def source_coordinates(mode: str, axis: AxisScale) -> np.ndarray:
         return (results + half) / scale
     centres: np.ndarray = (results + half) / scale - half
     if mode == "half_pixel_symmetric":
-        # The centre of the axis stays in the centre, also where the scale and the extents do not fit.
+        # The centre of the axis stays in the centre, also if the scale and the extents do not agree.
         adjusted = np.float32(axis.after) / (scale * np.float32(axis.before))
         centres += np.float32(axis.before / 2) * (np.float32(1) - adjusted)
     return centres
 
 
 def nearest_elements(how: Interpolation, axis: AxisScale) -> np.ndarray:
-    """The index of the element that each result is."""
+    """The index of the nearest element of each result."""
     places = source_coordinates(how.coordinates, axis)
     rounded = {
         "round_prefer_floor": np.ceil(places - 0.5),
@@ -75,7 +75,7 @@ def nearest_elements(how: Interpolation, axis: AxisScale) -> np.ndarray:
 
 
 def reach(how: Interpolation, axis: AxisScale) -> int:
-    """How many elements the kernel extends to each side of its centre."""
+    """The number of elements that the kernel covers on each side of its centre."""
     return int(np.ceil((1 if how.mode == "linear" else 2) * _stretch(how, axis)))
 
 
@@ -84,7 +84,7 @@ def _stretch(how: Interpolation, axis: AxisScale) -> float:
 
 
 def weights(how: Interpolation, axis: AxisScale) -> np.ndarray:
-    """The matrix of linear or cubic interpolation: shape ``(after, before)``, float64, each row of sum 1."""
+    """The matrix of linear or cubic interpolation: shape ``(after, before)``, float64, rows with sum 1."""
     centres = source_coordinates(how.coordinates, axis).astype("float64")
     width = reach(how, axis)
     taps = np.floor(centres).astype("int64")[:, None] + np.arange(-width, width + 2)[None, :]
@@ -100,7 +100,7 @@ def weights(how: Interpolation, axis: AxisScale) -> np.ndarray:
 
 
 def _keys(distances: np.ndarray, a: float) -> np.ndarray:
-    """Two cubic pieces, for distances up to 1 and up to 2."""
+    """The two cubic pieces, for distances up to 1 and up to 2."""
     near = ((a + 2) * distances - (a + 3)) * distances**2 + 1
     far = ((distances - 5) * distances + 8) * distances * a - 4 * a
     return np.where(distances <= 1, near, np.where(distances < 2, far, 0.0))

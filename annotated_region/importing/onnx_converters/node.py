@@ -1,4 +1,4 @@
-"""One ONNX node while it is converted: inputs with types, attributes by kind, a way to decline it."""
+"""The interface of an ONNX node for converters: typed inputs, typed attributes, emission, declining."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ FLOATS = ("float32", "float16", "float64")
 
 @dataclass(frozen=True, slots=True)
 class OnnxNode:
-    """A node whose number of inputs and names of attributes fit its converter.
+    """A node whose number of inputs and names of attributes match its converter.
 
-    What reads an input or an attribute declines the node where it is not of the kind that is asked for, so
-    converters compute with what they know alone.
+    Accessors of inputs and attributes decline the node if the value does not have the requested type, so that
+    converters only handle what they support.
 
     Attributes
     ----------
     proto
-        The node as the model has it.
+        The node in the model.
     where
-        What messages call it, with its model.
+        The name of the node and its model, for messages.
     inputs
-        An expression with a type for each input, None for one that is left out.
+        A typed expression for each input, None for an omitted one.
     builder
-        What takes bindings.
+        The builder of bindings.
     standard
-        TVM's conversion of an op of the default domain, for what is made of such ops.
+        TVM's conversion of ops of the default domain, for converters that compose such ops.
     """
 
     proto: onnx.NodeProto
@@ -51,7 +51,7 @@ class OnnxNode:
     standard: StandardOp
 
     def declined(self, why: str) -> ModelError:
-        """The error that says why the node is not imported."""
+        """The error for a node that is not supported, with a reason."""
         return ModelError(f"{self.where} {why}")
 
     def require(self, condition: bool, why: str) -> None:
@@ -60,27 +60,27 @@ class OnnxNode:
         Raises
         ------
         ModelError
-            It does not.
+            It does not hold.
         """
         if not condition:
             raise self.declined(why)
 
     def emit(self, expr: relax.Expr) -> relax.Var:
-        """A variable bound to an expression, so that later ones stay flat."""
+        """A variable bound to an expression, so that later expressions stay flat."""
         return self.builder.emit(expr)
 
     def typed(self, expr: relax.Expr) -> relax.Expr:
-        """An expression with its type, for what has just been made."""
+        """A new expression, normalized to have a type."""
         return self.builder.normalize(expr)
 
     def makes(self, position: int) -> bool:
-        """Whether somebody may read the output at this position."""
+        """Whether the output at this position may be used."""
         return position < len(self.proto.output) and bool(self.proto.output[position])
 
     # -- inputs -----------------------------------------------------------------------------------
 
     def has(self, position: int) -> bool:
-        """Whether the input is there."""
+        """Whether the input is present."""
         return position < len(self.inputs) and self.inputs[position] is not None
 
     def tensor(self, position: int, dtypes: Collection[str] = (), ranks: Collection[int] = ()) -> relax.Expr:
@@ -89,7 +89,7 @@ class OnnxNode:
         Raises
         ------
         ModelError
-            It is missing, no such tensor, or of unknown shape.
+            It is missing, is not such a tensor, or has an unknown shape.
         """
         expr = self.inputs[position] if self.has(position) else None
         if expr is None:
@@ -110,40 +110,40 @@ class OnnxNode:
     def optional(
         self, position: int, dtypes: Collection[str] = (), ranks: Collection[int] = ()
     ) -> relax.Expr | None:
-        """The same of an input that may be left out."""
+        """The same for an optional input."""
         return self.tensor(position, dtypes, ranks) if self.has(position) else None
 
     def vector(self, position: int, dtypes: Collection[str], length: int) -> relax.Expr:
-        """An input that is a list of `length` numbers."""
+        """An input that is a vector of `length` elements."""
         expr = self.tensor(position, dtypes, (1,))
         self.require_shape(position, expr, (length,))
         return expr
 
     def require_shape(self, position: int, expr: relax.Expr, shape: tuple[int, ...]) -> None:
-        """Decline the node unless the input has this very shape."""
+        """Decline the node unless the input has exactly this shape."""
         found = self.shape(expr)
         self.require(
             found == shape, f"has an input {position} of shape {_text(found)}; it should be {_text(shape)}"
         )
 
     def no_input(self, position: int, name: str) -> None:
-        """Decline the node if it has this input, which the converter does not know."""
+        """Decline the node if it has this input, which the converter does not support."""
         self.require(not self.has(position), f"has the input {name!r}, which is not supported")
 
     def shape(self, expr: relax.Expr) -> tuple[int | relax.Expr, ...]:
-        """The extents of a tensor: numbers, and expressions where they are symbolic."""
+        """The extents of a tensor: ints, and expressions for symbolic ones."""
         shape = expect(relax.ShapeExpr, tensor_type(expr).shape)
         return tuple(int(each) if isinstance(each, tirx.IntImm) else each for each in shape.values)
 
     def fixed_shape(self, position: int, expr: relax.Expr) -> tuple[int, ...]:
-        """The extents of an input, all of which have to be numbers."""
+        """The extents of an input, which must be static."""
         shape = self.shape(expr)
         if not all(isinstance(extent, int) for extent in shape):
             raise self.declined(f"has an input {position} of unknown extents, {_text(shape)}")
         return tuple(extent for extent in shape if isinstance(extent, int))
 
     def constant(self, expr: relax.Expr) -> np.ndarray | None:
-        """The numbers of an expression, if the model holds them."""
+        """The elements of an expression, if it is a constant of the model."""
         if not isinstance(expr, Constant):
             return None
         numbers: np.ndarray = expr.value.numpy()
@@ -152,7 +152,7 @@ class OnnxNode:
     # -- attributes -------------------------------------------------------------------------------
 
     def by_tvm(self, **changed: object) -> relax.Expr:
-        """TVM's conversion of the node as it is, but for the attributes that are given."""
+        """TVM's conversion of the node, with some attributes replaced."""
         from onnx.helper import get_attribute_value  # noqa: PLC0415 - an extra
 
         own = {name: get_attribute_value(each) for name, each in self.attributes.items()}
@@ -164,7 +164,7 @@ class OnnxNode:
         return {attribute.name: attribute for attribute in self.proto.attribute}
 
     def integer(self, name: str, default: int | None = None, least: int = -(2**63), most: int = 2**63) -> int:
-        """An attribute that is a whole number, within bounds."""
+        """An integer attribute, within bounds."""
         attribute = self.attributes.get(name)
         if attribute is None:
             if default is None:
@@ -178,7 +178,7 @@ class OnnxNode:
         return int(attribute.i)
 
     def number(self, name: str, default: float) -> float:
-        """An attribute that is a finite number."""
+        """A finite float attribute."""
         attribute = self.attributes.get(name)
         if attribute is None:
             return default
@@ -190,7 +190,7 @@ class OnnxNode:
         return float(attribute.f)
 
     def text(self, name: str, default: str) -> str:
-        """An attribute that is a text."""
+        """A string attribute."""
         attribute = self.attributes.get(name)
         if attribute is None:
             return default
@@ -198,7 +198,7 @@ class OnnxNode:
         return bytes(attribute.s).decode("utf-8", "backslashreplace")
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """An attribute that is a list of texts; empty if it is left out."""
+        """An attribute that is a list of strings; empty if omitted."""
         attribute = self.attributes.get(name)
         if attribute is None:
             return ()
@@ -208,7 +208,7 @@ class OnnxNode:
         return tuple(bytes(each).decode("utf-8", "backslashreplace") for each in attribute.strings)
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """An attribute that is a list of whole numbers; empty if it is left out."""
+        """An attribute that is a list of integers; empty if omitted."""
         attribute = self.attributes.get(name)
         if attribute is None:
             return ()
@@ -218,7 +218,7 @@ class OnnxNode:
         return tuple(attribute.ints)
 
     def numbers(self, name: str) -> tuple[float, ...]:
-        """An attribute that is a list of numbers; empty if it is left out."""
+        """An attribute that is a list of floats; empty if omitted."""
         attribute = self.attributes.get(name)
         if attribute is None:
             return ()
@@ -229,12 +229,12 @@ class OnnxNode:
 
 
 def dtype_of(expr: relax.Expr) -> str:
-    """The data type of an expression that is known to be a tensor."""
+    """The data type of a tensor expression."""
     return str(tensor_type(expr).dtype)
 
 
 def rank_of(expr: relax.Expr) -> int:
-    """The rank of an expression that is known to be a tensor."""
+    """The rank of a tensor expression."""
     return int(tensor_type(expr).ndim)
 
 

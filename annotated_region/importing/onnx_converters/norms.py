@@ -1,8 +1,8 @@
-"""Norms whose statistics are read, and dropout whose mask is; TVM's importer makes placeholders of both.
+"""Normalizations with statistics as results, and dropout with a mask.
 
-TVM 0.27.0 gives the number 0 for the mean and the deviation of `LayerNormalization`, statistics of another
-momentum for a `BatchNormalization` in training, and floats for the mask of `Dropout`, which it takes for
-inference whatever the node says.
+TVM 0.27.0 returns 0 for the mean and the deviation of `LayerNormalization`, wrong running statistics for
+a `BatchNormalization` in training mode, and a float mask for `Dropout`, whose training mode it
+ignores.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HALVES = ("float16", "bfloat16")
 
 @converts("", "LayerNormalization", (2, 3), "axis epsilon stash_type")
 def _layer_normalization(node: OnnxNode) -> relax.Expr:
-    """The norm is TVM's; mean and inverse deviation are of float32, or of the data if that is wider."""
+    """The normalization is TVM's; mean and inverse deviation are at least float32."""
     whole = node.by_tvm()
     norm = node.emit(whole.fields[0] if isinstance(whole, relax.Tuple) else relax.TupleGetItem(whole, 0))
     if not node.makes(1) and not node.makes(2):
@@ -39,7 +39,7 @@ def _layer_normalization(node: OnnxNode) -> relax.Expr:
 
 
 def _moments(node: OnnxNode, data: relax.Expr, axes: list[int]) -> tuple[relax.Var, relax.Var]:
-    """The mean and the variance along axes that stay as 1."""
+    """The mean and the variance along axes, which keep extent 1."""
     mean = node.emit(relax.op.mean(data, axes, keepdims=True))
     centred = node.emit(relax.op.subtract(data, mean))
     return mean, node.emit(relax.op.mean(relax.op.multiply(centred, centred), axes, keepdims=True))
@@ -47,7 +47,7 @@ def _moments(node: OnnxNode, data: relax.Expr, axes: list[int]) -> tuple[relax.V
 
 @converts("", "BatchNormalization", (5, 5), "epsilon momentum training_mode")
 def _batch_normalization(node: OnnxNode) -> relax.Expr:
-    """In training by the statistics of the batch, of which the running ones get a share."""
+    """In training mode the statistics of the batch are used, and averaged into the running ones."""
     if not node.integer("training_mode", 0, 0, 1):
         return node.by_tvm()
     data = node.tensor(0, FLOATS)
@@ -70,7 +70,7 @@ def _batch_normalization(node: OnnxNode) -> relax.Expr:
 
 
 def _mixed(node: OnnxNode, old: relax.Expr, new: relax.Expr, kept: float, dtype: str) -> relax.Expr:
-    """A list of running statistics: the old ones by the share that is kept, and the new ones."""
+    """Running statistics: the weighted average of the old and the new ones."""
     parts = [
         node.emit(relax.op.multiply(part, relax.const(share, dtype)))
         for part, share in ((old, kept), (new, 1 - kept))
@@ -80,9 +80,9 @@ def _mixed(node: OnnxNode, old: relax.Expr, new: relax.Expr, kept: float, dtype:
 
 @converts("", "Dropout", (1, 3), "seed")
 def _dropout(node: OnnxNode) -> relax.Expr:
-    """Everything is kept: in inference, and where the ratio is 0."""
+    """Nothing is dropped: in inference, or if the ratio is 0."""
     node.require(
-        _keeps_all(node), "drops numbers at random, as networks do in training; there is no op for it"
+        _keeps_all(node), "drops elements at random, which is only used in training; Relax has no op for it"
     )
     if not node.makes(1):
         return node.standard("Dropout", [node.tensor(0)], {})

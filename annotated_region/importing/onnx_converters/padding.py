@@ -1,4 +1,4 @@
-"""`Pad` and `Tile` as Relax ops, which targets know; TVM's importer makes opaque functions of them."""
+"""`Pad` and `Tile` as Relax ops, which targets support; TVM's importer emits opaque functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LARGEST = 2**31 - 1
 
 @converts("", "Pad", (2, 4), "mode")
 def _pad(node: OnnxNode) -> relax.Expr:
-    """Widths below zero cut off, before anything is added."""
+    """Negative paddings crop the data first, then positive ones extend it."""
     data = node.tensor(0)
     mode = node.text("mode", "constant")
     node.require(mode in _MODES, f"has the attribute 'mode' of {mode!r}, which is not supported")
@@ -39,7 +39,7 @@ def _pad(node: OnnxNode) -> relax.Expr:
 
 
 def _widths(node: OnnxNode, rank: int) -> list[int]:
-    """What is added before and behind each axis, one axis behind the other."""
+    """The paddings before and after each axis, as a flat list."""
     given = _integers(node, 1, "paddings")
     axes = _integers(node, 3, "axes") if node.has(3) else list(range(rank))
     node.require(len(given) == 2 * len(axes), f"has {len(given)} paddings for {len(axes)} axes; each has two")
@@ -62,7 +62,7 @@ def _integers(node: OnnxNode, position: int, name: str) -> list[int]:
 
 
 def _value(node: OnnxNode, data: relax.Expr) -> float:
-    """The number that stands around the data."""
+    """The padding value."""
     if not node.has(2):
         return 0.0
     numbers = node.constant(node.tensor(2, (dtype_of(data),), (0, 1)))
@@ -85,7 +85,7 @@ def _cropped(node: OnnxNode, data: relax.Expr, widths: Sequence[int]) -> relax.E
 
 
 def _require_enough(node: OnnxNode, data: relax.Expr, widths: Sequence[int], mode: str) -> None:
-    """Decline what would take more elements of the data than there are."""
+    """Decline paddings that would need more elements of the data than it has."""
     for axis, extent in enumerate(node.shape(data)):
         widest = max(widths[2 * axis : 2 * axis + 2])
         if not isinstance(extent, int) or not widest:
@@ -96,7 +96,7 @@ def _require_enough(node: OnnxNode, data: relax.Expr, widths: Sequence[int], mod
 
 @converts("", "Tile", (2, 2))
 def _tile(node: OnnxNode) -> relax.Expr:
-    """Repetitions that are computed are TVM's."""
+    """Computed repetitions are left to TVM."""
     data, repeats = node.tensor(0), node.tensor(1, ("int64",), (1,))
     numbers = node.constant(repeats)
     if numbers is None:

@@ -1,7 +1,7 @@
-"""Pooling with ``auto_pad`` of ``SAME_UPPER`` and ``SAME_LOWER``, by explicit paddings.
+"""Pooling with ``auto_pad`` of ``SAME_UPPER`` and ``SAME_LOWER``, converted to explicit paddings.
 
-TVM 0.27.0 rounds the extents of ``MaxPool`` down where ONNX rounds them up (``SAME_LOWER``), and computes
-negative paddings for windows that are smaller than their stride.
+TVM 0.27.0 rounds the extents of ``MaxPool`` down where ONNX rounds up (``SAME_LOWER``), and computes
+negative paddings for windows smaller than their stride.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ __all__: list[str] = []
 @converts("", "MaxPool", (1, 1), f"{WINDOWS} ceil_mode storage_order", outputs=1)
 @converts("", "AveragePool", (1, 1), f"{WINDOWS} ceil_mode count_include_pad")
 def _pooled(node: OnnxNode) -> relax.Expr:
-    window_attributes(node)  # which checks them
+    window_attributes(node)  # validates them
     if node.text("auto_pad", "NOTSET") not in ("SAME_UPPER", "SAME_LOWER"):
         return node.by_tvm()
-    return node.by_tvm(auto_pad=b"NOTSET", pads=_same_padding(node), ceil_mode=0)  # the windows fit
+    return node.by_tvm(auto_pad=b"NOTSET", pads=_same_padding(node), ceil_mode=0)  # all windows fit
 
 
 @converts("", "LpPool", (1, 1), f"{WINDOWS} ceil_mode p")
 def _norms_of_windows(node: OnnxNode) -> relax.Expr:
-    """TVM multiplies averages by the size of the window, also where a last one is smaller."""
+    """TVM multiplies averages by the window size, even for a smaller last window."""
     is_same = node.text("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER")
     is_exact = is_same or not node.integer("ceil_mode", 0, 0, 1)
     node.require(is_exact, "has the attribute 'ceil_mode' of 1, which is not supported")
@@ -34,7 +34,7 @@ def _norms_of_windows(node: OnnxNode) -> relax.Expr:
 
 
 def _same_padding(node: OnnxNode) -> tuple[int, ...]:
-    """As many zeros as make the extents those of the data over the strides, rounded up; by ONNX's formula."""
+    """The zeros that make each extent ``ceil(extent / stride)``, by ONNX's formula."""
     extents = node.fixed_shape(0, node.tensor(0, (), (3, 4, 5)))[2:]
     kernel = node.integers("kernel_shape")
     strides = node.integers("strides") or (1,) * len(extents)

@@ -1,4 +1,4 @@
-"""Scales and zero points as nodes give them, and quantizing by these."""
+"""Scales and zero points of nodes, and quantization with them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ BYTES = ("int8", "uint8")
 def dequantized(
     node: OnnxNode, position: int, axis: int | None = None, dtypes: tuple[str, ...] = BYTES
 ) -> relax.Expr:
-    """The floats of an input that is followed by its scale and its zero point.
+    """The floats of a quantized input, which is followed by its scale and its zero point.
 
     Parameters
     ----------
     node
-        Whose input it is.
+        The node.
     position
-        Of the quantized tensor; scale and zero point are the next two inputs.
+        The position of the quantized tensor; scale and zero point are the next two inputs.
     axis
-        Along which each slice may have a scale of its own; None where there is one scale alone.
+        The axis whose slices may have separate scales; None for a single scale.
     dtypes
-        The data types that are known.
+        The supported data types.
     """
     data = node.tensor(position, dtypes)
     extent = None if axis is None else node.shape(data)[axis]
@@ -35,7 +35,7 @@ def dequantized(
 
 
 def quantized(node: OnnxNode, floats: relax.Expr, position: int, dtype: str) -> relax.Expr:
-    """Floats quantized by the one scale at a position and the zero point behind it."""
+    """Floats quantized by the single scale at a position and the zero point after it."""
     scale, zero = parameters(node, position, position + 1, dtype, None)
     return relax.op.quantize(floats, scale, zero, axis=0, out_dtype=dtype)
 
@@ -43,7 +43,7 @@ def quantized(node: OnnxNode, floats: relax.Expr, position: int, dtype: str) -> 
 def parameters(
     node: OnnxNode, scale_at: int, zero_at: int, dtype: str, extent: int | relax.Expr | None
 ) -> tuple[relax.Expr, relax.Expr]:
-    """Scale and zero point: both single numbers, or both a list of `extent`.
+    """Scale and zero point: both scalar, or both vectors of `extent` elements.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def _parameter(node: OnnxNode, position: int, dtype: str, extent: int | relax.Ex
 
 
 def one_number(node: OnnxNode, expr: relax.Expr) -> relax.Expr:
-    """A tensor of one number as a tensor of rank 0."""
+    """A tensor with one element as a tensor of rank 0."""
     if rank_of(expr) == 0:
         return expr
     numbers = node.constant(expr)
@@ -88,7 +88,7 @@ def _repeated(node: OnnxNode, expr: relax.Expr, extent: int | relax.Expr | None)
 
 
 def product_of(node: OnnxNode, left: relax.Expr, right: relax.Expr) -> relax.Expr:
-    """The product of two scales, as a constant if both are."""
+    """The product of two scales; a constant if both are."""
     one, other = node.constant(left), node.constant(right)
     if one is None or other is None:
         return node.typed(relax.op.multiply(left, right))

@@ -1,9 +1,9 @@
-"""Operators of the format QOperator: the op in floats, between `dequantize` and `quantize`.
+"""Operators of the QOperator format: the op on floats between `dequantize` and `quantize`.
 
     QLinearConv(x, w)   becomes   quantize(conv2d(dequantize(x), dequantize(w)) + dequantize(bias))
 
-which is what ONNX Runtime writes in the format QDQ, and what targets look for. Sums of float32 are exact up
-to 2^24, so the result is ONNX Runtime's, or one quantum off where a quotient lies within rounding of a tie.
+This is ONNX Runtime's QDQ format, which targets match. Sums of float32 are exact up to 2^24, so the result is
+equal to ONNX Runtime's, or off by one quantum if a quotient is within rounding of a tie.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _result_dtype(node: OnnxNode, zero_at: int) -> str:
 @converts("", "QLinearConv", (8, 9), f"{WINDOWS} group")
 @converts(CONTRIBUTED, "QLinearConv", (8, 9), f"{WINDOWS} group channels_last")
 def _convolution(node: OnnxNode) -> relax.Expr:
-    """Weights may have a scale for each channel; the bias is int32 in units of both scales' product."""
+    """Weights may have a scale per channel; the bias is int32 in units of the product of both scales."""
     node.integer("channels_last", 0, 0, 0)
     bias = None
     if node.has(8):
@@ -52,7 +52,7 @@ def _convolution(node: OnnxNode) -> relax.Expr:
 
 
 def _bias(node: OnnxNode, position: int, channels: int) -> relax.Expr:
-    """The floats of a bias that is int32 in units of the product of the scales at 1 and 4."""
+    """The floats of an int32 bias in units of the product of the scales at positions 1 and 4."""
     bias = node.vector(position, ("int32",), channels)
     data_scale, _ = parameters(node, 1, 2, _dtype(node), None)
     weight_scale, _ = parameters(node, 4, 5, _dtype(node, 3), channels)
@@ -62,7 +62,7 @@ def _bias(node: OnnxNode, position: int, channels: int) -> relax.Expr:
 
 @converts("", "QLinearMatMul", (8, 8))
 def _product(node: OnnxNode) -> relax.Expr:
-    """The left side may have a scale for each row, the right one for each column."""
+    """The left operand may have a scale per row, the right one per column."""
     left, right = node.tensor(0, BYTES), node.tensor(3, BYTES)
     rows = rank_of(left) - 2 if rank_of(left) > 1 else None
     columns = rank_of(right) - 1 if rank_of(right) > 1 else None
@@ -72,7 +72,7 @@ def _product(node: OnnxNode) -> relax.Expr:
 
 @converts(CONTRIBUTED, "QGemm", (6, 9), "transA transB alpha")
 def _gemm(node: OnnxNode) -> relax.Expr:
-    """Without a scale of the result, floats."""
+    """Without an output scale, the result is float."""
     node.tensor(0, BYTES, (2,))
     columns = node.fixed_shape(3, node.tensor(3, BYTES, (2,)))
     transposes = [bool(node.integer(name, 0, 0, 1)) for name in ("transA", "transB")]
@@ -120,7 +120,7 @@ converts(CONTRIBUTED, "QLinearMul", (7, 8))(_binary(relax.op.multiply))
 
 @converts(CONTRIBUTED, "QLinearConcat", (5, 3 * 2**16), "axis")
 def _concatenation(node: OnnxNode) -> relax.Expr:
-    """The scale of the result comes first, then three inputs for each part."""
+    """The scale of the result is first, followed by three inputs for each part."""
     node.require((len(node.inputs) - 2) % 3 == 0, "has inputs that are no parts with scale and zero point")
     parts = [dequantized(node, position) for position in range(2, len(node.inputs), 3)]
     rank = rank_of(node.tensor(2))
@@ -137,7 +137,7 @@ def _choice(node: OnnxNode) -> relax.Expr:
 def _unary(
     op: str, attributes: Callable[[OnnxNode], Mapping[str, object]]
 ) -> Callable[[OnnxNode], relax.Expr]:
-    """An op of the default domain in floats."""
+    """An op of the default domain, computed on floats."""
 
     def convert(node: OnnxNode) -> relax.Expr:
         node.integer("channels_last", 0, 0, 0)
@@ -148,7 +148,7 @@ def _unary(
 
 
 def _axis_of_softmax(node: OnnxNode) -> Mapping[str, object]:
-    """Before opset 13 all axes behind the first were one; the last axis alone means the same in both."""
+    """Before opset 13 all axes after the first were flattened; only the last axis means the same in both."""
     rank = rank_of(node.tensor(0))
     axis = node.integer("axis", -1, -rank, rank - 1)
     opset = node.integer("opset")

@@ -1,4 +1,4 @@
-"""A recurrent layer: its weights by direction, its sequence by steps, and what it may not have."""
+"""The common parts of recurrent layers: weights by direction, unrolling, unsupported features."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ State = tuple[relax.Expr, ...]
 Activation = Callable[[relax.Expr], relax.Expr]
 Product = Callable[[relax.Expr], relax.Expr]
 Cell = Callable[[relax.Expr, State], State]
-"""The next state out of the part of the gates that the input makes, and the state."""
+"""Computes the next state from the input's contribution to the gates and the current state."""
 
 _MOST_STEPS = 4096
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
@@ -30,14 +30,14 @@ _SEQUENCE_LENS, _INITIAL = 4, 5
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one direction of a layer computes.
+    """The result of one direction of a layer.
 
     Attributes
     ----------
     by_time
-        The first part of the state after each step, [length, batch, hidden], in the order of the sequence.
+        The first part of the state after each step, [length, batch, hidden], in sequence order.
     last
-        The state after its last step.
+        The state after the last step.
     """
 
     by_time: relax.Expr
@@ -53,14 +53,14 @@ class Layer:
     node
         Its inputs are the sequence, the two weights, the bias, the lengths, initial states, peepholes.
     weight, recurrent
-        Of the input [directions, gates * hidden, input size] and of the state [.., gates * hidden, hidden];
-        with the last two axes exchanged if `transposed`.
+        The weights of the input [directions, gates * hidden, input size] and of the state
+        [.., gates * hidden, hidden]; with the last two axes exchanged if `transposed`.
     gates
-        How many products a step takes.
+        The number of gates.
     states
-        How many tensors a state is.
+        The number of tensors in a state.
     hidden
-        The extent of a state.
+        The hidden size.
     """
 
     node: OnnxNode
@@ -73,7 +73,7 @@ class Layer:
 
     @property
     def reversed_directions(self) -> tuple[bool, ...]:
-        """For each direction whether it goes from the end to the beginning."""
+        """For each direction whether it runs from the end to the start."""
         direction = self.node.text("direction", "forward")
         found = _DIRECTIONS.get(direction)
         if found is None:
@@ -84,7 +84,7 @@ class Layer:
 
     @property
     def directions(self) -> int:
-        """One or two."""
+        """The number of directions, one or two."""
         return len(self.reversed_directions)
 
     @property
@@ -94,12 +94,12 @@ class Layer:
 
     @property
     def dtype(self) -> str:
-        """Of the sequence and of the states."""
+        """The data type of the sequence and of the states."""
         return dtype_of(self.node.tensor(0))
 
     @property
     def length(self) -> int:
-        """How many steps the sequence has."""
+        """The number of steps of the sequence."""
         found = self.node.shape(self.node.tensor(0))[1 if self.batch_first else 0]
         if not isinstance(found, int):
             raise self.node.declined(
@@ -109,16 +109,16 @@ class Layer:
 
     @property
     def batch(self) -> int | relax.Expr:
-        """How many sequences there are; may be symbolic."""
+        """The number of sequences; may be symbolic."""
         return self.node.shape(self.node.tensor(0))[0 if self.batch_first else 1]
 
     def part(self, expr: relax.Expr, index: int) -> relax.Expr:
-        """The part of a tensor that belongs to a direction."""
+        """The slice of a tensor for a direction."""
         whole = expr if self.directions == 1 else relax.op.strided_slice(expr, [0], [index], [index + 1])
         return self.node.emit(relax.op.squeeze(whole, [0]))
 
     def recurrent_weight(self, index: int) -> relax.Expr:
-        """[hidden, gates * hidden] of a direction."""
+        """The recurrent weight [hidden, gates * hidden] of a direction."""
         return self._columns(self.recurrent, index)
 
     def _columns(self, weight: relax.Expr, index: int) -> relax.Expr:
@@ -126,7 +126,7 @@ class Layer:
         return part if self.transposed else self.node.emit(relax.op.permute_dims(part, [1, 0]))
 
     def biases(self, index: int) -> tuple[relax.Expr | None, relax.Expr | None]:
-        """The bias of the input and the one of the state; both or none."""
+        """The biases of the input and of the state; both or neither."""
         if not self.node.has(3):
             return None, None
         halves = relax.op.split(self.part(self.node.tensor(3), index), 2, axis=0)
@@ -134,19 +134,19 @@ class Layer:
         return tuple(self.node.emit(relax.TupleGetItem(pair, number)) for number in (0, 1))  # type: ignore[return-value]
 
     def bias_sum(self, index: int) -> relax.Expr | None:
-        """Both biases in one."""
+        """The sum of both biases."""
         first, second = self.biases(index)
         return None if first is None else self.node.emit(relax.op.add(first, second))
 
     def peepholes(self, index: int) -> tuple[relax.Expr, ...]:
-        """The weights of the cell in the gates ``i``, ``o`` and ``f`` of an LSTM; none if left out."""
+        """The peephole weights of the gates ``i``, ``o`` and ``f`` of an LSTM; empty if omitted."""
         if not self.node.has(7):
             return ()
         three = self.node.emit(relax.op.split(self.part(self.node.tensor(7), index), 3, axis=0))
         return tuple(self.node.emit(relax.TupleGetItem(three, number)) for number in range(3))
 
     def activations(self, usual: Sequence[str]) -> list[list[Activation]]:
-        """The functions of each direction."""
+        """The activation functions of each direction."""
         names = list(self.node.texts("activations")) or list(usual) * self.directions
         self.node.require(
             len(names) == len(usual) * self.directions,
@@ -166,14 +166,14 @@ class Layer:
         return self.node.emit(relax.op.permute_dims(given, [1, 0, 2])) if self.batch_first else given
 
     def input_part(self, index: int, bias: relax.Expr | None, product: Product | None = None) -> relax.Expr:
-        """What the input adds to the gates at every step, [length, batch, gates * hidden]."""
+        """The contribution of the input to the gates at every step, [length, batch, gates * hidden]."""
         sequence = self.sequence()
         made = product or (lambda given: relax.op.matmul(given, self._columns(self.weight, index)))
         gates = made(sequence)
         return self.node.emit(gates if bias is None else relax.op.add(gates, bias))
 
     def initial(self, index: int) -> State:
-        """The state before the first step: given, or zeros."""
+        """The state before the first step: an input, or zeros."""
         return tuple(self._initial(_INITIAL + number, index) for number in range(self.states))
 
     def _initial(self, position: int, index: int) -> relax.Expr:
@@ -197,9 +197,9 @@ class Layer:
 
 
 def require_known(layer: Layer, directions: int) -> None:
-    """Decline a node whose shapes do not fit together, or that has what is not supported.
+    """Decline a node with inconsistent shapes or unsupported features.
 
-    Sequences have to be as long as the tensor: what counts the lengths must be constant.
+    All sequences must have the full length: the input with their lengths must be constant.
     """
     node, width = layer.node, layer.gates * layer.hidden
     for name in ("activation_alpha", "activation_beta"):

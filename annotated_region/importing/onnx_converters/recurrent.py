@@ -1,12 +1,12 @@
-"""`LSTM`, `GRU`, `RNN` and `DynamicQuantizeLSTM`, unrolled: sequences of known length become products.
+"""`LSTM`, `GRU`, `RNN` and `DynamicQuantizeLSTM`, unrolled for sequences of static length.
 
-The product with the input is one for all steps, the product with the state one a step:
+The product with the input is computed once for all steps, the product with the state at each step:
 
     gates = x @ W.T + (Wb + Rb)              [length, batch, gates * hidden]
     for step in the direction's order:
         state = cell(gates[step], state)     [batch, hidden]
 
-Formulas are those of the operators' definition in ONNX.
+The formulas are those of the operators' definitions in ONNX.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _gru(node: OnnxNode) -> relax.Expr:
 
 
 def _gru_products(layer: Layer, index: int) -> tuple[Product, Product]:
-    """Of a state with the weights of z and r, and with those of h."""
+    """The products of a state with the weights of z and r, and with those of h."""
     weight, border = layer.recurrent_weight(index), 2 * layer.hidden
     gates, new = (
         layer.node.emit(relax.op.strided_slice(weight, [1], [begin], [end]))
@@ -92,7 +92,7 @@ def _quantized_lstm(node: OnnxNode) -> relax.Expr:
 
 
 def _require_scales(node: OnnxNode, position: int, shape: tuple[int, int]) -> None:
-    """One scale and zero point a direction, or one a column of each direction."""
+    """One scale and zero point per direction, or one per column of each direction."""
     for at, dtypes in ((position, ("float32",)), (position + 1, BYTES)):
         found = node.fixed_shape(at, node.tensor(at, dtypes, (1, 2)))
         node.require(
@@ -124,7 +124,7 @@ def _float_product(layer: Layer, index: int) -> Product:
 
 
 def _integer_product(layer: Layer, index: int, position: int) -> Product:
-    """The product with weights of bytes: ``W`` at position 1 with its scale at 8, ``R`` at 2 with 10."""
+    """The product with 8-bit weights: ``W`` is at position 1 with its scale at 8, ``R`` at 2 with 10."""
     node = layer.node
     weight = layer.part(node.tensor(position), index)
     scale, zero = (layer.part(node.tensor(at), index) for at in (6 + 2 * position, 7 + 2 * position))

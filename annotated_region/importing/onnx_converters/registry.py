@@ -1,4 +1,4 @@
-"""The registry of converters: which function converts which node, and what of a node it knows."""
+"""The registry of converters by node type, with the features that each supports."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ CONTRIBUTED = "com.microsoft"
 
 @dataclass(frozen=True, slots=True)
 class NodeConverter:
-    """What converts one type of node.
+    """The converter of one node type.
 
     Attributes
     ----------
     convert
-        Gives the result, a tuple of results if the operator has several outputs; may decline.
+        Returns the result, a tuple of results if the operator has several outputs; may decline the node.
     inputs
-        How few and how many inputs there are.
+        The minimum and maximum number of inputs.
     attributes
-        The attributes that it knows; a node with another one is declined.
+        The supported attributes; a node with another one is declined.
     outputs
-        How many outputs it makes; None if it makes all, or declines by itself.
+        The number of supported outputs; None if all are, or if the converter declines by itself.
     """
 
     convert: Callable[[OnnxNode], relax.Expr]
@@ -41,14 +41,14 @@ class NodeConverter:
     outputs: int | None = None
 
     def covers(self, node: onnx.NodeProto) -> bool:
-        """Whether the node has no input, attribute or output that the converter does not know."""
+        """Whether the converter supports all inputs, attributes and outputs of the node."""
         least, most = self.inputs
         made = sum(1 for place, name in enumerate(node.output, 1) if name and place > (self.outputs or place))
         is_known = all(attribute.name in self.attributes for attribute in node.attribute)
         return least <= len(node.input) <= most and is_known and not made
 
     def __call__(self, node: OnnxNode) -> relax.Expr:
-        """Check what can be checked without the types of inputs, and convert."""
+        """Check what does not depend on the types of inputs, and convert."""
         least, most = self.inputs
         count = len(node.inputs)
         node.require(least <= count <= most, f"has {count} inputs, and the operator takes {least} to {most}")
@@ -58,25 +58,25 @@ class NodeConverter:
 
 
 CONVERTERS: dict[tuple[str, str], NodeConverter] = {}
-"""By domain and type; the default domain is the empty text."""
+"""Converters by domain and node type; the name of the default domain is empty."""
 
 
 def converts(
     domain: str, op: str, inputs: tuple[int, int], attributes: str = "", outputs: int | None = None
 ) -> Callable[[Callable[[OnnxNode], relax.Expr]], Callable[[OnnxNode], relax.Expr]]:
-    """Decorator: register the converter of a type of node.
+    """Decorator: registers the converter of a node type.
 
     Parameters
     ----------
     domain, op
-        Where the operator is defined, and its name.
+        The domain of the operator, and its name.
     inputs
-        How few and how many inputs it takes.
+        The minimum and maximum number of inputs.
     attributes
-        The names of the attributes that the converter knows, with spaces between them.
+        The names of the supported attributes, separated by spaces.
     outputs
-        How many outputs it makes, if the operator has more. What ONNX defines by other operators is taken
-        apart where a node has more than the converter knows.
+        The number of supported outputs, if the operator has more. If ONNX defines the operator as a function,
+        a node with more outputs is expanded.
     """
 
     def register(convert: Callable[[OnnxNode], relax.Expr]) -> Callable[[OnnxNode], relax.Expr]:

@@ -1,9 +1,9 @@
-"""``Resize`` as ONNX defines it, where TVM's importer computes something else.
+"""``Resize`` in the cases that TVM's importer converts wrongly.
 
 TVM 0.27.0 ignores ``antialias``, ``axes``, ``keep_aspect_ratio_policy`` and the scales of batch and channels.
-Where a scale does not divide it takes the ratio of the rounded extents in its place. It has no
-``half_pixel_symmetric``. Here such nodes become a product with constant weights along each axis, or for the
-mode ``nearest`` a selection of elements. The others become ``image.resize2d`` and its kind.
+It replaces a scale that does not divide by the ratio of the rounded extents. It has no
+``half_pixel_symmetric``. Here such nodes become a product with constant weights along each axis, or, for the
+mode ``nearest``, a gather of elements. All others become ``image.resize2d`` and its variants.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _COORDINATES = (
 )
 _POLICIES = ("stretch", "not_larger", "not_smaller")
 _IGNORED = ("antialias", "axes", "keep_aspect_ratio_policy")
-"""What TVM's importer does not read."""
+"""The attributes that TVM's importer ignores."""
 _LARGEST = 2**24
-"""How many weights an axis may have: the largest images that are met have 4 096 elements along an axis."""
+"""The maximum number of weights of an axis: enough for axes of 4 096 elements, as in the largest images."""
 
 
 class _Symbolic(enum.Enum):
-    """What happens to an axis of symbolic extent."""
+    """The change of an axis of symbolic extent."""
 
     STAYS = enum.auto()
     BY_A_FACTOR = enum.auto()
@@ -78,7 +78,7 @@ def _resized(node: OnnxNode) -> relax.Expr:
 
 
 def _left_to_tvm(node: OnnxNode, why: str) -> relax.Expr:
-    """TVM's conversion of the node as it is, if it has no attribute that TVM ignores."""
+    """TVM's conversion of the node, if it has no attribute that TVM ignores."""
     ignored = [name for name in _IGNORED if name in node.attributes]
     node.require(not ignored, f"has the attribute {', '.join(map(repr, ignored))} beside {why}")
     return node.by_tvm()
@@ -105,7 +105,7 @@ def _interpolation(node: OnnxNode, coordinates: str) -> Interpolation:
 
 
 def _axes(node: OnnxNode, rank: int) -> tuple[int, ...]:
-    """The axes that scales or sizes are given for; all if the attribute is left out."""
+    """The axes of the scales or sizes; all if the attribute is omitted."""
     given = node.integers("axes") or tuple(range(rank))
     node.require(
         all(-rank <= axis < rank for axis in given) and len({axis % rank for axis in given}) == len(given),
@@ -115,7 +115,7 @@ def _axes(node: OnnxNode, rank: int) -> tuple[int, ...]:
 
 
 def _scales(node: OnnxNode, data: relax.Expr, axes: tuple[int, ...]) -> list[_Scale]:
-    """How each of the axes is resized."""
+    """The scale of each axis."""
     by_scale, by_size = (_numbers(node, place) for place in (2, 3))
     given = by_scale or by_size
     node.require(bool(by_scale) != bool(by_size), "has both scales and sizes, or none of them")

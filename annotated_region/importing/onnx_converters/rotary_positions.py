@@ -1,4 +1,4 @@
-"""`RotaryEmbedding` of ONNX Runtime: pairs of elements turned by angles that depend on their positions."""
+"""`RotaryEmbedding` of ONNX Runtime: pairs of elements rotated by angles that depend on positions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["Turn", "turn_at"]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Cosines and sines, ``[batch or 1, 1, length, half]``, of the pairs that are turned.
+    """Cosines and sines, ``[batch or 1, 1, length, half]``, of the rotation of each pair.
 
     Attributes
     ----------
     cosine, sine
-        Of the angle of each pair.
+        Those of the angle of each pair.
     half
-        How many pairs there are; what stands behind them in a head stays.
+        The number of pairs; the remaining elements of a head are unchanged.
     interleaved
-        Whether a pair is two elements in a row; otherwise they are `half` apart.
+        Whether the elements of a pair are adjacent; otherwise they are `half` apart.
     """
 
     cosine: relax.Expr
@@ -34,7 +34,7 @@ class Turn:
     interleaved: bool
 
     def __call__(self, node: OnnxNode, heads: relax.Expr) -> relax.Expr:
-        """Heads ``[batch, heads, length, size]``, turned."""
+        """Rotate heads ``[batch, heads, length, size]``."""
         size = node.shape(heads)[3]
         if not isinstance(size, int) or size < 2 * self.half:
             raise node.declined(f"turns {2 * self.half} elements of heads of {size}")
@@ -61,20 +61,20 @@ class Turn:
 
 
 def turn_at(node: OnnxNode, positions: relax.Expr, cosine_at: int, interleaved: bool, dtype: str) -> Turn:
-    """The turn at positions ``[batch or 1, length]``, by tables ``[positions, half]`` of cosines and sines.
+    """The rotation at positions ``[batch or 1, length]``, from tables ``[positions, half]``.
 
     Parameters
     ----------
     node
-        Its inputs `cosine_at` and the next are the tables.
+        The node, whose inputs at `cosine_at` and after it are the tables.
     positions
-        Of each word; none may lie behind the tables.
+        The position of each token; must be within the tables.
     cosine_at
-        Where the tables are among the inputs.
+        The input position of the tables.
     interleaved
         See `Turn`.
     dtype
-        The type of what is turned.
+        The data type of the heads.
     """
     tables = [node.tensor(at, (dtype,), (2,)) for at in (cosine_at, cosine_at + 1)]
     widths = [node.shape(table)[1] for table in tables]
@@ -94,7 +94,7 @@ def turn_at(node: OnnxNode, positions: relax.Expr, cosine_at: int, interleaved: 
     "interleaved is_packed_batching num_heads rotary_embedding_dim scale",
 )
 def _rotary_embedding(node: OnnxNode) -> relax.Expr:
-    """Data [batch, length, heads * size] or [batch, heads, length, size]; each position, or the first."""
+    """Data [batch, length, heads * size] or [batch, heads, length, size]; all positions, or the first one."""
     node.integer("is_packed_batching", 0, 0, 0)
     node.require(node.number("scale", 1.0) == 1, "has an attribute 'scale' that is not 1")
     data = node.tensor(0, FLOATS, (3, 4))
@@ -112,7 +112,7 @@ def _rotary_embedding(node: OnnxNode) -> relax.Expr:
 
 
 def _heads(node: OnnxNode, data: relax.Expr, half: int | relax.Expr, given: int) -> int:
-    """How many heads a row has: told, or by the width of a table, which turns whole heads then."""
+    """The number of heads in a row: an attribute, or determined by the width of a table for whole heads."""
     width = node.shape(data)[2]
     told = node.integer("num_heads", 0, 0, 2**16)
     if told:

@@ -1,4 +1,4 @@
-"""Operators that ONNX Runtime's optimizer and builders of language models write in place of several."""
+"""Fused operators of ONNX Runtime's optimizer and of builders of language models."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _bias_add(node: OnnxNode) -> relax.Expr:
 
 
 def _bias(node: OnnxNode, position: int) -> relax.Expr:
-    """A number for each column of the data."""
+    """A vector with one element per column of the data."""
     data = node.tensor(0, FLOATS)
     bias = node.tensor(position, (dtype_of(data),), (1,))
     node.require(
@@ -53,7 +53,7 @@ def _bias(node: OnnxNode, position: int) -> relax.Expr:
 
 @converts("", "SimplifiedLayerNormalization", (2, 2), "axis epsilon stash_type")
 def _simplified_norm(node: OnnxNode) -> relax.Expr:
-    """Root mean square normalization, under the name that it had before ONNX had it."""
+    """Root mean square normalization, under its name from before ONNX standardized it."""
     _no_outputs(node, 1, 2)
     node.integer("stash_type", 1, 1, 1)
     data = node.tensor(0, FLOATS)
@@ -67,7 +67,7 @@ def _simplified_norm(node: OnnxNode) -> relax.Expr:
 @converts("", "SkipLayerNormalization", (3, 5), "epsilon")
 @converts(CONTRIBUTED, "SkipLayerNormalization", (3, 5), "epsilon")
 def _skip_norm(node: OnnxNode) -> relax.Expr:
-    """The sum of the data, the branch that skipped it and a bias, normalized; output 3 is the sum."""
+    """The sum of the data, the skip connection and a bias, normalized; output 3 is the sum."""
     total, scale = _skip_sum(node, bias_at=4), _bias(node, 2)
     dtype = dtype_of(total)
     shift = _bias(node, 3) if node.has(3) else relax.op.zeros(relax.ShapeExpr(node.shape(scale)), dtype)
@@ -96,7 +96,7 @@ def _epsilon(node: OnnxNode) -> float:
 
 
 def _with_sum(node: OnnxNode, normalized: relax.Expr, total: relax.Expr) -> relax.Expr:
-    """The results by position; the statistics that nobody reads are stood in for by the sum."""
+    """The results by position; the sum is a placeholder for unused statistics."""
     return relax.Tuple([node.emit(normalized), total, total, total]) if node.makes(3) else normalized
 
 
@@ -108,7 +108,7 @@ def _no_outputs(node: OnnxNode, *positions: int) -> None:
 @converts("", "EmbedLayerNormalization", (7, 9), "epsilon mask_index_type")
 @converts(CONTRIBUTED, "EmbedLayerNormalization", (7, 9), "epsilon mask_index_type")
 def _embedding(node: OnnxNode) -> relax.Expr:
-    """Words, positions and segments looked up, added and normalized; further outputs: lengths, the sum."""
+    """Word, position and segment embeddings, added and normalized; further outputs: lengths, the sum."""
     numbers = ("int32", "int64")
     words = node.tensor(0, numbers, (2,))
     batch, length = node.shape(words)
@@ -129,7 +129,7 @@ def _embedding(node: OnnxNode) -> relax.Expr:
 
 
 def _lengths(node: OnnxNode, batch: int | relax.Expr) -> relax.Expr:
-    """How many words each mask lets through; 0 without a mask."""
+    """The number of words that each mask selects; 0 without a mask."""
     if node.has(7):
         node.integer("mask_index_type", 0, 0, 0)
         return relax.op.sum(node.tensor(7, ("int32",), (2,)), axis=[1])
@@ -138,7 +138,7 @@ def _lengths(node: OnnxNode, batch: int | relax.Expr) -> relax.Expr:
 
 @converts(CONTRIBUTED, "FusedMatMul", (2, 2), "alpha transA transB transBatchA transBatchB")
 def _scaled_product(node: OnnxNode) -> relax.Expr:
-    """A product of transposed sides, times a number."""
+    """A matrix product of optionally transposed operands, times a number."""
     sides: list[relax.Expr] = []
     for position, name in enumerate("AB"):
         side = node.tensor(position, FLOATS)

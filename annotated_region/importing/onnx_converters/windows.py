@@ -1,4 +1,4 @@
-"""Attributes of windows (kernels, strides, paddings), checked before TVM divides by them."""
+"""Attributes of windows (kernels, strides, paddings), validated before TVM divides by them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _LARGEST = 2**31 - 1
 
 
 def window_attributes(node: OnnxNode) -> dict[str, object]:
-    """The attributes of a window as TVM's converters take them; those that are left out stay out.
+    """The attributes of a window as keyword arguments of TVM's converters, without omitted ones.
 
     Raises
     ------
     ModelError
-        An extent, a stride or a dilation is less than one, a padding less than nothing.
+        A kernel extent, stride or dilation is less than one, or a padding is negative.
     """
     attributes: dict[str, object] = {}
     for name, least in (("dilations", 1), ("kernel_shape", 1), ("strides", 1), ("pads", 0)):
