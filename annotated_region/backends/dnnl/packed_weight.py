@@ -1,6 +1,6 @@
-"""How weights of 8 or 4 bits lie in the library: in the order in which the runtime's products read them.
+"""The layout of 8-bit and 4-bit weights in the library: the order in which the runtime's kernels read them.
 
-The runtime's side of this is `runtime/packed_weights.h`, which draws the layout.
+The C++ side is `runtime/packed_weights.h`, which has a drawing of the layout.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Lookup = Callable[[str], np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Whole numbers that a constant holds, one in each byte or several.
+    """The integers in a constant, one or several per byte.
 
     Attributes
     ----------
     name
-        The constant, of uint8 or int8.
+        The constant, uint8 or int8.
     bits
-        Of each number: 8, or 4 where a byte holds two, the first in the lower bits.
+        The bits of each integer: 8, or 4 if a byte contains two, the first in the lower bits.
     signed
-        Whether the constant is of int8.
+        Whether the constant is int8.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Words:
     signed: bool = False
 
     def value(self, lookup: Lookup) -> np.ndarray:
-        """The numbers of each row of the constant."""
+        """The integers of each row of the constant."""
         array = lookup(self.name)
         if self.bits == 8:
             return array
@@ -45,22 +45,22 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class PackedWeight:
-    """A constant that is made when the code is generated: a weight with scales and zero points of its groups.
+    """A constant computed during code generation: a weight with scales and zero points per group.
 
-    An element stands for ``(word - zero) * scale``, with the zero point and the scale of its group.
+    An element represents ``(word - zero) * scale``, with the zero point and the scale of its group.
 
     Attributes
     ----------
     words
-        The whole numbers, group by group: those of the first column, then those of the next.
+        The integers by group: all groups of the first column, then those of the next.
     scales
-        The name of the constant with one float for each group.
+        The name of the constant with one float per group.
     zeros
-        One number for all groups, or the name of the constant with one for each group.
+        A common zero point, or the name of the constant with one per group.
     depth, columns
-        The extents of the weight; the last group of a column may reach beyond its depth.
+        The extents of the weight; the last group of a column may extend beyond its depth.
     group
-        How many rows a group has.
+        The number of rows of a group.
     """
 
     words: Words
@@ -72,39 +72,39 @@ class PackedWeight:
 
     @property
     def bits(self) -> int:
-        """Of a weight, as it is stored."""
+        """The bits of a stored element."""
         return self.words.bits
 
     @property
     def groups(self) -> int:
-        """How many groups a column has."""
+        """The number of groups of a column."""
         return -(-self.depth // self.group)
 
     @property
     def stored_group(self) -> int:
-        """The rows of a group with those that fill its last word; they are zero."""
+        """The number of stored rows of a group, including zero padding to whole words."""
         each = WORD // self.bits
         return -(-self.group // each) * each
 
     @property
     def middle(self) -> int:
-        """What is taken from each number before it is stored, so that it has a sign."""
+        """The number subtracted from each element before it is stored, which makes it signed."""
         return 0 if self.words.signed else 1 << (self.bits - 1)
 
     @property
     def has_zeros(self) -> bool:
-        """Whether zero points are stored beside the scales."""
+        """Whether zero points are stored along with the scales."""
         return self.zeros != self.middle
 
     @property
     def size(self) -> int:
-        """The bytes of the whole."""
+        """The size in bytes."""
         tiles = -(-self.columns // TILE)
         words = self.stored_group * self.bits // WORD
         return tiles * self.groups * TILE * (words + 1 + self.has_zeros) * 4
 
     def value(self, lookup: Lookup) -> np.ndarray:
-        """The bytes."""
+        """The content as bytes."""
         words = self.words.value(lookup).reshape(self.columns, self.groups, self.group)
         parts = [self._tiled(self._scales(lookup))]
         if self.has_zeros:
@@ -125,7 +125,7 @@ class PackedWeight:
         return _in_tiles(numbers.view(np.uint32)[..., None])
 
     def _stored(self, numbers: np.ndarray) -> np.ndarray:
-        """Numbers [columns, groups, rows] as words [tiles, groups, words of a column, columns of a tile]."""
+        """Integers [columns, groups, rows] as words [tiles, groups, words of a column, columns of a tile]."""
         each = WORD // self.bits
         widths = [(0, 0), (0, 0), (0, self.stored_group - self.group)]
         rows = np.pad(numbers, widths).reshape(*numbers.shape[:2], -1, each)

@@ -1,4 +1,4 @@
-"""Reads a product with quantized weights from its ops, as QuantizeWeights and MatMulNBits have them.
+"""Parses a product with quantized weights from its ops, as emitted by QuantizeWeights and MatMulNBits.
 
 ::
 
@@ -7,8 +7,8 @@
     weight = permute_dims(reshape(floats, (columns, groups * size))[:, :depth], (1, 0))
     result = matmul(data, weight)
 
-There is one zero point, or one for each group. Nothing is computed here: the result tells which constants
-hold what, and `packed_weight.py` makes the stored weights of them.
+There is a common zero point, or one per group. Nothing is computed here: the result names the constants,
+and `packed_weight.py` computes the stored weights from them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FLOATS = ("float32", "float16")
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Whole numbers, or floats, that a constant holds: one in each element, or two of 4 bits in each byte."""
+    """The integers or floats in a constant: one per element, or two of 4 bits per byte."""
 
     constant: Constant
     in_pairs: bool = False
@@ -47,7 +47,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class QuantizedProduct:
-    """A product and the constants of its weight; see `PackedWeight` for what the fields mean."""
+    """A product and the constants of its weight; the fields are those of `PackedWeight`."""
 
     data: relax.Expr
     words: Numbers
@@ -59,25 +59,25 @@ class QuantizedProduct:
 
 
 def read_product(call: relax.Call, values: Mapping[relax.Var, relax.Expr]) -> QuantizedProduct:
-    """The parts of a product.
+    """Parse a product.
 
     Parameters
     ----------
     call
         The ``matmul``.
     values
-        What variables are bound to, as far as the product needs it.
+        The values of variables, as far as the product depends on them.
 
     Raises
     ------
     Declined
-        The weight is not made of constants in this way, or the runtime cannot multiply with it.
+        The weight is not built from constants in this way, or the runtime does not support it.
     """
     return _Reader(values).product(call)
 
 
 class _Reader:
-    """Looks back through variables."""
+    """Parses expressions, and resolves variables."""
 
     def __init__(self, values: Mapping[relax.Var, relax.Expr]) -> None:
         self.values = values
@@ -93,59 +93,59 @@ class _Reader:
         groups = -(-depth // size)
         require(
             rows == columns * groups and _extents(whole.call) == (columns, groups * size),
-            "the groups of the weight are no parts of its columns",
+            "the groups of the weight do not divide its columns",
         )
         bits = 4 if words.in_pairs else 8
-        require(groups == 1 or size * bits % WORD == 0, f"groups of {size} weights are no whole words")
+        require(groups == 1 or size * bits % WORD == 0, f"groups of {size} weights do not fill whole words")
         return QuantizedProduct(data, words, scales, zeros, depth, columns, size)
 
     def dequantized(self, expr: relax.Expr) -> tuple[Numbers, Constant, int | Numbers]:
-        """Words [rows, size], a scale for each row, and zero points."""
+        """Words [rows, size], a scale per row, and zero points."""
         view = OpView.of(self.value(expr))
         require(view is not None, "the weight is not made of packed numbers")
         assert view is not None
         if view.name != "relax.dequantize":
             return self.scaled(view)
-        require(view.attrs["axis"] in (0, -2), f"the scales lie along axis {view.attrs['axis']}")
+        require(view.attrs["axis"] in (0, -2), f"the scales are along axis {view.attrs['axis']}")
         words = self.words(view.args[0])
         rows, _size = _extents(view.args[0])
         return words, self.scales(view.args[1], rows), self.zeros(view.args[2], rows)
 
     def scaled(self, view: OpView) -> tuple[Numbers, Constant, Numbers]:
-        """The same as arithmetic, for zero points that are floats."""
+        """The same in the arithmetic form, which is used for float zero points."""
         require(view.name == "relax.multiply", f"the weight is the result of {view.name}")
         shifted = self.view(view.args[0], "relax.subtract")
         cast = self.view(shifted.args[0], "relax.astype")
         rows, _size = _extents(cast.args[0])
-        require(str(cast.out_tensor.dtype) in FLOATS, "the numbers of the weight are shifted as whole ones")
+        require(str(cast.out_tensor.dtype) in FLOATS, "the weight is computed in integers")
         zeros = self.constant(shifted.args[1])
         for each in (zeros, self.constant(view.args[1])):
-            require(_extents(each) == (rows, 1), "scales and zero points are not those of groups")
+            require(_extents(each) == (rows, 1), "scales and zero points are not per group")
         require(_is_finite(zeros), "a zero point is not finite")
         return self.words(cast.args[0]), self.scales(view.args[1], rows), Numbers(zeros)
 
     def words(self, expr: relax.Expr) -> Numbers:
         value = self.value(expr)
         numbers = Numbers(value) if isinstance(value, Constant) else self.unpacked(expr)
-        require(numbers.dtype in BYTES and len(_extents(expr)) == 2, "the numbers are no rows of bytes")
+        require(numbers.dtype in BYTES and len(_extents(expr)) == 2, "the numbers are not rows of bytes")
         return numbers
 
     def unpacked(self, expr: relax.Expr) -> Numbers:
-        """Pairs of numbers in the bytes of a constant, side by side."""
+        """Pairs of integers in the bytes of a constant, side by side."""
         pairs = self.view(self.view(expr, "relax.reshape").args[0], "relax.stack")
         low, high = (self.masked(part) for part in self.pair(pairs))
         shifted = self.view(high, "relax.right_shift")
-        require(self.number(shifted.args[1]) == 4, "the numbers do not lie in the halves of bytes")
+        require(self.number(shifted.args[1]) == 4, "the numbers are not in the halves of bytes")
         packed, other = self.constant(low), self.constant(shifted.args[0])
-        require(packed.same_as(other) or _are_equal(packed, other), "the halves are of several constants")
+        require(packed.same_as(other) or _are_equal(packed, other), "the halves are of different constants")
         is_last = pairs.attrs["axis"] in (-1, len(_extents(packed)))
-        require(is_last and _dtype(packed) == "uint8", "the numbers do not lie side by side")
+        require(is_last and _dtype(packed) == "uint8", "the numbers are not side by side")
         return Numbers(packed, in_pairs=True)
 
     def pair(self, stack: OpView) -> Sequence[relax.Expr]:
         parts = self.value(stack.args[0])
         if not isinstance(parts, relax.Tuple) or len(parts.fields) != 2:
-            raise Declined("a byte holds no two numbers")
+            raise Declined("a byte does not contain two numbers")
         return list(parts.fields)
 
     def masked(self, expr: relax.Expr) -> relax.Expr:
@@ -156,34 +156,34 @@ class _Reader:
     def scales(self, expr: relax.Expr, rows: int) -> Constant:
         constant = self.constant(expr)
         require(_size(constant) == rows, f"there are {_size(constant)} scales for {rows} groups")
-        require(_dtype(constant) in FLOATS and _is_finite(constant), "a scale is no finite float")
+        require(_dtype(constant) in FLOATS and _is_finite(constant), "a scale is not a finite float")
         return constant
 
     def zeros(self, expr: relax.Expr, rows: int) -> int | Numbers:
-        """One number, or one for each group."""
+        """The common zero point, or one per group."""
         constant = self.constant(expr)
         require(_size(constant) in (1, rows), f"there are {_size(constant)} zero points for {rows} groups")
-        require(_dtype(constant) in BYTES, "a zero point is no byte")
+        require(_dtype(constant) in BYTES, "a zero point is not a byte")
         return int(constant.value.numpy().item()) if _size(constant) == 1 else Numbers(constant)
 
     def unsliced(self, expr: relax.Expr) -> relax.Expr:
-        """What the first elements of rows are taken of; itself if all are."""
+        """The source of a slice that keeps the first elements of rows; any other expression itself."""
         view = OpView.of(self.value(expr))
         if view is None or view.name != "relax.strided_slice":
             return expr
         axes, begins, _ends, *steps = (self.integers(arg) for arg in view.args[1:])
-        require((axes, begins) == ((1,), (0,)) and steps in ([], [(1,)]), "a part of the rows is taken")
+        require((axes, begins) == ((1,), (0,)) and steps in ([], [(1,)]), "the slice does not start at 0")
         return view.args[0]
 
     def integers(self, expr: relax.Expr) -> tuple[int, ...]:
         fields = self.value(expr)
         if not isinstance(fields, relax.Tuple):
-            raise Declined("bounds of a part are computed")
+            raise Declined("the bounds of a slice are computed")
         return tuple(int(field) for field in fields.fields if isinstance(field, tirx.IntImm))
 
     def number(self, expr: relax.Expr) -> int:
         constant = self.constant(expr)
-        require(_size(constant) == 1, "the bits of a byte are told apart by several numbers")
+        require(_size(constant) == 1, "the shift or mask of a byte is not a scalar")
         return int(constant.value.numpy().item())
 
     def constant(self, expr: relax.Expr) -> Constant:

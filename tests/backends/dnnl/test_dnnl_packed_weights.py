@@ -303,7 +303,7 @@ def with_constant(values: Values, number: int, array: np.ndarray) -> None:
 
 def test_groups_that_are_no_whole_words_are_declined():
     call, values = quantized(4, 12, random_weight(48, 48))
-    with pytest.raises(Declined, match="groups of 12 weights are no whole words"):
+    with pytest.raises(Declined, match="groups of 12 weights do not fill whole words"):
         read_product(call, values)
     module = ar.passes.QuantizeWeights(4, 12)(product(random_weight(48, 48)))
     assert "dnnl.quantized_matmul" not in composite_of(module)
@@ -313,7 +313,7 @@ def test_scales_that_are_not_finite_are_declined():
     call, values = quantized(8, 16, random_weight(32, 2))
     assert read_product(call, values).group == 16
     with_constant(values, 1, np.array([1, 2, np.inf, 3], "float32"))
-    with pytest.raises(Declined, match="a scale is no finite float"):
+    with pytest.raises(Declined, match="a scale is not a finite float"):
         read_product(call, values)
 
 
@@ -322,7 +322,7 @@ def test_weights_that_are_not_constant_are_declined():
     with pytest.raises(Declined, match=r"there is no relax.permute_dims"):
         read_product(call, {})
     with_constant(values, 2, np.zeros(4, "int32"))
-    with pytest.raises(Declined, match="a zero point is no byte"):
+    with pytest.raises(Declined, match="a zero point is not a byte"):
         read_product(call, values)
 
 

@@ -1,4 +1,4 @@
-"""Attention as one op; the heads are found between the other axes, where they stay."""
+"""Attention as one op; heads stay between the other axes, as in the operands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _problems(op: OpView) -> Problems:
 
 @converts("relax.nn.attention", "relax.nn.attention_bias", operands=OPERANDS, unless=_problems)
 def _attention(call: OpConversion) -> TensorId:
-    """From (batch, position, head, depth) to heads first and back, which are views."""
+    """Converts the layout (batch, position, head, depth) to heads first and back, as views."""
     graph = call.graph
     queries, keys, values, *bias = call.operands()
     depth = graph.shape(queries)[-1]

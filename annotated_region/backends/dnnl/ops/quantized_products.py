@@ -1,4 +1,4 @@
-"""Products with quantized weights as one composite: the weights stay packed, in the library and in memory."""
+"""Products with quantized weights as one composite: the weights stay packed in the library and in memory."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["COMPOSITE", "check", "convert"]
 COMPOSITE = "dnnl.quantized_matmul"
 
 Form: TypeAlias = Callable[[], DFPattern]
-"""Makes a new pattern each time."""
+"""Creates a new pattern at each call."""
 
 
 def check(context: PatternCheckContext) -> bool | str:
-    """Whether the runtime can multiply with the weight."""
+    """Whether the runtime supports the weight."""
     call = expect(relax.Call, context.matched_expr)
     try:
         found = read_product(call, dict(context.matched_bindings.items()))
@@ -42,7 +42,7 @@ def check(context: PatternCheckContext) -> bool | str:
 
 
 def convert(importer: Importer, composite: relax.Function, arguments: Sequence[relax.Expr]) -> TensorId:
-    """One node, with a constant that is made of those of the composite."""
+    """One node, with a constant computed from those of the composite."""
     values: dict[relax.Var, relax.Expr] = dict(zip(composite.params, arguments, strict=True))
     inside = {binding.var: binding.value for block in composite.body.blocks for binding in block.bindings}
     result = composite.body.body
@@ -75,14 +75,14 @@ def _words(importer: Importer, numbers: Numbers) -> Words:
 
 
 def _unpacked() -> DFPattern:
-    """Two numbers of each byte, side by side."""
+    """The two numbers of each byte, side by side."""
     low = is_op("relax.bitwise_and")(is_const(), is_const())
     high = is_op("relax.bitwise_and")(is_op("relax.right_shift")(is_const(), is_const()), is_const())
     return is_op("relax.reshape")(is_op("relax.stack")(is_tuple([low, high])), wildcard())
 
 
 def _first_of_rows(floats: Form, bounds: int) -> Form:
-    """A part of rows: axes, begins and ends, and perhaps steps."""
+    """A slice of rows, with axes, begins, ends and optional strides."""
     return lambda: is_op("relax.strided_slice")(floats(), *(wildcard() for _ in range(bounds)))
 
 
@@ -91,7 +91,7 @@ def _reshaped(floats: Form) -> Form:
 
 
 def _patterns() -> Iterator[DFPattern]:
-    """All forms; no two share a part, because TVM lets a part match one expression only."""
+    """All forms; no two share a subpattern, because TVM matches a subpattern with one expression only."""
     words: tuple[Form, ...] = (is_const, _unpacked)
     floats = [form(each) for form in (_dequantized, _shifted) for each in words]
     for whole in map(_reshaped, floats):

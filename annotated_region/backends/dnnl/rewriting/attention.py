@@ -1,13 +1,13 @@
-"""Attention, put together again from the ops that exporters write it as.
+"""Recognizes attention in the ops that exporters decompose it into.
 
 ::
 
     softmax(mask(a * q @ k)) @ v                   =>   attention(q, k, v, mask)
-    where(all(s == -inf), 0, softmax(s))           =>   softmax(s), guarded; in attention too
+    where(all(s == -inf), 0, softmax(s))           =>   softmax(s), guarded; also inside attention
 
-This is done here and not in the preparation for all targets, because the node says more than Relax's op can:
-which scores a mask selects and what the hidden ones become, rows that show nothing, heads that serve groups
-of queries, any rank. A node takes the place of others only if nothing else reads what they compute.
+This is a rewrite of this backend and not part of preparation, because the node is more general than Relax's
+op: it has masks that select scores, values for masked scores, fully masked rows, heads that share keys, and
+any rank. It replaces other nodes only if nothing else reads their results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADS = 4
 
 
 class GuardSoftmax(Rewrite):
-    """A softmax with zeros where nothing is seen; nothing is, unless any score is not minus infinity."""
+    """A softmax that returns zeros for fully masked rows, in which all scores are minus infinity."""
 
     def rewritten(self, node: Node) -> Node | None:
         """The guarded softmax."""
@@ -52,7 +52,7 @@ class GuardSoftmax(Rewrite):
         return replace(weights, output=node.output, parameters=Softmax(len(shape) - 1, guarded=True))
 
     def contrary(self, tensor: TensorId, kind: Kind, algorithm: str) -> Node | None:
-        """The producer, as `Rewriter.own` finds it, of the truth value that a tensor is the contrary of."""
+        """The producer, as `Rewriter.own` finds it, of the boolean whose negation a tensor is."""
         found = self.rewriter.own_linear(tensor)
         if found is None or found[1] != linear(-1.0, 1.0):
             return None
@@ -60,10 +60,10 @@ class GuardSoftmax(Rewrite):
 
 
 class RecognizeAttention(Rewrite):
-    """One node in the place of two products, a softmax and what masks its scores."""
+    """Replaces two products, a softmax and its mask by one node."""
 
     def rewritten(self, node: Node) -> Node | None:
-        """The attention whose last product `node` is."""
+        """The attention that ends with the product `node`."""
         rank = len(self.graph.shape(node.output))
         if node.kind is not Kind.MATMUL or len(node.inputs) != 2 or rank < 3:
             return None
@@ -88,7 +88,7 @@ class RecognizeAttention(Rewrite):
     # --- scores and masks
 
     def unmasked(self, tensor: TensorId) -> tuple[TensorId, tuple[TensorId, ...], Mask, float]:
-        """Scores without their mask; the mask, its kind and what a hidden score becomes."""
+        """Scores without their mask; the mask, its kind, and the value of masked scores."""
         added = self.rewriter.own(tensor, Kind.BINARY, "binary_add")
         if added is not None:
             for scores, mask in (added.inputs, added.inputs[::-1]):
@@ -102,14 +102,14 @@ class RecognizeAttention(Rewrite):
         return tensor, (), Mask.NONE, 0.0
 
     def is_scores(self, tensor: TensorId, masked: TensorId) -> bool:
-        """Whether a tensor is a product, scaled or not, as large as the masked one."""
+        """Whether a tensor is a product, scaled or not, with the shape of the masked one."""
         is_whole = same_shape(self.graph.shape(tensor), self.graph.shape(masked))
         return is_whole and self.rewriter.own(self.rewriter.own_multiple(tensor)[0], Kind.MATMUL) is not None
 
     # --- queries, keys and values
 
     def rescaled(self, tensor: TensorId) -> tuple[TensorId, float]:
-        """A tensor without the factor in front of its last permutation."""
+        """A tensor without a factor before its last permutation, and the factor."""
         data, factor = self.rewriter.own_multiple(tensor)
         node = self.rewriter.own(data, Kind.PERMUTE)
         if factor != 1.0 or node is None:
@@ -120,7 +120,7 @@ class RecognizeAttention(Rewrite):
         return self.permuted(inner, node), factor
 
     def unrepeated(self, tensor: TensorId) -> TensorId:
-        """Keys or values whose heads serve groups of queries, before they were repeated for each."""
+        """Keys or values before they were repeated for groups of query heads."""
         node = self.rewriter.own(tensor, Kind.PERMUTE)
         if node is not None and isinstance(node.parameters, Permutation):
             inner = self.unrepeated(node.inputs[0])
@@ -141,12 +141,12 @@ class RecognizeAttention(Rewrite):
         return permute(self.graph, tensor, like.parameters.axes)
 
     def is_stack(self, inputs: tuple[TensorId, ...]) -> bool:
-        """Whether queries, keys and values have the same ranks, and heads that divide one another."""
+        """Whether queries, keys and values have the same rank, and numbers of heads that divide each other."""
         queries, *others = (self.graph.shape(tensor)[:-2] for tensor in inputs)
         return all(len(other) == len(queries) and all(map(_divides, other, queries)) for other in others)
 
     def is_wide_enough(self, inputs: tuple[TensorId, ...]) -> bool:
-        """Single columns, and single rows of what has no heads, are left to the products that know them."""
+        """Single columns, and single rows without heads, are left to the kernels of products for them."""
         queries, *others = (self.graph.shape(tensor) for tensor in inputs)
         is_row_of_heads = len(queries) == HEADS and queries[-2] == 1
         return (is_row_of_heads or queries[-2] != 1) and all(

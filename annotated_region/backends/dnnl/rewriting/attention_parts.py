@@ -1,4 +1,4 @@
-"""Attention to keys and values that are concatenated for it: the two parts are read where they lie.
+"""Attention to concatenated keys and values: both parts are read in place.
 
 ::
 
@@ -20,17 +20,17 @@ RANK = 4
 
 
 class ReadKeysInParts(Rewrite):
-    """One node that reads two parts of keys and two of values.
+    """One node that reads keys and values in two parts each.
 
-    Where a concatenation has another reader, such as the caller, it is made anyway, and read.
+    A concatenation with another reader, such as the caller, is still computed, and read.
     """
 
     def measure(self) -> tuple[int, ...]:
-        """Attention to whole keys."""
+        """The number of attentions with undivided keys."""
         return (sum(node.kind is Kind.ATTENTION for node in self.rewriter.nodes()),)
 
     def rewritten(self, node: Node) -> Node | None:
-        """The same attention to the parts."""
+        """The same attention with keys and values in parts."""
         given = node.parameters
         if node.kind is not Kind.ATTENTION or not isinstance(given, Attention):
             return None
@@ -46,7 +46,7 @@ class ReadKeysInParts(Rewrite):
         return replace(node, kind=Kind.PARTED_ATTENTION, inputs=(queries, *of_keys, *of_values, *mask))
 
     def parts(self, tensor: TensorId, axis: int) -> tuple[TensorId, ...]:
-        """The two tensors that a view of a concatenation is made of, in the same view; or none."""
+        """The two operands of a concatenation, with its view applied to each; empty if there is none."""
         node = self.rewriter.own(tensor)
         if node is None:
             return ()
@@ -59,7 +59,7 @@ class ReadKeysInParts(Rewrite):
         return self.reshaped_parts(node, axis) if node.kind is Kind.RESHAPE else ()
 
     def reshaped_parts(self, node: Node, axis: int) -> tuple[TensorId, ...]:
-        """The same where axes of extent one come or go."""
+        """The same for a reshape that only adds or removes axes of extent one."""
         before, after = (self.graph.shape(tensor) for tensor in (node.inputs[0], node.output))
         kept, wide = _wide_axes(before), _wide_axes(after)
         if axis not in wide or not same_shape([before[i] for i in kept], [after[i] for i in wide]):

@@ -1,16 +1,16 @@
-"""Products of int8, recognized from the dequantization in front of convolutions and matrix products.
+"""Recognizes int8 products in dequantizations before convolutions and matrix products.
 
-A quantized network says for each tensor how coarse it is, and computes with numbers in between::
+A quantized network has a scale for each tensor, and computes with floats in between::
 
     x_q --> dequantize --> conv --> add(bias) --> relu --> quantize --> y_q
     w_q --> dequantize -----^
 
-which oneDNN computes as one primitive of int8: integer sums, scales and zero points applied at the end. First
-views and maxima are taken of the int8 elements, ahead of their dequantization, and what is dequantized and
-quantized again in the same way is left as it was (`LowerDequantization`); then products of dequantized
-operands become products of int8 (`MakeInt8Products`). What is behind a product is in `int8_results`.
+oneDNN computes this as one int8 primitive: integer sums, with scales and zero points applied at the end.
+First, views and maxima are moved before the dequantization of their operand, and pairs of equal
+dequantization and quantization are removed (`LowerDequantization`); then products of dequantized operands
+become int8 products (`MakeInt8Products`). The ops after a product are in `int8_results`.
 
-Scales and zero points stay exactly those of the network: nothing is requantized, no rounding is left out.
+The scales and zero points are those of the network: nothing is requantized, and no rounding is omitted.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ MOVING = (*VIEWS, Kind.SLICE, Kind.CONCAT)
 
 
 def scale_of(node: Node | None, kind: Kind) -> Scale | None:
-    """The scale and zero point of a node that quantizes or dequantizes with one of each for all elements."""
+    """The scale and zero point of a node that quantizes or dequantizes all elements with the same ones."""
     if node is None or node.kind is not kind or not isinstance(node.parameters, Scale):
         return None
     return node.parameters
 
 
 class LowerDequantization(Rewrite):
-    """Views, largest values and joins are taken of int8 elements; what changes nothing is dropped."""
+    """Moves views, maxima and concatenations to int8 elements, and removes roundtrips."""
 
     def rewritten(self, node: Node) -> Node | TensorId | None:
-        """The dequantization behind the node, or the int8 elements that were there already."""
+        """The dequantization after the node, or the original int8 elements."""
         source = self.rewriter.producer(node.inputs[0]) if node.inputs else None
         if source is None or source.kind is not Kind.DEQUANTIZE:
             return None
         return source.inputs[0] if self.is_undone(source, node) else self.lowered(node, source)
 
     def measure(self) -> tuple[int, ...]:
-        """The paths from a dequantization through views to a view; nodes."""
+        """The number of paths from a dequantization through views to a view, and of nodes."""
         above: dict[TensorId, int] = {}
         total = nodes = 0
         for node in self.rewriter.nodes():
@@ -72,13 +72,13 @@ class LowerDequantization(Rewrite):
         return node.kind in MOVING or is_largest
 
     def is_undone(self, source: Node, node: Node) -> bool:
-        """Whether `node` quantizes what `source` has dequantized in the same way."""
+        """Whether `node` quantizes a result of `source` with the same parameters."""
         scale = scale_of(source, Kind.DEQUANTIZE)
         same_numbers = scale is not None and scale == scale_of(node, Kind.QUANTIZE)
         return same_numbers and self.graph.dtype(source.inputs[0]) is self.graph.dtype(node.output)
 
     def lowered(self, node: Node, first: Node) -> Node | None:
-        """The dequantization behind the node on int8; None if these cannot be exchanged."""
+        """The dequantization after the node on int8; None if they do not commute."""
         sources = [self.rewriter.producer(tensor) for tensor in node.inputs]
         dtype = self.graph.dtype(first.inputs[0])
         if not self.is_movable(node) or (dtype not in BYTES and node.kind is Kind.POOLING):
@@ -93,13 +93,13 @@ class LowerDequantization(Rewrite):
         return replace(first, inputs=(inner, *first.inputs[1:]), output=node.output, parameters=parameters)
 
     def is_like(self, source: Node, first: Node) -> bool:
-        """Whether two dequantizations mean the same by their elements."""
+        """Whether two dequantizations have the same parameters."""
         same_type = self.graph.dtype(source.inputs[0]) is self.graph.dtype(first.inputs[0])
         same_scales = (source.inputs[1:], source.parameters) == (first.inputs[1:], first.parameters)
         return source.kind is first.kind and same_type and same_scales
 
     def moved(self, source: Node, view: Node) -> Scale | ChannelScales | None:
-        """The dequantization behind the view; None if the axes with scales are no neighbours there."""
+        """The parameters of the dequantization after a view; None if it separates the scaled axes."""
         if not isinstance(source.parameters, ChannelScales):
             return scale_of(source, Kind.DEQUANTIZE)
         before, after = self.graph.shape(view.inputs[0]), self.graph.shape(view.output)
@@ -117,10 +117,10 @@ class LowerDequantization(Rewrite):
 
 
 class MakeInt8Products(Rewrite):
-    """Products whose operands are dequantized become products of int8; those of floats get fewer."""
+    """Converts products of dequantized operands to int8; decreases the number of float products."""
 
     def rewritten(self, node: Node) -> Node | None:
-        """The product of int8."""
+        """The int8 product."""
         if node.kind not in PRODUCTS or node.post_ops or node.quantized is not None:
             return None
         left, right = map(self.rewriter.producer, node.inputs[:2])
@@ -140,22 +140,22 @@ class MakeInt8Products(Rewrite):
         return replace(node, inputs=(data, weights, *node.inputs[2:]), quantized=quantized)
 
     def measure(self) -> tuple[int, ...]:
-        """Products of floats."""
+        """The number of float products."""
         nodes = self.rewriter.nodes()
         return (sum(node.kind in PRODUCTS and node.quantized is None for node in nodes),)
 
     def meaning(self, node: Node, data: Scale, right: Node) -> Quantized | None:
-        """What the elements of the operands mean; None if oneDNN cannot know."""
+        """The quantization parameters of a product; None if oneDNN does not support them."""
         weights = scale_of(right, Kind.DEQUANTIZE)
         if weights is None:
             is_fit = len(right.inputs) == 2 and self.is_per_channel(node, right)
             return Quantized(data.scale, data.zero, weights_scales=right.inputs[1]) if is_fit else None
         if weights.zero and node.kind is Kind.CONVOLUTION:
-            return None  # oneDNN's convolutions know no zero point of the weights
+            return None  # oneDNN's convolutions do not support zero points of the weights
         return Quantized(data.scale * weights.scale, data.zero, weights_zero=weights.zero)
 
     def is_per_channel(self, product: Node, weights: Node) -> bool:
-        """Whether the weights have a scale for each channel of the result, and for nothing else."""
+        """Whether the weights have a scale for each output channel, and along no other axis."""
         assert isinstance(weights.parameters, ChannelScales)
         shape = self.graph.shape(weights.output)
         first, count = weights.parameters.first, weights.parameters.count
@@ -165,9 +165,9 @@ class MakeInt8Products(Rewrite):
         return first == 0 and same_dim(volume(shape[:count]), volume(shape[: 2 if is_grouped else 1]))
 
     def as_signed(self, dequantize: Node) -> Node | None:
-        """The same numbers from int8 instead of uint8, where the quantization can be told to make these.
+        """The same numbers as int8 instead of uint8, if the quantization that produces them can be changed.
 
-        oneDNN multiplies with int8 only. All elements and their zero point become smaller by 128.
+        oneDNN multiplies int8 only. All elements and their zero point are reduced by 128.
         """
         path = [dequantize.inputs[0]]
         while (node := self.rewriter.producer(path[-1])) is not None and node.kind in VIEWS:

@@ -1,4 +1,4 @@
-"""What stands behind a product of int8: rounding in its chain of post-ops, int8 results, int8 residuals.
+"""The ops after an int8 product: rounding as a post-op, int8 results, int8 residuals.
 
 ::
 
@@ -7,7 +7,7 @@
     product_q + chain --> quantize                              =>   product_q + chain, stored as int8
     product_q + (dequantize(e))                                 =>   product_q + e, scaled around the sum
 
-`QuantizeParts` and `RoundInChains` run before `fuse`, which then sees an unbroken chain;
+`QuantizeParts` and `RoundInChains` run before `fuse`, so that chains of post-ops are not interrupted;
 the other two run after it.
 """
 
@@ -27,14 +27,14 @@ LIMITS = {DataType.INT8: (-128, 127), DataType.UINT8: (0, 255)}
 
 
 class QuantizeParts(Rewrite):
-    """What is quantized behind a join, or behind the largest values of windows, is quantized before it.
+    """Moves a quantization before a concatenation or max pooling.
 
-    Both give the same bytes: a join moves elements, and rounding is monotone. Bytes are joined in a fourth of
-    the time, and products in front of the join store them at once.
+    The results are equal: a concatenation moves elements, and rounding is monotone. Concatenating 8-bit
+    elements takes a quarter of the time, and products before the concatenation can store 8-bit results.
     """
 
     def rewritten(self, node: Node) -> Node | None:
-        """The join, or the pooling, of int8."""
+        """The concatenation or pooling of int8."""
         scale = scale_of(node, Kind.QUANTIZE)
         source = None if scale is None else self.rewriter.producer(node.inputs[0])
         if scale is None or source is None or not self.is_movable(source):
@@ -46,17 +46,17 @@ class QuantizeParts(Rewrite):
         return replace(source, inputs=parts, output=node.output)
 
     def measure(self) -> tuple[int, ...]:
-        """Joins and poolings of floats."""
+        """The number of float concatenations and poolings."""
         floats = (node for node in self.rewriter.nodes() if self.is_movable(node))
         return (sum(self.graph.dtype(node.output) is DataType.FLOAT32 for node in floats),)
 
     def is_movable(self, node: Node) -> bool:
-        """Whether a node gives the same for elements that are rounded before."""
+        """Whether a node commutes with rounding of its operands."""
         is_largest = isinstance(node.parameters, Pooling) and node.parameters.algorithm == "pooling_max"
         return node.kind is Kind.CONCAT or is_largest
 
     def quantized(self, tensor: TensorId, scale: Scale, dtype: DataType) -> TensorId:
-        """The elements of a part as int8; those that it was dequantized from, if they are the same."""
+        """The elements of a part as int8; its original int8 elements, if they have the same parameters."""
         source = self.rewriter.producer(tensor)
         is_undone = source is not None and scale_of(source, Kind.DEQUANTIZE) == scale
         if source is not None and is_undone and self.graph.dtype(source.inputs[0]) is dtype:
@@ -65,21 +65,21 @@ class QuantizeParts(Rewrite):
 
 
 class RoundInChains(Rewrite):
-    """What is quantized and at once dequantized behind a product of int8 is rounded in its chain."""
+    """Converts a quantization and its dequantization after an int8 product to a rounding post-op."""
 
     def rewritten(self, node: Node) -> Node | None:
-        """The rounding, or the scaling back behind it."""
+        """The rounding, or the scaling after it."""
         dequantized = scale_of(node, Kind.DEQUANTIZE)
         if dequantized is not None and self.graph.dtype(node.inputs[0]) is DataType.FLOAT32:
             return replace(node, kind=Kind.ELTWISE, parameters=linear(dequantized.scale))
         return self.rounding(node) if self.is_rounding(node) else None
 
     def measure(self) -> tuple[int, ...]:
-        """Quantizations and dequantizations."""
+        """The number of quantizations and dequantizations."""
         return (sum(node.kind in (Kind.QUANTIZE, Kind.DEQUANTIZE) for node in self.rewriter.nodes()),)
 
     def is_rounding(self, node: Node) -> bool:
-        """Whether a quantization serves one dequantization alone, which undoes it but for the rounding."""
+        """Whether the only reader of a quantization is a dequantization with the same parameters."""
         scale = scale_of(node, Kind.QUANTIZE)
         root = None if scale is None else self.rewriter.root(node.inputs[0])
         if root is None or root.quantized is None or self.rewriter.reads(node.inputs[0]) != 1:
@@ -90,7 +90,7 @@ class RoundInChains(Rewrite):
         return self.rewriter.reads(reader.output) == 1 and self.is_last_operand(reader)
 
     def is_last_operand(self, dequantize: Node) -> bool:
-        """Of two dequantized operands only the later one can be computed in place; the other stays int8."""
+        """Of two dequantized operands, only the later one can be computed in place; the other stays int8."""
         consumer = self.rewriter.reader(dequantize.output)
         operands = consumer.inputs if consumer is not None and consumer.kind is Kind.BINARY else ()
         return not any(self.is_quantized_later(tensor) for tensor in operands if tensor != dequantize.output)
@@ -105,7 +105,7 @@ class RoundInChains(Rewrite):
         return is_waiting and scale_of(source, Kind.QUANTIZE) is not None
 
     def rounding(self, node: Node) -> Node:
-        """round(x / scale), clipped to what is left of the type's range beside the zero point."""
+        """round(x / scale), clipped to the range of the type relative to the zero point."""
         scale = scale_of(node, Kind.QUANTIZE)
         assert scale is not None
         tensors = self.graph.tensors
@@ -118,22 +118,22 @@ class RoundInChains(Rewrite):
 
 
 class ReadInt8Residuals(Rewrite):
-    """For ``+ scale * (e - zero)`` the chain of a product of int8 is scaled so that e itself is added."""
+    """Scales the chain of an int8 product so that it adds a residual ``scale * (e - zero)`` as int8 ``e``."""
 
     def rewritten(self, node: Node) -> Node | None:
-        """The product that reads int8."""
+        """The product that reads an int8 residual."""
         if node.quantized is None or not any(self.is_residual(node, post) for post in node.post_ops):
             return None
         return replace(node, post_ops=tuple(self.chain(node)))
 
     def measure(self) -> tuple[int, ...]:
-        """Residuals that are dequantized before they are added."""
+        """The number of residuals that are dequantized before they are added."""
         nodes = list(self.rewriter.nodes())
         made = {node.output for node in nodes if scale_of(node, Kind.DEQUANTIZE)}
         return (sum(post.operand in made for node in nodes for post in node.post_ops),)
 
     def is_residual(self, node: Node, post: PostOp) -> bool:
-        """Whether a dequantized tensor as large as the result is added."""
+        """Whether a dequantized tensor of the shape of the result is added."""
         if post.operand is None or post.algorithm != "binary_add":
             return False
         is_dequantized = scale_of(self.rewriter.producer(post.operand), Kind.DEQUANTIZE) is not None
@@ -154,10 +154,10 @@ class ReadInt8Residuals(Rewrite):
 
 
 class StoreInt8Results(Rewrite):
-    """The quantization at the end of a chain is the product's own; the nodes get fewer."""
+    """Merges a quantization after a chain into the product; decreases the number of nodes."""
 
     def rewritten(self, node: Node) -> Node | None:
-        """The product that stores int8."""
+        """The product with an int8 result."""
         scale = scale_of(node, Kind.QUANTIZE)
         product = None if scale is None else self.rewriter.own(node.inputs[0])
         if scale is None or product is None or product.quantized is None:

@@ -1,9 +1,9 @@
-// Scaled dot-product attention: a block of scores at a time stays in a thread's cache, and the heads are read
-// and written where they lie, so that no transposed copy is ever made.
+// Scaled dot-product attention in blocks of scores that fit into the cache of a thread. Heads are read and written in
+// place, so there are no transposed copies.
 
 namespace annotated_region_dnnl {
 
-constexpr int64_t kScoreBytes = 256 << 10;  // of a block of scores: an eighth to a quarter of a second-level cache
+constexpr int64_t kScoreBytes = 256 << 10;  // of a block of scores: an eighth to a quarter of the second-level cache
 constexpr int64_t kLeastRows = 16;
 
 struct Attention {
@@ -11,9 +11,9 @@ struct Attention {
   AttentionRow given;
   Dims mask_dims, mask_strides;
   int64_t rows, columns, depth, width, block, blocks, count;
-  bool rounds;  // the result to bfloat16
+  bool rounds;  // whether the result is rounded to bfloat16
 
-  // Scores and their product with the values for one block of rows of one head.
+  // Computes one block of rows of one head: the scores, and their product with the values.
   void run(const std::vector<char*>& pointers, int64_t head, int64_t first, float* scores) const {
     const Dims& stack = queries.dims;
     const int64_t height = std::min(block, rows - first);
@@ -41,11 +41,11 @@ struct Attention {
     }
   }
 
-  // How many numbers a thread needs room for.
+  // The scratch memory of a thread, in floats.
   int64_t scratch() const { return block * (columns + (rounds ? width : 0)); }
 
  private:
-  // How many columns a row may look at: at least one. TVM shifts the corner by the difference, whichever is larger.
+  // The number of visible columns of a row, at least one: TVM shifts the diagonal by the difference of the lengths.
   int64_t seen(int64_t row) const {
     if (given.causal == Causal::none) return columns;
     return std::min(columns, row + 1 + (given.causal == Causal::to_lower_right ? std::abs(columns - rows) : 0));
@@ -77,7 +77,7 @@ struct Attention {
   }
 };
 
-// The node's attention to the operands that stand first among the arguments, and its mask, if that is a tensor.
+// Attention to the leading operands among the arguments; the mask is the argument at `masking`, if it is a tensor.
 inline void attend(Builder& builder, const NodeRow& node, std::vector<Argument> arguments, int masking, DataType type) {
   const Desc to = heads_side_by_side(builder.dims(node.output), type);
   const Dims& dims = builder.dims(node.inputs[0]);
@@ -112,7 +112,7 @@ inline void attend(Builder& builder, const NodeRow& node, std::vector<Argument> 
   builder.define(node.output, to, place);
 }
 
-// inputs: queries, keys as (depth, columns), values, and a mask or none.
+// inputs: queries, keys as (depth, columns), values, optionally a mask.
 inline void attention(Builder& builder, const NodeRow& node) {
   const DataType type = builder.type(node.output);
   if (type == kFloat && has_few_queries(builder, node)) return attention_of_rows(builder, node, 1);
@@ -124,7 +124,7 @@ inline void attention(Builder& builder, const NodeRow& node) {
   attend(builder, node, std::move(arguments), node.inputs.size > 3 ? node.inputs[3] : -1, type);
 }
 
-// Two parts of keys or values side by side, row by row; `axis` is that of the numbers in a row.
+// Two parts of keys or values as one argument, concatenated by rows; `axis` is the contiguous axis of a row.
 inline Argument side_by_side(Builder& builder, int first, int second, int axis) {
   const int along = axis == 3 ? 2 : 3;
   Dims dims = builder.dims(first);
@@ -141,7 +141,7 @@ inline Argument side_by_side(Builder& builder, int first, int second, int axis) 
   return {DNNL_ARG_SRC, desc, place};
 }
 
-// inputs: queries, two parts of the keys, two of the values, and a mask or none.
+// inputs: queries, two parts of the keys, two of the values, optionally a mask.
 inline void parted_attention(Builder& builder, const NodeRow& node) {
   if (has_few_queries(builder, node)) return attention_of_rows(builder, node, 2);
   const Desc queries = matrix_layout(builder, node.inputs[0], kFloat);

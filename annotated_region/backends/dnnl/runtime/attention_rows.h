@@ -1,6 +1,6 @@
-// Attention of a few queries, such as those of one new token, to many keys: a kernel of our own, because products with so
-// few rows wait for memory. The keys are shared out among threads; the heads that share keys read them once. Keys and
-// values may come in two parts, those of earlier tokens and of new ones, which are read where they lie.
+// Attention of a few queries, such as those of one new token, to many keys. Products with so few rows are memory-bound,
+// so this kernel reads the keys of heads that share them once, and divides them among threads. Keys and values may have
+// two parts, past and new ones, which are read in place.
 
 namespace annotated_region_dnnl {
 namespace {
@@ -14,21 +14,21 @@ inline __attribute__((always_inline)) Wide wide_at(const float* from) {
   return numbers;
 }
 
-// Every fourth number of a register added up: registers of every machine can do that.
+// The sum of a register modulo four lanes, in operations that every machine has.
 inline __attribute__((always_inline)) Four quarter_sums(Wide numbers) {
   Four parts[4];
   std::memcpy(parts, &numbers, sizeof numbers);
   return (parts[0] + parts[1]) + (parts[2] + parts[3]);
 }
 
-// The sums of four registers.
+// The sums of four registers, each as one lane.
 inline __attribute__((always_inline)) Four totals(Four first, Four second, Four third, Four fourth) {
   const Four left = __builtin_shuffle(first, second, Order{0, 4, 1, 5}) + __builtin_shuffle(first, second, Order{2, 6, 3, 7});
   const Four right = __builtin_shuffle(third, fourth, Order{0, 4, 1, 5}) + __builtin_shuffle(third, fourth, Order{2, 6, 3, 7});
   return __builtin_shuffle(left, right, Order{0, 1, 4, 5}) + __builtin_shuffle(left, right, Order{2, 3, 6, 7});
 }
 
-// The products of lines with keys, `stride` apart; four lines at a time, which share the key and what adds a register up.
+// The products of lines with keys, `stride` apart; four lines at a time share a loaded key and a horizontal sum.
 ANNOTATED_REGION_CLONES void multiply_keys(const float* lines, int64_t count, int64_t depth, const float* keys,
                                            int64_t stride, int64_t size, float* scores, int64_t leading) {
   const int64_t whole = depth / kWide * kWide;
@@ -61,7 +61,7 @@ ANNOTATED_REGION_CLONES void multiply_keys(const float* lines, int64_t count, in
   }
 }
 
-// Adds the weighted values of the columns from `first` on, which do not fill a register.
+// Adds the weighted values of the columns from `first` on, which are less than a register.
 inline __attribute__((always_inline)) void add_columns(const float* weights, const float* values, int64_t stride,
                                                        int64_t size, float* to, int64_t first, int64_t width) {
   for (int64_t column = first; column < width; ++column) {
@@ -74,7 +74,7 @@ inline __attribute__((always_inline)) void add_wide(float* to, Wide numbers) {
   std::memcpy(to, &numbers, sizeof numbers);
 }
 
-// Adds values, `stride` apart, times the weights of lines, to the sums of these; four lines at a time, each in a register.
+// Adds values, `stride` apart, times the weights of lines, to their sums; four lines at a time, each in a register.
 ANNOTATED_REGION_CLONES void add_values(const float* weights, int64_t leading, int64_t lines, const float* values,
                                         int64_t stride, int64_t size, float* to, int64_t width) {
   const int64_t whole = width / kWide * kWide;
@@ -108,11 +108,11 @@ ANNOTATED_REGION_CLONES void add_values(const float* weights, int64_t leading, i
 
 }  // namespace
 
-// Matrices in a tensor: the last two axes; one of their strides is one.
+// The matrices in the last two axes of a tensor; one of these axes is contiguous.
 struct Matrices {
   Dims dims;
   Dims strides;
-  char transposed;  // 'T' where the rows are next to each other
+  char transposed;  // 'T' if columns are contiguous
   int64_t leading;
 
   explicit Matrices(const Desc& desc) : dims(desc.get_dims()), strides(desc.get_strides()) {
@@ -124,8 +124,8 @@ struct Matrices {
 
   int64_t row_stride() const { return strides[strides.size() - 2]; }
 
-  // Where matrix number `index` of a stack with the leading extents of `stack` begins; a smaller stack serves
-  // several heads with each of its matrices.
+  // The offset of matrix `index` in a stack with the leading extents `stack`; each matrix of a smaller stack serves
+  // several heads.
   int64_t offset(const Dims& stack, int64_t index) const {
     int64_t result = 0;
     for (int axis = static_cast<int>(stack.size()) - 3; axis >= 0; --axis) {
@@ -136,14 +136,14 @@ struct Matrices {
   }
 };
 
-// Memory order of the result: the heads of one position side by side, as the projection behind wants them.
+// The memory order of the result: the heads of one position are adjacent, as the following projection requires.
 inline Desc heads_side_by_side(const Dims& dims, DataType type) {
   if (dims.size() != 4) return plain(dims, type);
   return strided(dims, type, {dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3], 1});
 }
 
-constexpr int64_t kMostQueries = 8;    // of a head; more are multiplied by oneDNN
-constexpr int64_t kKeysAtOnce = 256;  // which a thread takes at a time
+constexpr int64_t kMostQueries = 8;    // of a head; with more, oneDNN is used
+constexpr int64_t kKeysAtOnce = 256;  // the size of a chunk, which one thread processes
 
 struct AttentionOfRows {
   std::vector<Matrices> keys, values;  // of each part; keys: (depth, columns)
@@ -160,12 +160,12 @@ struct AttentionOfRows {
   int64_t rows() const { return queries.dims[2]; }
   int64_t depth() const { return queries.dims[3]; }
   int64_t width() const { return result.dims[3]; }
-  int64_t sharing() const { return queries.dims[1] / keys[0].dims[1]; }  // heads that share keys
-  int64_t lines() const { return sharing() * rows(); }                  // queries that meet the same keys
+  int64_t sharing() const { return queries.dims[1] / keys[0].dims[1]; }  // the number of heads that share keys
+  int64_t lines() const { return sharing() * rows(); }                  // the number of queries for the same keys
   int64_t stacks() const { return keys[0].dims[0] * keys[0].dims[1]; }
   int64_t chunks() const { return (columns() + kKeysAtOnce - 1) / kKeysAtOnce; }
 
-  // Floats that a chunk leaves for each line: its largest score, the sum of its weights, the weighted values.
+  // The partial result of a chunk for each line, in floats: largest score, sum of the weights, weighted values.
   int64_t left() const { return width() + 2; }
   int64_t left_of_all() const { return stacks() * chunks() * lines() * left(); }
   int64_t floats_of_thread() const { return lines() * (depth() + kKeysAtOnce + width()); }
@@ -195,7 +195,7 @@ struct AttentionOfRows {
     }
   }
 
-  // Joins what the chunks of a line have left.
+  // Combines the partial results of the chunks of a line.
   void join(const float* from, int64_t stack, int64_t line, char* whole) const {
     const int64_t step = lines() * left(), row = line % rows();
     float largest = -INFINITY, sum = 0.0f;
@@ -211,8 +211,8 @@ struct AttentionOfRows {
   }
 
  private:
-  // Calls `action` for the part of some columns that lies in each part of the keys: the part, the first key there, how
-  // many, and the first of the columns.
+  // Calls `action` for the intersection of some columns with each part of the keys: the part, its first key, the number
+  // of keys, and the first of the columns.
   template <typename Action>
   void each_part(int64_t first, int64_t size, Action action) const {
     int64_t before = 0;
@@ -229,8 +229,8 @@ struct AttentionOfRows {
     }
   }
 
-  // Weights of the scores of a chunk, by the largest of them, which is returned; leaves their sum. A chunk that shows
-  // nothing has weights of zero, unless it is all that there is.
+  // Computes the weights of the scores of a chunk relative to the largest score, which is returned, and stores their
+  // sum. A fully masked chunk has weights of zero, unless it is the only one.
   float weigh(const std::vector<char*>& pointers, int64_t head, int64_t line, int64_t first, int64_t size, float* scores,
               float* sum) const {
     const float* const mask = mask_dims.empty() ? nullptr : mask_of(floats(pointers[1 + 2 * keys.size()]), head, line);
@@ -252,7 +252,7 @@ struct AttentionOfRows {
   }
 };
 
-// A layout in which the numbers along `axis` are neighbours, the other axes in their order; its own, where they are.
+// A layout in which `axis` is contiguous and the other axes are in order; the tensor's own layout if it qualifies.
 inline Desc rows_along(Builder& builder, int tensor, int axis) {
   const Desc& desc = builder.layout(tensor);
   if (is_strided(desc) && desc.get_strides()[axis] == 1) return retyped(desc, kFloat);
@@ -269,7 +269,7 @@ inline bool has_few_queries(Builder& builder, const NodeRow& node) {
   return keys[0] == dims[0] && values[0] == dims[0] && keys[1] == values[1];  // one batch may serve all, or other heads
 }
 
-// inputs: queries, `parts` parts of the keys, as many of the values, and a mask or none.
+// inputs: queries, `parts` parts of the keys, as many of the values, optionally a mask.
 inline void attention_of_rows(Builder& builder, const NodeRow& node, int parts) {
   std::vector<Argument> arguments;
   std::vector<Matrices> matrices;

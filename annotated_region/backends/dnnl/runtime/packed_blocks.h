@@ -1,11 +1,11 @@
-// Products of many rows with a packed weight in whole numbers, by the digits of packed_digits.h: the weights of a tile
-// become bytes once, in the second cache, and are multiplied with all rows of a block.
+// Integer products of many rows with a packed weight, by the digits of packed_digits.h: the weights of a tile are
+// expanded to bytes once, in the second-level cache, and multiplied with all rows of a block.
 //
-// A byte of a weight is larger by the middle of its range, so that it has no sign, as the instruction wants it:
+// A byte has half of the weight's range added to it, because the instruction requires unsigned weights:
 //
 //     bytes of a tile: [group][four of its rows][column][row]     64 columns, four bytes each
 //
-// Rows are taken so many at a time that the sums of their digits fill 24 registers.
+// The number of rows processed together is chosen so that the sums of their digits fill 24 registers.
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #endif
@@ -13,14 +13,14 @@
 namespace annotated_region_dnnl {
 namespace {
 
-constexpr int64_t kDepthAtOnce = 2048;  // rows of a tile that are bytes at a time: 128 kB
-constexpr int64_t kRowsAtOnce = 256;    // whose sums are kept at a time: 64 kB
+constexpr int64_t kDepthAtOnce = 2048;  // rows of a tile that are expanded to bytes at a time: 128 kB
+constexpr int64_t kRowsAtOnce = 256;    // rows whose sums are kept at a time: 64 kB
 
-// Rows of digits, equally far apart; those that have none are marked.
+// Digits of equally spaced rows; rows without digits are marked.
 struct DigitRows {
   DigitRow first;
   int64_t stride;  // bytes
-  char* absent;    // [row]: not zero where a row has no digits
+  char* absent;    // [row]: nonzero if a row has no digits
 
   DigitRow row(int64_t index) const {
     const auto moved = [&](auto* pointer) {
@@ -30,25 +30,25 @@ struct DigitRows {
   }
 };
 
-// The groups of a tile that are multiplied at a time, and their weights.
+// A range of groups of a tile, with their weights as bytes.
 struct TilePart {
   const char* tile;
   int64_t first, last;   // groups
-  const char* bytes;  // of the first group and those behind it
+  const char* bytes;  // of the first group and the following ones
 };
 
 inline int64_t groups_at_once(const PackedWeight& weight) {
   return std::min(weight.groups(), std::max<int64_t>(1, kDepthAtOnce / weight.group));
 }
 
-// The memory that a thread needs: the weights of a part of a tile, then sums.
+// The memory of a thread: the weights of a part of a tile, then sums.
 inline int64_t weight_bytes(const PackedWeight& weight) { return groups_at_once(weight) * weight.group * kTileColumns; }
 inline int64_t block_bytes(const PackedWeight& weight) {
   return weight_bytes(weight) + kRowsAtOnce * kTileColumns * static_cast<int64_t>(sizeof(float));
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-// Makes the bytes of some groups.
+// Expands the weights of some groups to bytes.
 template <int kBits>
 ANNOTATED_REGION_VNNI inline void spread_weights(const PackedWeight& weight, const TilePart& part, char* to) {
   const __m512i low_bits = _mm512_set1_epi8(kBits == 4 ? 0x0f : -1);
@@ -70,12 +70,12 @@ ANNOTATED_REGION_VNNI inline void spread_weights(const PackedWeight& weight, con
 
 #define ANNOTATED_REGION_VNNI_INLINE ANNOTATED_REGION_VNNI inline __attribute__((always_inline))
 
-// Adds products of four bytes in each lane; written out, because g++ 12 copies each sum to another register and back.
+// Adds products of four bytes per lane; in assembly, because g++ 12 copies each sum to another register and back.
 ANNOTATED_REGION_VNNI_INLINE void add_four(__m512i& sum, __m512i weights, __m512i digits) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(weights), "v"(digits));
 }
 
-// What is added where: the group of a tile, and what digits lie how far from one row to the next.
+// The operands and the destination of one step: the group, and the digits with their distance between rows.
 struct DigitGroup {
   const float* scales;
   const DigitRow& row;
@@ -83,8 +83,8 @@ struct DigitGroup {
   float* to;  // [row][column]
 };
 
-// The sums of a line and of those behind it, 64 columns each; a line is one digit of one row. No array and no loop: the
-// compiler would keep an array of so many registers in memory.
+// The sums of a line and of those after it, 64 columns each; a line is one digit of one row. A recursive template
+// instead of an array, because the compiler would keep an array of so many registers in memory.
 template <int kDigits, int kLine, int kLines>
 struct DigitSums {
   __m512i first, second, third, fourth;
@@ -104,7 +104,7 @@ struct DigitSums {
     others.add(weights, digits, step);
   }
 
-  // Adds what the digits of each row stand for.
+  // Adds the numbers that the digits of each row represent.
   template <bool kZeros>
   ANNOTATED_REGION_VNNI_INLINE void finish(const DigitGroup& group) const {
     if constexpr (kLine % kDigits == 0) {
@@ -116,7 +116,7 @@ struct DigitSums {
     others.template finish<kZeros>(group);
   }
 
-  // The numbers that digits number `kDigit` of a row and those above it stand for, in units of that digit.
+  // The numbers that digit `kDigit` of a row and the higher ones represent, in units of that digit.
   template <int kVector, int kDigit>
   ANNOTATED_REGION_VNNI_INLINE __m512 whole() const {
     const __m512 lower = _mm512_cvtepi32_ps(kVector == 0 ? first : kVector == 1 ? second : kVector == 2 ? third : fourth);
@@ -187,7 +187,7 @@ void add_all_rows(const PackedWeight& weight, const TilePart& part, const DigitR
   add_all_rows<3, kZeros>(weight, part, rows, first, last, sums);
 }
 
-// The products of some rows, at most `kRowsAtOnce`, with one tile: 64 sums a row, in `memory` behind the weights.
+// The products of at most `kRowsAtOnce` rows with one tile: 64 sums per row, in `memory` after the weights.
 inline const float* multiply_rows(const PackedWeight& weight, const char* tile, const DigitRows& rows, int64_t first,
                                   int64_t last, char* memory) {
   float* const sums = reinterpret_cast<float*>(memory + weight_bytes(weight));

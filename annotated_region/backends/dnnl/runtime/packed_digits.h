@@ -1,16 +1,16 @@
-// The product of one row with a packed weight in whole numbers, where the processor has instructions for them (AVX-512
-// VNNI): a third of the instructions that floats take.
+// The product of one row with a packed weight in integers, for processors with AVX-512 VNNI: it takes a third of the
+// instructions of a float product.
 //
-// The numbers of the row that share a scale with the weights of a group become whole ones of 23 bits, scaled by the
-// largest of them, and each of these three digits of 8 bits with a sign:
+// The numbers of the row that belong to one group of weights are converted to integers of 23 bits, scaled by the
+// largest of them, and split into three signed digits of 8 bits:
 //
 //     x = unit * (65536 * high + 256 * middle + low)
 //
-// What is lost is less than the last bit of a float32 as large as the largest of the group. An option asks for two
-// digits or one, whose units are larger: 1/65000 and 1/254 of that number may be lost then. A product of digits with
-// weights, and the sum of these over a group, is exact; sums of groups are floats. An instruction multiplies four bytes
-// of a lane with four digits, so a word of weights needs its digits in the order of its bytes: those of the rows 0, 2, 4
-// and 6, then of 1, 3, 5 and 7 (4 bits), or of 0 to 3.
+// The rounding error is less than the last bit of a float32 of the magnitude of the group's largest number. An option
+// selects two digits or one, with larger units: then the error is up to 1/65000 or 1/254 of that number. A product of
+// digits with weights, and its sum over a group, is exact; groups are summed in floats. An instruction multiplies the
+// four bytes of a lane with four digits, so the digits must be in the order of the bytes of a word of weights: those of
+// rows 0, 2, 4 and 6, then of 1, 3, 5 and 7 (4 bits), or of 0 to 3 (8 bits).
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #endif
@@ -20,25 +20,25 @@ namespace {
 
 constexpr int64_t kMostDigits = 3;
 constexpr int64_t kBytesOfWord = kWordBits / 8;
-constexpr int64_t kLongestExact = 256;       // rows of a group whose sums of digits a float holds
-constexpr float kSmallestLargest = 1e-30f;   // of a group: less has no unit that is a normal number
+constexpr int64_t kLongestExact = 256;       // rows of a group whose sums of digits are exact in float32
+constexpr float kSmallestLargest = 1e-30f;   // of a group: a smaller one has no normal unit
 constexpr float kFinite = 3.4028235e38f;
 
-// How far ahead of the multiplications weights are asked for. The processor looks ahead by the instructions that it
-// holds, which are those of a kilobyte of weights; that is less than memory needs to answer in time. Read once in a
-// step, weights are not kept in the outer caches.
+// The prefetch distance for weights, in bytes. The processor itself looks ahead by the instructions in flight, which
+// cover a kilobyte of weights; that is less than the latency of memory. Weights are read once per step, and not kept in
+// the outer caches.
 constexpr int64_t kAhead = 8192;
 
-// What the largest number of a group becomes: digits of 127, the last of them less what rounding may add.
+// The integer for the largest number of a group: digits of 127, the lowest reduced by what rounding may add.
 constexpr float largest_whole(int64_t digits) { return digits == 3 ? 8355584.0f : digits == 2 ? 32512.0f : 127.0f; }
 
-// A row as digits, in memory of the caller.
+// A row as digits, in the caller's memory.
 struct DigitRow {
-  int64_t digits;    // of a number
-  int32_t* words;    // [group][word][half][digit]: the same digit of four numbers each
-  int32_t* offsets;  // [group][digit]: what the sums of a group begin with
+  int64_t digits;    // per number
+  int32_t* words;    // [group][word][half][digit]: the same digit of four numbers
+  int32_t* offsets;  // [group][digit]: initial values of the sums
   float* units;      // [group]
-  float* sums;       // [group]: of the whole numbers
+  float* sums;       // [group]: of the integers
 };
 
 inline int64_t digit_words(const PackedWeight& weight, int64_t digits) { return weight.group / kBytesOfWord * digits; }
@@ -57,18 +57,18 @@ inline DigitRow digit_row(const PackedWeight& weight, int64_t digits, char* memo
 #if defined(__x86_64__) && defined(__GNUC__)
 #define ANNOTATED_REGION_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,bmi2,fma")))
 
-// Whether a row is multiplied with this weight so.
+// Whether a row is multiplied with this weight in digits.
 inline bool takes_digits(const PackedWeight& weight) {
   return weight.group <= kLongestExact && level() == Level::avx512 && __builtin_cpu_supports("avx512vnni") &&
          __builtin_cpu_supports("bmi2");
 }
 
-// Which of the next 16 numbers there are, with so many left.
+// The mask of the next 16 numbers, if `left` of them remain.
 ANNOTATED_REGION_VNNI inline __mmask16 present(int64_t left) {
   return static_cast<__mmask16>(left >= 16 ? 0xffff : (1 << left) - 1);
 }
 
-// The largest number of a group, without its sign; below zero if one is not finite.
+// The largest absolute value of a group; negative if a number is not finite.
 ANNOTATED_REGION_VNNI inline float largest_of(const float* from, int64_t size) {
   __m512 largest = _mm512_setzero_ps();
   __mmask16 odd = 0;
@@ -80,14 +80,14 @@ ANNOTATED_REGION_VNNI inline float largest_of(const float* from, int64_t size) {
   return odd ? -1.0f : _mm512_reduce_max_ps(largest);
 }
 
-// The lowest digit of each number, with its sign; the numbers keep the others.
+// Extracts the lowest signed digit of each number; the numbers keep the higher digits.
 ANNOTATED_REGION_VNNI inline __m512i take_digit(__m512i& numbers) {
   const __m512i digit = _mm512_srai_epi32(_mm512_slli_epi32(numbers, 24), 24);
   numbers = _mm512_srai_epi32(_mm512_sub_epi32(numbers, digit), 8);
   return digit;
 }
 
-// Puts the digits of a group into the order of the bytes of its words.
+// Permutes the digits of a group into the order of the bytes of its words.
 ANNOTATED_REGION_VNNI inline void arrange(const PackedWeight& weight, const int8_t* digits, int32_t* to, int64_t step) {
   if (weight.bits == 8) {
     for (int64_t word = 0; word < weight.words(); ++word) std::memcpy(to + word * step, digits + word * 4, 4);
@@ -101,7 +101,7 @@ ANNOTATED_REGION_VNNI inline void arrange(const PackedWeight& weight, const int8
   }
 }
 
-// The digits of one group, from the numbers at `from`. False if one is not finite, or all are too small.
+// The digits of one group of numbers at `from`; false if one is not finite, or all are too small.
 ANNOTATED_REGION_VNNI inline bool make_group(const PackedWeight& weight, const float* from, const DigitRow& row,
                                              int64_t group) {
   const float largest = largest_of(from, weight.group);
@@ -119,7 +119,7 @@ ANNOTATED_REGION_VNNI inline bool make_group(const PackedWeight& weight, const f
       _mm_store_si128(reinterpret_cast<__m128i*>(digits[digit] + k), _mm512_cvtepi32_epi8(part));
     }
   }
-  // The stored weights have a sign, and are read without one: as larger by the middle of their range.
+  // The stored weights are signed, and read as unsigned ones with half of their range added.
   const int32_t middle = 1 << (weight.bits - 1);
   float sum = 0.0f;
   for (int64_t digit = row.digits - 1; digit >= 0; --digit) {
@@ -133,7 +133,7 @@ ANNOTATED_REGION_VNNI inline bool make_group(const PackedWeight& weight, const f
   return true;
 }
 
-// The digits of a row; false if it has none.
+// The digits of a row; false if they do not exist.
 ANNOTATED_REGION_VNNI inline bool make_digits(const PackedWeight& weight, const float* from, const DigitRow& row) {
   for (int64_t group = 0; group < weight.groups(); ++group) {
     if (!make_group(weight, from + group * weight.group, row, group)) return false;
@@ -146,7 +146,7 @@ ANNOTATED_REGION_VNNI inline void ask_for_tile_row(const char* stored) {
   for (int64_t line = 0; line < 256; line += 64) _mm_prefetch(stored + kAhead + line, _MM_HINT_NTA);
 }
 
-// The number that the sums of its digits stand for, in units.
+// The number that sums of digits represent, in units.
 template <int kDigits>
 ANNOTATED_REGION_VNNI inline __m512 whole_of(const __m512i* parts) {
   const __m512 place = _mm512_set1_ps(256.0f);
@@ -158,7 +158,7 @@ ANNOTATED_REGION_VNNI inline __m512 whole_of(const __m512i* parts) {
   return whole;
 }
 
-// Adds the products with one group of a tile to 64 sums. All columns at a time: twelve sums of digits stay in registers.
+// Adds the products with one group of a tile to 64 sums. All columns together: twelve sums of digits stay in registers.
 template <int kBits, bool kZeros, int kDigits>
 ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, const char* group, const DigitRow& row,
                                                   int64_t index, __m512 (&sums)[4]) {
@@ -222,7 +222,7 @@ void tile_of_digits(const PackedWeight& weight, const char* tile, const DigitRow
   digit_tile<kBits, kZeros, 3>(weight, tile, row, to);
 }
 
-// The product with one tile: its columns of a result.
+// The product with one tile, which is a slice of the result's columns.
 inline void multiply_digits(const PackedWeight& weight, const char* tile, const DigitRow& row, const float* bias,
                             float* to, int64_t width) {
   const auto multiply = weight.bits == 4 ? (weight.has_zeros ? tile_of_digits<4, true> : tile_of_digits<4, false>)

@@ -1,13 +1,13 @@
-// Products with weights of 8 or 4 bits: with the weights as they are stored, or, many rows on processors without
-// AVX-512 VNNI, with floats made of a panel of columns at a time.
+// Products with weights of 8 or 4 bits: with the packed weights, or, for many rows on processors without AVX-512 VNNI,
+// with weights expanded to floats, a panel of columns at a time.
 
 namespace annotated_region_dnnl {
 
-constexpr int64_t kMostPackedRows = 16;                // more rows pay for making bytes or floats of the weights
-constexpr int64_t kPanelNumbers = int64_t{1} << 21;    // floats of a panel: 8 MB
-constexpr int64_t kPanelRows = 16, kPanelColumns = 64;  // blocks of the layout BA16a64b
+constexpr int64_t kMostPackedRows = 16;                // above, expanding the weights to bytes or floats pays
+constexpr int64_t kPanelNumbers = int64_t{1} << 21;    // the size of a panel in floats: 8 MB
+constexpr int64_t kPanelRows = 16, kPanelColumns = 64;  // the blocks of the layout BA16a64b
 
-// The bias of such a product, a vector, if it has one.
+// The bias vector of such a product, if it has one.
 inline Place bias_of(Builder& builder, const NodeRow& node) {
   return builder.fetch(node.inputs[2], builder.plain(node.inputs[2]));
 }
@@ -16,7 +16,7 @@ inline std::string note_of(const PackedWeight& weight) {
   return "of int" + std::to_string(weight.bits) + " in groups of " + std::to_string(weight.group);
 }
 
-// Makes the floats of some tiles: in blocks as oneDNN's products read them, or as a plain matrix.
+// Expands some tiles to floats: in the blocks that oneDNN's products read, or as a plain matrix.
 inline Kernel unpacking_kernel(const PackedWeight& weight, int64_t first, int64_t columns, bool in_blocks) {
   const int64_t padded = (weight.depth + kPanelRows - 1) / kPanelRows * kPanelRows;
   const int64_t step = in_blocks ? kPanelColumns : columns, between = in_blocks ? padded * kPanelColumns : kTileColumns;
@@ -31,16 +31,16 @@ inline Kernel unpacking_kernel(const PackedWeight& weight, int64_t first, int64_
   };
 }
 
-// The columns of a panel: whole tiles.
+// The columns of a panel, which are whole tiles.
 inline int64_t panel_columns(const PackedWeight& weight) {
   return std::max<int64_t>(1, kPanelNumbers / weight.depth / kTileColumns) * kTileColumns;
 }
 
-// One panel of the result: the floats of its weights, then oneDNN's product with them.
+// Computes one panel of the result: expands its weights to floats, and multiplies with oneDNN.
 inline void multiply_panel(Builder& builder, const NodeRow& node, const PackedWeight& weight, Place to, int64_t first) {
   const int64_t rows = volume(builder.dims(node.output), 0, builder.dims(node.output).size() - 1);
   const int64_t columns = std::min(panel_columns(weight), weight.columns - first);
-  // Into a part of rows, oneDNN multiplies by blocks with its slowest implementation.
+  // For a result with larger row strides, oneDNN has only its slowest implementation for blocked weights.
   const bool in_blocks = columns == weight.columns && has_instructions(dnnl::cpu_isa::avx512_core);
   const Dims dims = {weight.depth, columns};
   const Desc right = in_blocks ? Desc(dims, kFloat, Tag::BA16a64b) : plain(dims, kFloat);
@@ -65,7 +65,7 @@ inline PackedWeight packed_weight_of(const NodeRow& node) {
   return {given.depth, given.columns, given.group, given.bits, given.zeros};
 }
 
-// Whether a later node multiplies the same rows with such a weight, and nothing else has to be computed before.
+// Whether a later node multiplies the same rows with such a weight, and depends on nothing else.
 inline bool is_alike(Builder& builder, const NodeRow& node, const NodeRow& other) {
   if (other.kind != Kind::packed_product || other.inputs[0] != node.inputs[0]) return false;
   const PackedWeight weight = packed_weight_of(node), another = packed_weight_of(other);
@@ -73,7 +73,7 @@ inline bool is_alike(Builder& builder, const NodeRow& node, const NodeRow& other
   return has_its_bias && another.depth == weight.depth && another.group == weight.group && another.bits == weight.bits;
 }
 
-// Adds the operands of a product to those of a step.
+// Appends the operands of a product to the arguments of a step.
 inline PackedPart part_of(Builder& builder, const NodeRow& node, std::vector<Argument>& arguments) {
   const auto add = [&](int id, const Desc& desc, Place place) {
     arguments.push_back({id, desc, place});
@@ -89,8 +89,8 @@ inline PackedPart part_of(Builder& builder, const NodeRow& node, std::vector<Arg
   return part;
 }
 
-// All rows with the weights as they are stored; at once with the later products of the same rows, such as those that
-// make queries, keys and values, for the threads to meet once.
+// Multiplies all rows with packed weights; includes later products of the same rows, such as those of queries, keys and
+// values, so that the threads synchronize once.
 inline void multiply_stored(Builder& builder, const NodeRow& node, int64_t rows, int64_t digits) {
   const Desc data = plain(builder.dims(node.inputs[0]), kFloat);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, data, builder.fetch(node.inputs[0], data)}};
@@ -107,9 +107,9 @@ inline void multiply_stored(Builder& builder, const NodeRow& node, int64_t rows,
   builder.add_kernel(is_few ? few_packed_rows(work) : many_packed_rows(work), std::move(arguments), label, scratchpad);
 }
 
-// inputs: rows, the stored weights, and a bias or none.
+// inputs: rows, the packed weights, optionally a bias.
 inline void packed_product(Builder& builder, const NodeRow& node) {
-  if (!builder.values(node.output).empty()) return;  // with an earlier product
+  if (!builder.values(node.output).empty()) return;  // computed together with an earlier product
   const PackedWeight weight = packed_weight_of(node);
   const Dims& out = builder.dims(node.output);
   const int64_t rows = volume(out, 0, out.size() - 1);

@@ -1,10 +1,10 @@
-// Products of rows with packed weights as they are stored: the work of a step, shared among threads.
+// Products of rows with packed weights: the work of a step, divided among threads.
 
 namespace annotated_region_dnnl {
 
-constexpr int64_t kLeastRowsOfShare = 32;  // a tile is made bytes of for each share
+constexpr int64_t kLeastRowsOfShare = 32;  // each share expands its tiles to bytes
 
-// Copies rows with zeros behind them, so that they are as deep as the last group of the weights reaches.
+// Copies rows, padded with zeros to the depth of the last group of the weights.
 inline void pad_rows(const float* from, int64_t rows, int64_t depth, float* to, int64_t padded) {
   for (int64_t row = 0; row < rows; ++row, from += depth, to += padded) {
     std::copy(from, from + depth, to);
@@ -12,14 +12,14 @@ inline void pad_rows(const float* from, int64_t rows, int64_t depth, float* to, 
   }
 }
 
-// One of the products that a step computes: its weight, and which of the step's pointers are what. A bias below zero is
-// none.
+// One of the products of a step: its weight, and the indices of its pointers among those of the step; a negative bias
+// index means none.
 struct PackedPart {
   PackedWeight weight;
   int stored, bias, result;
 };
 
-// A tile of a part of a step: where it is stored, and where its columns of the result lie.
+// A tile of a product of a step: its address, and the address of its columns of the result.
 struct PackedTile {
   const PackedWeight& weight;
   const char* stored;
@@ -44,12 +44,12 @@ struct PackedTile {
   }
 };
 
-// Products of the same rows with one or more weights that agree in depth, group and bits.
+// Products of the same rows with one or more weights of the same depth, group size and bits.
 struct PackedRows {
   std::vector<PackedPart> parts;
   int64_t rows;
   Level level;
-  int64_t digits;  // of a number; none where rows are multiplied as floats
+  int64_t digits;  // of a number; 0 if rows are multiplied as floats
 
   const PackedWeight& weight() const { return parts.front().weight; }
   int64_t depth() const { return weight().depth; }
@@ -65,7 +65,7 @@ struct PackedRows {
     return count;
   }
 
-  // Calls `action` with some of the tiles, those of one part behind those of the other.
+  // Calls `action` with a range of the tiles, which are numbered across all products.
   template <typename Action>
   void each_tile(const std::vector<char*>& pointers, int64_t first, int64_t last, Action action) const {
     for (const PackedPart& part : parts) {
@@ -84,8 +84,8 @@ inline size_t few_rows_scratchpad(const PackedRows& work) {
   return work.padded_bytes(work.rows) + omp_get_max_threads() * work.row_bytes();
 }
 
-// The caller's thread and the workers take neighbouring tiles, which they read as one stream. Each makes the digits of
-// the row in memory of its own: that takes less time than to get them from the cache of another processor.
+// The calling thread and the workers process adjacent tiles, which they read as one stream. Each computes the digits of
+// the row itself, because that is faster than reading them from another processor's cache.
 inline Kernel few_packed_rows(const PackedRows& work) {
   return [work, tiles = work.tiles()](const std::vector<char*>& pointers) {
     const PackedWeight& weight = work.weight();
@@ -108,10 +108,10 @@ inline Kernel few_packed_rows(const PackedRows& work) {
   };
 }
 
-// The scratchpad of a block of rows: the rows as deep as the weights, their digits, which have none, and what each
-// thread needs for a tile.
+// The scratchpad of a block of rows: the padded rows, their digits, marks of rows without digits, and the memory of
+// each thread for a tile.
 struct BlockMemory {
-  size_t digits, absent, shares, share;  // the first byte of each part; the bytes of a share
+  size_t digits, absent, shares, share;  // the offsets of the parts; the bytes of a share
 
   explicit BlockMemory(const PackedRows& work) {
     const int64_t rows = std::min(work.rows, kRowsAtOnce);
@@ -129,8 +129,8 @@ struct PackedBlock {
   const PackedRows& work;
   const std::vector<char*>& pointers;
   const BlockMemory memory;
-  int64_t first, rows;  // of all rows
-  const float* from;    // of the block, as deep as the weights
+  int64_t first, rows;  // among all rows
+  const float* from;    // the rows of the block, padded to the depth of the weights
   DigitRows digits;
 
   PackedBlock(const PackedRows& given, const std::vector<char*>& all, int64_t begin)
@@ -151,7 +151,7 @@ struct PackedBlock {
     }
   }
 
-  // A tile may be too much for one thread where there are more threads than tiles.
+  // With more threads than tiles, the rows of a tile are divided among several threads.
   void multiply() const {
     const int64_t tiles = work.tiles(), wanted = (2 * omp_get_max_threads() + tiles - 1) / tiles;
     const int64_t parts = std::max<int64_t>(1, std::min(wanted, rows / kLeastRowsOfShare));

@@ -1,13 +1,13 @@
-// Weights of 8 or 4 bits, and what multiplies with them as they are stored: they become floats in registers.
+// Weights of 8 or 4 bits, and products with the packed weights, which are converted to floats in registers.
 //
-// The columns of a weight are taken 64 at a time, a tile, and their rows in groups, which share scales. A group of a
-// tile is a block of memory, one behind the other in the order in which a product reads them:
+// The columns of a weight are divided into tiles of 64, and their rows into groups, which share scales. A group of a
+// tile is a contiguous block of memory; blocks are in the order in which a product reads them:
 //
 //     64 scales   [64 zero points]   words: 64 of the rows 0 to 7, 64 of the rows 8 to 15, ...   (4 bits; else 4 rows)
 //
-// A word has neighbouring rows of one column, the first in the lowest bits, as numbers with a sign. So one load of
-// words, a pair of shifts and a conversion give the weights of as many columns as a register has lanes; a row of the
-// left operand is read number by number. Rows beyond the last, and columns, are zero, and so are their scales.
+// A word contains adjacent rows of one column, the first in the lowest bits, as signed numbers. So a load of words, two
+// shifts and a conversion give the weights of as many columns as a register has lanes; a row of the left operand is
+// read one number at a time. Padding rows and columns are zero, and so are their scales.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -18,15 +18,15 @@ namespace {
 constexpr int64_t kTileColumns = 64;
 constexpr int64_t kWordBits = 32;
 
-// How a weight is stored, in numbers that do not depend on the product.
+// The format of a stored weight, in numbers that do not depend on the product.
 struct PackedWeight {
-  int64_t depth, columns;  // of the whole
+  int64_t depth, columns;  // of the whole weight
   int64_t group, bits;     // a group is a whole number of words
   bool has_zeros;
 
   int64_t groups() const { return (depth + group - 1) / group; }
   int64_t tiles() const { return (columns + kTileColumns - 1) / kTileColumns; }
-  int64_t words() const { return group * bits / kWordBits; }  // of a column of a group
+  int64_t words() const { return group * bits / kWordBits; }  // per column of a group
   int64_t padded_depth() const { return groups() * group; }
   int64_t group_bytes() const {
     return kTileColumns * (words() + (has_zeros ? 2 : 1)) * static_cast<int64_t>(sizeof(float));
@@ -34,7 +34,7 @@ struct PackedWeight {
   int64_t tile_bytes() const { return groups() * group_bytes(); }
 };
 
-// The registers of one instruction set, by their bytes: floats, and words.
+// The registers of an instruction set by their size in bytes: floats, and words.
 template <int kBytes>
 struct Registers;
 #define ANNOTATED_REGION_REGISTERS(bytes)                                       \
@@ -51,7 +51,7 @@ ANNOTATED_REGION_REGISTERS(64);
 #define ANNOTATED_REGION_INLINE inline __attribute__((always_inline))
 
 // Adds the products of `kRows` rows, `stride` apart, with one group of a tile. The sums of a group stay in registers,
-// `kVectors` of columns at a time, and are scaled as a whole.
+// `kVectors` of columns at a time, and are scaled at the end.
 template <int kBytes, int kRows, int kVectors, int kBits, bool kZeros>
 ANNOTATED_REGION_INLINE void add_group(const char* group, int64_t words, const float* from, int64_t stride, float* sums) {
   using Set = Registers<kBytes>;
@@ -89,7 +89,7 @@ ANNOTATED_REGION_INLINE void add_group(const char* group, int64_t words, const f
   }
 }
 
-// The same with all groups of a tile.
+// The same for all groups of a tile.
 template <int kBytes, int kRows, int kVectors, int kBits, bool kZeros>
 ANNOTATED_REGION_INLINE void add_tile(const PackedWeight& weight, const char* tile, const float* from, int64_t stride,
                                       float* sums) {
@@ -100,7 +100,7 @@ ANNOTATED_REGION_INLINE void add_tile(const PackedWeight& weight, const char* ti
   }
 }
 
-// The floats of a tile, row by row; rows are `step` apart, and have `width` columns.
+// Expands a tile to floats; rows are `step` apart, and have `width` columns.
 template <int kBytes, int kBits, bool kZeros>
 ANNOTATED_REGION_INLINE void unpack_tile(const PackedWeight& weight, const char* tile, float* to, int64_t step,
                                          int64_t width) {
@@ -125,8 +125,8 @@ ANNOTATED_REGION_INLINE void unpack_tile(const PackedWeight& weight, const char*
   }
 }
 
-// What a processor can do, from the least to the most. The functions of each are compiled for it, and are chosen when
-// they are called: a clone that the linker chooses could not have registers of another size.
+// Instruction sets, in ascending order. The functions for each are compiled for it and selected by the caller: clones
+// selected by the linker could not use registers of different sizes.
 enum class Level { least, avx2, avx512 };
 
 inline Level level() {
@@ -139,7 +139,7 @@ inline Level level() {
   return Level::least;
 }
 
-// As many columns at a time as leave enough registers for the sums of all rows.
+// The number of columns at a time that leaves enough registers for the sums of all rows.
 template <int kRows, int kBits, bool kZeros>
 void add_tile_least(const PackedWeight& weight, const char* tile, const float* from, int64_t stride, float* sums) {
   add_tile<16, kRows, 8 / kRows, kBits, kZeros>(weight, tile, from, stride, sums);
@@ -196,7 +196,7 @@ UnpackTile tile_unpacker(Level level) {
   return unpack_tile_least<kBits, kZeros>;
 }
 
-// Multiplies 1, 2 or 4 rows with a tile, and adds them to 64 sums each.
+// A function that multiplies 1, 2 or 4 rows with a tile, and adds them to 64 sums each.
 inline AddTile tile_adder(const PackedWeight& weight, Level level, int64_t rows) {
   if (weight.bits == 4) return weight.has_zeros ? tile_adder<4, true>(level, rows) : tile_adder<4, false>(level, rows);
   return weight.has_zeros ? tile_adder<8, true>(level, rows) : tile_adder<8, false>(level, rows);
@@ -207,8 +207,8 @@ inline UnpackTile tile_unpacker(const PackedWeight& weight, Level level) {
   return weight.has_zeros ? tile_unpacker<8, true>(level) : tile_unpacker<8, false>(level);
 }
 
-// The products of rows, `stride` apart, with one tile: its columns of a result with as many columns as the weight.
-// The rows have as many numbers as the weight with its padding.
+// The products of rows, `stride` apart, with one tile, which are a slice of the result's columns. The rows are padded
+// to the depth of the weight.
 inline void multiply_tile(const PackedWeight& weight, Level level, const char* tile, const float* from, int64_t stride,
                           int64_t rows, const float* bias, float* to, int64_t width) {
   alignas(64) float sums[4 * kTileColumns];
