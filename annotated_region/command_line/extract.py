@@ -37,9 +37,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             found = extract_hashed_functions(models, executor=executor, progress=sys.stderr.isatty())
         except BrokenProcessPool as error:
-            raise ModelError(
-                "a model crashed its process; run without --jobs to find it"
-            ) from error
+            raise ModelError("a model crashed its process; run without --jobs to find it") from error
     statistics = statistics_of(found, list(names))
     if options.output is not None:
         write_whole(options.output, json.dumps(statistics, indent=2) + "\n")

@@ -225,9 +225,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    shtab.add_argument_to(
-        parser, "--print-completion", help="print the completion script for a shell"
-    )
+    shtab.add_argument_to(parser, "--print-completion", help="print the completion script for a shell")
     rooms = parser.add_subparsers(title="commands", metavar="command", required=True)
     for command in COMMANDS:
         room = rooms.add_parser(

@@ -159,7 +159,7 @@ class Report:
         DrawingError
             The file has another extension, or the layout engine is not installed.
         """
-        from annotated_region.drawing import draw  # it loads networkx, which is slow
+        from annotated_region.drawing import draw  # noqa: PLC0415 - it loads networkx, which is slow
 
         return draw(self.functions, str(self), Path(path))
 

@@ -254,7 +254,10 @@ def test_other_shells_are_served(shell):
         (("explain", "m.onnx", "--targets", "dnnl", "--policy", "best"), "invalid choice"),
         (("explain", "m.onnx", "--targets", "dnnl", "--pin", "lv"), "'lv' is not NAME=VALUE"),
         (("explain", "m.onnx", "--targets", "dnnl", "--pin", "=dnnl"), "'=dnnl' is not NAME=VALUE"),
-        (("explain", "m.onnx", "--targets", "dnnl", "--ban", "lv=a,,b"), "not a comma-separated list of names"),
+        (
+            ("explain", "m.onnx", "--targets", "dnnl", "--ban", "lv=a,,b"),
+            "not a comma-separated list of names",
+        ),
         (("explain", "m.onnx", "--targets", "dnnl", "--min-work", "dnnl=nan"), "is not a number from 0"),
         (("explain", "m.onnx", "--targets", "dnnl", "--min-work", "dnnl=-1"), "is not a number from 0"),
         (("bench", "m.onnx", "--targets", "dnnl", "--option", "precision=bf16"), "is not TARGET.NAME=VALUE"),

@@ -74,7 +74,11 @@ def test_fields_that_later_versions_add_are_passed_over(report):
         ),
         (["functions", 0, "ops", 1, "name"], "\ud800", "should be a string without lone surrogates$"),
         (["functions", 0, "ops", 1, "region"], -1, "is -1, and should be an integer from 0 to"),
-        (["functions", 0, "ops", 1, "region"], 99, r"ops\[1\]: it is placed on .* not a region of that target$"),
+        (
+            ["functions", 0, "ops", 1, "region"],
+            99,
+            r"ops\[1\]: it is placed on .* not a region of that target$",
+        ),
         (["functions", 0, "ops", 1, "bytes"], True, "is true, and should be an integer from 0 to"),
         (["functions", 0, "ops", 1, "bytes"], 10**30, "should be an integer from 0 to"),
         (["functions", 0, "ops", 1, "costs"], {"host": "1"}, "costs.host is '1', and should be a number$"),

@@ -3,8 +3,8 @@
 The C interface cannot read ONNX models whose weights are in memory. So a model is read when the module is
 built, and written in OpenVINO's intermediate representation (IR), whose constants are offsets into one
 buffer. The runtime copies the region's weights into this buffer; other constants of the IR, such as shapes,
-are stored in the library. The IR does not preserve the runtime info of operators, so divisions that must not be
-converted (`compiled.py`) get names with a prefix by which the runtime finds them.
+are stored in the library. The IR does not preserve the runtime info of operators, so divisions that must not
+be converted (`compiled.py`) get names with a prefix by which the runtime finds them.
 """
 
 from __future__ import annotations

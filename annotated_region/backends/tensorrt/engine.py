@@ -98,7 +98,7 @@ def _set_precision(tensorrt: ModuleType, config: tensorrt.IBuilderConfig, precis
     flag = getattr(flags, precision.upper(), None)
     if flag is None:
         raise BackendUnavailableError(
-            f"target 'tensorrt': TensorRT {tensorrt.__version__} has no switch for {precision}: the types are "
+            f"target 'tensorrt': TensorRT {tensorrt.__version__} has no switch for {precision}: types are "
             "those of the model; convert the module (relax.transform.ToMixedPrecision) and leave the "
             "option out, or install TensorRT 10"
         )

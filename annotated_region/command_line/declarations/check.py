@@ -21,9 +21,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_code_generator_arguments(parser)
     add_input_arguments(parser)
     add_quantization_arguments(parser)
-    parser.add_argument(
-        "--rtol", type=share, metavar="X", help="relative tolerance, as in numpy.allclose"
-    )
+    parser.add_argument("--rtol", type=share, metavar="X", help="relative tolerance, as in numpy.allclose")
     parser.add_argument("--atol", type=share, metavar="X", help="absolute tolerance")
     parser.add_argument(
         "--reference",

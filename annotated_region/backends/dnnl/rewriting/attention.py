@@ -141,7 +141,7 @@ class RecognizeAttention(Rewrite):
         return permute(self.graph, tensor, like.parameters.axes)
 
     def is_stack(self, inputs: tuple[TensorId, ...]) -> bool:
-        """Whether queries, keys and values have the same rank, and numbers of heads that divide each other."""
+        """Whether queries, keys and values have the same rank, and their heads divide each other."""
         queries, *others = (self.graph.shape(tensor)[:-2] for tensor in inputs)
         return all(len(other) == len(queries) and all(map(_divides, other, queries)) for other in others)
 

@@ -25,9 +25,7 @@ def _transposed(emission: Emission, op: OpView) -> str:
 def _converted(emission: Emission, op: OpView, kind: str, channels: str, more: dict[str, list[int]]) -> str:
     attrs, spatial = op.attrs, SPATIAL[len(op.attrs["strides"])]
     data, kernel = (emission.operand(argument) for argument in op.args)
-    require(
-        emission.dtype(data) == str(op.out_tensor.dtype), f"the result has type {op.out_tensor.dtype}"
-    )
+    require(emission.dtype(data) == str(op.out_tensor.dtype), f"the result has type {op.out_tensor.dtype}")
     data = relayout(emission, data, attrs["data_layout"], "NC" + spatial)
     kernel = relayout(emission, kernel, attrs["kernel_layout"], channels + spatial)
     result = emission.node(

@@ -14,9 +14,7 @@ __all__: list[str] = []
 def _matmul(emission: Emission, op: OpView) -> str:
     left, right = (emission.operand(argument) for argument in op.args)
     require(emission.dtype(left) == emission.dtype(right), "the operands have different data types")
-    require(
-        emission.dtype(left) == str(op.out_tensor.dtype), f"the result has type {op.out_tensor.dtype}"
-    )
+    require(emission.dtype(left) == str(op.out_tensor.dtype), f"the result has type {op.out_tensor.dtype}")
     return emission.node("MatMul", left, right)
 
 
