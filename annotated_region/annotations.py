@@ -132,24 +132,24 @@ def require_op(name: str, parameter: str) -> None:
         tvm.ir.Op.get(name)
     except AttributeError as error:
         raise UsageError(
-            f"the argument {parameter} is {name!r}; hand in the name of a registered op of Relax"
+            f"the argument {parameter} is {name!r}; pass the name of a registered op of Relax"
         ) from error
 
 
 def _annotate(op_name: str, value: relax.Expr | float, compiler: str, region: str | None) -> relax.Call:
     if not isinstance(compiler, str) or not compiler:
         raise MalformedAnnotationError(
-            f'the target of an annotation is a non-empty string, not {compiler!r}; hand in compiler="dnnl"'
+            f'the target of an annotation is a non-empty string, not {compiler!r}; pass compiler="dnnl"'
         )
     if region is not None and (not isinstance(region, str) or not region):
         raise MalformedAnnotationError(
-            f'the label of a region is a non-empty string, not {region!r}; hand in region="left", or nothing'
+            f'the label of a region is a non-empty string, not {region!r}; pass region="left", or nothing'
         )
     attrs = {"compiler": compiler} if region is None else {"compiler": compiler, "region": region}
     if isinstance(value, tuple | list | relax.Tuple):
-        raise MalformedAnnotationError("a tuple is annotated field by field; hand in each of its values")
+        raise MalformedAnnotationError("a tuple is annotated field by field; pass each of its values")
     if not isinstance(value, relax.Expr | Number | np.generic):
-        raise MalformedAnnotationError(f"the argument value is {shown(value)}; hand in a Relax expression")
+        raise MalformedAnnotationError(f"the argument value is {shown(value)}; pass a Relax expression")
     # TVMScript allows plain numbers as operands; other ops turn them into constants as well.
     operand = value if isinstance(value, relax.Expr) else relax.const(value)
     return relax.Call(tvm.ir.Op.get(op_name), [operand], tvm.ir.make_node("ir.DictAttrs", **attrs))

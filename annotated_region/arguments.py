@@ -33,7 +33,7 @@ def require_kind(value: object, kind: type | tuple[type, ...], what: str, instea
         The argument is not an instance of any of them.
     """
     if not isinstance(value, kind):
-        raise UsageError(f"{what} is {shown(value)}; hand in {instead}")
+        raise UsageError(f"{what} is {shown(value)}; pass {instead}")
 
 
 def require_callable(value: object, what: str, instead: str) -> None:
@@ -45,7 +45,7 @@ def require_callable(value: object, what: str, instead: str) -> None:
         It is not.
     """
     if not callable(value):
-        raise UsageError(f"{what} is {shown(value)}; hand in {instead}")
+        raise UsageError(f"{what} is {shown(value)}; pass {instead}")
 
 
 def require_methods(value: object, methods: Iterable[str], what: str, instead: str) -> None:
@@ -57,12 +57,10 @@ def require_methods(value: object, methods: Iterable[str], what: str, instead: s
         It is a class, or a method is missing.
     """
     if isinstance(value, type):
-        raise UsageError(
-            f"{what} is the class {value.__name__}; hand in an object of it: {value.__name__}(...)"
-        )
+        raise UsageError(f"{what} is the class {value.__name__}; pass an object of it: {value.__name__}(...)")
     missing = [name for name in methods if not callable(getattr(value, name, None))]
     if missing:
-        raise UsageError(f"{what} is {shown(value)}, which has no method {missing[0]!r}; hand in {instead}")
+        raise UsageError(f"{what} is {shown(value)}, which has no method {missing[0]!r}; pass {instead}")
 
 
 def target_names(targets: object) -> list[str]:

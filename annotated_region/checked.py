@@ -164,7 +164,7 @@ def _require(value: object, hint: object, name: str) -> None:
         if any(getattr(each, "__name__", "") == "IRModule" for each in _options(hint))
         else UsageError
     )
-    raise kind(f"{subject} is {shown(given)}; hand in {instead}")
+    raise kind(f"{subject} is {shown(given)}; pass {instead}")
 
 
 def _misfit(value: object, hint: object, subject: str) -> tuple[str, object, object] | None:
@@ -184,7 +184,7 @@ def _misfit_inside(value: object, hint: object, subject: str) -> tuple[str, obje
             for key, held in value.items()
             for found in (
                 _misfit(key, parts[0], f"a key of {subject}"),
-                _misfit(held, parts[1], f"what {subject} holds for {shown(key)}"),
+                _misfit(held, parts[1], f"the entry {shown(key)} of {subject}"),
             )
         )
     if isinstance(value, list | tuple | set | frozenset) and parts[1:] in ((), (...,)):

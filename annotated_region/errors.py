@@ -60,7 +60,7 @@ class OverlappingRegionsError(AnnotatedRegionError):
 
 
 class InvalidModuleError(AnnotatedRegionError):
-    """The module handed in is not well formed, or is not of the kind that the caller needs."""
+    """The module is not well formed, or is not of the kind that the callee needs."""
 
 
 class ModelError(AnnotatedRegionError):

@@ -32,4 +32,4 @@ def host_target(given: HostTarget) -> tvm.target.Target:
     try:
         return tvm.target.Target(given)
     except ValueError as error:
-        raise UsageError(f"TVM does not know the target {given!r}; hand in {_INSTEAD}") from error
+        raise UsageError(f"TVM does not know the target {given!r}; pass {_INSTEAD}") from error

@@ -1,4 +1,4 @@
-"""What a public function is handed by mistake is answered with an error of ours: it says what to hand in."""
+"""Wrong arguments of public functions raise errors of this package that say what to pass."""
 
 # The arguments are wrong on purpose.
 # mypy: disable-error-code="arg-type, dict-item, list-item"
@@ -17,7 +17,7 @@ FUNC = MOD["main"]
 SLIPS = {
     "several targets for the host": (
         lambda: ar.build(MOD, ["dnnl"]),
-        r"the argument target is \['dnnl'\]; hand in a string or a target of TVM for the host, such as",
+        r"the argument target is \['dnnl'\]; pass a string or a target of TVM for the host, such as",
     ),
     "a target that TVM does not know": (
         lambda: ar.build(MOD, "llvmm"),
@@ -26,9 +26,9 @@ SLIPS = {
     "options that are none": (lambda: ar.build(MOD, options=["bf16"]), "the argument options is"),
     "options of a backend that are none": (
         lambda: ar.build(MOD, options={"t": "bf16"}),
-        "what the argument options holds for 't' is 'bf16'; hand in a dict",
+        "the entry 't' of the argument options is 'bf16'; pass a dict",
     ),
-    "targets that are none": (lambda: ar.partition(MOD, 42), "the argument targets is 42; hand in the names"),
+    "targets that are none": (lambda: ar.partition(MOD, 42), "the argument targets is 42; pass the names"),
     "a target that is a backend": (
         lambda: ar.explain(MOD, [ar.Backend("t")]),
         "entry of the argument targets is ",
@@ -36,11 +36,11 @@ SLIPS = {
     "targets of the pass": (lambda: ar.passes.AnnotateTarget(3), "the argument targets is 3"),
     "a policy by name": (
         lambda: ar.partition(MOD, ["t"], policy="least-cost"),
-        "the argument policy is 'least-cost', which has no method 'resolve'; hand in a policy",
+        "the argument policy is 'least-cost', which has no method 'resolve'; pass a policy",
     ),
     "a class of policies": (
         lambda: ar.partition(MOD, ["t"], policy=ar.LeastCost),
-        "the argument policy is the class LeastCost; hand in an object of it",
+        "the argument policy is the class LeastCost; pass an object of it",
     ),
     "a policy of the pass": (lambda: ar.passes.ResolveConflicts(None), "the argument policy is None"),
     "a cost model by name": (
@@ -56,41 +56,41 @@ SLIPS = {
     "bans in a list": (lambda: ar.partition(MOD, ["t"], bans=["x"]), "the argument bans is"),
     "least work in words": (
         lambda: ar.partition(MOD, ["t"], min_work={"t": "x"}),
-        "what the argument min_work holds for 't' is 'x'",
+        "the entry 't' of the argument min_work is 'x'",
     ),
-    "devices by name": (lambda: RooflineCost("fast"), "the argument devices is 'fast'; hand in a dict"),
+    "devices by name": (lambda: RooflineCost("fast"), "the argument devices is 'fast'; pass a dict"),
     "a device that is none": (
         lambda: RooflineCost({"t": 3}),
-        "what the argument devices holds for 't' is 3; hand in a dict",
+        "the entry 't' of the argument devices is 3; pass a dict",
     ),
     "no rounds": (lambda: ar.MeasuredCost(rounds=0), "the argument rounds is 0"),
     "rounds in words": (lambda: ar.MeasuredCost(rounds="5"), "the argument rounds is '5'"),
     "regions of a module": (
         lambda: ar.AnnotatedRegionSet(MOD),
-        r"of class IRModule; hand in a relax\.Function",
+        r"of class IRModule; pass a relax\.Function",
     ),
     "regions of a name": (
         lambda: ar.AnnotatedRegionSet(FUNC).regions_of("a1"),
-        "the argument var is 'a1'; hand in a variable",
+        "the argument var is 'a1'; pass a variable",
     ),
     "claims in a list": (lambda: ar.AnnotatedRegionSet.from_claims(FUNC, ["t"]), "the argument claims is"),
-    "op info of a Relax function": (lambda: ar.op_infos(FUNC), "of class Function; hand in a PrimFunc"),
+    "op info of a Relax function": (lambda: ar.op_infos(FUNC), "of class Function; pass a PrimFunc"),
     "the op of a text": (
         lambda: ar.infer_op_info("conv2d"),
-        "the argument prim_func is 'conv2d'; hand in a PrimFunc",
+        "the argument prim_func is 'conv2d'; pass a PrimFunc",
     ),
-    "a rule for a number": (lambda: ar.register_rule("t", 3), "the argument op_name is 3; hand in a string"),
+    "a rule for a number": (lambda: ar.register_rule("t", 3), "the argument op_name is 3; pass a string"),
     "a rule that is an answer": (
         lambda: ar.register_rule("t", "relax.add")("no"),
-        "the rule for relax.add is 'no'; hand in a function of an OpView",
+        "the rule for relax.add is 'no'; pass a function of an OpView",
     ),
     "a pattern by name": (
         lambda: ar.register_pattern("t", "t.x", "relu"),
-        r"the argument pattern is 'relu'; hand in a pattern of tvm\.relax\.dpl",
+        r"the argument pattern is 'relu'; pass a pattern of tvm\.relax\.dpl",
     ),
     "a check that is an answer": (
         lambda: ar.register_pattern("t", "t.x", relax.dpl.wildcard(), check=True),
-        "the argument check is True; hand in a function",
+        "the argument check is True; pass a function",
     ),
 }
 
@@ -116,6 +116,6 @@ def test_it_is_a_type_error_too():
 
 def test_a_text_is_no_value_to_annotate():
     with pytest.raises(
-        ar.MalformedAnnotationError, match="the argument value is 'x'; hand in a Relax expression"
+        ar.MalformedAnnotationError, match="the argument value is 'x'; pass a Relax expression"
     ):
         ar.compiler_begin("x", "dnnl")

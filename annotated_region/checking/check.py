@@ -218,7 +218,7 @@ class _Checker:
             return
         try:
             self._compare(self.program.regions[name], arguments, arrays_of(answer))
-        except BaseException as error:  # raised again behind the run; TVM would hand on its text alone
+        except BaseException as error:  # raised again after the run; TVM would keep only its text
             self._raised = error
             raise
 

@@ -94,7 +94,7 @@ def from_exported_program(
 def _require_program(condition: bool, program: object) -> None:
     if not condition:
         raise UsageError(
-            f"the argument program is {shown(program)}; hand in what torch.export.export(model, inputs) gives"
+            f"the argument program is {shown(program)}; pass the result of torch.export.export(model, inputs)"
         )
 
 

@@ -101,7 +101,7 @@ def _require_bytes(constant: Constant, name: str) -> None:
     tensor = constant.value
     if isinstance(tensor, tvm.runtime.Tensor) and tensor.dtype.bits < _BITS and str(tensor.dtype) != "bool":
         raise ModelError(
-            f"{name} cannot be imported: TVM cannot hand over a constant of type {tensor.dtype}, whose "
+            f"{name} cannot be imported: TVM cannot transport a constant of type {tensor.dtype}, whose "
             "elements are smaller than a byte"
         )
 

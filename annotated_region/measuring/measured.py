@@ -92,7 +92,7 @@ class MeasuredCost:
 
     def __init__(self, path: str | Path | None = None, rounds: int = 5, progress: bool = True) -> None:
         if rounds < 1:
-            raise UsageError(f"the argument rounds is {rounds}; hand in an integer of at least 1")
+            raise UsageError(f"the argument rounds is {rounds}; pass an integer of at least 1")
         self.store = CostStore(Path(path) if path is not None else default_path())
         self.rounds = rounds
         self.progress = progress

@@ -128,8 +128,8 @@ class PrepareForInference(SessionPass):
 
     Notes
     -----
-    Linear in the number of bindings and in the size of the constants that are folded. The module
-    handed in is not changed.
+    Linear in the number of bindings and in the size of the constants that are folded. The input
+    module is not changed.
     """
 
     fold_with_tvm: bool = False

@@ -147,7 +147,7 @@ class Quantize(ModulePass):
     def __post_init__(self) -> None:
         instead = "a list of inputs, each a dict of arrays by the names of the parameters"
         if isinstance(self.calibration_inputs, Mapping | np.ndarray):
-            raise UsageError(f"the calibration inputs are a single input; hand in {instead}")
+            raise UsageError(f"the calibration inputs are a single input; pass {instead}")
         _require_one_of("ranges", self.ranges, RANGES)
         _require_one_of("activations", self.activations, TYPES)
         _require_within("percentile", self.percentile, 50, 100)
@@ -226,11 +226,11 @@ def _shown(wanted: bool) -> Iterator[Callable[[str], None]]:
 
 def _require_one_of(name: str, value: object, known: Sequence[str]) -> None:
     if value not in known:
-        raise UsageError(f"the argument {name} is {value!r}; hand in one of {', '.join(map(repr, known))}")
+        raise UsageError(f"the argument {name} is {value!r}; pass one of {', '.join(map(repr, known))}")
 
 
 def _require_within(name: str, value: object, low: float, high: float) -> None:
     require_kind(value, (int, float), f"the argument {name}", "a number")
     assert isinstance(value, int | float)
     if not low <= value <= high:
-        raise UsageError(f"the argument {name} is {value}; hand in a number from {low} to {high}")
+        raise UsageError(f"the argument {name} is {value}; pass a number from {low} to {high}")

@@ -45,7 +45,7 @@ def arguments_of(func: relax.Function, inputs: Inputs) -> Iterator[Arguments]:
         arrays = [given] if isinstance(given, np.ndarray) else given
         require_kind(arrays, (Mapping, Sequence), f"calibration input {number}", _INSTEAD)
         if isinstance(arrays, str):
-            raise UsageError(f"the calibration inputs are one input, or names; hand in {_INSTEAD}")
+            raise UsageError(f"the calibration inputs are one input, or names; pass {_INSTEAD}")
         try:
             arguments = arguments_for(func, arrays)
         except InputError as error:
@@ -53,8 +53,8 @@ def arguments_of(func: relax.Function, inputs: Inputs) -> Iterator[Arguments]:
         yield arguments
     if number < 0:
         raise InputError(
-            "there are no calibration inputs, so nothing says how large values become; hand in some, in a "
-            "list or in an object that can be gone through more than once, which a generator cannot"
+            "there are no calibration inputs, so the ranges of values are unknown; pass some, in a "
+            "list or another object that can be iterated repeatedly, unlike a generator"
         )
 
 

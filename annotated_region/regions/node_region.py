@@ -153,7 +153,7 @@ def regions_from_claims(graph: DataflowGraph, claims: Mapping[str, Iterable[Clai
 def _claims_of(graph: DataflowGraph, target: str, offered: Iterable[Claim]) -> list[Claim]:
     if not isinstance(target, str) or not target:
         raise InvalidClaimError(
-            f"{graph.name}: the target of claims is a non-empty string, not {target!r}; hand in a name"
+            f"{graph.name}: the target of claims is a non-empty string, not {target!r}; pass a name"
         )
     if isinstance(offered, relax.Var | Composite):
         raise InvalidClaimError(f"{graph.name}: the claims of target {target!r} are a list, not one claim")

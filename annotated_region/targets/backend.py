@@ -250,7 +250,7 @@ class Backend:
         """
         if not isinstance(self.name, str) or not self.name:
             raise InvalidBackendError(
-                f"the name of a backend must be a non-empty string, not {self.name!r}; hand in a name"
+                f"the name of a backend must be a non-empty string, not {self.name!r}; pass a name"
             )
         if self.regions not in get_args(RegionForm):
             known = ", ".join(repr(form) for form in get_args(RegionForm))
@@ -295,7 +295,7 @@ def register_backend(backend: Backend | str, /, **options: Any) -> Backend:
         raise InvalidBackendError(f"a backend has no option {unknown[0]!r}; its options are {known}")
     if not isinstance(backend, Backend | str):
         raise InvalidBackendError(
-            f"{backend!r} is neither a Backend nor the name of a target; hand in one as backend"
+            f"{backend!r} is neither a Backend nor the name of a target; pass one as backend"
         )
     described = Backend(backend, **options) if isinstance(backend, str) else replace(backend, **options)
     _BACKENDS[described.name] = described

@@ -201,7 +201,7 @@ def _fusion_pattern(item: object) -> FusionPattern:
         item = FusionPattern(*item)
     if not isinstance(item, FusionPattern):
         raise RuleError(
-            f"{item!r} is not an entry of a pattern table; hand in FusionPatterns, or their arguments"
+            f"{item!r} is not an entry of a pattern table; pass FusionPatterns, or their arguments"
         )
     return item
 

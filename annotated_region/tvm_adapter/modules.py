@@ -23,7 +23,7 @@ def cpp_module(text: str, symbols: Sequence[str], constants: Sequence[str] = ())
     symbols
         The functions that it defines.
     constants
-        The names of the constants that TVM hands over when it loads the first of them.
+        The names of the constants that TVM passes when it loads the first of them.
     """
     create = tvm.get_global_func("runtime.CSourceModuleCreate")
     module: tvm.runtime.Module = create(text, "cc", list(symbols), list(constants))

@@ -42,19 +42,19 @@ def ops_of_tvm() -> frozenset[str]:
 
 
 class OnnxGraphImporter(ONNXGraphImporter):
-    """Imports one graph; TVM's table of converters stays as it is, so imports in other threads see nothing.
+    """Imports one graph; TVM's table of converters is not changed, so imports in other threads are unaffected.
 
-    TVM looks a converter up by the type of a node alone, and its loops hand over neither the node nor the
-    domain. So they get a graph whose nodes are noted on their way.
+    TVM looks up a converter by the type of a node only, and its loops pass neither the node nor the
+    domain. So they iterate over a graph that records the current node.
 
     Parameters
     ----------
     converted
-        The conversion of a node, or None where TVM is to convert it.
+        Converts a node; returns None to leave it to TVM.
     originated
-        Told each node with the expression, or the expressions, that it became.
+        Called with each node and the expression or expressions that it was converted to.
     options
-        Those of TVM's importer.
+        The options of TVM's importer.
     """
 
     def __init__(self, converted: Conversion, originated: Origin, **options: object) -> None:
@@ -65,7 +65,7 @@ class OnnxGraphImporter(ONNXGraphImporter):
         self.node: onnx.NodeProto | None = None
 
     def _check_for_unsupported_ops(self, graph: object) -> None:
-        """Nothing: the reader of models has, by type and domain, with names and in branches, too."""
+        """Does nothing: the model reader has checked them, by type and domain, also in branches."""
 
     def _construct_nodes(self, graph: onnx.GraphProto) -> None:
         super()._construct_nodes(SimpleNamespace(node=self._noted(graph.node)))

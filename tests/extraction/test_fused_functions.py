@@ -49,7 +49,7 @@ def test_external_functions_are_not_looked_into():
 
 def test_a_malformed_module_is_refused():
     mod = small_network()
-    with pytest.raises(ar.InvalidModuleError, match="the argument mod is of class dict; hand in an IRModule"):
+    with pytest.raises(ar.InvalidModuleError, match="the argument mod is of class dict; pass an IRModule"):
         ar.extract_fused_functions(dict(mod.functions_items()))
 
 

@@ -58,5 +58,5 @@ def test_a_zoo_a_relax_function_and_what_was_extracted_are_taken_too():
 
 
 def test_what_cannot_be_tuned_is_named():
-    with pytest.raises(ar.InvalidModuleError, match="the argument what is 5; hand in an IRModule"):
+    with pytest.raises(ar.InvalidModuleError, match="the argument what is 5; pass an IRModule"):
         ar.to_tuning_tasks(5, TARGET)

@@ -58,7 +58,7 @@ ARRAYS = [np.ones((2, 3), "float32")] * 2
 
 
 def parameters_of(call: Callable[..., object]) -> Iterator[inspect.Parameter]:
-    """What users hand in."""
+    """The parameters of a call, without the receiver and keyword dicts."""
     for each in inspect.signature(call).parameters.values():
         if each.name not in ("self", "cls") and each.kind is not each.VAR_KEYWORD:
             yield each

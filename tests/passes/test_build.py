@@ -309,7 +309,7 @@ def test_a_module_that_is_not_well_formed_is_refused():
 
 
 def test_what_is_no_module_is_refused():
-    with pytest.raises(ar.InvalidModuleError, match=r"the argument mod is .*; hand in an IRModule"):
+    with pytest.raises(ar.InvalidModuleError, match=r"the argument mod is .*; pass an IRModule"):
         ar.build(3)
 
 

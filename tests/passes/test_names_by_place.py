@@ -73,7 +73,7 @@ def test_the_second_of_a_name_has_a_number():
 
 def test_numbers_for_who_asks_for_them():
     assert names_of(*BLOCKS, names="numbers") == ["one_main_0", "one_main_1"]
-    with pytest.raises(ar.UsageError, match="names is 'other'; hand in one of 'places', 'numbers'"):
+    with pytest.raises(ar.UsageError, match="names is 'other'; pass one of 'places', 'numbers'"):
         names_of(*BLOCKS, names="other")
 
 

@@ -153,7 +153,7 @@ def test_an_unknown_target_is_an_error_before_anything_runs():
 
 @pytest.mark.parametrize("wrong", [None, "main", relax.const(1.0)])
 def test_what_is_no_module_is_an_error(wrong):
-    with pytest.raises(ar.InvalidModuleError, match=r"the argument mod is .*hand in an IRModule"):
+    with pytest.raises(ar.InvalidModuleError, match=r"the argument mod is .*pass an IRModule"):
         ar.partition(wrong, ["sketch"])
 
 

@@ -311,7 +311,7 @@ def test_half_precision_stays():
 
 BAD_INPUTS = {
     "none": ([], ar.InputError, "there are no calibration inputs"),
-    "a generator that is used up": (iter(()), ar.InputError, "which a generator cannot"),
+    "a generator that is used up": (iter(()), ar.InputError, "unlike a generator"),
     "another name": (
         [{"y": np.ones((3, 16), "float32")}],
         ar.InputError,
@@ -327,7 +327,7 @@ BAD_INPUTS = {
     "names": (
         ["x"],
         ar.UsageError,
-        "calibration_inputs is 'x'; hand in the inputs of some runs",
+        "calibration_inputs is 'x'; pass the inputs of some runs",
     ),
     "numbers": ([3], ar.UsageError, "calibration input 0 is 3"),
 }
@@ -343,14 +343,14 @@ def test_inputs_that_do_not_fit_are_refused(what):
 BAD_OPTIONS = {
     "one input": (
         lambda: ar.passes.Quantize({"x": np.ones(3)}),
-        "the argument calibration_inputs is .*hand in the inputs of some runs",
+        "the argument calibration_inputs is .*pass the inputs of some runs",
     ),
     "a number": (lambda: ar.passes.Quantize(3), "the argument calibration_inputs is 3"),
-    "ranges": (lambda: ar.passes.Quantize([], ranges="kl"), "hand in one of 'minmax', 'percentile'"),
-    "percentile": (lambda: ar.passes.Quantize([], percentile=3), "hand in a number from 50 to 100"),
-    "activations": (lambda: ar.passes.Quantize([], activations="int4"), "hand in one of 'uint8', 'int8'"),
-    "accuracy": (lambda: ar.passes.Quantize([], accuracy=-1), "hand in a number from 0 to inf"),
-    "keep": (lambda: ar.passes.Quantize([], keep="lv"), r"keep is 'lv'; hand in a list of names"),
+    "ranges": (lambda: ar.passes.Quantize([], ranges="kl"), "pass one of 'minmax', 'percentile'"),
+    "percentile": (lambda: ar.passes.Quantize([], percentile=3), "pass a number from 50 to 100"),
+    "activations": (lambda: ar.passes.Quantize([], activations="int4"), "pass one of 'uint8', 'int8'"),
+    "accuracy": (lambda: ar.passes.Quantize([], accuracy=-1), "pass a number from 0 to inf"),
+    "keep": (lambda: ar.passes.Quantize([], keep="lv"), r"keep is 'lv'; pass a list of names"),
 }
 
 

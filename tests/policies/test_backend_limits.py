@@ -173,9 +173,9 @@ def test_impossible_limits_are_refused(name, limit):
     ("budget", "said"),
     [
         (8 << 20, "the argument budget_bytes"),
-        ({"t": 1.5}, "what the argument budget_bytes holds for 't' is 1.5"),
+        ({"t": 1.5}, "the entry 't' of the argument budget_bytes is 1.5"),
         ({"t": -1}, "the budget of 't' is -1; give a number of bytes, 0 or more"),
-        ({"t": True}, "what the argument budget_bytes holds for 't' is True"),
+        ({"t": True}, "the entry 't' of the argument budget_bytes is True"),
         ({3: 5}, "a key of the argument budget_bytes is 3"),
     ],
 )

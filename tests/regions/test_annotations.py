@@ -63,14 +63,14 @@ def test_tokens_in_words_and_in_order() -> None:
 
 @pytest.mark.parametrize("compiler", ["", None, 3])
 def test_a_target_is_a_text(compiler: Any) -> None:
-    said = f'the target of an annotation is a non-empty string, not {compiler!r}; hand in compiler="dnnl"'
+    said = f'the target of an annotation is a non-empty string, not {compiler!r}; pass compiler="dnnl"'
     with pytest.raises(ar.MalformedAnnotationError, match=f"^{re.escape(said)}$"):
         ar.compiler_begin(X, compiler)
 
 
 @pytest.mark.parametrize("label", ["", 3])
 def test_a_label_is_a_text(label: Any) -> None:
-    said = f'the label of a region is a non-empty string, not {label!r}; hand in region="left", or nothing'
+    said = f'the label of a region is a non-empty string, not {label!r}; pass region="left", or nothing'
     with pytest.raises(ar.MalformedAnnotationError, match=f"^{re.escape(said)}$"):
         ar.compiler_end(X, "dnnl", label)
 
@@ -79,7 +79,7 @@ def test_a_label_is_a_text(label: Any) -> None:
 def test_a_tuple_is_annotated_field_by_field(value: object) -> None:
     with pytest.raises(
         ar.MalformedAnnotationError,
-        match=r"^a tuple is annotated field by field; hand in each of its values$",
+        match=r"^a tuple is annotated field by field; pass each of its values$",
     ):
         ar.compiler_begin(value, "dnnl")
 

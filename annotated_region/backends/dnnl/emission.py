@@ -253,7 +253,7 @@ class _Variables:
             return FORMS[type(expr)].format(self._text(expr.a), self._text(expr.b))
         raise CodegenError(
             f"{self.symbol}: target 'dnnl' cannot compute the extent {expr} from the shapes of the inputs; "
-            "each symbolic extent has to stand alone as an extent of some input, or in a shape handed over"
+            "each symbolic extent must be a plain extent of an input or of a shape argument"
         )
 
     def evaluation(self) -> list[str]:
