@@ -42,7 +42,7 @@ def ops_of_tvm() -> frozenset[str]:
 
 
 class OnnxGraphImporter(ONNXGraphImporter):
-    """Imports one graph; TVM's table of converters is not changed, so imports in other threads are unaffected.
+    """Imports one graph; does not change TVM's table of converters, so other threads are unaffected.
 
     TVM looks up a converter by the type of a node only, and its loops pass neither the node nor the
     domain. So they iterate over a graph that records the current node.

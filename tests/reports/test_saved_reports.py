@@ -89,7 +89,7 @@ def test_fields_that_later_versions_add_are_passed_over(report):
             r"claims.x\[1\] is 2, and should be a string$",
         ),
         (["functions", 0, "cost"], "much", "functions.0..cost is 'much', and should be a number$"),
-        (["functions", 0, "values", 0, "consumers"], [0, 6], "not among the 6 ops$"),
+        (["functions", 0, "values", 0, "consumers"], [0, 6], "has an op index out of range for 6 ops$"),
         (["functions", 0, "values", 0, "result"], 1, "is 1, and should be true or false$"),
     ],
 )
