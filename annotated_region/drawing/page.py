@@ -59,10 +59,10 @@ def page_of(functions: Sequence[FunctionReport], summary: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><title>annotated-region</title>',
         f"<style>{_PAGE_STYLE}{STYLE}</style></head>",
         "<body>",
-        "<h1>Who got what, and why</h1>",
+        "<h1>Placement of ops on targets</h1>",
         f"<pre>{escape(summary)}</pre>",
         f"<p>{_legend(fills)}</p>",
-        "<p>Lines say how many bytes go over them. A dashed red border: others claim some of it, too."
+        "<p>Lines are labelled with their bytes. A dashed red border: another target claims some of it, too."
         f"{_colours_told(functions)}</p>",
     ]
     for number, (function, picture) in enumerate(zip(functions, pictures, strict=True)):
@@ -118,7 +118,7 @@ _VIEW = """\
 <button data-verb="in" aria-label="zoom in">+</button><button data-verb="fit">fit</button></div>
 <canvas class="main"></canvas>
 <div class="aside"><canvas class="overview"></canvas>\
-<div class="told">Wheel: zoom. Drag: move. Click: what it is. Double-click: unfold.</div></div></div>"""
+<div class="told">Wheel: zoom. Drag: move. Click: details. Double-click: unfold.</div></div></div>"""
 
 
 def _figure(picture: Picture, fills: Mapping[str, str], link: str | None) -> str:

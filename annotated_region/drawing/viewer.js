@@ -1,7 +1,7 @@
 // The picture on a page: boxes in layers on a canvas, to zoom, pan, search, fold and unfold.
 "use strict";
 
-const WIDTH = 200, TEXT = 14, PAD = 7, GAP = 22, LAYER_GAP = 46, FARTHEST = 40;
+const WIDTH = 200, TEXT = 14, PAD = 7, GAP = 22, LAYER_GAP = 46, FARTHEST = 40, AROUND = 24;
 
 class View {
   constructor(root, fn, fills) {
@@ -174,7 +174,8 @@ class View {
     this.fit(false);
   }
 
-  // A pass down orders each layer; passes up and down again align lines vertically.
+  // A pass down orders each layer; passes up and down again align lines vertically. Each pass moves a cell by its
+  // neighbours alone, so that a small slant in each of a thousand blocks adds up: `straighten` takes it out.
   placeAll(layers) {
     for (const cells of layers) {
       cells.forEach((cell, index) => { cell.wish = middle(cell.before, 0); cell.order = index; });
@@ -187,6 +188,7 @@ class View {
         this.placeLayer(cells);
       }
     }
+    straighten(layers);
   }
 
   // Places each cell as close to its wanted position as its neighbours allow, without reordering.
@@ -418,6 +420,20 @@ class View {
     const x = across / this.scale, y = down / this.scale;
     pen.strokeRect(-this.x * x, -this.y * y, this.canvas.clientWidth * x, this.canvas.clientHeight * y);
   }
+}
+
+// Shifts whole layers so that the middle of the boxes, averaged over the layers around, is the same everywhere.
+function straighten(layers) {
+  const sums = [0];
+  for (const cells of layers) {
+    const boxes = cells.filter((cell) => cell.ops);
+    sums.push(sums.at(-1) + boxes.reduce((sum, box) => sum + box.x, 0) / boxes.length);
+  }
+  layers.forEach((cells, number) => {
+    const first = Math.max(0, number - AROUND), last = Math.min(layers.length, number + AROUND + 1);
+    const shift = (sums[last] - sums[first]) / (last - first);
+    for (const cell of cells) cell.x -= shift;
+  });
 }
 
 function middle(cells, otherwise) {

@@ -197,6 +197,19 @@ view.search.value = "TANH"; view.find(); out.found = view.found.length;
 view.next(); out.shown = view.side.textContent.includes("tanh");
 const scale = view.scale; view.zoom(2, 10, 10); out.zoomed = view.scale > scale;
 view.draw(); out.drawn = view.canvas.dataset.milliseconds !== undefined;
+// Sixty blocks of eight branches, which a chain of seven ops joins from the left: each block slants a little.
+const ops = [], edges = [];
+const op = (...reads) => {
+  reads.forEach((read) => edges.push([read, ops.length, ""]));
+  return ops.push({ ...view.fn.ops[0], path: [] }) - 1;
+};
+let last = op();
+for (let block = 0; block < 60; block += 1) {
+  const branches = Array.from({ length: 8 }, () => op(op(last)));
+  last = branches.reduce((left, right) => op(left, right));
+}
+view.fn = { ...view.fn, ops, edges }; view.mode.value = "op"; view.mode.onchange();
+out.columns = view.wide / 222;
 document.body.setAttribute("data-out", JSON.stringify(out));
 """
 
@@ -222,6 +235,8 @@ def test_a_browser_folds_unfolds_searches_and_zooms(tmp_path):
         check=True,
     ).stdout
     said = json.loads(part_of(shown, r'data-out="(.*?)"').replace("&quot;", '"'))
+    # Eight boxes side by side, and at most two more of slant.
+    assert 8 <= said.pop("columns") <= 10
     # Four boxes: two regions and two host ops. In folders: `net`, which holds two, and the four others.
     assert said == {
         "folded": 4, "unfolded": 6, "again": 4, "modules": 5, "opened": 6,
