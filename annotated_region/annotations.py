@@ -16,7 +16,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from annotated_region.arguments import shown
+from annotated_region.arguments import brief_repr
 from annotated_region.errors import MalformedAnnotationError, UsageError
 from annotated_region.tvm_adapter.ops import register_relax_op, show_in_tvmscript
 
@@ -149,7 +149,7 @@ def _annotate(op_name: str, value: relax.Expr | float, compiler: str, region: st
     if isinstance(value, tuple | list | relax.Tuple):
         raise MalformedAnnotationError("a tuple is annotated field by field; pass each of its values")
     if not isinstance(value, relax.Expr | Number | np.generic):
-        raise MalformedAnnotationError(f"the argument value is {shown(value)}; pass a Relax expression")
+        raise MalformedAnnotationError(f"the argument value is {brief_repr(value)}; pass a Relax expression")
     # TVMScript allows plain numbers as operands; other ops turn them into constants as well.
     operand = value if isinstance(value, relax.Expr) else relax.const(value)
     return relax.Call(tvm.ir.Op.get(op_name), [operand], tvm.ir.make_node("ir.DictAttrs", **attrs))

@@ -10,7 +10,7 @@ __all__ = [
     "require_callable",
     "require_kind",
     "require_methods",
-    "shown",
+    "brief_repr",
     "target_names",
 ]
 
@@ -33,7 +33,7 @@ def require_kind(value: object, kind: type | tuple[type, ...], what: str, instea
         The argument is not an instance of any of them.
     """
     if not isinstance(value, kind):
-        raise UsageError(f"{what} is {shown(value)}; pass {instead}")
+        raise UsageError(f"{what} is {brief_repr(value)}; pass {instead}")
 
 
 def require_callable(value: object, what: str, instead: str) -> None:
@@ -45,7 +45,7 @@ def require_callable(value: object, what: str, instead: str) -> None:
         It is not.
     """
     if not callable(value):
-        raise UsageError(f"{what} is {shown(value)}; pass {instead}")
+        raise UsageError(f"{what} is {brief_repr(value)}; pass {instead}")
 
 
 def require_methods(value: object, methods: Iterable[str], what: str, instead: str) -> None:
@@ -60,7 +60,7 @@ def require_methods(value: object, methods: Iterable[str], what: str, instead: s
         raise UsageError(f"{what} is the class {value.__name__}; pass an object of it: {value.__name__}(...)")
     missing = [name for name in methods if not callable(getattr(value, name, None))]
     if missing:
-        raise UsageError(f"{what} is {shown(value)}, which has no method {missing[0]!r}; pass {instead}")
+        raise UsageError(f"{what} is {brief_repr(value)}, which has no method {missing[0]!r}; pass {instead}")
 
 
 def target_names(targets: object) -> list[str]:
@@ -80,7 +80,7 @@ def target_names(targets: object) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def shown(value: object) -> str:
+def brief_repr(value: object) -> str:
     """An argument as messages show it: its `repr` if that is short, else its class."""
     text = repr(value)
     return text if len(text) <= 60 and "\n" not in text else f"of class {type(value).__name__}"

@@ -73,7 +73,7 @@ def private_cache_folder(*names: str) -> Path | None:
         except OSError:
             return None
         if reason:
-            _tell(
+            _warn(
                 f"the cache folder {place} is not used, because it {reason}; nothing is cached between builds"
             )
             return None
@@ -109,7 +109,7 @@ def load_entry(path: Path) -> bytes | None:
     if reason is None:
         return content
     _remove(path)
-    _tell(f"the cached file {path} {reason}; it is removed and rebuilt")
+    _warn(f"the cached file {path} {reason}; it is removed and rebuilt")
     return None
 
 
@@ -212,7 +212,7 @@ def _head(name: str, content: bytes) -> bytes:
     return _MAGIC + hashlib.sha256(name.encode()).digest() + hashlib.sha256(content).digest()
 
 
-def _tell(message: str) -> None:
+def _warn(message: str) -> None:
     warnings.warn(message, CacheWarning, stacklevel=2)
 
 

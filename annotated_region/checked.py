@@ -17,7 +17,7 @@ from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Final, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from annotated_region.arguments import require_methods, shown
+from annotated_region.arguments import brief_repr, require_methods
 from annotated_region.errors import NoModuleError, UsageError
 
 __all__ = ["checked", "checked_class", "require_fields"]
@@ -164,7 +164,7 @@ def _require(value: object, hint: object, name: str) -> None:
         if any(getattr(each, "__name__", "") == "IRModule" for each in _options(hint))
         else UsageError
     )
-    raise kind(f"{subject} is {shown(given)}; pass {instead}")
+    raise kind(f"{subject} is {brief_repr(given)}; pass {instead}")
 
 
 def _misfit(value: object, hint: object, subject: str) -> tuple[str, object, object] | None:
@@ -184,7 +184,7 @@ def _misfit_inside(value: object, hint: object, subject: str) -> tuple[str, obje
             for key, held in value.items()
             for found in (
                 _misfit(key, parts[0], f"a key of {subject}"),
-                _misfit(held, parts[1], f"the entry {shown(key)} of {subject}"),
+                _misfit(held, parts[1], f"the entry {brief_repr(key)} of {subject}"),
             )
         )
     if isinstance(value, list | tuple | set | frozenset) and parts[1:] in ((), (...,)):

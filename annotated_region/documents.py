@@ -67,7 +67,7 @@ def read_document(text: str, kind: str) -> JsonValue:
     found = document.field("kind").text()
     if found != kind:
         raise DocumentError(f"this is a document of the kind {_shown(found)}, not {kind!r}")
-    schema = document.field("schema").whole()
+    schema = document.field("schema").integer()
     if schema != SCHEMA:
         raise DocumentError(f"{what} has schema {schema}, and this version reads schema {SCHEMA}")
     return document
@@ -142,15 +142,15 @@ class JsonValue:
         """A string, or null."""
         return None if self.plain is None else self.text()
 
-    def whole(self) -> int:
+    def integer(self) -> int:
         """An integer from 0 to 2**63 - 1."""
         if not isinstance(self.plain, int) or isinstance(self.plain, bool) or not 0 <= self.plain <= _LARGEST:
             raise self.refused("an integer from 0 to 2**63 - 1")
         return self.plain
 
-    def optional_whole(self) -> int | None:
-        """An integer as `whole` takes it, or null."""
-        return None if self.plain is None else self.whole()
+    def optional_integer(self) -> int | None:
+        """An integer as in `integer`, or null."""
+        return None if self.plain is None else self.integer()
 
     def number(self) -> float:
         """A number small enough that sums of many stay finite."""
@@ -169,7 +169,7 @@ class JsonValue:
         except ValueError:
             raise self.refused("a number") from None
 
-    def truth(self) -> bool:
+    def boolean(self) -> bool:
         """A boolean."""
         if not isinstance(self.plain, bool):
             raise self.refused("true or false")

@@ -181,7 +181,7 @@ BREAKAGES = (
              "int(extent) < 0", "False",
              (TRUST, "-k", "less_than_nothing")),
     Breakage(13, "extents may wrap", f"{PACKAGE}/importing/trust.py",
-             "if size > _MOST_BYTES else None", "if False else None",
+             "if size > _MOST_ELEMENTS else None", "if False else None",
              (TRUST, "-k", "do_not_wrap")),
     Breakage(13, "any number of threads", f"{PACKAGE}/surroundings.py",
              "int(number[:9]) > _ENOUGH_FOR_ANY_MACHINE", "False",

@@ -187,7 +187,7 @@ class _Checker:
         if any(failure.error for failure in self.failures.values()):
             return ()  # the whole program would raise the same error
         found = self._answers(self._targets, arguments, "on its targets")
-        tolerance = self._tolerance_of_whole()
+        tolerance = self._program_tolerance()
         names = [f"result {number}" for number in range(len(wanted))]
         return tuple(
             compared(name, one, other, tolerance)
@@ -202,7 +202,7 @@ class _Checker:
                 raise self._raised from error
             raise RunError(f"the program fails {where}: {first_line(error)}") from error
 
-    def _tolerance_of_whole(self) -> Tolerance:
+    def _program_tolerance(self) -> Tolerance:
         """The widest tolerance of any region, because its error propagates to all that follow."""
         each = [self.tolerance(function) for function in self.program.regions.values()]
         plain = tolerance_for(

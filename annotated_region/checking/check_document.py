@@ -71,7 +71,7 @@ def read_check(document: JsonValue) -> Checked:
         _read_results(document.field("whole")),
         tuple(_read_culprit(culprit) for culprit in document.field("culprits").items()),
         document.field("inputs").texts(),
-        {name: count.whole() for name, count in document.field("extents").named()},
+        {name: count.integer() for name, count in document.field("extents").named()},
         document.field("notes").texts(),
         document.field("reference").text(),
         Report(*read_placement(document)) if document.has("functions") else None,
@@ -83,7 +83,7 @@ def _read_region(plain: JsonValue) -> RegionCheck:
         plain.field("symbol").text(),
         plain.field("target").text(),
         _read_ops(plain.field("ops")),
-        plain.field("calls").whole(),
+        plain.field("calls").integer(),
         _read_results(plain.field("results")),
         plain.field("error").text(),
     )
@@ -101,7 +101,7 @@ def _read_culprit(plain: JsonValue) -> Culprit:
         plain.field("symbol").text(),
         plain.field("target").text(),
         _read_ops(plain.field("ops")),
-        plain.field("builds").whole(),
+        plain.field("builds").integer(),
     )
 
 
@@ -120,9 +120,9 @@ def _read_result(plain: JsonValue) -> ResultCheck:
         where=_optional(plain.field("where"), _wholes),
         found=_optional(plain.field("found"), JsonValue.any_number),
         wanted=_optional(plain.field("wanted"), JsonValue.any_number),
-        wrong=plain.field("wrong").whole(),
-        nan=plain.field("nan").whole(),
-        inf=plain.field("inf").whole(),
+        wrong=plain.field("wrong").integer(),
+        nan=plain.field("nan").integer(),
+        inf=plain.field("inf").integer(),
         allowed=plain.field("allowed").any_number(),
         reason=plain.field("reason").text(),
         failure=plain.field("failure").text(),
@@ -130,7 +130,7 @@ def _read_result(plain: JsonValue) -> ResultCheck:
 
 
 def _wholes(plain: JsonValue) -> tuple[int, ...]:
-    return tuple(each.whole() for each in plain.items())
+    return tuple(each.integer() for each in plain.items())
 
 
 def _optional(plain: JsonValue, read: Callable[[JsonValue], Read]) -> Read | None:

@@ -62,7 +62,7 @@ class RegionCheck:
             return f"{head}: fails: {self.error}"
         if not self.calls:
             return f"{head}: not run with these inputs"
-        verdict = "; ".join(_told(each) for each in self.results if not each.ok) or "ok"
+        verdict = "; ".join(_phrase(each) for each in self.results if not each.ok) or "ok"
         return (
             f"{head}: {verdict} (largest error {self.absolute:.3g}, {self.relative:.2g} of the largest value)"
         )
@@ -92,7 +92,7 @@ class Culprit:
         return f"{names} of {self.symbol} on {self.target}, found with {self.builds} builds"
 
 
-def _told(result: ResultCheck) -> str:
+def _phrase(result: ResultCheck) -> str:
     """A description of a wrong result, for users."""
     told = f"{result.name}: {result.failure}"
     if result.found is None or result.wanted is None:

@@ -32,7 +32,7 @@ _UNITS: Mapping[str, tuple[float, str]] = {
 }
 _OF_PRECISION = {"bf16": "bfloat16", "fp16": "float16", "f16": "float16", "tf32": "tf32", "int8": "int8"}
 _QUANTIZE, _DEQUANTIZE = "relax.quantize", "relax.dequantize"
-_IN_WHOLE_NUMBERS = (
+_ON_INTEGERS = (
     *(_QUANTIZE, _DEQUANTIZE, "relax.matmul", "relax.add", "relax.subtract", "relax.multiply"),
     *("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d", "relax.nn.relu", "relax.clip"),
     *("relax.maximum", "relax.minimum", "relax.nn.max_pool2d", "relax.concat", "relax.split"),
@@ -111,7 +111,7 @@ def _steps(func: relax.Function, types: Sequence[str]) -> float:
     """The allowed error of an 8-bit result before rounding, in steps: float32 rounding errors, or more."""
     is_rough = any(each in types for each in ("float8", "bfloat16", "float16", "tf32"))
     ops = _calls(func)
-    if is_rough or _calls(func, *_IN_WHOLE_NUMBERS) < ops:
+    if is_rough or _calls(func, *_ON_INTEGERS) < ops:
         return _STEPS_OF_TABLES
     return _STEPS * _UNITS["float32"][0] * (1.0 + math.sqrt(ops))
 

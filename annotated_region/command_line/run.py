@@ -164,7 +164,7 @@ def _crashed(options: argparse.Namespace, ending: signal.Signals) -> int:
         if ending == signal.SIGKILL
         else "TVM, a target's library or the running model crashed"
     )
-    _tell(f"the process that worked on {what} ended with {ending.name}: {why}")
+    _print_error(f"the process that worked on {what} ended with {ending.name}: {why}")
     return 1
 
 
@@ -207,11 +207,11 @@ def _message(error: Exception) -> str:
 def _failed(message: str, options: argparse.Namespace) -> int:
     if options.traceback:
         raise  # noqa: PLE0704 - called where an exception is handled
-    _tell(message)
+    _print_error(message)
     return 1
 
 
-def _tell(message: str) -> None:
+def _print_error(message: str) -> None:
     # Names may contain newlines: only the first line of a message may look like one of the program.
     first, *others = elided(printable(message)).split("\n")
     print(f"{PROGRAM}: error: {first}", *others, sep="\n    ", file=sys.stderr)

@@ -274,7 +274,7 @@ class _Walker:
         scope.nodes.append(number)
         graph.into[number] = self.edges_to(number, operands)
         if self.shape_makers:
-            self.order_behind_shape_makers(number, value, var.ty)
+            self.order_after_shape_producers(number, value, var.ty)
         self.origin[var] = (number, 0)
         return number
 
@@ -330,7 +330,7 @@ class _Walker:
                 self.shape_vars.add(var)
                 self.shape_makers[var] = number
 
-    def order_behind_shape_makers(self, number: NodeId, value: relax.Expr, ty: tvm.ir.Type) -> None:
+    def order_after_shape_producers(self, number: NodeId, value: relax.Expr, ty: tvm.ir.Type) -> None:
         used = [*_shape_vars(ty), *_shape_vars_of_operands(value)]
         makers = dict.fromkeys(self.shape_makers.get(var, number) for var in used)
         self.graph.order_edges += [(maker, number) for maker in makers if maker != number]

@@ -20,8 +20,8 @@ from annotated_region.findings.verdicts import words_for_verdict
 
 __all__ = ["page_of"]
 
-_TIMES_TOLD = " Regions have the colour of their time: the slowest is red."
-_CHECK_TOLD = (
+_TIMES_LEGEND = " Regions have the colour of their time: the slowest is red."
+_CHECK_LEGEND = (
     " Regions have the colour of their verdict: red is wrong on its target, green is right; a check runs "
     "each on the values of the reference."
 )
@@ -63,7 +63,7 @@ def page_of(functions: Sequence[FunctionReport], summary: str) -> str:
         f"<pre>{escape(summary)}</pre>",
         f"<p>{_legend(fills)}</p>",
         "<p>Lines are labelled with their bytes. A dashed red border: another target claims some of it, too."
-        f"{_colours_told(functions)}</p>",
+        f"{_colour_legend(functions)}</p>",
     ]
     for number, (function, picture) in enumerate(zip(functions, pictures, strict=True)):
         parts += _function(number, function, picture, fills)
@@ -73,12 +73,12 @@ def page_of(functions: Sequence[FunctionReport], summary: str) -> str:
     return "\n".join([*parts, "</body>", "</html>", ""])
 
 
-def _colours_told(functions: Sequence[FunctionReport]) -> str:
+def _colour_legend(functions: Sequence[FunctionReport]) -> str:
     """The legend of region colours, where they are not those of targets."""
     regions = [region for function in functions for region in function.regions]
     if any(region.checked is not None for region in regions):
-        return _CHECK_TOLD
-    return _TIMES_TOLD if any(region.seconds is not None for region in regions) else ""
+        return _CHECK_LEGEND
+    return _TIMES_LEGEND if any(region.seconds is not None for region in regions) else ""
 
 
 def _legend(fills: Mapping[str, str]) -> str:

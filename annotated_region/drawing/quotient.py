@@ -218,7 +218,7 @@ def _picture(function: FunctionReport, box_of: Sequence[int]) -> Picture:
 
 def _line(ends: tuple[int, int], values: Sequence[ValueReport]) -> Line:
     total = _total([value.bytes for value in values])
-    told = "" if total is not None else values[0].told if len(values) == 1 else f"{len(values)} values"
+    told = "" if total is not None else values[0].type_phrase if len(values) == 1 else f"{len(values)} values"
     return Line(*ends, len(values), total, told)
 
 

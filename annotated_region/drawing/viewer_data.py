@@ -79,7 +79,7 @@ def _op(op: OpReport, box: int) -> dict[str, object]:
 
 def _edges(value: ValueReport) -> Iterator[tuple[int, int, str]]:
     if value.producer is not None:
-        label = printable(amount(value.bytes) if value.bytes is not None else value.told)
+        label = printable(amount(value.bytes) if value.bytes is not None else value.type_phrase)
         yield from ((value.producer, consumer, label) for consumer in value.consumers)
 
 

@@ -103,7 +103,7 @@ class ValueReport:
     type: str = ""
 
     @property
-    def told(self) -> str:
+    def type_phrase(self) -> str:
         """Its type, or a placeholder if the report has none."""
         return self.type or "symbolic size"
 

@@ -63,7 +63,7 @@ def _group(members: Sequence[OpReport]) -> HostGroup:
     first = members[0]
     reasons = [_loss(members, target) for target in first.lost]
     reasons += [f"declined by {target}: {why}" for target, why in first.declines.items()]
-    return HostGroup(first.op.removeprefix("relax."), len(members), first.told_origin, tuple(reasons))
+    return HostGroup(first.op.removeprefix("relax."), len(members), first.origin_phrase, tuple(reasons))
 
 
 def _loss(members: Sequence[OpReport], target: str) -> str:

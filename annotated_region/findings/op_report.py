@@ -99,6 +99,6 @@ class OpReport:
         return words_for_claims(self.claims, self.lost, self.declines, {self.placed: self.chosen})
 
     @property
-    def told_origin(self) -> str:
+    def origin_phrase(self) -> str:
         """Its origin if that differs from its name, else empty."""
         return "" if self.origin == self.name else self.origin

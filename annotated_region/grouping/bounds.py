@@ -7,7 +7,7 @@ from annotated_region.grouping.problem import GroupingProblem, Partition
 
 __all__ = ["levels", "lower_bound", "part_levels"]
 
-_HANDED_ON = 8
+_PROPAGATED = 8
 """The number of parts whose levels a vertex propagates to its successors."""
 
 
@@ -76,8 +76,8 @@ def part_levels(problem: GroupingProblem, parts: Partition) -> list[int]:
     -----
     A path enters a new group of a part each time it re-enters the part from outside. Vertices are visited in
     topological order; each propagates the levels of the parts that paths to it have touched and that have
-    vertices still to come. It propagates at most `_HANDED_ON` of them, which keeps the whole O(n + m) and can
-    only weaken the bound.
+    vertices still to come. It propagates at most `_PROPAGATED` of them, which keeps the whole O(n + m) and
+    can only weaken the bound.
     """
     part_of = [-1] * len(problem.dag)
     for index, members in enumerate(parts):
@@ -97,11 +97,11 @@ def part_levels(problem: GroupingProblem, parts: Partition) -> list[int]:
         if part >= 0:
             level.setdefault(part, 1)
             found[part] = max(found[part], level[part])
-        touched[vertex] = level if len(level) <= _HANDED_ON else _few(level, part)
+        touched[vertex] = level if len(level) <= _PROPAGATED else _few(level, part)
     return found
 
 
 def _few(level: dict[int, int], part: int) -> dict[int, int]:
-    """At most `_HANDED_ON` of the levels, that of the vertex's own part first."""
+    """At most `_PROPAGATED` of the levels, that of the vertex's own part first."""
     own = {part: level[part]} if part in level else {}
-    return own | dict(list(level.items())[: _HANDED_ON - 1])
+    return own | dict(list(level.items())[: _PROPAGATED - 1])

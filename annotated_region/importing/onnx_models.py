@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import tvm
 
-from annotated_region.arguments import shown
+from annotated_region.arguments import brief_repr
 from annotated_region.checked import checked
 from annotated_region.errors import UsageError
 from annotated_region.importing.files import opened
@@ -65,7 +65,7 @@ def from_onnx(
     """
     if not isinstance(model, str | Path) and not hasattr(model, "SerializeToString"):
         raise UsageError(
-            f"the argument model is {shown(model)}; pass an onnx.ModelProto or the path of an ONNX file"
+            f"the argument model is {brief_repr(model)}; pass an onnx.ModelProto or the path of an ONNX file"
         )
     name = str(model) if isinstance(model, str | Path) else f"the model {model.graph.name!r}"
     if not isolated and not isinstance(model, str | Path):

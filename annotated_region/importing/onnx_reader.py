@@ -24,7 +24,7 @@ from annotated_region.importing.onnx_converters.conversion import (
     covered_by_us,
     domain_of,
     has_converter,
-    shown,
+    node_label,
 )
 from annotated_region.importing.onnx_functions import OnnxGraph, expanded, nodes_of
 from annotated_region.importing.onnx_versions import modern_model
@@ -155,7 +155,9 @@ def _converted(importer: OnnxGraphImporter, graph: OnnxGraph, opset: int, name: 
     except Exception as error:  # the importer raises whatever a malformed node leads to
         if importer.node is None or _OUT_OF_MEMORY in str(error):
             raise
-        raise ModelError(f"TVM cannot import {name}: {shown(importer.node)}: {_first_line(error)}") from error
+        raise ModelError(
+            f"TVM cannot import {name}: {node_label(importer.node)}: {_first_line(error)}"
+        ) from error
 
 
 def _first_line(error: Exception) -> str:
@@ -175,7 +177,7 @@ def _require_sound(
     unknown: dict[tuple[str, str], str] = {}
     for node in nodes_of(graph.node):
         if not is_known(node):
-            unknown.setdefault((domain_of(node), node.op_type), shown(node))
+            unknown.setdefault((domain_of(node), node.op_type), node_label(node))
     if unknown:
         raise ModelError(
             f"{name} cannot be imported: there is no converter for {', '.join(unknown.values())}"

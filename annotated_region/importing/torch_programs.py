@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import tvm
 from tvm import relax
 
-from annotated_region.arguments import shown
+from annotated_region.arguments import brief_repr
 from annotated_region.checked import checked
 from annotated_region.errors import AnnotatedRegionError, ModelError, UsageError
 from annotated_region.importing.origins import NodeResults, with_origins
@@ -94,7 +94,8 @@ def from_exported_program(
 def _require_program(condition: bool, program: object) -> None:
     if not condition:
         raise UsageError(
-            f"the argument program is {shown(program)}; pass the result of torch.export.export(model, inputs)"
+            f"the argument program is {brief_repr(program)}; pass the result of "
+            "torch.export.export(model, inputs)"
         )
 
 

@@ -45,7 +45,7 @@ _FOREIGN_CODE = frozenset(
     {"tirx.call_llvm_pure_intrin", "tirx.call_pure_extern", "tirx.call_spirv_pure_glsl450", "tirx.address_of"}
 )
 _PRAGMAS = ("pragma_import", "pragma_debug", "import_")
-_MOST_BYTES = 2**46
+_MOST_ELEMENTS = 2**46
 _DEEPEST = 64
 _MOST_FIELDS = 100_000
 
@@ -184,7 +184,9 @@ def _of_shape(ty: relax.TensorType) -> str | None:
             return f"a tensor has the extent {int(extent)}, and none is less than 0"
         for factor in (extent.a, extent.b) if isinstance(extent, tirx.Mul) else (extent,):
             size *= max(int(factor), 1) if isinstance(factor, tirx.IntImm) else 1
-    return f"a tensor of at least {size} elements is larger than any machine" if size > _MOST_BYTES else None
+    return (
+        f"a tensor of at least {size} elements is larger than any machine" if size > _MOST_ELEMENTS else None
+    )
 
 
 def _in_kernel(func: tirx.PrimFunc) -> str | None:

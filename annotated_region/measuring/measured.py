@@ -159,7 +159,7 @@ class MeasuredCost:
     ) -> PlacementTimes:
         """See `ConfirmingCostModel`: each placement runs as a whole, interleaved with the best one so far."""
         wholes = WholePlacements(
-            [WholePlacement.of(graph, members) for members in placements], self._tell_refusal
+            [WholePlacement.of(graph, members) for members in placements], self._warn_of_rejection
         )
         taken, seconds = 0, dict.fromkeys(range(len(placements)), math.inf)
         for number in range(1, len(placements)):
@@ -211,12 +211,12 @@ class MeasuredCost:
             return list(time_together(units, rounds))
         except AnnotatedRegionError as error:
             if len(units) == 1:
-                self._tell_refusal(units[0], error)
+                self._warn_of_rejection(units[0], error)
                 return [_REFUSED]
         # One rejected unit fails the whole batch, so time them one by one.
         return [time for unit in units for time in self._times([unit], rounds)]
 
-    def _tell_refusal(self, unit: Timed, error: AnnotatedRegionError) -> None:
+    def _warn_of_rejection(self, unit: Timed, error: AnnotatedRegionError) -> None:
         """Warn of a failure other than a rejection by the target; raise it if the target does not work at
         all.
 
@@ -228,7 +228,7 @@ class MeasuredCost:
         if isinstance(error, RegionRejectedError) or unit.target == HOST:
             return
         time_together([Timed(unit.target, _smallest())], 1)
-        _tell(f"a unit of target {unit.target!r} could not be measured, and is treated as rejected: {error}")
+        _warn(f"a unit of target {unit.target!r} could not be measured, and is treated as rejected: {error}")
 
     def _remembered(self, key: str, target: str, measure: Callable[[], Time]) -> float:
         known = self._look_up(key)
@@ -251,7 +251,7 @@ class MeasuredCost:
         finite = {key: each for key, each in measured.items() if each[0] is not _REFUSED}
         steady = {key: each for key, each in finite.items() if each[0].is_steady}
         if len(steady) < len(finite):
-            _tell(
+            _warn(
                 f"times of {len(finite) - len(steady)} of {len(finite)} {what} differ by more than "
                 f"{timing.WIDEST_SPREAD:.0%} from run to run; they are used but not stored; measure "
                 "again on an idle machine"
@@ -259,7 +259,7 @@ class MeasuredCost:
         try:
             self.store.put(steady)
         except ModelError as error:
-            _tell(f"times of {len(steady)} {what} are used but not stored: {error}")
+            _warn(f"times of {len(steady)} {what} are used but not stored: {error}")
 
     @contextmanager
     def _progress(self, total: int) -> Iterator[Callable[[int], None]]:
@@ -274,7 +274,7 @@ class MeasuredCost:
             yield lambda done: bar.advance(task, done)
 
 
-def _tell(message: str) -> None:
+def _warn(message: str) -> None:
     warnings.warn(message, MeasurementWarning, stacklevel=2)
 
 

@@ -23,7 +23,7 @@ _PLAIN, _FURTHER_BUILDS = 0.1, 2
 """A relative gain below `_PLAIN` must be reproduced by `_FURTHER_BUILDS` further builds."""
 
 Run = Callable[[], object]
-Tell = Callable[[Timed, AnnotatedRegionError], None]
+Warn = Callable[[Timed, AnnotatedRegionError], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,13 @@ class WholePlacements:
     ----------
     wholes
         The placements.
-    tell
+    warn
         Called for each part that its target rejects.
     """
 
-    def __init__(self, wholes: Sequence[WholePlacement], tell: Tell) -> None:
+    def __init__(self, wholes: Sequence[WholePlacement], warn: Warn) -> None:
         self._wholes = wholes
-        self._tell = tell
+        self._warn = warn
         self._built: list[Run | None] | None = None
 
     def key_of_pair(self, current: int, candidate: int) -> str:
@@ -110,14 +110,14 @@ class WholePlacements:
             return found
         pair = [self._wholes[current], self._wholes[candidate]]
         for _build in range(_FURTHER_BUILDS):
-            again = _compared(_runs_of(pair, self._tell), 0, 1, rounds)
+            again = _compared(_runs_of(pair, self._warn), 0, 1, rounds)
             if again.gain < WORTH:
                 return again
         return found
 
     def _runs(self) -> list[Run | None]:
         if self._built is None:
-            self._built = _runs_of(self._wholes, self._tell)
+            self._built = _runs_of(self._wholes, self._warn)
         return self._built
 
 
@@ -128,23 +128,23 @@ def _compared(runs: Sequence[Run | None], current: int, candidate: int, rounds: 
     return compare(one, other, rounds)
 
 
-def _runs_of(wholes: Sequence[WholePlacement], tell: Tell) -> list[Run | None]:
+def _runs_of(wholes: Sequence[WholePlacement], warn: Warn) -> list[Run | None]:
     """Functions that run each placement once; None if a part of it is rejected, which is reported."""
     parts = {key: timed for whole in wholes for key, timed in whole.parts.items()}
-    runs = _runs(parts, tell)
+    runs = _runs(parts, warn)
     return [_in_turn([runs[key] for key in whole.order]) for whole in wholes]
 
 
-def _runs(parts: Mapping[str, Timed], tell: Tell) -> dict[str, Run | None]:
+def _runs(parts: Mapping[str, Timed], warn: Warn) -> dict[str, Run | None]:
     try:
         return dict(zip(parts, runs_of(list(parts.values())), strict=True))
     except AnnotatedRegionError as error:
         if len(parts) == 1:
             (timed,) = parts.values()
-            tell(timed, error)
+            warn(timed, error)
             return dict.fromkeys(parts)
     # One rejected part fails the whole batch, so build them one by one.
-    return {key: run for part in parts.items() for key, run in _runs(dict([part]), tell).items()}
+    return {key: run for part in parts.items() for key, run in _runs(dict([part]), warn).items()}
 
 
 def _in_turn(runs: Sequence[Run | None]) -> Run | None:

@@ -276,7 +276,7 @@ class _Claimant:
         work = list(nodes)
         while work:
             for edge in self.graph.out_of[work.pop()]:
-                if edge.consumer not in inside and self.belongs_behind(edge.consumer, nodes[0]):
+                if edge.consumer not in inside and self.belongs_after(edge.consumer, nodes[0]):
                     inside[edge.consumer] = None
                     work.append(edge.consumer)
         return tuple(sorted(inside))
@@ -292,7 +292,7 @@ class _Claimant:
             and all(edge.consumer in inside or edge.consumer == DEAD for edge in self.graph.out_of[producer])
         )
 
-    def belongs_behind(self, consumer: NodeId, first: NodeId) -> bool:
+    def belongs_after(self, consumer: NodeId, first: NodeId) -> bool:
         """Whether a node is a tuple field or an alias in the same block as `first`."""
         if consumer < 0 or consumer in self.taken:
             return False

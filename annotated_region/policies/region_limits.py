@@ -82,16 +82,16 @@ class RegionLimits:
         inside = frozenset(member.nodes)
         ops = [node for node in member.nodes if self._graph.nodes[node].kind is NodeKind.OPERATION]
         constants = dict(constant for node in ops for constant in self._constants.get(node, ()))
-        workspace = sum(value.size for value in self._handed_on(member) if value.readers <= inside)
+        workspace = sum(value.size for value in self._unit_outputs(member) if value.readers <= inside)
         return RegionSize(len(ops), sum(constants.values()), workspace)
 
     def memory(self, member: NodeRegion) -> int:
         """The memory that a region takes of its target's budget: constants, and what units produce for
         others.
         """
-        return self.size(member).constant_bytes + sum(value.size for value in self._handed_on(member))
+        return self.size(member).constant_bytes + sum(value.size for value in self._unit_outputs(member))
 
-    def _handed_on(self, member: NodeRegion) -> Iterator[_MadeValue]:
+    def _unit_outputs(self, member: NodeRegion) -> Iterator[_MadeValue]:
         """The values that units of a region produce and nodes outside the unit read."""
         unit_of = {node: unit for unit in largest_composites(member) for node in unit.nodes}
         for node in member.nodes:

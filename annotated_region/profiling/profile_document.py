@@ -31,8 +31,8 @@ def read_profile(document: JsonValue) -> ProfileParts:
         tuple(_read_region(region) for region in document.field("regions").items()),
         tuple(_read_kernel(kernel) for kernel in document.field("host").items()),
         document.field("machine").number(),
-        document.field("rounds").whole(),
-        document.field("peak_bytes").whole(),
+        document.field("rounds").integer(),
+        document.field("peak_bytes").integer(),
     )
 
 
@@ -40,10 +40,10 @@ def _read_region(plain: JsonValue) -> RegionTime:
     return RegionTime(
         plain.field("symbol").text(),
         plain.field("target").text(),
-        plain.field("calls").whole(),
+        plain.field("calls").integer(),
         plain.field("seconds").number(),
-        plain.field("bytes_in").whole(),
-        plain.field("bytes_out").whole(),
+        plain.field("bytes_in").integer(),
+        plain.field("bytes_out").integer(),
         tuple(
             StepTime(step.field("name").text(), step.field("seconds").number())
             for step in plain.field("steps").items()
@@ -54,5 +54,5 @@ def _read_region(plain: JsonValue) -> RegionTime:
 
 def _read_kernel(plain: JsonValue) -> KernelTime:
     return KernelTime(
-        plain.field("name").text(), plain.field("calls").whole(), plain.field("seconds").number()
+        plain.field("name").text(), plain.field("calls").integer(), plain.field("seconds").number()
     )

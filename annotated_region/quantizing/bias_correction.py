@@ -60,14 +60,14 @@ def corrected_biases(source: ReadFunction, shifts: ExprMap[ChannelShifts]) -> Ex
     """By the variable of its ``add``, the bias of each product minus the shift, for products with a bias."""
     result: ExprMap[np.ndarray] = ExprMap()
     for product in shifts:
-        step, certain = _bias_behind(source, product), shifts[product].certain()
+        step, certain = _following_bias(source, product), shifts[product].certain()
         bias = None if step is None else step.view.constant(1)
         if step is not None and bias is not None and bias.size == certain.size and certain.any():
             result[step.var] = (bias - certain.reshape(bias.shape)).astype(bias.dtype)
     return result
 
 
-def _bias_behind(source: ReadFunction, product: relax.Var) -> OpStep | None:
+def _following_bias(source: ReadFunction, product: relax.Var) -> OpStep | None:
     reader = source.only_reader(product)
     is_bias = reader is not None and reader.view.name == "relax.add" and product.same_as(reader.view.args[0])
     return reader if is_bias else None

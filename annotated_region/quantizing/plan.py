@@ -176,10 +176,10 @@ def _sum(plan: QuantizationPlan, step: OpStep) -> bool:
         return False
     if not tvm_ffi.structural_equal(left.ty, right.ty) or not _is_rounded_later(plan, step):
         return False
-    fresh = {place: _product_behind(plan, each) for place, each in enumerate((left, right))}
+    fresh = {place: _following_product(plan, each) for place, each in enumerate((left, right))}
     in_pass = _last(fresh)
     others = [each for place, each in enumerate((left, right)) if place != in_pass]
-    wanted = [each for each in others if plan.is_rounded(each) or _product_behind(plan, each) is not None]
+    wanted = [each for each in others if plan.is_rounded(each) or _following_product(plan, each) is not None]
     return sum(_mark(plan, step, each) for each in wanted) > 0
 
 
@@ -201,7 +201,7 @@ def _last(products: Mapping[int, OpStep | None]) -> int | None:
     return max(found)[1] if found else None
 
 
-def _product_behind(plan: QuantizationPlan, value: relax.Expr) -> OpStep | None:
+def _following_product(plan: QuantizationPlan, value: relax.Expr) -> OpStep | None:
     """The int8 product that a value is fused with: only curves and constants are in between."""
     while isinstance(value, relax.Var) and len(plan.source.readers_of(value)) == 1:
         step = plan.source.makers.get(value)

@@ -153,7 +153,7 @@ def _read_op(plain: JsonValue) -> OpReport:
         name=plain.field("name").text(),
         op=plain.field("op").text(),
         placed=plain.field("placed").text(),
-        region=plain.field("region").optional_whole(),
+        region=plain.field("region").optional_integer(),
         claims={target: by.texts() for target, by in plain.field("claims").named()},
         declines=_texts_by_name(plain.field("declines")),
         lost=_texts_by_name(plain.field("lost")),
@@ -162,8 +162,8 @@ def _read_op(plain: JsonValue) -> OpReport:
         key=plain.field("key").text(),
         inputs=plain.field("inputs").texts(),
         output=plain.field("output").text(),
-        flops=plain.field("flops").optional_whole(),
-        bytes=plain.field("bytes").optional_whole(),
+        flops=plain.field("flops").optional_integer(),
+        bytes=plain.field("bytes").optional_integer(),
         composite=_read_sign(plain.field("composite"), _COMPOSITE),
         fingerprint=_read_sign(plain.field("fingerprint"), _PRINTS),
     )
@@ -178,7 +178,7 @@ def _read_sign(plain: JsonValue, form: re.Pattern[str]) -> str:
 
 def _read_region(plain: JsonValue) -> RegionReport:
     return RegionReport(
-        plain.field("id").whole(),
+        plain.field("id").integer(),
         plain.field("target").text(),
         plain.field("ops").texts(),
         plain.field("inputs").texts(),
@@ -216,8 +216,8 @@ def _read_time(plain: JsonValue) -> tuple[str, float | None, float | None]:
 
 
 def _read_value(plain: JsonValue, ops: int) -> ValueReport:
-    producer = plain.field("producer").optional_whole()
-    consumers = tuple(consumer.whole() for consumer in plain.field("consumers").items())
+    producer = plain.field("producer").optional_integer()
+    consumers = tuple(consumer.integer() for consumer in plain.field("consumers").items())
     made_by = () if producer is None else (producer,)
     if any(position >= ops for position in (*made_by, *consumers)):
         raise DocumentError(f"{plain.where} has an op index out of range for {ops} ops")
@@ -225,8 +225,8 @@ def _read_value(plain: JsonValue, ops: int) -> ValueReport:
         plain.field("name").text(),
         producer,
         consumers,
-        plain.field("result").truth(),
-        plain.field("bytes").optional_whole(),
+        plain.field("result").boolean(),
+        plain.field("bytes").optional_integer(),
         plain.field("type").text() if plain.has("type") else "",
     )
 

@@ -48,7 +48,7 @@ def fallback_runner(
     BackendUnavailableError
         ONNX Runtime is missing as well.
     """
-    _say_once(name, reason)
+    _warn_once(name, reason)
     if name == "tvm":
         return _run_by_tvm(description, assemble(model, weights))
     session = make_session(model, weights, SessionSettings())
@@ -56,7 +56,7 @@ def fallback_runner(
 
 
 @cache
-def _say_once(name: str, reason: str) -> None:
+def _warn_once(name: str, reason: str) -> None:
     warnings.warn(
         f"target 'tensorrt' cannot run here ({reason}); its regions run on {name}, as the option 'fallback' "
         "requests",

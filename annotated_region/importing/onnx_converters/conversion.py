@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from annotated_region.tvm_adapter.onnx_importer import StandardOp
 
-__all__ = ["DEFAULT_DOMAINS", "converted_by_us", "covered_by_us", "domain_of", "has_converter", "shown"]
+__all__ = ["DEFAULT_DOMAINS", "converted_by_us", "covered_by_us", "domain_of", "has_converter", "node_label"]
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
@@ -60,7 +60,7 @@ def covered_by_us(node: onnx.NodeProto) -> bool:
     return converter is not None and converter.covers(node)
 
 
-def shown(node: onnx.NodeProto) -> str:
+def node_label(node: onnx.NodeProto) -> str:
     """The name of a node in messages: its name, or its first output."""
     name = node.name or next((output for output in node.output if output), "")
     operator = f"{node.domain}.{node.op_type}" if domain_of(node) else node.op_type
@@ -88,5 +88,5 @@ def converted_by_us(
     converter = CONVERTERS.get((domain_of(node), node.op_type))
     if known is not None or converter is None:
         return known
-    where = f"{model} cannot be imported: {shown(node)}"
+    where = f"{model} cannot be imported: {node_label(node)}"
     return converter(OnnxNode(node, where, tuple(inputs), builder, standard))

@@ -17,7 +17,7 @@ from annotated_region.importing.onnx_converters.registry import converts
 
 __all__: list[str] = []
 
-WHOLE = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 
 
 @converts("", "IsInf", (1, 1), "detect_negative detect_positive")
@@ -52,7 +52,7 @@ def _shift(node: OnnxNode) -> relax.Expr:
     """Shifts by at least the width, or by a negative count, give 0, or -1 for a right shift of
     a negative number.
     """
-    data, count = node.tensor(0, WHOLE), node.tensor(1, WHOLE)
+    data, count = node.tensor(0, INTEGERS), node.tensor(1, INTEGERS)
     dtype = dtype_of(data)
     bits = int(dtype.removeprefix("u").removeprefix("int"))
     zero = relax.const(0, dtype)
@@ -71,9 +71,9 @@ def _power(node: OnnxNode) -> relax.Expr:
     """In the type of the base; for integers by repeated squaring, which is exact."""
     base, exponent = node.tensor(0), node.tensor(1)
     of, by = dtype_of(base), dtype_of(exponent)
-    if of in WHOLE and by in WHOLE:
-        return _power_of_whole_numbers(node, base, exponent)
-    if of in WHOLE:
+    if of in INTEGERS and by in INTEGERS:
+        return _integer_power(node, base, exponent)
+    if of in INTEGERS:
         found = relax.op.power(node.emit(relax.op.astype(base, by)), exponent)
         return relax.op.astype(node.emit(found), of)
     if of == by:
@@ -81,7 +81,7 @@ def _power(node: OnnxNode) -> relax.Expr:
     return relax.op.power(base, node.emit(relax.op.astype(exponent, of)))
 
 
-def _power_of_whole_numbers(node: OnnxNode, base: relax.Expr, exponent: relax.Expr) -> relax.Expr:
+def _integer_power(node: OnnxNode, base: relax.Expr, exponent: relax.Expr) -> relax.Expr:
     """Exponentiation by squaring, over the bits of the exponent.
 
     A power of 64 and more is 0, 1 or -1, or overflows; such exponents are replaced by a six-bit exponent of

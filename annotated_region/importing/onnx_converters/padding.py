@@ -13,7 +13,7 @@ from annotated_region.importing.onnx_converters.registry import converts
 __all__: list[str] = []
 
 _MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
-_WHOLE = ("int8", "uint8", "int32", "int64")
+_INTEGERS = ("int8", "uint8", "int32", "int64")
 _INDICES = ("int32", "int64")
 _LARGEST = 2**31 - 1
 
@@ -25,7 +25,7 @@ def _pad(node: OnnxNode) -> relax.Expr:
     mode = node.text("mode", "constant")
     node.require(mode in _MODES, f"has the attribute 'mode' of {mode!r}, which is not supported")
     widths = _widths(node, rank_of(data))
-    if dtype_of(data) not in (*FLOATS, *_WHOLE):
+    if dtype_of(data) not in (*FLOATS, *_INTEGERS):
         attributes = {"mode": mode.encode()}
         return node.standard("Pad", [data, *node.inputs[1:]], attributes)
     if any(width < 0 for width in widths):

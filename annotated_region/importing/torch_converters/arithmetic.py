@@ -71,7 +71,7 @@ def arithmetic(node: TorchNode) -> relax.Expr | None:
     alpha = node.node.kwargs.get("alpha", 1)
     dtype = node.dtype
     if dtype == "bool":
-        return _of_truth_values(node, left, right)
+        return _of_booleans(node, left, right)
     fits = all(_fits(each, dtype) for each in (left, right))
     if fits and alpha == 1 and not _is_extent(left) and not _is_extent(right):
         return None  # leave it to TVM
@@ -125,7 +125,7 @@ def choice(node: TorchNode) -> relax.Expr | None:
 
 
 @converts("clamp.default", "clamp_min.default", "clamp_max.default")
-def clamped_whole_numbers(node: TorchNode) -> relax.Expr | None:
+def clamped_integers(node: TorchNode) -> relax.Expr | None:
     """``clamp`` of integers; one bound may be missing, and TVM cannot compile an infinite integer bound."""
     data = node.tensor(0)
     if "int" not in dtype_of_tensor(data) or "int" not in node.dtype:
@@ -151,7 +151,7 @@ def _bounds(node: TorchNode) -> tuple[object, object]:
     return node.argument(1, "min"), node.argument(2, "max")
 
 
-def _of_truth_values(node: TorchNode, left: object, right: object) -> relax.Expr | None:
+def _of_booleans(node: TorchNode, left: object, right: object) -> relax.Expr | None:
     operation = _OF_TRUTH_VALUES.get(node.name)
     operands = _operands(node, left, right, "bool")
     return None if operation is None or operands is None else node.emit(operation(*operands))

@@ -24,7 +24,7 @@ from annotated_region.importing.torch_converters.torch_node import (
     is_tensor,
 )
 
-_WHOLE = ("int64", "int32")
+_INTEGERS = ("int64", "int32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _indices_of(node: TorchNode) -> list[relax.Expr | None] | None:
     """The index of each axis; None if one of them is not of integers."""
     given = node.argument(1, "indices")
     assert isinstance(given, list)
-    if not all(each is None or (is_tensor(each) and dtype_of_tensor(each) in _WHOLE) for each in given):
+    if not all(each is None or (is_tensor(each) and dtype_of_tensor(each) in _INTEGERS) for each in given):
         return None
     rank = len(extents_of_tensor(node.tensor(0)))
     return [*given, *[None] * (rank - len(given))]

@@ -171,7 +171,7 @@ def constant_on_the_right(view: OpView, editor: Editor) -> relax.Expr | None:
     return relax.Call(view.call.op, [right, left], view.call.attrs)
 
 
-def connect_truth(view: OpView, _editor: Editor) -> relax.Expr | None:
+def connect_booleans(view: OpView, _editor: Editor) -> relax.Expr | None:
     """Case 8: for booleans, bitwise and logical ops are equal."""
     if {dtype_of(each) for each in view.arg_types} != {"bool"}:
         return None
@@ -182,7 +182,7 @@ REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [
     (("relax.broadcast_to",), keep_shape),
     (RESHAPES, restore_shape),
     (("relax.astype",), keep_dtype),
-    (tuple(CONNECTIVES), connect_truth),
+    (tuple(CONNECTIVES), connect_booleans),
     (COMMUTATIVE, constant_on_the_right),
     (tuple(NEUTRAL), apply_neutral),
     (("relax.permute_dims",), permute_once),

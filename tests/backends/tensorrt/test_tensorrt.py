@@ -151,7 +151,7 @@ def test_building_takes_the_package_onnx(monkeypatch):
 @needs_none
 @pytest.mark.parametrize("name", ["onnxruntime", "tvm"])
 def test_a_fallback_runs_the_region_and_says_so_once(name):
-    fallback._say_once.cache_clear()
+    fallback._warn_once.cache_clear()
     machine = machine_of(two_results(), fallback=name)
     with pytest.warns(UserWarning, match=f"its regions run on {name}, as the option 'fallback' requests"):
         check_two(machine)
