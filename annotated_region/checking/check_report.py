@@ -91,7 +91,7 @@ class CheckReport:
         """
         failing = next((region for region in self.regions if region.symbol in self.failures), None)
         if failing is None and any(not region.ok for region in self.regions):
-            raise ReproducerError("this report was read, and has no arrays; check again, then save")
+            raise ReproducerError("a loaded report has no arrays; check again, then save")
         if failing is None:
             raise ReproducerError("no region fails, so there is nothing to reproduce")
         return write_reproducer(Path(folder), self.failures[failing.symbol])
@@ -104,7 +104,7 @@ class CheckReport:
         lines += [f"smallest failing set: {culprit}" for culprit in self.culprits]
         lines += [f"the whole program: {each.name}: {each.failure}" for each in self.whole if not each.ok]
         if not bad and self.whole and not self.ok:
-            lines.append("every region is right by itself: what is wrong adds up from region to region")
+            lines.append("every region is right by itself: the error accumulates over the regions")
         right = len([region for region in checked if region.ok])
         lines.append(f"{right} of {len(checked)} regions are within their tolerances")
         return "\n".join([*lines, *self.notes[:_SHOWN]])

@@ -85,7 +85,7 @@ def compared(name: str, found: np.ndarray, wanted: np.ndarray, tolerance: Tolera
     seen = _Distance(*_limits(wanted, tolerance, is_exact))
     for first, left, right in _blocks(found, wanted):
         seen.take(first, left, right)
-    reason = "whole numbers and truth values are equal" if is_exact else tolerance.reason
+    reason = "integers and booleans are equal" if is_exact else tolerance.reason
     at = seen.place
     return ResultCheck(
         name,

@@ -127,7 +127,7 @@ class CheckedProgram:
             It has no function called main.
         """
         if MAIN not in {name.name_hint for name in placed.get_global_vars()}:
-            raise InvalidModuleError("the module has no function called main to be run")
+            raise InvalidModuleError("the module has no function main to run")
         regions = _placed_functions(placed, session.take(placed))
         partitioned = session.settled(session.run([PartitionGraph()], placed))
         return CheckedProgram(without_uncalled(mod, partitioned), regions)

@@ -29,12 +29,12 @@ def opened(path: Path) -> Iterator[int]:
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise ModelError(f"{str(path)!r} is no path: {error}") from error
+        raise ModelError(f"{str(path)!r} is not a path: {error}") from error
     try:
         if stat.S_ISDIR(os.fstat(file).st_mode):
             raise ModelError(f"{path} cannot be read: it is a folder")
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise ModelError(f"{path} is no regular file but a pipe, a socket or a device")
+            raise ModelError(f"{path} is not a regular file, but a pipe, a socket or a device")
         yield file
     finally:
         os.close(file)

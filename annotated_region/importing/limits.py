@@ -67,7 +67,7 @@ class Limits:
             read = _READERS.get(name)
             if read is None:
                 raise ModelError(
-                    f"{name!r} is no limit; there are {', '.join(_READERS)}, as in memory=8G,time=300s"
+                    f"{name!r} is not a limit; known: {', '.join(_READERS)}, as in memory=8G,time=300s"
                 )
             changed: Any = {name: read(name, value)}
             limits = replace(limits, **changed)
@@ -114,14 +114,14 @@ def _prctl(option: int, value: int) -> None:
 def _size(name: str, text: str) -> int:
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise ModelError(f"{text!r} is no size for the limit {name}: say 500M or 8G")
+        raise ModelError(f"{text!r} is not a size for the limit {name}; examples: 500M, 8G")
     return int(match[1]) * _UNITS[match[2].upper()]
 
 
 def _seconds(name: str, text: str) -> float:
     match = _TIME.fullmatch(text)
     if match is None:
-        raise ModelError(f"{text!r} is no time for the limit {name}: say 300s")
+        raise ModelError(f"{text!r} is not a time for the limit {name}; example: 300s")
     return float(match[1])
 
 

@@ -86,13 +86,13 @@ def model_from_bytes(content: bytes, name: str) -> onnx.ModelProto:
     try:
         return onnx.load_model_from_string(content)
     except (DecodeError, ValueError) as error:
-        raise ModelError(f"{name} is no ONNX model: {error}") from error
+        raise ModelError(f"{name} is not an ONNX model: {error}") from error
 
 
 def module_from_model(model: onnx.ModelProto, name: str, options: Mapping[str, Any]) -> tvm.IRModule:
     """The module that a model in memory describes; see `module_from_onnx`."""
     if not model.graph.output:
-        raise ModelError(f"{name} is no ONNX model: it has no graph with outputs")
+        raise ModelError(f"{name} is not an ONNX model: it has no graph with outputs")
     if model.ir_version < _OLDEST_IR:
         raise ModelError(f"{name} is of version {model.ir_version} of ONNX's format, which is too old")
     try:

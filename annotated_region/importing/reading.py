@@ -26,7 +26,7 @@ def _tvmscript(content: bytes, name: str, _folder: str, _options: Mapping[str, o
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ModelError(f"{name} is no TVMScript: {error}") from error
+        raise ModelError(f"{name} is not TVMScript: {error}") from error
     return module_from_tvmscript(text, name)
 
 

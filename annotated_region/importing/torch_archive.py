@@ -95,11 +95,11 @@ def plain_archive(content: bytes, name: str) -> bytes:
         return _written(members)
     except _Refused as error:
         raise ModelError(
-            f"{name} is not read, because PyTorch might run what stands in it: {error}. If you trust the "
+            f"{name} is not read, because PyTorch might execute code in it: {error}. If you trust the "
             "file, load it in Python with torch.export.load and call annotated_region yourself"
         ) from error
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise ModelError(f"{name} is no archive of torch.export: {error}") from error
+        raise ModelError(f"{name} is not a torch.export archive: {error}") from error
 
 
 class _Refused(Exception):  # noqa: N818 - never leaves this file
@@ -156,7 +156,7 @@ def _require_raw(config: object, folder: str, members: Mapping[str, bytes]) -> N
             continue
         path = f"{folder}/{described['path_name']}"
         if described["use_pickle"] is not False or not _RAW.fullmatch(path) or path not in members:
-            raise _Refused(f"the tensor in {path!r} is no raw numbers")
+            raise _Refused(f"the tensor in {path!r} is not raw data")
     _clean(config)
 
 
@@ -177,7 +177,7 @@ def _clean(value: object) -> None:
 def _mappings(value: object, depth: int = 0) -> Iterator[dict[str, object]]:
     """All mappings nested in a value, including itself."""
     if depth > _DEEPEST:
-        raise _Refused(f"it has more than {_DEEPEST} lists, one inside the other")
+        raise _Refused(f"it has more than {_DEEPEST} nested lists")
     if isinstance(value, dict):
         yield value
     for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -195,11 +195,11 @@ def _problem(key: str, part: object) -> str | None:
         return None
     if key == "range_constraints" and isinstance(part, dict):
         part = ",".join(part)
-    return check(part) if isinstance(part, str) else f"{key!r} is of no known form"
+    return check(part) if isinstance(part, str) else f"{key!r} has an unknown form"
 
 
 def _problem_of_target(text: str) -> str | None:
-    return None if _OPERATOR.fullmatch(text) else f"{text!r} is no operator of ATen"
+    return None if _OPERATOR.fullmatch(text) else f"{text!r} is not an ATen operator"
 
 
 def _problem_of_structure(text: str) -> str | None:
@@ -227,7 +227,7 @@ def _problem_of_container(spec: dict[str, object]) -> str | None:
     context = spec.get("context")
     keys = json.loads(context) if isinstance(context, str) else context
     is_plain = keys is None or (isinstance(keys, list) and all(isinstance(key, str | int) for key in keys))
-    return None if is_plain else "a structure with keys that are no texts"
+    return None if is_plain else "a structure with keys that are not strings"
 
 
 _CHECKS: dict[str, Callable[[str], str | None]] = {

@@ -77,7 +77,7 @@ def require_harmless(mod: tvm.IRModule, name: str) -> None:
         elif isinstance(func, tirx.PrimFunc):
             objection = _in_kernel(func)
         else:
-            objection = f"it is a {type(func).__name__}, which runs what is not in the file"
+            objection = f"it is a {type(func).__name__}, which executes code outside of the file"
         if objection:
             raise ModelError(f"{name} is not taken: in function {function!r}, {objection}")
 
@@ -98,9 +98,7 @@ def _expressions(func: relax.Function) -> Iterator[tuple[str, relax.Expr]]:
     while waiting:
         place, expr, depth = waiting.pop()
         if depth > _DEEPEST:
-            raise ModelError(
-                f"{place} lies in {_DEEPEST} branches, tuples or functions, one inside the other"
-            )
+            raise ModelError(f"{place} is inside {_DEEPEST} nested branches, tuples or functions")
         yield place, expr
         waiting.extend((where or place, child, depth + 1) for where, child in _children(expr))
 
@@ -147,9 +145,9 @@ def _packed(name: str) -> str | None:
 def _called_by_op(call: relax.Call) -> str | None:
     name = expect(tvm.ir.Op, call.op).name
     if name in _REFUSED_OPS:
-        return f"it calls {name}, which runs what is not in the file"
+        return f"it calls {name}, which executes code outside of the file"
     if name in _CALLS_BY_NAME and not isinstance(call.args[0], relax.ExternFunc | tvm.ir.GlobalVar):
-        return f"it calls {name} with a function that is no name"
+        return f"it calls {name} with a function that is not a name"
     return None
 
 
@@ -159,7 +157,7 @@ def _of_type(ty: tvm.ir.Type) -> str | None:
         each, depth = waiting.pop()
         seen += 1
         if depth > _DEEPEST or seen > _MOST_FIELDS:
-            return f"its type has more than {_DEEPEST} tuples, one inside the other, or {_MOST_FIELDS} fields"
+            return f"its type has more than {_DEEPEST} nested tuples, or {_MOST_FIELDS} fields"
         match each:
             case relax.TupleType():
                 waiting.extend((field, depth + 1) for field in each.fields)
@@ -194,7 +192,7 @@ def _in_kernel(func: tirx.PrimFunc) -> str | None:
 
     def call(node: relax.Call) -> None:
         if isinstance(node.op, tvm.ir.Op) and not _is_pure(node.op):
-            found.append(f"it calls {node.op.name}, which may run what is not in the file")
+            found.append(f"it calls {node.op.name}, which may execute code outside of the file")
 
     def annotation(node: tirx.AttrStmt) -> None:
         if str(node.attr_key).startswith(_PRAGMAS):

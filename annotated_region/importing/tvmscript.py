@@ -68,12 +68,12 @@ def module_from_tvmscript(text: str, file_name: str) -> tvm.IRModule:
     try:
         tree = _parsed_as_tvm_does(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ModelError(f"{file_name} is no TVMScript: {str(error) or type(error).__name__}") from error
+        raise ModelError(f"{file_name} is not TVMScript: {str(error) or type(error).__name__}") from error
     _Guard(tree, file_name).check()
     try:
         parsed = tvm.script.from_source(text, extra_vars=_names())
     except Exception as error:  # TVM's parser propagates errors of the evaluated expressions
-        raise ModelError(f"{file_name} is no TVMScript that TVM can read: {_first_lines(error)}") from error
+        raise ModelError(f"{file_name} is not TVMScript that TVM can parse: {_first_lines(error)}") from error
     if isinstance(parsed, tvm.relax.Function):
         return tvm.IRModule({"main": parsed.with_attr("global_symbol", "main")})
     if not isinstance(parsed, tvm.IRModule):
@@ -158,12 +158,12 @@ class _Guard:
         """Raise `ModelError` for the first construct that is not on the list."""
         for name, count in self.bound.items():
             if name in ROOTS or (name in self.classes and count > 1):
-                self._refuse(self.tree, f"it binds the name {name!r} anew")
+                self._refuse(self.tree, f"it rebinds the name {name!r} anew")
             if name.startswith("__"):
-                self._refuse(self.tree, f"it binds the name {name!r}")
+                self._refuse(self.tree, f"it rebinds the name {name!r}")
         for node in ast.walk(self.tree):
             if not isinstance(node, SYNTAX):
-                self._refuse(node, f"{type(node).__name__} is no part of a Relax module")
+                self._refuse(node, f"{type(node).__name__} is not part of a Relax module")
             objection = self.checks.get(type(node), _no_objection)(node)
             if objection:
                 self._refuse(node, objection)
@@ -171,7 +171,7 @@ class _Guard:
     def _refuse(self, node: ast.AST, why: str) -> None:
         where = f"line {node.lineno}: " if hasattr(node, "lineno") else ""
         raise ModelError(
-            f"{self.file_name} is not read, because TVM would run what stands in it: {where}{why}. If you "
+            f"{self.file_name} is not read, because TVM would execute code in it: {where}{why}. If you "
             "trust the file, read it in Python with tvm.script.from_source and call annotated_region yourself"
         )
 
@@ -189,7 +189,7 @@ class _Guard:
                     continue
                 case ast.Assign(targets=[ast.Name()], value=ast.Call(func=ast.Name(id="TypeVar"))):
                     continue
-            return f"a {type(statement).__name__} stands outside of modules and functions"
+            return f"a {type(statement).__name__} is outside of modules and functions"
         return None
 
     def _class(self, node: ast.ClassDef) -> str | None:
@@ -201,7 +201,7 @@ class _Guard:
             return f"class {node.name} is more than an @I.ir_module"
         for statement in node.body:
             if not isinstance(statement, ast.FunctionDef | ast.Expr | ast.Pass):
-                return f"a {type(statement).__name__} stands between the functions of a module"
+                return f"a {type(statement).__name__} is between the functions of a module"
         return None
 
     def _function(self, node: ast.FunctionDef) -> str | None:
@@ -223,14 +223,14 @@ class _Guard:
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
             if not all(isinstance(part, ast.Name) for part in parts):
-                return "it assigns to what is no name"
+                return "it assigns to something other than a name"
         return None
 
     def _with(self, node: ast.With) -> str | None:
         for item in node.items:
             call = item.context_expr
             if item.optional_vars or not isinstance(call, ast.Call) or _path(call.func) != ["R", "dataflow"]:
-                return "a with that is no R.dataflow()"
+                return "a with statement other than R.dataflow()"
         return None
 
     def _call(self, node: ast.Call) -> str | None:
@@ -244,8 +244,8 @@ class _Guard:
     def _name(self, node: ast.Name) -> str | None:
         if node.id in ROOTS:
             known = id(node) in self.roots or (node.id == "TypeVar" and id(node) in self.called)
-            return None if known or isinstance(node.ctx, ast.Store) else f"{node.id!r} stands alone"
-        return None if node.id in self.bound else f"the file does not say what {node.id!r} is"
+            return None if known or isinstance(node.ctx, ast.Store) else f"{node.id!r} is used alone"
+        return None if node.id in self.bound else f"the file does not define {node.id!r} is"
 
     def _attribute(self, node: ast.Attribute) -> str | None:
         path = _path(node)
@@ -261,7 +261,7 @@ class _Guard:
             case [root, *names] if _is_word(root, names):
                 return None
         shown = ".".join(path) if path else "an attribute of a value"
-        return f"{shown!r} is no Relax op, type or statement that is known to be harmless"
+        return f"{shown!r} is not in the list of harmless Relax ops, types and statements"
 
     def _constant(self, node: ast.Constant) -> str | None:
         match node.value:
@@ -279,7 +279,7 @@ class _Guard:
             if isinstance(operand, ast.List | ast.Tuple | ast.Dict) or (
                 isinstance(operand, ast.Constant) and not isinstance(operand.value, int | float)
             ):
-                return "arithmetic with what is no number"
+                return "arithmetic on something other than numbers"
         return None
 
 

@@ -70,7 +70,7 @@ class Lock:
         try:
             return Lock.from_text(content.decode("utf-8"))
         except UnicodeDecodeError:
-            raise DocumentError(f"{file}: the lock is no text in UTF-8") from None
+            raise DocumentError(f"{file}: the lock is not UTF-8 text") from None
         except DocumentError as error:
             raise DocumentError(f"{file}: {error}") from None
 

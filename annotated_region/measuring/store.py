@@ -50,7 +50,7 @@ def default_path() -> Path:
     folder = private_cache_folder()
     if folder is None:
         raise ModelError(
-            "there is no folder for the cost database that is yours alone; set XDG_CACHE_HOME to another one"
+            "there is no private folder for the cost database; set XDG_CACHE_HOME to another one"
         )
     return folder / "costs.sqlite3"
 

@@ -140,7 +140,7 @@ class OpInfo:
             attrs = {key: _frozen(value) for key, value in data["attrs"].items()}
             return OpInfo(data["name"], OpKind(data.get("kind", kind_of(data["name"]))), attrs, roles)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise OpInfoError(f"this is no op info: {data!r}; write it with OpInfo.to_dict") from error
+            raise OpInfoError(f"this is not op info: {data!r}; write it with OpInfo.to_dict") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Composition:
             outputs = tuple(Result(**output["result"]) for output in data["outputs"])
             return Composition(tuple(OpInfo.from_dict(info) for info in data["ops"]), outputs)
         except (ValueError, KeyError, TypeError) as error:
-            raise OpInfoError(f"this is no op info: {text!r}; write it with Composition.to_json") from error
+            raise OpInfoError(f"this is not op info: {text!r}; write it with Composition.to_json") from error
 
 
 _SOURCES: dict[str, type[Parameter | Result | Number | Shape | Value]] = {
@@ -203,7 +203,7 @@ def _plain(value: object) -> object:
         return {str(key): _plain(item) for key, item in value.items()}
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise OpInfoError(f"{value!r} of type {type(value).__name__} has no form in JSON")
+    raise OpInfoError(f"{value!r} of type {type(value).__name__} has no JSON form")
 
 
 def _frozen(value: object) -> Any:

@@ -168,7 +168,7 @@ class Quantize(ModulePass):
         """The quantized module, and a report of what was done to each product."""
         require_well_formed(mod)
         if MAIN not in {name.name_hint for name in mod.get_global_vars()}:
-            raise InvalidModuleError("the module has no function called main that calibration could run")
+            raise InvalidModuleError("the module has no function main for calibration")
         prepared = PrepareForInference(targets=self.targets)(ReadOrigins()(mod))
         wishes = Wishes(
             RangeChoice(self.ranges, self.percentile, self.activations, self.symmetric),

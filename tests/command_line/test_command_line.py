@@ -342,7 +342,7 @@ def test_every_command_is_here():
 def test_every_process_names_a_corrupt_file(command, tmp_path):
     (tmp_path / "noise.onnx").write_bytes(CORRUPT["noise.onnx"])
     finished = program(command, *EVERY_COMMAND[command], "noise.onnx", folder=tmp_path)
-    assert_refused(finished, 1, "error: noise.onnx is no ONNX model")
+    assert_refused(finished, 1, "error: noise.onnx is not an ONNX model")
 
 
 @pytest.mark.parametrize("command", EVERY_COMMAND)

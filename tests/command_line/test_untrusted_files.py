@@ -57,7 +57,7 @@ def test_a_pipe_is_no_model(tmp_path):
     os.mkfifo(tmp_path / "model.onnx")
     finished = called("explain", tmp_path / "model.onnx", "--targets", "dnnl")
     assert finished.returncode == 1
-    assert "is no regular file but a pipe" in finished.stderr
+    assert "is not a regular file, but a pipe" in finished.stderr
 
 
 def test_names_do_not_reach_the_terminal_as_they_are(tmp_path):
@@ -87,7 +87,7 @@ def test_names_of_files_do_not_look_like_lines_of_the_program(tmp_path, monkeypa
     assert finished.returncode == 1
     first, second = finished.stderr.splitlines()
     assert first == "annotated-region: error: a"
-    assert second.startswith("    annotated-region: error: \\x1b[2Jno.onnx is no ONNX model")
+    assert second.startswith("    annotated-region: error: \\x1b[2Jno.onnx is not an ONNX model")
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ MS = CONTRIBUTED
 DECLINED = [
     # a node, its inputs, its constants, what the message says
     (Node("QuickGelu", "x", domain=MS, beta=1.0), X, {}, "the attribute 'beta'"),
-    (Node("QuickGelu", "x", domain=MS, alpha=2), X, {}, "an attribute 'alpha' that is no number"),
+    (Node("QuickGelu", "x", domain=MS, alpha=2), X, {}, "an attribute 'alpha' that is not a number"),
     (Node("QuickGelu", "x", domain=MS, alpha=float("nan")), X, {}, "the attribute 'alpha' of nan"),
     (Node("Gelu", "x", domain=MS), BYTES, {}, "an input 0 of type uint8; known are float32"),
     (Node("Gelu", "x x", domain=MS), X, {}, "has 2 inputs, and the operator takes 1 to 1"),
@@ -71,7 +71,7 @@ DECLINED = [
     ),
     (
         Node("MatMulNBits", "x w s", **PRODUCT | {"block_size": 24}), zeros(1, 32), PACKED,
-        "the attribute 'block_size' of 24, which is no power of two",
+        "the attribute 'block_size' of 24, which is not a power of two",
     ),
     (
         Node("QLinearSoftmax", "x s z s z", domain=MS, axis=0, opset=11), BYTES, QUANTIZED,

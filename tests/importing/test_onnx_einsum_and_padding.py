@@ -90,7 +90,7 @@ def calls_of(model):
         ("i_->i", [(2, 3)], "which is malformed"),
         ("ij->ii", [(2, 3)], "whose result is malformed"),
         ("ij->k", [(2, 3)], "whose result is malformed"),
-        ("...i->i", [(2, 3)], "which sums what dots stand for"),
+        ("...i->i", [(2, 3)], "which sums the ellipsis"),
     ],
 )
 def test_equations_that_are_declined(equation, shapes, message):

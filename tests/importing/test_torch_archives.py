@@ -133,16 +133,16 @@ HOSTILE = {
     "two graphs": (added("models/other.json", b"{}"), "it has 2 graphs"),
     "weights of older archives": (added("data/weights/model.pt"), "'data/weights/model.pt' is neither"),
     "opaque objects": (added("data/constants/opaque_obj_0"), "is neither a graph nor raw numbers"),
-    "pickled weights": (pickled_weight, "the tensor in 'data/weights/weight_0' is no raw numbers"),
-    "weights elsewhere": (weight_elsewhere, "is no raw numbers"),
+    "pickled weights": (pickled_weight, "the tensor in 'data/weights/weight_0' is not raw data"),
+    "weights elsewhere": (weight_elsewhere, "is not raw data"),
     "objects as constants": (
         object_constant,
-        "the tensor in 'data/constants/custom_obj_0' is no raw numbers",
+        "the tensor in 'data/constants/custom_obj_0' is not raw data",
     ),
     "compressed": (lambda: zipped(members(), zipfile.ZIP_DEFLATED), "is compressed, or there twice"),
     "another function": (
         changed("torch.ops.aten.add.Tensor", "torch.hub.load"),
-        "'torch.hub.load' is no operator",
+        "'torch.hub.load' is not an ATen operator",
     ),
     "a function of Python": (
         changed("torch.ops.aten.add.Tensor", "_operator.call"),
@@ -164,14 +164,14 @@ HOSTILE = {
     ),
     "keys that import": (
         changed(json.dumps(SPEC), spec(context='[{"__enum__": true, "fqn": "os:path"}]')),
-        "a structure with keys that are no texts",
+        "a structure with keys that are not strings",
     ),
     "named tuples": (
         changed('"treespec_namedtuple_fields": {}', '"treespec_namedtuple_fields": {"a": []}'),
         "named",
     ),
-    "a target that is no text": (changed('"torch.ops.aten.add.Tensor"', "7"), "'target' is of no known form"),
-    "nesting": (nested, "more than 64 lists, one inside the other"),
+    "a target that is no text": (changed('"torch.ops.aten.add.Tensor"', "7"), "'target' has an unknown form"),
+    "nesting": (nested, "more than 64 nested lists"),
 }
 
 
@@ -180,7 +180,7 @@ def test_what_is_more_than_data_is_refused(name):
     make, why = HOSTILE[name]
     with pytest.raises(ar.ModelError, match=why) as caught:
         plain_archive(make(), "m.pt2")
-    assert str(caught.value).startswith("m.pt2 is not read, because PyTorch might run what stands in it: ")
+    assert str(caught.value).startswith("m.pt2 is not read, because PyTorch might execute code in it: ")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_what_is_more_than_data_is_refused(name):
      added("models/model.json", b"{")(), added("models/model.json", b"\xff")()],
 )  # fmt: skip
 def test_what_is_no_archive_is_said_to_be_none(content):
-    with pytest.raises(ar.ModelError, match=r"^m\.pt2 is (no archive of torch.export|not read)"):
+    with pytest.raises(ar.ModelError, match=r"^m\.pt2 is (not a torch.export archive|not read)"):
         plain_archive(content, "m.pt2")
 
 

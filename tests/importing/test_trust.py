@@ -99,7 +99,7 @@ def test_kernels_compute_and_do_no_more(op):
 
 def test_nesting_has_a_bound():
     require_harmless(nested_tuples(20), "m")
-    with pytest.raises(ModelError, match="more than 64 tuples, one inside the other"):
+    with pytest.raises(ModelError, match="more than 64 nested tuples"):
         require_harmless(nested_tuples(500), "m")
 
 

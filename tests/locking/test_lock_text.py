@@ -117,7 +117,7 @@ def test_what_is_no_lock_is_one_error(tmp_path):
     with pytest.raises(ar.UsageError, match="the argument text is"):
         ar.Lock.from_text(b"")  # type: ignore[arg-type]
     (tmp_path / "bytes").write_bytes(b"\xff")
-    with pytest.raises(ar.DocumentError, match="no text in UTF-8"):
+    with pytest.raises(ar.DocumentError, match="not UTF-8 text"):
         ar.Lock.read(tmp_path / "bytes")
     with pytest.raises(ar.ModelError, match="cannot be read"):
         ar.Lock.read(tmp_path / "absent")

@@ -131,7 +131,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path, monkeypatch):
     (tmp_path / "annotated-region").chmod(0o777)
     with (
         pytest.warns(ar.CacheWarning, match="is not used"),
-        pytest.raises(ar.ModelError, match="no folder for the cost database that is yours alone"),
+        pytest.raises(ar.ModelError, match="no private folder for the cost database"),
     ):
         default_path()
 

@@ -50,7 +50,7 @@ def test_infos_are_frozen_values():
     "text", ["", "[]", "{}", '{"ops": [{}], "outputs": []}', '{"ops": 3, "outputs": []}']
 )
 def test_what_is_no_op_info_is_refused(text):
-    with pytest.raises(ar.OpInfoError, match="this is no op info"):
+    with pytest.raises(ar.OpInfoError, match="this is not op info"):
         Composition.from_json(text)
 
 

@@ -83,5 +83,5 @@ def test_a_legalization_of_the_user_is_described_too():
 
 def test_malformed_op_info_is_an_error():
     func = prim_func(relax.transform.LegalizeOps()(module_of(relax.op.exp(tensor(2)))))
-    with pytest.raises(ar.OpInfoError, match="this is no op info"):
+    with pytest.raises(ar.OpInfoError, match="this is not op info"):
         ar.op_infos(func.with_attr("op_info", "{"))

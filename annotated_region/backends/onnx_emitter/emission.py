@@ -46,7 +46,7 @@ def literal(expr: relax.Expr) -> float:
     """The number that an argument holds; declines anything else."""
     value = getattr(expr, "value", None)
     if not isinstance(value, int | float):
-        raise Declined(f"{expr} is no number")
+        raise Declined(f"{expr} is not a number")
     return value
 
 

@@ -50,7 +50,7 @@ def _product(node: OnnxNode) -> relax.Expr:
     rows, columns = (node.integer(name, None, 1, _LARGEST) for name in "KN")
     size = node.integer("block_size", None, 16, 2**16)
     node.require(
-        size & (size - 1) == 0, f"has the attribute 'block_size' of {size}, which is no power of two"
+        size & (size - 1) == 0, f"has the attribute 'block_size' of {size}, which is not a power of two"
     )
     data = node.tensor(0, _HALVES)
     node.require(

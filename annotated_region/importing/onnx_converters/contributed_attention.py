@@ -94,7 +94,7 @@ def _multi_head_attention(node: OnnxNode) -> relax.Expr:
     """
     node.no_input(8, "past_sequence_length")
     node.no_input(9, "cache_indirection")
-    node.require(not node.makes(3), "makes its output 3, the scores, which is not supported")
+    node.require(not node.makes(3), "uses its output 3, the scores, which is not supported")
     query, key, value = _operands(node, node.integer("num_heads", None, 1, _MOST_HEADS))
     before: int | relax.Expr = 0
     if node.has(6) or node.has(7):
@@ -113,13 +113,13 @@ def _operands(node: OnnxNode, heads: int) -> list[relax.Expr]:
     query = node.tensor(0, FLOATS, (3, 5))
     dtypes = (dtype_of(query),)
     if rank_of(query) == 5:
-        node.require(not any(node.has(at) for at in (1, 2, 3)), "has inputs beside packed ones")
+        node.require(not any(node.has(at) for at in (1, 2, 3)), "has packed and unpacked inputs")
         return _unpacked(node, query, (heads, 3))
     key = node.tensor(1, dtypes, (3, 4, 5))
     biases = _biases(node, query)
     queries = split_heads(node, _biased(query, biases, 0), heads, "an input 0")
     if rank_of(key) == 5:
-        node.require(not node.has(2) and not biases, "has inputs beside packed ones")
+        node.require(not node.has(2) and not biases, "has packed and unpacked inputs")
         return [queries, *_unpacked(node, key, (heads, 2))]
     value = node.tensor(2, dtypes, (rank_of(key),))
     if rank_of(key) == 4:

@@ -40,7 +40,7 @@ def _limit(node: OnnxNode, position: int, name: str, dtype: str, default: float)
         return default
     numbers = node.constant(node.tensor(position, (dtype,), (0, 1)))
     if numbers is None or numbers.size != 1:
-        raise node.declined(f"has the input {name!r}, which is no constant")
+        raise node.declined(f"has the input {name!r}, which is not constant")
     return float(numbers.item())
 
 

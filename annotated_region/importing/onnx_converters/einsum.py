@@ -83,7 +83,7 @@ def _subscripts(node: OnnxNode, equation: str, ranks: Sequence[int]) -> tuple[li
         len(set(result)) == len(result) and set(result) <= {*left, *dots},
         f"has the equation {equation!r}, whose result is malformed",
     )
-    node.require(not dots or _DOTS in right, f"has the equation {equation!r}, which sums what dots stand for")
+    node.require(not dots or _DOTS in right, f"has the equation {equation!r}, which sums the ellipsis")
     return [
         term.replace(_DOTS, dots[len(dots) - width :]) for term, width in zip(terms, widths, strict=True)
     ], result

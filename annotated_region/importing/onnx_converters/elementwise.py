@@ -89,7 +89,7 @@ def _integer_power(node: OnnxNode, base: relax.Expr, exponent: relax.Expr) -> re
     """
     of, by = dtype_of(base), dtype_of(exponent)
     known = node.constant(exponent)
-    node.require(known is None or bool((known >= 0).all()), "has a negative exponent of whole numbers")
+    node.require(known is None or bool((known >= 0).all()), "has a negative integer exponent")
     one, two = (relax.const(number, by) for number in (1, 2))
     odd = node.emit(relax.op.bitwise_and(exponent, one))
     most = node.emit(relax.op.add(relax.const(62, by), odd))

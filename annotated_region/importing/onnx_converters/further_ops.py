@@ -51,7 +51,7 @@ def _reversed_sequence(node: OnnxNode) -> relax.Expr:
 def _cumulative_product(node: OnnxNode) -> relax.Expr:
     data = node.tensor(0)
     axis = node.constant(node.tensor(1, ("int32", "int64"), (0, 1)))
-    node.require(axis is not None and axis.size == 1, "has an axis that is no constant")
+    node.require(axis is not None and axis.size == 1, "has an axis that is not constant")
     assert axis is not None
     rank = rank_of(data)
     node.require(-rank <= int(axis.item()) < rank, f"has the axis {int(axis.item())}, and {rank} axes")

@@ -92,7 +92,7 @@ def _grouped_attention(node: OnnxNode) -> relax.Expr:
 def _decline_unknown(node: OnnxNode) -> None:
     for place, name in enumerate(_UNKNOWN, 12):
         node.no_input(place, name)
-    node.require(not node.makes(3), "makes its output 3, the scores, which is not supported")
+    node.require(not node.makes(3), "uses its output 3, the scores, which is not supported")
     for name in ("qk_output", "sliding_window_cache", "kv_cache_bit_width"):
         node.integer(name, 0, 0, 0)
     node.integer("causal", 1, 1, 1)

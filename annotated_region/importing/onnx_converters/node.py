@@ -170,7 +170,7 @@ class OnnxNode:
             if default is None:
                 raise self.declined(f"lacks its attribute {name!r}")
             return default
-        self.require(attribute.type == attribute.INT, f"has an attribute {name!r} that is no integer")
+        self.require(attribute.type == attribute.INT, f"has an attribute {name!r} that is not an integer")
         self.require(
             least <= attribute.i <= most,
             f"has the attribute {name!r} of {attribute.i}, which is not supported",
@@ -182,7 +182,7 @@ class OnnxNode:
         attribute = self.attributes.get(name)
         if attribute is None:
             return default
-        self.require(attribute.type == attribute.FLOAT, f"has an attribute {name!r} that is no number")
+        self.require(attribute.type == attribute.FLOAT, f"has an attribute {name!r} that is not a number")
         self.require(
             bool(np.isfinite(attribute.f)),
             f"has the attribute {name!r} of {attribute.f}, which is not supported",
@@ -194,7 +194,7 @@ class OnnxNode:
         attribute = self.attributes.get(name)
         if attribute is None:
             return default
-        self.require(attribute.type == attribute.STRING, f"has an attribute {name!r} that is no text")
+        self.require(attribute.type == attribute.STRING, f"has an attribute {name!r} that is not a string")
         return bytes(attribute.s).decode("utf-8", "backslashreplace")
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -203,7 +203,7 @@ class OnnxNode:
         if attribute is None:
             return ()
         self.require(
-            attribute.type == attribute.STRINGS, f"has an attribute {name!r} that is no list of texts"
+            attribute.type == attribute.STRINGS, f"has an attribute {name!r} that is not a list of strings"
         )
         return tuple(bytes(each).decode("utf-8", "backslashreplace") for each in attribute.strings)
 
@@ -213,7 +213,7 @@ class OnnxNode:
         if attribute is None:
             return ()
         self.require(
-            attribute.type == attribute.INTS, f"has an attribute {name!r} that is no list of integers"
+            attribute.type == attribute.INTS, f"has an attribute {name!r} that is not a list of integers"
         )
         return tuple(attribute.ints)
 
@@ -223,7 +223,7 @@ class OnnxNode:
         if attribute is None:
             return ()
         self.require(
-            attribute.type == attribute.FLOATS, f"has an attribute {name!r} that is no list of numbers"
+            attribute.type == attribute.FLOATS, f"has an attribute {name!r} that is not a list of numbers"
         )
         return tuple(attribute.floats)
 

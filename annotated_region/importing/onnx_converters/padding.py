@@ -57,7 +57,7 @@ def _widths(node: OnnxNode, rank: int) -> list[int]:
 def _integers(node: OnnxNode, position: int, name: str) -> list[int]:
     numbers = node.constant(node.tensor(position, _INDICES, (1,)))
     if numbers is None:
-        raise node.declined(f"has {name} that are no constants")
+        raise node.declined(f"has {name} that are not constant")
     return [int(number) for number in numbers]
 
 
@@ -67,10 +67,10 @@ def _value(node: OnnxNode, data: relax.Expr) -> float:
         return 0.0
     numbers = node.constant(node.tensor(2, (dtype_of(data),), (0, 1)))
     if numbers is None or numbers.size != 1:
-        raise node.declined("has a value around its data that is no constant")
+        raise node.declined("has a padding value that is not constant")
     value = float(numbers.reshape(()))
     is_exact = dtype_of(data) in FLOATS or int(value) == int(numbers.reshape(()))
-    node.require(is_exact, "has a value around its data that float64 does not hold")
+    node.require(is_exact, "has a padding value that float64 cannot represent")
     return value
 
 

@@ -41,7 +41,7 @@ def _same_padding(node: OnnxNode) -> tuple[int, ...]:
     node.require(len(kernel) == len(strides) == len(extents), "has windows of other axes than its data")
     node.require(
         all(each == 1 for each in node.integers("dilations")),
-        "has dilations beside the same extents, where ONNX Runtime differs from ONNX's definition",
+        "has dilations with SAME padding, where ONNX Runtime differs from ONNX's definition",
     )
     totals = [
         max((-(-extent // stride) - 1) * stride + window - extent, 0)

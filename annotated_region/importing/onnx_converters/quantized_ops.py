@@ -121,7 +121,7 @@ converts(CONTRIBUTED, "QLinearMul", (7, 8))(_binary(relax.op.multiply))
 @converts(CONTRIBUTED, "QLinearConcat", (5, 3 * 2**16), "axis")
 def _concatenation(node: OnnxNode) -> relax.Expr:
     """The scale of the result is first, followed by three inputs for each part."""
-    node.require((len(node.inputs) - 2) % 3 == 0, "has inputs that are no parts with scale and zero point")
+    node.require((len(node.inputs) - 2) % 3 == 0, "has inputs that are not triples (part, scale, zero point)")
     parts = [dequantized(node, position) for position in range(2, len(node.inputs), 3)]
     rank = rank_of(node.tensor(2))
     axis = node.integer("axis", None, -rank, rank - 1)

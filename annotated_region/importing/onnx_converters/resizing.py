@@ -80,7 +80,7 @@ def _resized(node: OnnxNode) -> relax.Expr:
 def _left_to_tvm(node: OnnxNode, why: str) -> relax.Expr:
     """TVM's conversion of the node, if it has no attribute that TVM ignores."""
     ignored = [name for name in _IGNORED if name in node.attributes]
-    node.require(not ignored, f"has the attribute {', '.join(map(repr, ignored))} beside {why}")
+    node.require(not ignored, f"has the attribute {', '.join(map(repr, ignored))} with {why}")
     return node.by_tvm()
 
 
@@ -93,7 +93,7 @@ def _interpolation(node: OnnxNode, coordinates: str) -> Interpolation:
     ):
         node.require(value in known, f"has the attribute {name!r} of {value!r}, which is not supported")
     antialias = node.integer("antialias", 0, 0, 1) == 1
-    node.require(not (antialias and mode == "nearest"), "has 'antialias' beside the mode 'nearest'")
+    node.require(not (antialias and mode == "nearest"), "has 'antialias' with the mode 'nearest'")
     return Interpolation(
         mode,
         coordinates,
@@ -118,7 +118,7 @@ def _scales(node: OnnxNode, data: relax.Expr, axes: tuple[int, ...]) -> list[_Sc
     """The scale of each axis."""
     by_scale, by_size = (_numbers(node, place) for place in (2, 3))
     given = by_scale or by_size
-    node.require(bool(by_scale) != bool(by_size), "has both scales and sizes, or none of them")
+    node.require(bool(by_scale) != bool(by_size), "has both scales and sizes, or neither")
     node.require(len(given) == len(axes), f"has {len(given)} scales or sizes for {len(axes)} axes")
     node.require(
         all(np.isfinite(each) and each > 0 for each in given), f"has scales or sizes of {tuple(given)}"

@@ -117,7 +117,7 @@ def _heads(node: OnnxNode, data: relax.Expr, half: int | relax.Expr, given: int)
     told = node.integer("num_heads", 0, 0, 2**16)
     if told:
         return told
-    node.require(not given, "turns parts of heads, and does not say how many heads there are")
+    node.require(not given, "rotates parts of heads, without the number of heads")
     if not isinstance(width, int) or not isinstance(half, int) or not half or width % (2 * half):
         raise node.declined(f"has rows of {width} for tables of {half} columns")
     return width // (2 * half)

@@ -102,7 +102,7 @@ def _with_sum(node: OnnxNode, normalized: relax.Expr, total: relax.Expr) -> rela
 
 def _no_outputs(node: OnnxNode, *positions: int) -> None:
     for position in positions:
-        node.require(not node.makes(position), f"makes its output {position}, which is not supported")
+        node.require(not node.makes(position), f"uses its output {position}, which is not supported")
 
 
 @converts("", "EmbedLayerNormalization", (7, 9), "epsilon mask_index_type")

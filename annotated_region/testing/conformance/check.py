@@ -248,11 +248,11 @@ def _authors(target: str, failure: GraphError) -> list[str]:
 
 
 def _words_for_idle(target: str, idle: Sequence[Entry], counts: Counts, known: Mapping[str, Recipe]) -> str:
-    lines = [f"{target} registers what never ran in {counts.graphs} graphs, which agree with TVM:"]
+    lines = [f"{target}: entries that never ran in {counts.graphs} graphs, which agree with TVM:"]
     for entry in idle:
         at = f", {entry.line}" if entry.line else ""
         lines.append(f"  {entry.what}{at}: {_why_idle(entry, counts, known)}")
-    lines.append("Hand in a recipe for what the kit cannot make, or name in `exempt` what need not run.")
+    lines.append("Pass a recipe for ops that the kit cannot generate, or name exempt ones in `exempt`.")
     return "\n".join(lines)
 
 

@@ -44,7 +44,7 @@ def unknown_in(pattern: dpl.DFPattern, recipes: Mapping[str, Recipe]) -> str:
     if isinstance(pattern, dpl.CallPattern):
         op = getattr(pattern.op, "expr", None)
         if not isinstance(op, tvm.ir.Op):
-            return f"it calls {pattern.op}, which is no op by name"
+            return f"it calls {pattern.op}, which is not an op name"
         if op.name not in recipes:
             return f"no recipe for {op.name}"
     elif not isinstance(

@@ -142,7 +142,7 @@ def _strided_slice(emission: Emission, op: OpView) -> str:
 def _number(value: relax.Expr) -> Dim:
     if isinstance(value, tirx.IntImm):
         return int(value)
-    require(isinstance(value.ty, tvm.ir.PrimType), f"{value} is no number")
+    require(isinstance(value.ty, tvm.ir.PrimType), f"{value} is not a number")
     return value
 
 
