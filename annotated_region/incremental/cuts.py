@@ -1,14 +1,14 @@
-"""Where a function may be cut: behind ops on the host that everything later reads alone of what came before.
+"""Finds the cuts of a function: host ops through which all later ops depend on all earlier ones.
 
 ::
 
     lv1 = relu(x)
-    lv2 = sort(lv1)       no target claims it, nothing later reads what stands before it: a cut
-    lv3 = add(lv2, c)     reads lv2 and nothing before it
+    lv2 = sort(lv1)       no target claims it, and no later op reads an earlier value: a cut
+    lv3 = add(lv2, c)     reads lv2, but nothing before it
     lv4 = relu(lv3)
 
-Regions do not reach over such an op (see `annotated_region.grouping.separating`). Whether preparation does is
-found out while it runs (`annotated_region.passes.preparation.borders`).
+No region spans such an op (see `annotated_region.grouping.separating`). Whether preparation rewrites across
+it is recorded while it runs (`annotated_region.passes.preparation.borders`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from annotated_region.targets.rules import patterns_of
 __all__ = ["SHORTEST", "Separable", "cut_into_parts", "reads_only"]
 
 SHORTEST = 16
-"""Bindings of a part, at least: a part has costs of its own."""
+"""The minimum number of bindings of a part, because each part has a fixed cost."""
 
 
 class Separable:
-    """Which ops the targets leave to the host, alone and within composites."""
+    """Decides which ops the targets leave to the host, alone and in composites."""
 
     def __init__(self, targets: Sequence[str]) -> None:
         self._targets = targets
@@ -39,7 +39,7 @@ class Separable:
         self._in_composites: dict[str, bool] = {}
 
     def separates(self, binding: relax.Binding) -> bool:
-        """Whether no target claims what is bound."""
+        """Whether no target claims the value of a binding."""
         view = OpView.of(binding.value) if isinstance(binding.value, relax.Call) else None
         if view is None or not isinstance(binding.var.ty, relax.TensorType):
             return False
@@ -53,22 +53,22 @@ class Separable:
 def cut_into_parts(
     bindings: Sequence[relax.Binding], result: relax.Var, separable: Separable, first: int = 0
 ) -> list[list[relax.Binding]]:
-    """The bindings in parts: each but the last ends with an op that separates it from what follows.
+    """Split bindings into parts; each part except the last ends with an op that separates it from the rest.
 
     Parameters
     ----------
     bindings
-        In program order.
+        The bindings, in program order.
     result
-        What the function returns.
+        The result of the function.
     separable
-        Knows the targets.
+        Decides which ops separate.
     first
-        The first `first` bindings are a part, whatever they are.
+        The number of leading bindings that form the first part regardless.
 
     Notes
     -----
-    O(operands). Behind a cut nothing but its own value may be alive.
+    O(operands). At a cut only its own value is live.
     """
     alive_until = _last_uses(bindings, result)
     parts: list[list[relax.Binding]] = []
@@ -86,7 +86,7 @@ def cut_into_parts(
 
 
 def _last_uses(bindings: Sequence[relax.Binding], result: relax.Var) -> list[int]:
-    """For each binding, the last one that reads it; the number of bindings for the result."""
+    """For each binding, the index of its last reader; the number of bindings for the result."""
     number_of: ExprMap[int] = ExprMap((binding.var, number) for number, binding in enumerate(bindings))
     last = [-1] * len(bindings)
     for number, binding in enumerate(bindings):
@@ -101,7 +101,7 @@ def _last_uses(bindings: Sequence[relax.Binding], result: relax.Var) -> list[int
 
 
 def reads_only(bindings: Sequence[relax.Binding], given: Iterator[relax.Var]) -> bool:
-    """Whether bindings read nothing but each other, what comes before them here, and what is given."""
+    """Whether bindings only read each other, earlier bindings of the sequence, and given variables."""
     known = ExprSet(given)
     for binding in bindings:
         if any(var not in known for var, _field in reads_of(binding.value)):

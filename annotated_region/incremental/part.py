@@ -1,4 +1,4 @@
-"""A part of a partitioned function: what it was made of, its units in their order, and what they became."""
+"""A part of a partitioned function: its original bindings, its units, and their external functions."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def is_same(left: relax.Binding, right: relax.Binding) -> bool:
 
 @dataclass(slots=True)
 class FunctionPart:
-    """What stands between two cuts.
+    """The bindings between two cuts, partitioned.
 
     Attributes
     ----------
     bindings
-        The bindings that it was made of.
+        The original bindings.
     names
-        The names of its variables, and those that preparation asked for.
+        The names of its variables, and those that preparation requested.
     units
-        Its regions and host nodes, in their order.
+        The regions and host nodes, in order.
     partitioner
-        Knows what the units are.
+        The partitioner, which has the nodes of the units.
     """
 
     bindings: Sequence[relax.Binding]
@@ -45,7 +45,7 @@ class FunctionPart:
     _written: list[relax.Binding] | None = None
 
     def written(self, library: FunctionLibrary) -> list[relax.Binding]:
-        """The bindings of the partitioned function, whose external functions go into a library."""
+        """The bindings of the partitioned function; its external functions are added to a library."""
         named = {each.nodes: self._add(each, library) for each in self._made()}
         stays = named.keys() == self._named.keys() and all(
             each.global_var.same_as(self._named[nodes].global_var) for nodes, each in named.items()

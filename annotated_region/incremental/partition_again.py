@@ -1,8 +1,8 @@
 """IncrementalPartition: `annotated_region.partition` for a module that is edited and partitioned again.
 
-The result has the same bytes as that of `partition`. Between calls the parts of the function are kept (see
-`annotated_region.incremental.cuts`). A part whose bindings are the same objects reuses its regions and
-external functions; the others run through the passes as separate functions
+The result has the same bytes as that of `partition`. The parts of the function are kept between calls (see
+`annotated_region.incremental.cuts`). A part whose bindings are unchanged objects reuses its regions and
+external functions; all others run through the passes as separate functions
 (`annotated_region.incremental.stretch`).
 """
 
@@ -41,16 +41,16 @@ __all__ = ["IncrementalPartition", "IncrementalWork"]
 
 @dataclass(frozen=True, slots=True)
 class IncrementalWork:
-    """What the last partition took.
+    """Statistics of the last call.
 
     Attributes
     ----------
     kept
-        Bindings whose regions were kept.
+        The number of bindings whose regions were reused.
     done
-        Bindings that went through the passes.
+        The number of bindings that went through the passes.
     why_whole
-        Why everything was partitioned anew; nothing if it was not, or at the first call.
+        The reason why the whole function was partitioned; empty if it was not, or at the first call.
     """
 
     kept: int = 0
@@ -60,7 +60,7 @@ class IncrementalWork:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What is kept from one call to the next."""
+    """The state between calls."""
 
     source: Source
     known: tuple[object, ...]
@@ -71,11 +71,11 @@ class _State:
 @checked_class
 @dataclass(slots=True)
 class IncrementalPartition:
-    """Partitions successive versions of a module, and redoes only the parts that changed.
+    """Partitions successive versions of a module, and repeats only the parts that changed.
 
     Each call returns the same bytes as ``partition(mod, targets, policy, ...)``. Its module is compared with
     that of the previous call: a binding is unchanged if it binds the same variable object to the same value
-    object. TVM's mutators keep such objects; a model that is imported again is partitioned whole.
+    object. TVM's mutators keep such objects; for a model that is imported again, nothing can be reused.
 
     Parameters
     ----------
@@ -85,14 +85,14 @@ class IncrementalPartition:
     Attributes
     ----------
     work
-        What the last call took.
+        The statistics of the last call.
 
     Notes
     -----
     The object keeps the last module and its external functions alive. Parts are separated by ops that no
-    target claims and behind which no other value is live. A function without such ops is a single part.
-    Functions with symbolic shapes or several blocks, and modules with several functions, are partitioned
-    whole; `work` gives the reason.
+    target claims and after which only their own result is live. A function without such ops is a single part.
+    Functions with symbolic shapes or several blocks, and modules with several functions, are always
+    partitioned as a whole; `work` has the reason.
 
     Examples
     --------
@@ -137,7 +137,7 @@ class IncrementalPartition:
             parts, done, reason = (
                 [],
                 0,
-                "" if state is None else "the targets, or more than bindings, changed",
+                "" if state is None else "the targets, or something other than bindings, changed",
             )
         if not parts:
             require_well_formed(mod)
@@ -170,15 +170,15 @@ class IncrementalPartition:
         )
 
     def _reason(self) -> str:
-        """Why a function is not worked on in parts, besides what it holds."""
+        """Why functions cannot be processed in parts, except for reasons in the function itself."""
         context = tvm.transform.PassContext.current()
         if context.instruments or context.disabled_pass or context.required_pass:
             return "a PassContext watches, disables or requires passes"
         limited = [name for name in target_names(self.targets) if backend_of(name).max_regions is not None]
-        return f"{limited[0]!r} takes so many regions only" if limited else ""
+        return f"{limited[0]!r} has a limit on the number of regions" if limited else ""
 
     def _known(self) -> tuple[object, ...]:
-        """What the answer depends on besides the module: if it changed, nothing is kept."""
+        """The inputs other than the module: if one changed, nothing is reused."""
         names = target_names(self.targets)
         told = [(backend_of(name), tuple(rules_of(name).items()), patterns_of(name)) for name in names]
         return (*told, tuple(sorted(os.environ.items())))
@@ -196,7 +196,7 @@ class IncrementalPartition:
         return Stretch(steps, noticing, self.names == "places", Separable(names))
 
     def _parts(self, source: Source, state: _State) -> tuple[list[FunctionPart], int, str]:
-        """The parts of an edited function, the bindings worked on, and why there are no parts."""
+        """The parts of an edited function, the number of repeated bindings, and why there are no parts."""
         if len(ExprSet(binding.var for binding in source.bindings)) < len(source.bindings):
             return [], 0, "a variable is bound twice"
         parts: list[FunctionPart] = []
@@ -209,7 +209,7 @@ class IncrementalPartition:
             inputs = [*source.func.params, *([piece.head.var] if piece.head is not None else [])]
             reason = reason_against_bindings(piece.bindings)
             if not reason and not reads_only(piece.bindings, iter(inputs)):
-                reason = "what was edited reads what lies far before it"
+                reason = "an edited binding reads a value from before the previous cut"
             found = reason or stretch.parts(piece)
             if isinstance(found, str):
                 return [], 0, found
@@ -224,7 +224,7 @@ def _blocks(func: tvm.ir.BaseFunc) -> Sequence[relax.BindingBlock]:
 
 
 def _pieces(source: Source, known: Sequence[FunctionPart]) -> Iterator[FunctionPart | Window]:
-    """The function as parts that it still has, and windows over what lies between them."""
+    """The unchanged parts of a function, and windows over the bindings between them."""
     kept: ExprMap[_Kept] = ExprMap()
     heads = (None, *(part.bindings[-1] for part in known))
     for part, head in zip(known, heads, strict=False):
@@ -243,14 +243,14 @@ def _pieces(source: Source, known: Sequence[FunctionPart]) -> Iterator[FunctionP
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A part of the previous call, the binding before it, and whether it ended the function."""
+    """A part of the previous call, the binding before it, and whether it was the last part."""
 
     part: FunctionPart
     head: relax.Binding | None
     is_last: bool
 
     def stands_at(self, start: int, bindings: Sequence[relax.Binding]) -> bool:
-        """Whether a function still has this part from one of its bindings on, behind the same binding."""
+        """Whether a function contains this part, after the same binding, starting at a given index."""
         stop = start + len(self.part.bindings)
         if stop > len(bindings) or (stop == len(bindings)) != self.is_last:
             return False
@@ -268,7 +268,7 @@ def _window(source: Source, start: int, stop: int) -> Iterator[Window]:
 
 
 def _share_names(parts: Sequence[FunctionPart]) -> bool:
-    """Whether a name that one part has, or that preparation asked for in it, is one of another part, too."""
+    """Whether two parts have, or requested during preparation, the same name."""
     counts = Counter(name for part in parts for name in part.names)
     return any(count > 1 for count in counts.values())
 

@@ -1,4 +1,4 @@
-"""What of a module is worked on in parts: one function of one dataflow block, of ops of known shapes."""
+"""The functions that can be processed in parts: single dataflow blocks of ops with static shapes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["Source", "reason_against_bindings", "source_of"]
 
 _ATTRIBUTES = frozenset({"global_symbol", "num_input"})
 
-# Their types change with all that reads them, equal ones of all parts of a function become one, or they write
-# into what others read.
+# Ops that depend on the whole function: their types change with all their readers, equal ones are merged
+# across parts, or they write to their operands.
 _GLOBAL_OPS = frozenset(
     f"relax.{name}"
     for name in (
@@ -30,12 +30,12 @@ _GLOBAL_OPS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A function as it came in.
+    """An input function.
 
     Attributes
     ----------
     name
-        What it is called.
+        Its name.
     func
         The function.
     bindings
@@ -47,7 +47,7 @@ class Source:
     bindings: Sequence[relax.Binding]
 
     def frame_equals(self, other: Source) -> bool:
-        """Whether two functions differ in nothing but bindings: name, parameters, result and attributes."""
+        """Whether two functions differ only in bindings: equal name, parameters, result and attributes."""
         mine, theirs = list(self.func.params), list(other.func.params)
         return (
             self.name.name_hint == other.name.name_hint
@@ -60,7 +60,7 @@ class Source:
 
 
 def source_of(mod: tvm.IRModule) -> Source | str:
-    """The one function of a module, or why the module is not worked on in parts."""
+    """The only function of a module, or the reason why the module cannot be processed in parts."""
     functions = list(functions_to_partition(mod))
     if len(functions) != 1 or len(mod.functions) != 1:
         return "the module has several functions"
@@ -69,25 +69,25 @@ def source_of(mod: tvm.IRModule) -> Source | str:
     if len(blocks) != 1 or not isinstance(blocks[0], relax.DataflowBlock):
         return "the function is not one dataflow block"
     if not isinstance(func.body.body, relax.Var):
-        return "the result of the function is no variable"
+        return "the result of the function is not a variable"
     if func.attrs and not _ATTRIBUTES.issuperset(func.attrs.keys()):
         return "the function has further attributes"
     if any(shape_vars_of(param.ty) or isinstance(param.ty, tvm.ir.PrimType) for param in func.params):
-        return "shapes are not known"
+        return "shapes are not static"
     return Source(name, func, blocks[0].bindings[:])
 
 
 def reason_against_bindings(bindings: Sequence[relax.Binding]) -> str:
-    """Why a function with these bindings is not worked on in parts; nothing if it may be."""
+    """The reason why a function with these bindings cannot be processed in parts; empty if it can."""
     for binding in bindings:
         value = binding.value
         if not isinstance(binding, relax.VarBinding):
             return f"{binding.var.name!r} is a cast"
         if isinstance(value, relax.Call):
             if not isinstance(value.op, tvm.ir.Op) or annotation_of(value) is not None:
-                return f"{binding.var.name!r} is no call of an op"
+                return f"{binding.var.name!r} is not a call of an op"
             if value.op.name in _GLOBAL_OPS:
-                return f"{binding.var.name!r} is {value.op.name}, which is looked at in the whole function"
+                return f"{binding.var.name!r} is {value.op.name}, which depends on the whole function"
         elif not isinstance(value, relax.Var | relax.Tuple | relax.TupleGetItem):
-            return f"{binding.var.name!r} is no op, tuple, field or other name"
+            return f"{binding.var.name!r} is not an op, tuple, field or alias"
     return ""

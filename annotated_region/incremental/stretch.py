@@ -1,14 +1,13 @@
-"""Partitions a stretch of a function by itself, and finds the parts that it falls into.
+"""Partitions a stretch of a function separately, and splits the result into parts.
 
-The stretch runs through the very passes of `annotated_region.partition`, and a cut between two of its parts
-counts if all of this holds, so that what is before it and what is behind it would have come out the same with
-anything else on the other side:
+The stretch runs through the same passes as in `annotated_region.partition`. A cut between two of its parts is
+valid if all of these hold, because then the result on either side does not depend on the other side:
 
-1.  No rewrite of preparation asked about anything beyond the cut but the binding at the cut itself, and that
-    binding came out as it went in.
-2.  In the prepared function the cut still is one: whatever is behind it depends on it, whatever is before it
-    leads to it, and no region reaches over it.
-3.  The policy chose locally (`Resolution.local`).
+1.  No rewrite of preparation inspected anything across the cut except the binding at the cut itself, and
+    that binding is unchanged.
+2.  In the prepared function it is still a cut: all later nodes depend on it, it depends on all earlier nodes,
+    and no region spans it.
+3.  The choices of the policy were local (`Resolution.local`).
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ Nodes = tuple[NodeId, ...]
 
 @dataclass(slots=True)
 class NoticingPolicy:
-    """A policy that another one stands behind; remembers whether all answers were local."""
+    """Delegates to another policy, and records whether all its resolutions were local."""
 
     policy: Policy
     local: bool = True
 
     def resolve(self, regions: AnnotatedRegionSet, pinned: Collection[NodeId]) -> Resolution:
-        """What the policy behind it answers."""
+        """The resolution of the other policy."""
         answer = self.policy.resolve(regions, pinned)
         self.local = self.local and answer.local
         return answer
@@ -55,18 +54,18 @@ class NoticingPolicy:
 
 @dataclass(slots=True)
 class Stretch:
-    """Runs the passes over windows.
+    """Runs the passes on windows.
 
     Attributes
     ----------
     steps
         The passes before `PartitionGraph`.
     noticing
-        The policy among them.
+        The policy in these passes.
     by_place
-        How external functions are named.
+        Whether external functions are named after their ops.
     separable
-        Which ops separate.
+        Decides which ops separate.
     """
 
     steps: Sequence[SessionStep]
@@ -75,12 +74,12 @@ class Stretch:
     separable: Separable
 
     def parts(self, window: Window) -> list[FunctionPart] | str:
-        """The parts of a window, or why it cannot be worked on by itself.
+        """The parts of a window, or the reason why it cannot be processed separately.
 
         Raises
         ------
         AnnotatedRegionError
-            As `annotated_region.partition` does.
+            As for `annotated_region.partition`.
         """
         first, rest = window.first, window.rest
         cut = cut_into_parts(
@@ -100,12 +99,12 @@ class Stretch:
             placed = session.run(self.steps, mod)
         (regions,) = session.take(placed).values()
         prepared = _Prepared(Partitioner(final_regions(regions), self.by_place))
-        reason = prepared.reason() or ("" if self.noticing.local else "regions were grouped anew")
+        reason = prepared.reason() or ("" if self.noticing.local else "the policy regrouped regions")
         if reason:
             return reason
         kept = prepared.cuts(sources, borders.crossed)
         if (first and 0 not in kept) or (rest and len(cut) - 1 not in kept):
-            return "something looks over the border of what was edited"
+            return "a rewrite inspects bindings outside of the edited part"
         return list(_parts(prepared, sources, borders, kept, bool(first), bool(rest)))
 
 
@@ -117,7 +116,7 @@ def _parts(
     has_first: bool,
     has_rest: bool,
 ) -> Iterator[FunctionPart]:
-    """The parts between the cuts that count."""
+    """The parts between valid cuts."""
     borders_of_parts = [-1, *kept, len(sources) - 1]
     places = [0, *kept.values(), len(prepared.units)]
     stretches = list(zip(pairwise(borders_of_parts), pairwise(places), strict=True))
@@ -130,7 +129,7 @@ def _parts(
 
 
 class _Prepared:
-    """A function behind the passes: its units in their order."""
+    """The function after the passes, with its units in order."""
 
     def __init__(self, partitioner: Partitioner) -> None:
         self.partitioner = partitioner
@@ -139,13 +138,13 @@ class _Prepared:
         self.units: list[Nodes] = partitioner.units(scopes[0].nodes) if len(scopes) == 1 else []
 
     def reason(self) -> str:
-        """Why the function cannot be taken apart; nothing if it can."""
+        """The reason why the function cannot be split; empty if it can."""
         if len(self.graph.scopes) != 1 or self.graph.has_shape_vars or self.graph.order_edges:
             return "the prepared function is not one dataflow block of known shapes"
         return reason_against_bindings([node.binding for node in self.graph.nodes])
 
     def cuts(self, sources: Sequence[Sequence[relax.Binding]], crossed: Collection[int]) -> dict[int, int]:
-        """The cuts that count, by the number of the part before, and how many units stand before each."""
+        """The valid cuts: for the index of the part before each, the number of units before it."""
         place_of = {
             unit[0]: place for place, unit in enumerate(self.units) if unit not in self.partitioner.made
         }
@@ -162,13 +161,13 @@ class _Prepared:
         return found
 
     def _open(self) -> list[bool]:
-        """For each node, whether it does not separate the others."""
+        """For each node, whether it is not a separator."""
         graph = self.graph
         size = len(graph.nodes)
         reached = [max((edge.consumer for edge in edges), default=-1) for edges in graph.out_of]
         has_producer = [any(edge.producer >= 0 for edge in edges) for edges in graph.into]
         last_source = max((node for node in range(size) if not has_producer[node]), default=0)
-        # The result counts as a reader behind all nodes.
+        # The result counts as a reader after all nodes.
         ends = [
             size if any(edge.consumer < 0 for edge in edges) or not edges else 0 for edges in graph.out_of
         ]
@@ -180,7 +179,7 @@ class _Prepared:
         return answer
 
     def _sides(self) -> tuple[list[int], list[int]]:
-        """For each unit, how many nodes stand before it, and the largest of them."""
+        """For each unit, the number of nodes before it, and its largest node."""
         counts, largest = [0], [-1]
         for unit in self.units:
             counts.append(counts[-1] + len(unit))

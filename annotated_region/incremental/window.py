@@ -1,14 +1,14 @@
-"""A stretch of a function as a function of its own, with what stands before and behind it hidden.
+"""A stretch of a function as a separate function, with opaque calls in place of its surroundings.
 
 ::
 
-    lv6 = before()                lv6 is what `lv7` reads; how it is made is hidden
-    lv7 = tanh(lv6)               the cut before the stretch: seen, and not rewritten
+    lv6 = before()                the operand of `lv7`; how it is computed is hidden
+    lv7 = tanh(lv6)               the cut before the stretch: visible, but not rewritten
     lv8 = add(lv7, c)
     lv9 = tanh(lv8)               the cut at the end of the stretch
     rest = behind(lv9)
 
-Nothing that preparation, targets or grouping know looks into the two calls.
+Preparation, targets and grouping cannot look into these two calls.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Window:
     source
         The function.
     bindings
-        The bindings.
+        The bindings of the stretch.
     head
-        The binding before them, if they do not begin the function.
+        The binding before them, unless they start the function.
     is_last
         Whether they end the function.
     """
@@ -52,14 +52,14 @@ class Window:
 
     @property
     def first(self) -> list[relax.Binding]:
-        """What stands before the bindings: what the head reads, and the head."""
+        """The bindings before the stretch: placeholders for the operands of the head, and the head."""
         if self.head is None:
             return []
         return [*self._hidden(self.head), self.head]
 
     @property
     def rest(self) -> list[relax.Binding]:
-        """What stands behind the bindings."""
+        """The bindings after the stretch."""
         if self.is_last:
             return []
         end = self.bindings[-1].var
@@ -74,7 +74,7 @@ class Window:
                 yield relax.VarBinding(var, typed(call, var.ty))
 
     def module(self, parts: Sequence[Sequence[relax.Binding]]) -> tvm.IRModule:
-        """The module whose function is made of the given parts, from what is first to the rest."""
+        """The module whose function consists of the given parts, in order."""
         func = self.source.func
         bindings = [binding for part in parts for binding in part]
         result = func.body.body if self.is_last else bindings[-1].var

@@ -210,7 +210,7 @@ def with_running_sum():
     ("make", "words"),
     [
         (two_functions, "several functions"),
-        (of_symbolic_shape, "shapes are not known"),
+        (of_symbolic_shape, "shapes are not static"),
         (with_running_sum, "relax.cumsum"),
     ],
 )
