@@ -42,12 +42,12 @@ class _KnownFunction:
 
 
 class FunctionContents:
-    """Structural hashes of functions, and samples of their constants: taken once each.
+    """Structural hashes of functions, and samples of their constants, each computed once.
 
     Parameters
     ----------
     before
-        What another module needed; of that is kept what is asked for again before `forget` is called.
+        The contents of another module; entries that are used again before `forget` is called are kept.
     """
 
     def __init__(self, before: FunctionContents | None = None) -> None:
@@ -58,7 +58,7 @@ class FunctionContents:
         self._whole = ExprSet()
 
     def forget(self) -> None:
-        """Drop what was not asked for again."""
+        """Drop the entries that were not used again."""
         self._before = None
 
     def hash_of(self, func: relax.Function) -> int:
@@ -103,7 +103,7 @@ class EqualFunctions:
     Parameters
     ----------
     contents
-        What is known of functions of another module.
+        The known contents of functions of another module.
     """
 
     def __init__(self, contents: FunctionContents | None = None) -> None:

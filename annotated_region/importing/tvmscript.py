@@ -158,7 +158,7 @@ class _Guard:
         """Raise `ModelError` for the first construct that is not on the list."""
         for name, count in self.bound.items():
             if name in ROOTS or (name in self.classes and count > 1):
-                self._refuse(self.tree, f"it rebinds the name {name!r} anew")
+                self._refuse(self.tree, f"it rebinds the name {name!r}")
             if name.startswith("__"):
                 self._refuse(self.tree, f"it rebinds the name {name!r}")
         for node in ast.walk(self.tree):
@@ -245,7 +245,7 @@ class _Guard:
         if node.id in ROOTS:
             known = id(node) in self.roots or (node.id == "TypeVar" and id(node) in self.called)
             return None if known or isinstance(node.ctx, ast.Store) else f"{node.id!r} is used alone"
-        return None if node.id in self.bound else f"the file does not define {node.id!r} is"
+        return None if node.id in self.bound else f"the file does not define {node.id!r}"
 
     def _attribute(self, node: ast.Attribute) -> str | None:
         path = _path(node)

@@ -89,7 +89,7 @@ def words_for_use(param: relax.Var, use: ParameterUse, shape: tuple[int, ...]) -
     words = {
         UseKind.INDICES: f"indices from 0 to {use.bound - 1}",
         UseKind.LENGTHS: f"lengths from 1 to {use.bound}",
-        UseKind.TRUTH: "truth values, four of five true",
+        UseKind.TRUTH: "booleans, four of five true",
         UseKind.POSITIVE: "numbers from 0.5 to 1.5",
         UseKind.NUMBERS: "normal numbers" if "float" in str(tensor_type(param).dtype) else "whole numbers",
     }[use.kind]

@@ -4,7 +4,7 @@ Names are not reliable, so uses are followed through the function: from the para
 move or convert values, to the ops that consume them.
 
     ids: int64[1, 8] -> reshape -> take(table[30522, 64], ids)     indices below 30522
-    mask: int64[1, 8] -> astype float32 -> subtract(1, mask)       truth values
+    mask: int64[1, 8] -> astype float32 -> subtract(1, mask)       booleans
     n: int64[1] -> less(arange(128), n)                            a length up to 128
 """
 

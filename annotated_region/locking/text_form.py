@@ -88,7 +88,7 @@ def read_text(text: str) -> tuple[dict[str, str], tuple[LockedFunction, ...]]:
         raise DocumentError(f"the lock has more than the {LONGEST_LOCK} characters that are read")
     lines = text.split("\n")
     if lines[0].strip() != _TITLE:
-        raise DocumentError(f"this is no lock that this version reads: its first line is not {_TITLE!r}")
+        raise DocumentError(f"this version cannot read the lock: its first line is not {_TITLE!r}")
     reader = _LockReader()
     for number, line in enumerate(lines[1:], start=2):
         reader.read(_Line(number, line.strip()))
@@ -123,9 +123,9 @@ class _Line:
         try:
             said = json.loads(text)
         except ValueError:
-            raise self.error(f"{text[:_SHOWN]!a} is no text of JSON") from None
+            raise self.error(f"{text[:_SHOWN]!a} is not a JSON string") from None
         if not isinstance(said, str) or any("\ud800" <= character <= "\udfff" for character in said):
-            raise self.error(f"{text[:_SHOWN]!a} is no text that UTF-8 can say")
+            raise self.error(f"{text[:_SHOWN]!a} cannot be encoded in UTF-8")
         return said
 
 
@@ -146,12 +146,12 @@ class _FunctionLines:
     def add(self, op: LockedOp, line: _Line) -> None:
         if op.key in self.ops:
             raise line.error(
-                f"the op {_told(op.key)} stands in line {self.line_of[op.key]} already; keep one of the two"
+                f"the op {_told(op.key)} is also in line {self.line_of[op.key]}; keep one of the two"
             )
         owner = op.place if op.region is None else self.owner.setdefault(op.region, op.place)
         if owner != op.place:
             raise line.error(
-                f"region {op.region} is one of {_told(owner)} in a line before; give the one of "
+                f"region {op.region} belongs to {_told(owner)} in an earlier line; give that of "
                 f"{_told(op.place)} another number"
             )
         self.ops[op.key] = op
@@ -177,11 +177,11 @@ class _LockReader:
             case ["function", name, *costs] if name not in self.drafts:
                 self.draft = self.drafts[name] = _draft(name, costs, line)
             case ["function", name, *_]:
-                raise line.error(f"the function {_told(name)} stands in the lock already")
+                raise line.error(f"the function {_told(name)} is already in the lock")
             case ["op", key, op, prints, where, *rest] if self.draft is not None and len(rest) <= 2:
                 self.draft.add(_op((key, op, prints, where), rest, line), line)
             case ["op", _, _, _, _, *rest] if len(rest) <= 2:
-                raise line.error("an op stands before the first function")
+                raise line.error("an op is before the first function")
             case _:
                 raise line.error(
                     f"{line.text[:_SHOWN]!a} is neither a target, nor a function, nor an op with its "
@@ -197,7 +197,7 @@ def _draft(name: str, costs: Sequence[str], line: _Line) -> _FunctionLines:
             return _FunctionLines(name, _seconds(cost, line), None)
         case ["cost", cost, "bound", bound]:
             return _FunctionLines(name, _seconds(cost, line), _seconds(bound, line))
-    raise line.error("behind the name of a function come 'cost' and 'bound' with their seconds, or nothing")
+    raise line.error("the name of a function may only be followed by 'cost' and 'bound' with their seconds")
 
 
 def _seconds(text: str, line: _Line) -> float:
@@ -206,7 +206,7 @@ def _seconds(text: str, line: _Line) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= 1e15:
-        raise line.error(f"{_told(text)} is no number of seconds")
+        raise line.error(f"{_told(text)} is not a number of seconds")
     return seconds
 
 
@@ -214,17 +214,17 @@ def _op(head: tuple[str, str, str, str], rest: Sequence[str], line: _Line) -> Lo
     key, op, prints, where = head
     found = _PRINT.fullmatch(prints)
     if found is None:
-        raise line.error(f"{_told(prints)} is no pair of fingerprints, eight hexadecimal digits each")
+        raise line.error(f"{_told(prints)} is not a pair of fingerprints of eight hexadecimal digits each")
     local, around = found.groups()
     if where == HOST:
         if len(rest) > 1:
-            raise line.error("behind 'host' comes one text, the reason")
+            raise line.error("'host' must be followed by one string, the reason")
         return LockedOp(key, op, local, around, HOST, None, "", *rest)
     place = _PLACE.fullmatch(where)
     if place is None or place[1] == HOST:
-        raise line.error(f"{_told(where)} is no place; write 'host', or a target and a region as in 'dnnl/0'")
+        raise line.error(f"{_told(where)} is not a place; write 'host', or a target and region like 'dnnl/0'")
     if len(rest) > 1 or any(not _COMPOSITE.fullmatch(each) for each in rest):
-        raise line.error("behind a region comes a composite, as in 'dnnl.conv2d_relu#3fa2c1', or nothing")
+        raise line.error("a region may only be followed by a composite, as in 'dnnl.conv2d_relu#3fa2c1'")
     return LockedOp(key, op, local, around, place[1], int(place[2]), *rest)
 
 

@@ -123,8 +123,8 @@ class WholePlacements:
 
 def _compared(runs: Sequence[Run | None], current: int, candidate: int, rounds: int) -> SpeedComparison:
     one, other = runs[current], runs[candidate]
-    assert one is not None, "what is refused is not compared"
-    assert other is not None, "what is refused is not compared"
+    assert one is not None, "rejected placements are not compared"
+    assert other is not None, "rejected placements are not compared"
     return compare(one, other, rounds)
 
 

@@ -136,7 +136,7 @@ class Matcher:
                     yield number
 
     def refuse_shape(self, root: NodeId, nodes: tuple[NodeId, ...]) -> Refusal | None:
-        """Why the nodes are no valid unit: several scopes, or an intermediate value with an outside user."""
+        """Why nodes are not a valid unit: several scopes, or an intermediate value with an outside user."""
         graph = self.graph
         inside = set(nodes)
         for node in nodes:

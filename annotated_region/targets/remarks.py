@@ -1,4 +1,4 @@
-"""What targets say of options on this machine: that products of bfloat16 run in float32, for instance."""
+"""Options that have no effect on this machine, such as bfloat16 products that run in float32."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["remarks_on"]
 def remarks_on(
     options: Mapping[str, Mapping[str, object]] | None, targets: Sequence[str]
 ) -> dict[str, tuple[str, ...]]:
-    """By target, what its code generator does otherwise here than its options ask for; see `Backend.remarks`.
+    """By target, the deviations of its code generator from the options; see `Backend.remarks`.
 
-    Targets that cannot run here say nothing, because their regions run elsewhere.
+    There are none for targets that cannot run on this machine, because their regions run elsewhere.
 
     Raises
     ------
     UnknownTargetError
-        Options are given for a target that is not registered.
+        There are options for a target that is not registered.
     CodegenError
         An option or its value is unknown.
     """

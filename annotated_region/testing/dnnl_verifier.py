@@ -170,7 +170,7 @@ def _permute(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape
     assert isinstance(node.parameters, Permutation)
     axes = node.parameters.axes
     if sorted(axes) != list(range(len(operands[0]))):
-        yield "the axes are no permutation"
+        yield "the axes are not a permutation"
     elif not same_shape(tuple(operands[0][axis] for axis in axes), result):
         yield "the extents of the result are not those of the permuted operand"
 
@@ -215,7 +215,7 @@ def _packed_product(graph: Graph, node: Node, operands: Sequence[Shape], result:
     if not same_shape((*rows, given.columns), result) or not same_dim(depth, given.depth):
         yield "the matrices do not fit"
     if graph.dtype(node.inputs[1]) is not DataType.UINT8:
-        yield "the weights are no bytes"
+        yield "the weights are not bytes"
     if len(node.inputs) > 2 and not _repeats_to(operands[2], result):
         yield "the bias cannot be repeated to the result"
 
@@ -243,7 +243,7 @@ def _pad(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) ->
     assert isinstance(node.parameters, Padding | BorderPadding)
     for before, extent, whole in zip(node.parameters.before, operands[0], result, strict=True):
         if isinstance(extent, int) and isinstance(whole, int) and not 0 <= before <= whole - extent:
-            yield f"{before} elements stand before {extent} of {whole}"
+            yield f"{before} elements are before {extent} of {whole}"
 
 
 def _attention(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:

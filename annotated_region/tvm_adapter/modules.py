@@ -31,7 +31,7 @@ def cpp_module(text: str, symbols: Sequence[str], constants: Sequence[str] = ())
 
 
 def compiler_triple() -> str | None:
-    """The machine that the C++ compiler makes code for; None if it does not say."""
+    """The target triple of the C++ compiler; None if it is unknown."""
     triple: str | None = cc.create_shared.get_target_triple()
     return triple
 

@@ -33,7 +33,7 @@ def register_relax_op(
     name
         The full name, such as "relax.annotation.compiler_begin".
     description
-        What `Op.description` says.
+        The text of `Op.description`.
     operand
         The name and the description of the operand.
     attributes
@@ -59,7 +59,7 @@ def show_in_tvmscript(namespace: str, functions: Mapping[str, Callable[..., rela
 
 
 def parser_namespaces() -> dict[str, object]:
-    """What TVMScript's prefixes I, R and T stand for in a script that is read from text."""
+    """The names that TVMScript's prefixes I, R and T have in a script that is parsed from text."""
     return {"I": parser.ir, "R": parser.relax, "T": parser.tirx}
 
 

@@ -35,7 +35,7 @@ def shape_vars_of(ty: tvm.ir.Type) -> list[relax.Var]:
 
 
 def expect(kind: type[Kind], value: object) -> Kind:
-    """`value`, where TVM declares a base class only and the caller knows that it is of this kind."""
+    """`value`, narrowed to a class, where TVM declares only a base class."""
     assert isinstance(value, kind), f"{value} is of no kind {kind.__name__}"
     return value
 
@@ -46,7 +46,7 @@ def tensor_type(expr: relax.Expr) -> relax.TensorType:
 
 
 def shape_of(expr: relax.Expr) -> relax.ShapeExpr:
-    """The shape in the type of a tensor that is known to say it extent by extent."""
+    """The shape in a tensor type, which must list its extents."""
     return expect(relax.ShapeExpr, tensor_type(expr).shape)
 
 

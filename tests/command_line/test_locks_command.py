@@ -59,7 +59,7 @@ def test_what_is_no_lock_is_an_error_and_is_not_overwritten(partitioned, lock):
     for words in ([], ["--check"]):
         found = partitioned("--lock", lock, *words)
         assert found.returncode == 1
-        assert "placement.lock: this is no lock" in found.stderr
+        assert "placement.lock: this version cannot read the lock" in found.stderr
         assert lock.read_text() == "my diary\n"
 
 

@@ -67,7 +67,7 @@ def test_profiles_are_compared_also_as_bench_prints_them(saved):
         ('{"dnnl": [1.0]}', "other.json: the document has no field 'kind'"),
         ('{"schema": 1, "kind": "bench"}', "other.json: the bench has no field 'profile'"),
         ("{", "other.json: the document is not JSON"),
-        ("my diary", "other.json: this is no lock"),
+        ("my diary", "other.json: this version cannot read the lock"),
     ],
 )
 def test_files_that_do_not_go_together_are_a_line(saved, text, message):

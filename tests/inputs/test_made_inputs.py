@@ -63,7 +63,7 @@ def test_values_fit_their_uses():
 def test_what_was_made_is_said():
     assert made().made[:3] == (
         "ids int64[2, 16]: indices from 0 to 6",
-        "seen int64[2, 16]: truth values, four of five true",
+        "seen int64[2, 16]: booleans, four of five true",
         "count int64[1]: lengths from 1 to 12",
     )
 

@@ -68,34 +68,34 @@ LINE = "op head relax.topk 77aa01bc.d00f1e22 host"
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("lock 1", "lock 2", "^this is no lock that this version reads: its first line is not"),
+        ("lock 1", "lock 2", "^this version cannot read the lock: its first line is not"),
         ("target dnnl", "target", "line 2: 'target onednn.*' is neither a target, nor a function, nor an op"),
-        ("cost 0.00012", "cost nan", "line 5: 'nan' is no number of seconds"),
-        ("cost 0.00012", "cost -1", "line 5: '-1' is no number of seconds"),
+        ("cost 0.00012", "cost nan", "line 5: 'nan' is not a number of seconds"),
+        ("cost 0.00012", "cost -1", "line 5: '-1' is not a number of seconds"),
         (
             "cost 0.00012 bound 0.0001",
             "cost",
-            "line 5: behind the name of a function come 'cost' and 'bound'",
+            "line 5: the name of a function may only be followed by 'cost' and 'bound'",
         ),
-        ("function main", "op main", "line 5: an op stands before the first function"),
-        ("function other", "function main", "line 11: the function 'main' stands in the lock already"),
+        ("function main", "op main", "line 5: an op is before the first function"),
+        ("function other", "function main", "line 11: the function 'main' is already in the lock"),
         (
             "head relax",
             "/layer1/relu/Relu relax",
-            "line 9: the op '/layer1/relu/Relu' stands in line 7 already",
+            "line 9: the op '/layer1/relu/Relu' is also in line 7",
         ),
-        ("onnxruntime/1", "onnxruntime/0", "line 8: region 0 is one of 'dnnl' in a line before"),
-        ("onnxruntime/1", "host/1", "line 8: 'host/1' is no place; write 'host', or a target and a region"),
-        ("onnxruntime/1", "onnxruntime", "line 8: 'onnxruntime' is no place"),
-        ("onnxruntime/1", "onnxruntime/1234567890", "line 8: .* is no place"),
-        ("77aa01bc", "77AA01BC", "line 9: '77AA01BC.d00f1e22' is no pair of fingerprints"),
-        ("#3fa2c1", "", "line 6: behind a region comes a composite"),
+        ("onnxruntime/1", "onnxruntime/0", "line 8: region 0 belongs to 'dnnl' in an earlier line"),
+        ("onnxruntime/1", "host/1", "line 8: 'host/1' is not a place; write 'host', or a target and region"),
+        ("onnxruntime/1", "onnxruntime", "line 8: 'onnxruntime' is not a place"),
+        ("onnxruntime/1", "onnxruntime/1234567890", "line 8: .* is not a place"),
+        ("77aa01bc", "77AA01BC", "line 9: '77AA01BC.d00f1e22' is not a pair of fingerprints"),
+        ("#3fa2c1", "", "line 6: a region may only be followed by a composite"),
         (LINE, f"<<<<<<< ours\n{LINE}", "line 9: here git left a conflict; choose one of the two sides"),
-        (LINE, f"{LINE} x", "line 9: behind 'host' comes one text, the reason"),
+        (LINE, f"{LINE} x", "line 9: 'host' must be followed by one string, the reason"),
         (LINE, f'{LINE} "', "line 9: the words break off at"),
         (LINE, LINE.replace("head", 'he"ad"'), "line 9: the words break off at"),
-        (LINE, LINE.replace("head", '"\\ud800"'), "line 9: .* is no text that UTF-8 can say"),
-        (LINE, LINE.replace("head", '"\\x"'), "line 9: .* is no text of JSON"),
+        (LINE, LINE.replace("head", '"\\ud800"'), "line 9: .* cannot be encoded in UTF-8"),
+        (LINE, LINE.replace("head", '"\\x"'), "line 9: .* is not a JSON string"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(old, new, message):
@@ -104,7 +104,7 @@ def test_what_is_wrong_is_said_with_its_line(old, new, message):
 
 
 def test_an_op_before_the_first_function_is_refused():
-    with pytest.raises(ar.DocumentError, match="line 2: an op stands before the first function"):
+    with pytest.raises(ar.DocumentError, match="line 2: an op is before the first function"):
         ar.Lock.from_text(f"annotated-region lock 1\n{LINE}")
 
 

@@ -14,13 +14,13 @@ __all__ = ["GeneratorSettings", "remarks"]
 
 _FLOAT = "fp32"
 _PRECISIONS = (_FLOAT, "bf16", "bf16_if_faster")
-# Of a number that meets packed weights, 8 bits each.
+# The digits per activation in products with packed weights, 8 bits each.
 _DIGITS = {"float32": 3, "int16": 2, "int8": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratorSettings:
-    """What the code generator is asked for.
+    """The settings of the code generator.
 
     Attributes
     ----------
@@ -42,12 +42,12 @@ class GeneratorSettings:
 
     @property
     def digits(self) -> int:
-        """How many digits of 8 bits an activation has that meets packed weights."""
+        """The number of 8-bit digits of an activation in products with packed weights."""
         return _DIGITS[self.packed_activations]
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> GeneratorSettings:
-        """Settings from the options as users write them.
+        """Settings from the user's options.
 
         Raises
         ------
@@ -68,7 +68,7 @@ def _finite_math(given: Mapping[str, object]) -> bool:
 
 
 def _choice(given: Mapping[str, object], name: str, known: Collection[str]) -> str:
-    """The value of an option; the first of the known ones if it is not given."""
+    """The value of an option; by default the first of the known ones."""
     value = str(given.get(name, next(iter(known))))
     if value not in known:
         names = ", ".join(map(repr, known))
@@ -79,7 +79,7 @@ def _choice(given: Mapping[str, object], name: str, known: Collection[str]) -> s
 
 
 def remarks(options: Mapping[str, object]) -> list[str]:
-    """That products of bfloat16 run in float32, where the processor has no instructions for them."""
+    """A remark that bfloat16 products run in float32, if the processor has no instructions for them."""
     precision = GeneratorSettings.of(options).precision
     if precision == _FLOAT or processor.multiplies_bfloat16():
         return []

@@ -1,11 +1,11 @@
 """Records which parts of a function the rewrites of preparation depend on.
 
 Within `watching`, editors report to a `Borders` each definition that they look up, each read that they count
-and each name that they take. A border between two parts is crossed when a rewrite on one side depends on
-anything on the other side except the one binding that both sides share::
+and each name that they request. A border between two parts is crossed when a rewrite on one side depends on
+anything on the other side, except for the one binding that both sides share::
 
     lv7 = relu(lv6)
-    lv8 = tanh(lv7)           the last binding of part 0; part 1 may look at it, but not at `lv7`
+    lv8 = tanh(lv7)           the last binding of part 0; part 1 may look it up, but not `lv7`
     ------------------------  border 0
     lv9 = add(lv8, c)         part 1
 """
@@ -27,22 +27,22 @@ _watched: ContextVar[Borders | None] = ContextVar("annotated_region_borders", de
 
 
 class Borders:
-    """The parts of a function, and which borders between them rewrites crossed.
+    """The parts of a function, and the borders that rewrites crossed.
 
     Parameters
     ----------
     parts
-        The bindings of each part, in program order. The last variable of each part but the last is all that
-        later parts read of it.
+        The bindings of each part, in program order. Of each part except the last, later parts read only the
+        last variable.
     held
-        Variables whose bindings may be looked up here but are rewritten elsewhere.
+        Variables whose bindings may be looked up, but are not rewritten here.
 
     Attributes
     ----------
     crossed
-        The borders that a rewrite looked across, by the number of the preceding part.
+        The borders that a rewrite crossed, by the index of the preceding part.
     names
-        For each part, the names that its rewrites asked for.
+        For each part, the names that its rewrites requested.
     """
 
     def __init__(self, parts: Sequence[Sequence[relax.Binding]], held: Sequence[relax.Var] = ()) -> None:
@@ -55,17 +55,17 @@ class Borders:
         )
 
     def part_of(self, var: relax.Var) -> int | None:
-        """The number of the part that a variable belongs to; None for a parameter."""
+        """The index of the part of a variable; None for a parameter."""
         return self._part_of.get(var)
 
     def define(self, var: relax.Var, like: relax.Var) -> None:
-        """A rewrite made a variable for the part of another."""
+        """A rewrite created a variable for the part of another variable."""
         number = self._part_of.get(like)
         if number is not None:
             self._part_of.setdefault(var, number)
 
     def bound(self, binding: relax.Binding) -> None:
-        """A binding was made or kept: what it reads is asked for."""
+        """A binding was created or kept: its operands count as looked up."""
         for var, _field in reads_of(binding.value):
             self.asked(var, binding.var)
 
@@ -79,7 +79,7 @@ class Borders:
         self.crossed.update(range(first, last))
 
     def counted(self, about: relax.Var, by: relax.Var | None) -> None:
-        """A rewrite of a variable asked how often another one is read."""
+        """A rewrite of a variable counted the reads of another one."""
         here, there = None if by is None else self._part_of.get(by), self._part_of.get(about)
         if there is None:
             self.crossed.update(range(len(self._last)))  # parameters are read everywhere
@@ -88,7 +88,7 @@ class Borders:
         self.asked(about, by)
 
     def named(self, name: str, by: relax.Var) -> None:
-        """A rewrite of a variable asked for a name."""
+        """A rewrite of a variable requested a name."""
         number = self._part_of.get(by)
         if number is not None:
             self.names[number].add(name)
@@ -96,7 +96,7 @@ class Borders:
 
 @contextmanager
 def watching(borders: Borders) -> Iterator[None]:
-    """Within this context editors tell `borders` what they are asked."""
+    """Within this context, editors report to `borders`."""
     token = _watched.set(borders)
     try:
         yield
@@ -105,5 +105,5 @@ def watching(borders: Borders) -> Iterator[None]:
 
 
 def borders_watched() -> Borders | None:
-    """What editors tell of their questions, if anything does."""
+    """The object that editors report to, if any."""
     return _watched.get()

@@ -104,7 +104,7 @@ class Editor:
     def view_read_once(self, expr: relax.Expr) -> OpView | None:
         """The operation that computes `expr`, if it is a call to a Relax op whose result one place reads.
 
-        It is looked at before its reads are counted: how often a parameter is read tells nothing.
+        The value is looked up first, because counting the reads of a parameter would be a dependence.
         """
         view = self.view_of(expr)
         return view if view is not None and self.is_read_once(expr) else None
@@ -132,7 +132,7 @@ class Editor:
         return not self._annotated.isdisjoint(near)
 
     def is_held(self, binding: relax.VarBinding) -> bool:
-        """Whether a binding belongs to another function, and only shows rewrites of this one what it is."""
+        """Whether a binding belongs to another function, and is only visible to rewrites of this one."""
         return self._borders is not None and binding.var in self._borders.held
 
     def emit(self, value: relax.Expr, role: str) -> relax.Var:

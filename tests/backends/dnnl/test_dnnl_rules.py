@@ -151,7 +151,7 @@ def norm(**attrs: object) -> relax.Expr:
         (lambda: op.matmul(var(3, 4, dtype="int8"), var(4, 3, dtype="int8")), "the result is of type int8"),
         (
             lambda: op.matmul(var(3, 4, dtype="int64"), var(4, 3, dtype="int32"), "int32"),
-            "int64 times int32 is asked for as int32",
+            "int64 times int32 has the result type int32",
         ),
         (
             lambda: op.quantize(X, S, Z, 1, "float8_e4m3fn"),

@@ -68,7 +68,7 @@ def _repetition_problems(op: OpView) -> Problems:
     for before, after in zip(given, wanted[len(wanted) - len(given) :], strict=True):
         is_one = isinstance(before, int) and before == 1
         if not is_one and not same_dim(before, after):
-            yield f"whether an extent of {before} is repeated to {after}, or is {after}, only a run knows"
+            yield f"an extent of {before} may be repeated to {after}, which is only known at run time"
 
 
 @converts("relax.broadcast_to", types=MOVABLE, result=MOVABLE, unless=_repetition_problems)
@@ -158,7 +158,7 @@ def _window(op: OpView) -> tuple[list[int], list[int]] | None:
     inside = bool(op.attrs["assume_inbound"])
     for axis, begin, step in zip(axes, first, by, strict=True):
         extent = extents[axis]
-        # Of a symbolic extent, only a slice that says so is known to be inside.
+        # In a symbolic extent, a slice is only in bounds if `assume_inbound` is set.
         if step < 1 or (begin and not isinstance(extent, int) and not (begin > 0 and inside)):
             return None
         whole = extent if isinstance(extent, int) else begin

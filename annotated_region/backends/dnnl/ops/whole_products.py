@@ -1,4 +1,4 @@
-"""Products of whole numbers, as dynamic quantization has them between bytes and floats."""
+"""Integer products, as dynamic quantization emits them between 8-bit data and floats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _is_of_whole_numbers(op: OpView) -> bool:
 
 
 def _is_narrow(op: OpView) -> bool:
-    """Whether the right operand is known, and int8 has all of its elements."""
+    """Whether the right operand is constant, and all its elements fit into int8."""
     right, limits = op.constant(1), np.iinfo("int8")
     return right is not None and bool(((right >= limits.min) & (right <= limits.max)).all())
 
@@ -30,7 +30,7 @@ def _problems(op: OpView) -> Problems:
     left, right = (str(op.arg_tensor(index).dtype) for index in (0, 1))
     wide = str(op.out_tensor.dtype)
     if any(each not in (wide, *BYTES) for each in (left, right)):
-        yield f"{left} times {right} is asked for as {wide}"
+        yield f"{left} times {right} has the result type {wide}"
 
 
 @converts(
@@ -42,7 +42,7 @@ def _problems(op: OpView) -> Problems:
     suits=_is_of_whole_numbers,
 )
 def _matmul(call: OpConversion) -> TensorId:
-    """In the type of the result, which bytes are converted to."""
+    """Converts 8-bit operands to the type of the result."""
     wide = DataType(str(call.op.out_tensor.dtype))
     left, right = (call.graph.cast(each, wide) for each in call.operands())
     return matrix_product(call, Kind.WHOLE_MATMUL, left, right, WholeProduct(_is_narrow(call.op)))

@@ -59,7 +59,7 @@ DAMAGES: dict[str, tuple[Callable[[Graph], None], str]] = {
     "result": (lambda graph: graph.outputs.append(graph.tensor((2, 3, 4))), "is not made"),
     "matrices": (reshaped(1, 1, 5, 4), "the matrices do not fit"),
     "stacks": (reshaped(1, 3, 4, 4), "the stacks cannot be repeated"),
-    "permutation": (changed(1, parameters=Permutation((0, 0, 2))), "the axes are no permutation"),
+    "permutation": (changed(1, parameters=Permutation((0, 0, 2))), "the axes are not a permutation"),
     "permuted": (changed(1, parameters=Permutation((0, 1, 2))), "not those of the permuted operand"),
     "slice": (
         changed(2, parameters=Begins((0, 0, 2), (1, 1, 2))),
