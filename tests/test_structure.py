@@ -42,6 +42,7 @@ FLOORS = (
         "tvm_adapter",
         "error_classes",
         "origins",
+        "progress",
         "cache",
         "certificates",
         "surroundings",

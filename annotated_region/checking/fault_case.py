@@ -108,7 +108,7 @@ def answered(case: FaultCase, failure: Failure) -> FaultCase | None:
     try:
         wanted = _run(built_reference(case.bound, failure.reference), case)
         cut = partition(case.bound, [target], prepare=False, min_work={target: 0.0})
-        executable = build(cut, options=options)
+        executable = build(cut, options=options, progress=False)
     except _UNANSWERED:
         return None
     names = list(case.wanted)

@@ -63,4 +63,4 @@ def built_reference(mod: tvm.IRModule, reference: str) -> LinkedExecutable:
     """
     if reference == HOST:
         return require_host_builds(mod)
-    return build(partition(mod, [reference], prepare=False))
+    return build(partition(mod, [reference], prepare=False), progress=False)

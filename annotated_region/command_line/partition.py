@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypedDict
 
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     if settle_lock(options, lock, report):
         return 1
     if options.output is not None:
-        _write(mod, options.output, generator_options(options))
+        _write(mod, options)
     found = list(_external_functions(mod))
     if options.json:
         print(json.dumps({"external_functions": found}, indent=2))
@@ -60,13 +60,16 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _write(mod: tvm.IRModule, file: Path, generators: Mapping[str, Mapping[str, object]]) -> None:
-    if file.suffix == _LIBRARY:
-        build(mod, options=generators).export_library(str(file))
-    elif file.suffix == _FOLDER:
-        export(build(mod, options=generators), file)
-    else:
+def _write(mod: tvm.IRModule, options: argparse.Namespace) -> None:
+    file: Path = options.output
+    if file.suffix == _SCRIPT:
         write_whole(file, WriteOrigins()(mod).script() + "\n")
+        return
+    executable = build(mod, options=generator_options(options), progress=not options.quiet)
+    if file.suffix == _LIBRARY:
+        executable.export_library(str(file))
+    else:
+        export(executable, file)
 
 
 class _External(TypedDict):

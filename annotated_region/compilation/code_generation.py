@@ -19,6 +19,7 @@ from tvm import relax
 
 from annotated_region.errors import AnnotatedRegionError, BuildError, CodegenError, InvalidModuleError
 from annotated_region.functions.rewriting import FunctionRewriter, rebind
+from annotated_region.progress import show
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["external_functions", "generate_code"]
@@ -69,7 +70,9 @@ def generate_code(mod: tvm.IRModule, options: Mapping[str, Mapping[str, object]]
         _require_shapes(func)
     constants = _named_constants(externals)
     modules: list[tvm.runtime.Module] = []
+    ended = 0
     for target, functions in by_target.items():
+        show(f"for {target}", ended)
         generate = tvm.get_global_func(f"relax.ext.{target}")
         try:
             modules += list(generate(list(functions.values()), dict(options.get(target, {})), constants))
@@ -80,6 +83,8 @@ def generate_code(mod: tvm.IRModule, options: Mapping[str, Mapping[str, object]]
             raise CodegenError(
                 f"the code generator of target {target!r} failed on {names}: {type(error).__name__}: {error}"
             ) from error
+        ended += len(functions)
+        show("the host's functions", ended)
     return _with_generated(_without_externals(mod, externals), modules, constants)
 
 

@@ -65,6 +65,8 @@ class LinkedExecutable(VMExecutable):
         The shared libraries of the engines that run its regions.
     host
         The kind of TVM's target for the host, and the instruction set that it names.
+    progress
+        Whether `export_library` shows on a terminal how much is left to compile.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class LinkedExecutable(VMExecutable):
         self.regions = dict(regions)
         self.parameters = tuple(parameters)
         self.host = host
+        self.progress = True
         words = [word for each in needs for word in (*each.compile_options, *each.link_options)]
         self.options = tuple(words)
         self.libraries = tuple(dict.fromkeys(library for each in needs for library in each.libraries))
@@ -127,7 +130,7 @@ class LinkedExecutable(VMExecutable):
         looking = [word for each in run_path for word in ("-Xlinker", "-rpath", "-Xlinker", each)]
         options = [*self.options, *kwargs.pop("options", ()), *looking]
         if kwargs.get("fcompile") is None and str(file_name).endswith(".so"):
-            kwargs["fcompile"] = SharedLibraryLinker(self.sources)
+            kwargs["fcompile"] = SharedLibraryLinker(self.sources, self.progress)
         try:
             return super().export_library(file_name, options=options, **kwargs)
         except RuntimeError as error:

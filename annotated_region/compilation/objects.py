@@ -27,6 +27,7 @@ from annotated_region.cache import alone, load_entry, private_cache_folder, stor
 from annotated_region.compilation.meanings import Compiler, Meanings
 from annotated_region.errors import BuildError
 from annotated_region.files import whole_file
+from annotated_region.progress import progress_line, shown
 from annotated_region.targets.backend import LinkedSource
 from annotated_region.tvm_adapter.modules import compiler_triple
 
@@ -48,10 +49,13 @@ class SharedLibraryLinker:
     ----------
     sources
         Sources linked into every library besides its own files.
+    progress
+        Whether to show on a terminal how many sources are left.
     """
 
-    def __init__(self, sources: Sequence[LinkedSource] = ()) -> None:
+    def __init__(self, sources: Sequence[LinkedSource] = (), progress: bool = True) -> None:
         self.sources = tuple(sources)
+        self.progress = progress
 
     def __call__(
         self,
@@ -86,7 +90,12 @@ class SharedLibraryLinker:
         compiler = cc or tvm_cc.get_cc()
         assert compiler, "LinkedExecutable looks for a compiler before"
         words = list(options)
-        with tempfile.TemporaryDirectory() as folder, whole_file(output) as unfinished:
+        steps = len(self.sources) + len(files)
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            whole_file(output) as unfinished,
+            progress_line(steps, self.progress),
+        ):
             linked = self._compiled(files, compiler, words, Path(folder))
             linking = [*words, *LINKING]
             tvm_cc.create_shared(str(unfinished), linked, options=linking, cc=compiler, **others)
@@ -98,7 +107,7 @@ class SharedLibraryLinker:
         except (OSError, subprocess.CalledProcessError):  # the linker will report the error
             return list(files)
         linked = []
-        for index, source in enumerate(self.sources):
+        for index, source in enumerate(shown(self.sources, lambda _source: "the runtime")):
             place = folder / f"linked{index}.o"
             if _compile_linked(source, compiler, place):
                 words.insert(0, f"-D{source.macro}")
@@ -145,7 +154,7 @@ def _objects_of(files: Sequence[str], compiler: Compiler, options: Sequence[str]
             for index, file in enumerate(files)
         ]
         try:
-            return [each.result() for each in made]
+            return [each.result() for each in shown(made, lambda _unit: "the generated code")]
         except BaseException:
             workers.shutdown(wait=False, cancel_futures=True)
             raise

@@ -18,6 +18,7 @@ from annotated_region.passes.partition_graph import PartitionGraph
 from annotated_region.passes.pipeline import placement_passes
 from annotated_region.passes.region_session import RegionSession
 from annotated_region.policies.policy import Policy
+from annotated_region.progress import progress_line
 from annotated_region.surroundings import require_sane_threads
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
@@ -35,6 +36,7 @@ def build(
     *,
     alternatives: Sequence[str] | None = None,
     policy: Policy | None = None,
+    progress: bool = True,
 ) -> LinkedExecutable:
     """Build a partitioned module into an executable that runs.
 
@@ -51,6 +53,9 @@ def build(
         the module. Ops that none of them claims run on the host.
     policy
         How a refused region is placed again; by default `Priority` in the order of `alternatives`.
+    progress
+        Whether to show a line with what is compiled and how many functions are left, here and in
+        ``export_library``, if the standard error is a terminal.
 
     Warns
     -----
@@ -83,10 +88,19 @@ def build(
     refused: dict[str, set[str]] = {}
     while True:
         try:
-            return compile_for_host(mod, target, options)
+            with progress_line(_steps(mod), progress):
+                executable = compile_for_host(mod, target, options)
+            executable.progress = progress
+            return executable
         except RegionRejectedError as error:
             others = targets_of(mod) if alternatives is None else alternatives
             mod = _offered_again(mod, error, others, policy, refused)
+
+
+def _steps(mod: tvm.IRModule) -> int:
+    """The external functions, and one step for all functions of the host."""
+    count = sum(map(len, external_functions(mod).values()))
+    return count + 1 if count > 1 else count
 
 
 def _offered_again(

@@ -195,7 +195,7 @@ def _run_of(mod: tvm.IRModule, func: relax.Function, target: str) -> Run:
     changed = mod.clone()
     changed.update_func(mod.get_global_var(MAIN), without_dead_bindings(func))
     placed = changed if target == HOST else partition(changed, [target], prepare=False)
-    machine = relax.VirtualMachine(build(placed), tvm.cpu())
+    machine = relax.VirtualMachine(build(placed, progress=False), tvm.cpu())
 
     def run(arguments: Arguments) -> list[np.ndarray]:
         return list(_arrays(machine[MAIN](*arguments.tensors())))

@@ -25,6 +25,7 @@ from annotated_region.backends.dnnl.rewriting.pipeline import (
 )
 from annotated_region.compilation.constant_objects import Embedded
 from annotated_region.errors import CodegenError
+from annotated_region.progress import shown
 from annotated_region.tvm_adapter.modules import cpp_module, register_generator
 from annotated_region.tvm_adapter.nodes import Constant
 
@@ -96,7 +97,10 @@ def generate(
     names = dict(constant_names.items())
     values = {name: constant.value for constant, name in names.items()}
     settings = GeneratorSettings.of(options or {})
-    made = [_with_constants(function, names, values, settings.finite_math) for function in functions]
+    made = [
+        _with_constants(function, names, values, settings.finite_math)
+        for function in shown(functions, lambda each: str(each.attrs["global_symbol"]))
+    ]
     units = [_unit(_with_digits(graph, settings.digits), part, settings.precision) for graph, part in made]
     units[0].import_module(cpp_module(runtime_unit(), ["annotated_region_dnnl_runtime"]))
     return units

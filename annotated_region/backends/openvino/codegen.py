@@ -24,6 +24,7 @@ from annotated_region.backends.openvino.rules import DIALECT, TARGET
 from annotated_region.backends.openvino.runtime import open_region
 from annotated_region.backends.openvino.settings import CompileSettings
 from annotated_region.errors import BackendUnavailableError, BuildError, RegionRejectedError
+from annotated_region.progress import shown
 from annotated_region.tvm_adapter.modules import register_generator
 from annotated_region.tvm_adapter.nodes import Constant
 
@@ -58,7 +59,7 @@ def generate(
     for model in models:
         repair(model.graph)
     if unavailable() is None:
-        for model in models:
+        for model in shown(models, lambda each: each.symbol):
             _try(model, settings)
     if needs_python(settings.to_dict()) is not None:
         return entry_modules(TARGET, models, settings.to_dict())

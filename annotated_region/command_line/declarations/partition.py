@@ -40,7 +40,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quiet",
         action="store_true",
-        help="omit the final line with the ops of each target",
+        help="show no progress, and omit the final line with the ops of each target",
     )
 
 
