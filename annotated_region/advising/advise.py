@@ -8,7 +8,7 @@ which are as accurate as the cost model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import tvm
@@ -163,7 +163,8 @@ class _Trials:
         for note in notes:
             if isinstance(note, DeclineNote) and note.refusal.reason not in _NEVER:
                 granted = Granted(note.target, graph.name, note.var.name)
-                reason = words_for_refusal(note.refusal)
+                # A pattern may decline for the reason of the rule; one change of the rule grants both.
+                reason = words_for_refusal(replace(note.refusal, pattern=""))
                 decline = _Decline(model, granted, ops.get(note.var.name, "a lowered call"), reason)
                 self.declines.append(decline)
                 known[note.target, note.var.name] = decline

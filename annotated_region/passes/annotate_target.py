@@ -153,6 +153,11 @@ def _held(regions: AnnotatedRegionSet, calls: LoweredCalls) -> dict[relax.Var, N
     return dict.fromkeys(held)
 
 
+def _is_answer(refusal: Refusal | None) -> bool:
+    """Whether a rule or a check declined with a reason of its own."""
+    return refusal is not None and refusal.reason in (DeclineReason.ANSWERED, DeclineReason.UNEXPLAINED)
+
+
 class _Claimant:
     """Collects and notes the claims of targets on the nodes of one function outside existing regions."""
 
@@ -219,7 +224,9 @@ class _Claimant:
         matches = self.matcher.matches(patterns_of(target))
         for match in without_outranked(each for each in matches if held.isdisjoint(each.nodes)):
             if match.refusal:
-                declined[match.root] = match.refusal
+                # The answer of the rule says more than that a pattern does not fit the surroundings.
+                if _is_answer(match.refusal) or not _is_answer(declined.get(match.root)):
+                    declined[match.root] = match.refusal
                 continue
             covered.update(match.nodes)
             yield self.composite(target, match.pattern.name, match.nodes)

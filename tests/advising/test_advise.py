@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from tvm.relax.dpl import is_op, wildcard
 
 import annotated_region as ar
 from annotated_region.testing.generated import inception, layered
@@ -90,6 +91,29 @@ def test_an_op_that_keeps_two_regions_apart_is_advice_of_its_own():
     ops = [each.ops for each in ar.advise(module_of(SIX_OPS), ["sketch"])]
     assert ("main/x1",) in ops
     assert ("main/x1", "main/y1") in ops
+
+
+def test_a_rule_and_a_pattern_that_decline_for_one_reason_are_one_piece_of_advice():
+    claim_ops("sketch", "relax.nn.relu", "relax.tanh")
+    claim_ops("sketch", "relax.add", answer=OFF)
+    ar.register_pattern(
+        "sketch",
+        "sketch.two",
+        is_op("relax.add")(is_op("relax.nn.relu")(wildcard()), wildcard()),
+        lambda _: OFF,
+    )
+    graph = {
+        "a": ("relax.nn.relu", ("x",)),
+        "b": ("relax.add", ("a", "a")),
+        "c": ("relax.tanh", ("b",)),
+        "d": ("relax.add", ("c", "c")),
+        # Here the pattern does not even fit, because `e` is used outside of it.
+        "e": ("relax.nn.relu", ("d",)),
+        "f": ("relax.add", ("e", "e")),
+        "g": ("relax.tanh", ("e",)),
+    }
+    found = [each for each in ar.advise(module_of(graph), ["sketch"]) if len(each.ops) > 1]
+    assert [(each.reason, len(each.ops), each.host_after) for each in found] == [(OFF, 3, 0)]
 
 
 def test_nothing_is_declined_and_there_is_no_advice():
