@@ -66,7 +66,7 @@ def read_document(text: str, kind: str) -> JsonValue:
     document = _parsed(text, what)
     found = document.field("kind").text()
     if found != kind:
-        raise DocumentError(f"this is a document of the kind {_shown(found)}, not {kind!r}")
+        raise DocumentError(f"this is a document of the kind {_brief(found)}, not {kind!r}")
     schema = document.field("schema").integer()
     if schema != SCHEMA:
         raise DocumentError(f"{what} has schema {schema}, and this version reads schema {SCHEMA}")
@@ -128,7 +128,7 @@ class JsonValue:
 
     def refused(self, wanted: str) -> DocumentError:
         """The error for a value that is not `wanted`."""
-        return DocumentError(f"{self.where} is {_shown(self.plain)}, and should be {wanted}")
+        return DocumentError(f"{self.where} is {_brief(self.plain)}, and should be {wanted}")
 
     def text(self) -> str:
         """A string that can be encoded as UTF-8."""
@@ -210,7 +210,7 @@ class JsonValue:
         return {name: value.plain for name, value in self.named() if name not in known}
 
 
-def _shown(value: object) -> str:
+def _brief(value: object) -> str:
     match value:
         case str():
             return ascii(_shortened(value))

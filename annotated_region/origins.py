@@ -45,8 +45,8 @@ _NO_LINE = 0
 def bounded(text: str) -> str:
     """A name from a file as an origin: one printable line of at most `LONGEST_ORIGIN` characters."""
     # The first cut only saves time: escaping makes the text longer, never shorter.
-    shown = printable(_cut(text)).replace("\n", "\\n")
-    return _cut(shown)
+    escaped = printable(_cut(text)).replace("\n", "\\n")
+    return _cut(escaped)
 
 
 def _cut(text: str) -> str:

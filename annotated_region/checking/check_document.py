@@ -54,8 +54,8 @@ def plain_check(checked: Checked, is_ok: bool) -> dict[str, object]:
 
 
 def _plain_region(region: RegionCheck) -> object:
-    told = {"ok": region.ok, "absolute": region.absolute, "relative": region.relative}
-    return plain_value({**asdict(region), **told})
+    properties = {"ok": region.ok, "absolute": region.absolute, "relative": region.relative}
+    return plain_value({**asdict(region), **properties})
 
 
 def read_check(document: JsonValue) -> Checked:

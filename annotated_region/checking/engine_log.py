@@ -39,6 +39,6 @@ def engine_log(folder: Path, target: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    told = [line for line in finished.stdout.splitlines() if line.startswith(log.prefix)]
+    logged = [line for line in finished.stdout.splitlines() if line.startswith(log.prefix)]
     # Times at the end of lines are removed, so that the same fault gives the same bytes.
-    return "".join(f"{re.sub(_TIME, '', line)}\n" for line in told)
+    return "".join(f"{re.sub(_TIME, '', line)}\n" for line in logged)

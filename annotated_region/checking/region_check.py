@@ -94,7 +94,7 @@ class Culprit:
 
 def _phrase(result: ResultCheck) -> str:
     """A description of a wrong result, for users."""
-    told = f"{result.name}: {result.failure}"
+    text = f"{result.name}: {result.failure}"
     if result.found is None or result.wanted is None:
-        return told
-    return f"{told}, such as {result.found:.6g} instead of {result.wanted:.6g} at {result.where}"
+        return text
+    return f"{text}, such as {result.found:.6g} instead of {result.wanted:.6g} at {result.where}"

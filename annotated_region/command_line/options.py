@@ -50,8 +50,8 @@ def count(text: str) -> int:
     """A nonnegative integer, as an argparse type."""
     digits = text.strip()
     if not digits.isdecimal() or len(digits) > len(str(_MOST)) or int(digits) > _MOST:
-        shown = text if len(text) <= 20 else f"{text[:20]}..."
-        raise argparse.ArgumentTypeError(f"{shown!r} is not a number from 0 to {_MOST}")
+        brief = text if len(text) <= 20 else f"{text[:20]}..."
+        raise argparse.ArgumentTypeError(f"{brief!r} is not a number from 0 to {_MOST}")
     return int(digits)
 
 

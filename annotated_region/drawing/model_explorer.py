@@ -55,7 +55,7 @@ def _graph(function: FunctionReport, fills: Mapping[str, str]) -> dict[str, obje
 def _node(
     name: str, op: OpReport, fills: Mapping[str, str], checked: RegionVerdict | None
 ) -> dict[str, object]:
-    told = {
+    attributes = {
         "name": op.key or op.name,
         "target": op.placed,
         "region": "" if op.region is None else str(op.region),
@@ -70,7 +70,7 @@ def _node(
         "id": name,
         "label": printable(op.op.removeprefix("relax.")),
         "namespace": "/".join(map(printable, module_path(op))),
-        "attrs": [{"key": key, "value": printable(text)} for key, text in told.items() if text],
+        "attrs": [{"key": key, "value": printable(text)} for key, text in attributes.items() if text],
         "outputsMetadata": [{"id": "0", "attrs": [{"key": "type", "value": printable(op.output)}]}],
         "style": {"backgroundColor": fill},
     }

@@ -148,7 +148,7 @@ def extract_hashed_functions(
     """
     models = [("main", mods)] if isinstance(mods, tvm.IRModule) else mods
     found: dict[int, _Gathered] = {}
-    with _shown(models, progress) as advance:
+    with _progress_bar(models, progress) as advance:
         for name, extracts in _extracted(models, target, executor):
             for extract in extracts:
                 _entry_for(extract, found, hash_function).sites.setdefault(name, []).append(extract.site)
@@ -278,7 +278,7 @@ def _entry_for(
 
 
 @contextmanager
-def _shown(models: Iterable[tuple[str, Source]], wanted: bool) -> Iterator[Callable[[], None]]:
+def _progress_bar(models: Iterable[tuple[str, Source]], wanted: bool) -> Iterator[Callable[[], None]]:
     """A function to call after each model, which advances the progress bar if there is one."""
     if not wanted:
         yield lambda: None

@@ -159,8 +159,8 @@ class FunctionReport:
             if region.seconds is not None:
                 yield words_for_time(region.id, region.target, region.symbol, region.seconds, region.expected)
             if region.checked is not None:
-                told = words_for_verdict(region.checked)
-                yield f"{region.target}: region {region.id} ({region.checked.symbol}) is {told}"
+                verdict = words_for_verdict(region.checked)
+                yield f"{region.target}: region {region.id} ({region.checked.symbol}) is {verdict}"
         if len(self.apart) > _APART_SHOWN:
             yield f"and {len(self.apart) - _APART_SHOWN} more pairs of regions are kept apart"
 

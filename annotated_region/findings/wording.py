@@ -135,8 +135,8 @@ def words_for_counts(
 
 def words_for_no_region(claimed: Mapping[str, int]) -> str:
     """The targets that claim ops but have no region, with the number of ops."""
-    told = (f"{target} (claims {_counted(count, 'op')})" for target, count in claimed.items())
-    return f"without a region: {', '.join(told)}"
+    parts = (f"{target} (claims {_counted(count, 'op')})" for target, count in claimed.items())
+    return f"without a region: {', '.join(parts)}"
 
 
 def words_for_headline(placed: Mapping[str, int], total: int, first: str) -> str:
@@ -197,8 +197,8 @@ def _seconds(seconds: float) -> str:
 
 def words_for_work(flops: int | None, moved: int | None) -> str:
     """The work of an op, such as ``"236 Mflop, 3.85 MB"``; empty if unknown."""
-    shown = [*([_scaled(flops, "flop")] if flops else []), *([_scaled(moved, "B")] if moved else [])]
-    return ", ".join(shown)
+    parts = [*([_scaled(flops, "flop")] if flops else []), *([_scaled(moved, "B")] if moved else [])]
+    return ", ".join(parts)
 
 
 def _scaled(amount: int, unit: str) -> str:
@@ -220,10 +220,10 @@ def words_for_claims(
 
     `chosen` has, for the target that got the op, the claim in effect.
     """
-    told = [f"claimed by {words_for_claim(target, by, chosen.get(target))}" for target, by in claims.items()]
-    told += [f"lost by {target} {why}" for target, why in lost.items()]
-    told += [f"declined by {target}: {why}" for target, why in declines.items()]
-    return "; ".join(told).replace("relax.", "")
+    parts = [f"claimed by {words_for_claim(target, by, chosen.get(target))}" for target, by in claims.items()]
+    parts += [f"lost by {target} {why}" for target, why in lost.items()]
+    parts += [f"declined by {target}: {why}" for target, why in declines.items()]
+    return "; ".join(parts).replace("relax.", "")
 
 
 def words_for_claim(target: str, by: Sequence[str], chosen: str | None) -> str:

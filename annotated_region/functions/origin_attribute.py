@@ -27,13 +27,13 @@ def with_attribute(func: relax.Function) -> relax.Function:
     """
     bindings = list(bindings_in(func.body))
     names = Counter(var.name for var in (*func.params, *(binding.var for binding in bindings)))
-    told: dict[str, str] = {}
+    origins: dict[str, str] = {}
     for binding in bindings:
         name = binding.var.name
         origin = recorded_origin(binding.value) or recorded_origin(binding.var)
         if origin not in (None, name) and names[name] == 1 and _is_name(name):
-            told[name] = str(origin)
-    return func.with_attr(ORIGINS, told) if told else func
+            origins[name] = str(origin)
+    return func.with_attr(ORIGINS, origins) if origins else func
 
 
 def _is_name(name: str) -> bool:
@@ -50,17 +50,17 @@ def without_attribute(func: relax.Function, where: str) -> relax.Function:
     """
     if not func.attrs or ORIGINS not in func.attrs:
         return func
-    told = _read(func.attrs[ORIGINS], where)
-    named = [binding for binding in bindings_in(func.body) if binding.var.name in told]
-    spans: ExprMap[Span | None] = ExprMap((each, span_of(told[each.var.name])) for each in named)
+    origins = _read(func.attrs[ORIGINS], where)
+    named = [binding for binding in bindings_in(func.body) if binding.var.name in origins]
+    spans: ExprMap[Span | None] = ExprMap((each, span_of(origins[each.var.name])) for each in named)
     return marked(func.without_attr(ORIGINS), spans)
 
 
 def _read(attribute: object, where: str) -> dict[str, str]:
     if isinstance(attribute, tvm.ir.Map):
-        told = dict(attribute.items())
-        if all(isinstance(text, str) for pair in told.items() for text in pair):
-            return {str(name): bounded(str(origin)) for name, origin in told.items()}
+        origins = dict(attribute.items())
+        if all(isinstance(text, str) for pair in origins.items() for text in pair):
+            return {str(name): bounded(str(origin)) for name, origin in origins.items()}
     raise InvalidModuleError(
         f"{where}: the attribute {ORIGINS!r} is not a map from variable names to strings; remove it"
     )

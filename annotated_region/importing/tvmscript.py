@@ -260,8 +260,8 @@ class _Guard:
                 return None
             case [root, *names] if _is_word(root, names):
                 return None
-        shown = ".".join(path) if path else "an attribute of a value"
-        return f"{shown!r} is not in the list of harmless Relax ops, types and statements"
+        name = ".".join(path) if path else "an attribute of a value"
+        return f"{name!r} is not in the list of harmless Relax ops, types and statements"
 
     def _constant(self, node: ast.Constant) -> str | None:
         match node.value:

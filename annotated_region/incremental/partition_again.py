@@ -180,8 +180,8 @@ class IncrementalPartition:
     def _known(self) -> tuple[object, ...]:
         """The inputs other than the module: if one changed, nothing is reused."""
         names = target_names(self.targets)
-        told = [(backend_of(name), tuple(rules_of(name).items()), patterns_of(name)) for name in names]
-        return (*told, tuple(sorted(os.environ.items())))
+        claims = [(backend_of(name), tuple(rules_of(name).items()), patterns_of(name)) for name in names]
+        return (*claims, tuple(sorted(os.environ.items())))
 
     def _stretch(self) -> Stretch:
         names = target_names(self.targets)

@@ -150,7 +150,7 @@ class _Found:
         new = []
         for view in self.leading():
             if view.root.number == number:
-                for layout in (*_told(view, storage), *self._named(view, storage)):
+                for layout in (*_layouts_of_view(view, storage), *self._named(view, storage)):
                     new += self._try(layout)
         return new
 
@@ -216,7 +216,7 @@ def _uses_as_it_was(step: ComputingBinding) -> frozenset[_Use]:
     )
 
 
-def _told(view: TensorView, storage: Storage) -> list[Layout]:
+def _layouts_of_view(view: TensorView, storage: Storage) -> list[Layout]:
     """The layout of a view that gives its root this storage, if there is one."""
     try:
         return [view.layout(storage)]

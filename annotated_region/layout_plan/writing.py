@@ -110,8 +110,8 @@ class BlockWriter:
         """Bind a tensor in its original storage: as it was bound if its operands are and no copy exists."""
         reads = () if old is None else variables_of(old.value)
         if old is not None and not any(read in self.unbound for read in reads):
-            shown = self.names.view(reads[0])
-            moves = shown is not None and shown.storage() != view.storage()
+            view_read = self.names.view(reads[0])
+            moves = view_read is not None and view_read.storage() != view.storage()
             if not moves or view.storage() not in self.known(view):
                 return old
         return relax.VarBinding(var, self.builder.normalize(self.value(view, view.storage(), view.extents)))

@@ -146,13 +146,13 @@ class _FunctionLines:
     def add(self, op: LockedOp, line: _Line) -> None:
         if op.key in self.ops:
             raise line.error(
-                f"the op {_told(op.key)} is also in line {self.line_of[op.key]}; keep one of the two"
+                f"the op {_quoted(op.key)} is also in line {self.line_of[op.key]}; keep one of the two"
             )
         owner = op.place if op.region is None else self.owner.setdefault(op.region, op.place)
         if owner != op.place:
             raise line.error(
-                f"region {op.region} belongs to {_told(owner)} in an earlier line; give that of "
-                f"{_told(op.place)} another number"
+                f"region {op.region} belongs to {_quoted(owner)} in an earlier line; give that of "
+                f"{_quoted(op.place)} another number"
             )
         self.ops[op.key] = op
         self.line_of[op.key] = line.number
@@ -177,7 +177,7 @@ class _LockReader:
             case ["function", name, *costs] if name not in self.drafts:
                 self.draft = self.drafts[name] = _draft(name, costs, line)
             case ["function", name, *_]:
-                raise line.error(f"the function {_told(name)} is already in the lock")
+                raise line.error(f"the function {_quoted(name)} is already in the lock")
             case ["op", key, op, prints, where, *rest] if self.draft is not None and len(rest) <= 2:
                 self.draft.add(_op((key, op, prints, where), rest, line), line)
             case ["op", _, _, _, _, *rest] if len(rest) <= 2:
@@ -206,7 +206,7 @@ def _seconds(text: str, line: _Line) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= 1e15:
-        raise line.error(f"{_told(text)} is not a number of seconds")
+        raise line.error(f"{_quoted(text)} is not a number of seconds")
     return seconds
 
 
@@ -214,7 +214,7 @@ def _op(head: tuple[str, str, str, str], rest: Sequence[str], line: _Line) -> Lo
     key, op, prints, where = head
     found = _PRINT.fullmatch(prints)
     if found is None:
-        raise line.error(f"{_told(prints)} is not a pair of fingerprints of eight hexadecimal digits each")
+        raise line.error(f"{_quoted(prints)} is not a pair of fingerprints of eight hexadecimal digits each")
     local, around = found.groups()
     if where == HOST:
         if len(rest) > 1:
@@ -222,11 +222,13 @@ def _op(head: tuple[str, str, str, str], rest: Sequence[str], line: _Line) -> Lo
         return LockedOp(key, op, local, around, HOST, None, "", *rest)
     place = _PLACE.fullmatch(where)
     if place is None or place[1] == HOST:
-        raise line.error(f"{_told(where)} is not a place; write 'host', or a target and region like 'dnnl/0'")
+        raise line.error(
+            f"{_quoted(where)} is not a place; write 'host', or a target and region like 'dnnl/0'"
+        )
     if len(rest) > 1 or any(not _COMPOSITE.fullmatch(each) for each in rest):
         raise line.error("a region may only be followed by a composite, as in 'dnnl.conv2d_relu#3fa2c1'")
     return LockedOp(key, op, local, around, place[1], int(place[2]), *rest)
 
 
-def _told(text: str) -> str:
+def _quoted(text: str) -> str:
     return ascii(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")

@@ -188,9 +188,9 @@ def _choices(key: str, bindings: Sequence[tuple[OperationNames, NodeId]]) -> str
             return names.unique_name(node)
         return (f"{names.function}/" if len(keys) > 1 else "") + keys[names.function][node]
 
-    shown = [f"{choice(names, node)!r} ({names.op(node)})" for names, node in bindings[:_CHOICES]]
-    rest = len(bindings) - len(shown)
-    return ", ".join([*shown, *([f"and {rest} more"] if rest else [])])
+    choices = [f"{choice(names, node)!r} ({names.op(node)})" for names, node in bindings[:_CHOICES]]
+    rest = len(bindings) - len(choices)
+    return ", ".join([*choices, *([f"and {rest} more"] if rest else [])])
 
 
 def _nearest(key: str, functions: Iterable[OperationNames]) -> str:

@@ -120,7 +120,7 @@ class RegionLimits:
         if backend.accepts_region is None:
             return ""
         try:
-            answer = backend.accepts_region(self._regions.shown(member))
+            answer = backend.accepts_region(self._regions.region_value(member))
         except Exception as error:
             raise RuleError(
                 f"accepts_region of backend {backend.name!r} failed in {self._graph.name}: "

@@ -37,7 +37,7 @@ class Span:
 class _Open:
     """An open call: its notification, its start, and the time of nested calls with their notifications."""
 
-    told: int
+    notified: int
     begin: int = 0
     inside: int = 0
     has_calls: bool = False
@@ -85,7 +85,7 @@ class CallClock:
         else:
             self._count(name, own, arguments)
         if self._open:
-            self._open[-1].inside += perf_counter_ns() - ended.told
+            self._open[-1].inside += perf_counter_ns() - ended.notified
 
     def _count(self, name: str, seconds: float, arguments: tuple[object, ...]) -> None:
         span = self.kernels.setdefault(name, Span())

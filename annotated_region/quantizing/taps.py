@@ -53,9 +53,9 @@ def _block(block: relax.BindingBlock, wanted: ExprSet, outside: ExprMap[relax.Va
     """The block with an additional output variable for each wanted value that is local to it."""
     if not isinstance(block, relax.DataflowBlock):
         return block
-    shown: list[relax.Binding] = []
+    exported: list[relax.Binding] = []
     for binding in block.bindings:
         if binding.var in wanted and isinstance(binding.var, relax.DataflowVar):
             outside[binding.var] = relax.Var(f"{binding.var.name}_tap", binding.var.ty)
-            shown.append(relax.VarBinding(outside[binding.var], binding.var))
-    return relax.DataflowBlock([*block.bindings, *shown], block.span) if shown else block
+            exported.append(relax.VarBinding(outside[binding.var], binding.var))
+    return relax.DataflowBlock([*block.bindings, *exported], block.span) if exported else block

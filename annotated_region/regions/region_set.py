@@ -116,13 +116,13 @@ class AnnotatedRegionSet:
             The set has no region with this id.
         """
         known = RegionId(region)
-        if known not in self._shown:
+        if known not in self._region_values:
             if known not in self._node_regions:
                 raise InvalidClaimError(
                     f"{self._graph.name} has no region {region}; its ids are {sorted(self._node_regions)}"
                 )
-            self._shown[known] = self.shown(self._node_regions[known], known)
-        return self._shown[known]
+            self._region_values[known] = self.region_value(self._node_regions[known], known)
+        return self._region_values[known]
 
     def __eq__(self, other: object) -> bool:
         """Whether both sets hold the same regions of the same function; labels and ids do not count."""
@@ -361,7 +361,7 @@ class AnnotatedRegionSet:
 
     def _hold(self, members: dict[RegionId, NodeRegion]) -> None:
         self._node_regions = members
-        self._shown: dict[RegionId, AnnotatedRegion] = {}
+        self._region_values: dict[RegionId, AnnotatedRegion] = {}
         self._holders: dict[NodeId, list[RegionId]] = {}
         for region, held in members.items():
             for node in held.nodes:
@@ -371,7 +371,7 @@ class AnnotatedRegionSet:
     def _ids_in_order(self) -> list[RegionId]:
         return sorted(self._node_regions, key=lambda region: (self._node_regions[region].sort_key, region))
 
-    def shown(self, members: NodeRegion, region: RegionId = UNHELD) -> AnnotatedRegion:
+    def region_value(self, members: NodeRegion, region: RegionId = UNHELD) -> AnnotatedRegion:
         """The public value of a region by node numbers, in the set or not. O(its edges)."""
         graph = self._graph
         inside = set(members.nodes)

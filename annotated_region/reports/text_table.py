@@ -39,10 +39,10 @@ def text_table(
     right
         The headings of right-aligned columns.
     """
-    shown = [[printable(cell).replace("\n", r"\n") for cell in row] for row in rows]
-    widths = _fitted([max(map(cell_len, column)) for column in zip(heads, *shown, strict=True)], width)
+    cells = [[printable(cell).replace("\n", r"\n") for cell in row] for row in rows]
+    widths = _fitted([max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)], width)
     lines = [title, *_lines(heads, heads, widths, right), _GAP.join("-" * each for each in widths)]
-    for row in shown:
+    for row in cells:
         lines += _lines(heads, row, widths, right)
     return "\n".join(lines)
 

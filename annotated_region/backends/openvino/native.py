@@ -136,8 +136,8 @@ def native_model(model: bytes, weights: Mapping[str, np.ndarray]) -> NativeModel
 
 def _rename(root: ElementTree.Element) -> None:
     """Remove from the IR what differs between processes and is never read."""
-    for told in root.findall("rt_info"):
-        root.remove(told)
+    for info in root.findall("rt_info"):
+        root.remove(info)
     for element in root.iter():
         element.text, element.tail = (element.text or "").strip(), None
     for layer in root.iter("layer"):

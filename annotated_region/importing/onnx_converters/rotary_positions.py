@@ -114,9 +114,9 @@ def _rotary_embedding(node: OnnxNode) -> relax.Expr:
 def _heads(node: OnnxNode, data: relax.Expr, half: int | relax.Expr, given: int) -> int:
     """The number of heads in a row: an attribute, or determined by the width of a table for whole heads."""
     width = node.shape(data)[2]
-    told = node.integer("num_heads", 0, 0, 2**16)
-    if told:
-        return told
+    heads = node.integer("num_heads", 0, 0, 2**16)
+    if heads:
+        return heads
     node.require(not given, "rotates parts of heads, without the number of heads")
     if not isinstance(width, int) or not isinstance(half, int) or not half or width % (2 * half):
         raise node.declined(f"has rows of {width} for tables of {half} columns")

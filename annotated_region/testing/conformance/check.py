@@ -219,11 +219,11 @@ def _shares(dtypes: Sequence[str], examples: int) -> Iterator[tuple[str, int]]:
 
 
 def _error(target: str, failure: GraphError, start: int, save: Path | str | None) -> ConformanceError:
-    told = [f"{target} fails on this graph: {failure}", "", failure.mod.script(), *_authors(target, failure)]
-    told.append(f"Drawn with start={start}.")
+    lines = [f"{target} fails on this graph: {failure}", "", failure.mod.script(), *_authors(target, failure)]
+    lines.append(f"Drawn with start={start}.")
     if save is not None:
-        told.append(f"To see it again: python {write_reproducer(Path(save), target, failure.mod)}")
-    error = ConformanceError("\n".join(told), failure.mod)
+        lines.append(f"To see it again: python {write_reproducer(Path(save), target, failure.mod)}")
+    error = ConformanceError("\n".join(lines), failure.mod)
     error.__cause__ = failure.__cause__
     return error
 
