@@ -44,7 +44,7 @@ def needs_python(options: Mapping[str, object]) -> str | None:
     """Why regions built with these options run only in Python processes; None if they do not need Python."""
     providers = SessionSettings.of(options).providers
     if providers != _ONLY_PROVIDER:
-        return f"execution provider {providers[0] if providers else 'none'} is reached from Python alone"
+        return f"execution provider {providers[0] if providers else 'none'} is accessible only from Python"
     if library() is None:
         return "the installed onnxruntime has no shared library beside its module; install a newer one"
     return None
