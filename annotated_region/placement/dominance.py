@@ -21,6 +21,9 @@ from annotated_region.placement.shapes import HOST, PlacementShape
 
 __all__ = ["PlacementProfile", "beats", "profile"]
 
+MATCHED = 24
+"""The number of idle regions of a shape that are matched; further ones count as unmatched."""
+
 
 class IdleRegion(NamedTuple):
     """An open region that defines no live value and holds no pending composite.
@@ -100,9 +103,11 @@ def beats(cheap: PlacementProfile, dear: PlacementProfile, saving: float, launch
     """
     if cheap.order & ~dear.order:
         return False
+    if sum([launch[region.place] for region in dear.idle]) <= saving:
+        return True
     matched: list[tuple[int, int]] = []
     for index, region in enumerate(dear.idle):
-        twin = _twin(cheap, dear, index, matched)
+        twin = _twin(cheap, dear, index, matched) if index < MATCHED else None
         if twin is not None:
             matched.append((twin, index))
             continue

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from annotated_region.placement.elimination import narrow_order, steps_of
 from annotated_region.placement.evaluation import evaluate
-from annotated_region.placement.frontier import FrontierSearch, SearchLimits
+from annotated_region.placement.frontier import FrontierSearch, SearchLimits, is_too_wide, most_work
 from annotated_region.placement.incumbent import Incumbent
+from annotated_region.placement.leaning import offer_leaning
 from annotated_region.placement.prices import Potential, Prices
 from annotated_region.placement.problem import Placement, PlacementProblem
 from annotated_region.placement.transitions import Transitions
@@ -56,8 +57,11 @@ def offer_free_of_launches(
     for _ in range(SWEEPS):
         prices.sweep(forward=True)
         prices.sweep(forward=False)
+    if is_too_wide(free, order, budget):
+        offer_leaning(free, prices, offer)
+        return
     search = FrontierSearch(Transitions(free, steps_of(free, order), Potential(free, prices, best.step)))
-    result = search.run(SearchLimits(evaluate(free, best.placement), WIDTH, budget))
+    result = search.run(SearchLimits(evaluate(free, best.placement), WIDTH, budget, most_work(budget)))
     best.work += result.work
     waves = None if result.placement is None else wave_placement(problem, result.placement.units)
     if waves is not None:

@@ -15,13 +15,23 @@ import math
 from dataclasses import dataclass
 
 from annotated_region.ids import UnitId
+from annotated_region.placement.elimination import frontier_sizes
 from annotated_region.placement.labels import Label, Layer, Narrowed, choices_of, size_of_layer, undominated
-from annotated_region.placement.problem import Placement
+from annotated_region.placement.problem import Placement, PlacementProblem
 from annotated_region.placement.shapes import HOST, Choice, PlacementShape
 from annotated_region.placement.spine import Spine
 from annotated_region.placement.transitions import Transitions
 
-__all__ = ["Explored", "FrontierResult", "FrontierSearch", "SearchLimits", "replayed"]
+__all__ = [
+    "Explored",
+    "FrontierResult",
+    "FrontierSearch",
+    "SearchLimits",
+    "is_too_wide",
+    "most_work",
+    "replayed",
+    "work_of_label",
+]
 
 NARROWEST = 4
 """Labels that are kept after a step even if the ration is used up."""
@@ -31,6 +41,10 @@ BURST = 4
 
 BRANCHING = 6
 """The approximate number of successors of a label."""
+
+OVERDRAFT, LEAST_BUDGET = 4, 2_000
+"""A search stops without a result at this multiple of its budget, or of the least budget. The narrowest
+search visits every step, and its labels grow with the frontier: no budget covers it on a wide network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +60,14 @@ class SearchLimits:
     ration
         The approximate total work of all steps; None is no limit. Layers are narrowed so that no step
         takes more than `BURST` times its share of the rest.
+    most
+        The work after which the search stops without a placement; None is no limit.
     """
 
     upper: float = math.inf
     width: int | None = None
     ration: int | None = None
+    most: int | None = None
 
     def room(self, work: int, cost: int, steps_left: int) -> int | None:
         """The number of labels to keep after a step with work `cost` per label; None is no limit."""
@@ -58,6 +75,10 @@ class SearchLimits:
             return self.width
         share = BURST * (self.ration - work) // steps_left // (BRANCHING * cost)
         return max(NARROWEST, share if self.width is None else min(self.width, share))
+
+    def is_exhausted(self, work: int) -> bool:
+        """Whether a search stops after this work."""
+        return self.most is not None and work > self.most
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +88,11 @@ class Explored:
     Attributes
     ----------
     layer
-        The labels after the last step.
+        The labels after the last step; none if the search stopped before it.
     dropped
-        The least bound of the labels dropped because of the width.
+        The least bound of the labels dropped because of the width or when the search stopped.
     work
-        The work done: one unit per label and four live values.
+        The work done, in the unit of `work_of_label`.
     """
 
     layer: Layer
@@ -137,14 +158,16 @@ class FrontierSearch:
         """Advance `layer` over a range of steps."""
         dropped, work = math.inf, 0
         for index in steps:
-            cost = 1 + len(self.transitions.steps[index].live) // 4
+            cost = work_of_label(len(self.transitions.steps[index].live))
             carried = _Carrying(self.transitions, self.spine, index, limits.upper)
             work += cost * carried.carry(layer)
             layer = undominated(carried.following, self.transitions.problem.launch)
-            room = limits.room(work, cost, steps.stop - index)
+            room = 0 if limits.is_exhausted(work) else limits.room(work, cost, steps.stop - index)
             if room is not None and size_of_layer(layer) > room:
                 layer, cut = self._narrowed(index, layer, room)
                 dropped = min(dropped, cut)
+            if not layer:
+                break
         return Explored(layer, dropped, work)
 
     def _narrowed(self, index: int, layer: Layer, width: int) -> Narrowed:
@@ -158,6 +181,23 @@ class FrontierSearch:
         return Narrowed(
             kept, min(layer[shape][paid].bound - allowances[shape] for shape, paid in ranked[width:])
         )
+
+
+def work_of_label(live: int) -> int:
+    """The work of one label: a unit, and one per four live values."""
+    return 1 + live // 4
+
+
+def most_work(budget: int) -> int:
+    """The work at which a search with this budget stops."""
+    return OVERDRAFT * max(budget, LEAST_BUDGET)
+
+
+def is_too_wide(problem: PlacementProblem, order: tuple[int, ...], budget: int) -> bool:
+    """Whether even a search that keeps `NARROWEST` labels would stop early. O(nodes + edges)."""
+    labels = NARROWEST * BRANCHING
+    narrowest = labels * sum(map(work_of_label, frontier_sizes(problem, order)))
+    return narrowest > most_work(budget)
 
 
 def replayed(transitions: Transitions, choices: list[Choice]) -> Placement:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from annotated_region.placement.frontier import FrontierResult, SearchLimits, replayed
+from annotated_region.placement.frontier import FrontierResult, SearchLimits, replayed, work_of_label
 from annotated_region.placement.shapes import Choice, PlacementShape
 from annotated_region.placement.spine import Spine
 from annotated_region.placement.transitions import Move, Transitions
@@ -104,13 +104,16 @@ class LimitedSearch:
         layer: LimitedLayer = {transitions.shapes.empty: {0: [start]}}
         dropped, work = math.inf, 0
         for index, step in enumerate(transitions.steps):
-            cost = 1 + len(step.live) // 4
+            cost = work_of_label(len(step.live))
             layer, made = self._carried(index, layer, limits.upper + self._penalties.most)
             work += cost * made
-            room = limits.room(work, cost, len(transitions.steps) - index)
+            left = len(transitions.steps) - index
+            room = 0 if limits.is_exhausted(work) else limits.room(work, cost, left)
             if room is not None and _size(layer) > room:
                 layer, least = self._narrowed(index, layer, room)
                 dropped = min(dropped, least - self._penalties.most)
+            if not layer:
+                break
         finals = [label for kinds in layer.values() for labels in kinds.values() for label in labels]
         best = min(finals, key=lambda label: label.cost, default=None)
         if best is not None and best.cost >= limits.upper:

@@ -3,9 +3,10 @@
 1. Units that no region of their target may hold are removed.
 2. Starting placements: greedy ones within the limits; results of the searches below, with regions cut and
    dropped to respect the limits.
-3. The problem without limits: its bound is valid, and its solution is optimal if it respects the limits. 4.
-If the network is a row of segments and many of them are equal, equal segments are solved once, at prices for
-   scarce resources (`annotated_region.placement.row_prices`).
+3. The problem without limits: its bound is valid, and its solution is optimal if it respects the limits. If
+   it exceeds a budget, one window of it goes elsewhere (`annotated_region.placement.windows`).
+4. If the network is a row of segments and many of them are equal, equal segments are solved once, at prices
+   for scarce resources (`annotated_region.placement.row_prices`).
 5. Prices for memory (`annotated_region.placement.penalties`); the best units without launches at prices near
    these, cut to the limits (`annotated_region.placement.free_launches`).
 6. Dynamic programming with labels that carry their resource use, in runs of increasing width
@@ -23,9 +24,10 @@ from annotated_region.errors import PinError
 from annotated_region.ids import UnitId, numbered
 from annotated_region.placement.elimination import narrow_order, steps_of
 from annotated_region.placement.free_launches import offer_free_of_launches
-from annotated_region.placement.frontier import FrontierSearch, SearchLimits
+from annotated_region.placement.frontier import FrontierSearch, SearchLimits, is_too_wide, most_work
 from annotated_region.placement.greedy import greedy_placements, within_limits
 from annotated_region.placement.incumbent import Incumbent, Solution
+from annotated_region.placement.leaning import offer_leaning
 from annotated_region.placement.limited_search import LimitedSearch, Penalties
 from annotated_region.placement.lookahead import look_ahead
 from annotated_region.placement.penalties import priced_memory
@@ -36,6 +38,7 @@ from annotated_region.placement.segment_solver import SmallSolver
 from annotated_region.placement.starts import starting_placements
 from annotated_region.placement.transitions import Transitions
 from annotated_region.placement.uses import Uses
+from annotated_region.placement.windows import offer_windows
 
 __all__ = ["offered_units", "solve_limited", "without_limits"]
 
@@ -110,6 +113,7 @@ def solve_limited(
     if free is not None:
         best.work = free.work
         best.raise_bound(free.lower_bound, free.proof)
+        _offer_windows(best, uses, free.placement)
     is_large = problem.nodes * PASS > budget
     if not best.proven and not (_solve_row(best, uses, budget // SHARE, solver) and is_large):
         _search(best, uses, budget)
@@ -140,6 +144,9 @@ def _search(best: Incumbent, uses: Uses, budget: int) -> None:
     best.raise_bound(potential.base - priced.penalties.most, "prices")
     if best.proven:
         return
+    if best.placement is not None and is_too_wide(priced.problem, order, budget):
+        offer_leaning(priced.problem, priced.prices, partial(_offer_windows, best, uses))
+        return
     transitions = Transitions(priced.problem, steps_of(priced.problem, order), potential)
     relaxed = FrontierSearch(transitions)
     width = max(2, min(FIRST_WIDTH, budget // (32 * best.problem.nodes)))
@@ -150,7 +157,8 @@ def _search(best: Incumbent, uses: Uses, budget: int) -> None:
     search = LimitedSearch(transitions, relaxed.spine, uses, priced.penalties)
     while True:
         left = budget - best.work
-        result = search.run(SearchLimits(best.cost, width, left // 2 if is_large else left))
+        most = None if best.placement is None else most_work(budget)
+        result = search.run(SearchLimits(best.cost, width, left // 2 if is_large else left, most))
         best.work += result.work
         best.raise_bound(result.bound, "frontier")
         _offer(best, uses, result.placement)
@@ -169,15 +177,22 @@ def _free_of_launches(best: Incumbent, uses: Uses, penalties: Penalties, ration:
 
 def _relax(best: Incumbent, uses: Uses, search: FrontierSearch, most: float, ration: int) -> None:
     """Search with memory prices and without limits: for the bound, and for the look-ahead."""
-    result = search.run(SearchLimits(best.cost + most, RELAXED_WIDTH, ration // 2))
+    result = search.run(SearchLimits(best.cost + most, RELAXED_WIDTH, ration // 2, most_work(ration)))
     best.work += result.work
     best.raise_bound(result.bound - most, "frontier")
-    _offer(best, uses, result.placement)
+    if result.placement is not None:
+        _offer_windows(best, uses, result.placement)
     base, slack = search.transitions.potential.base, best.cost + most - search.transitions.potential.base
     if math.isfinite(slack) and not best.proven:
         looked = look_ahead(search, slack, RELAXED_WIDTH, ration // 2)
         best.work += looked.work
         best.raise_bound(base + looked.rise - most, "look-ahead")
+
+
+def _offer_windows(best: Incumbent, uses: Uses, source: Placement) -> None:
+    """Offer a placement, and those that differ from it in one window if it exceeds a budget."""
+    _offer(best, uses, source)
+    offer_windows(best.problem, uses, source, partial(_offer, best, uses))
 
 
 def _offer(best: Incumbent, uses: Uses, placement: Placement | None) -> None:

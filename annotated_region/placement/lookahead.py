@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from annotated_region.ids import Place, ValueId
-from annotated_region.placement.frontier import FrontierSearch, SearchLimits
+from annotated_region.placement.frontier import FrontierSearch, SearchLimits, most_work
 from annotated_region.placement.labels import Label, Layer
 from annotated_region.placement.shapes import HOST, OpenRegion, Stand
 from annotated_region.placement.spine import Ahead, OffSpine
@@ -144,7 +144,8 @@ class _Solver:
         least, room = self.slack, FIRST_WIDTH
         while True:
             ration = max(0, self._until - self.work)
-            explored = self.search.explore(layer, segment, SearchLimits(least, room, ration))
+            limits = SearchLimits(least, room, ration, most_work(ration))
+            explored = self.search.explore(layer, segment, limits)
             self.work += explored.work
             for shape, variants in explored.layer.items():
                 allowance = self.search.spine.allowance(segment.stop - 1, shape)

@@ -32,6 +32,10 @@ __all__ = ["Cell", "Cells", "SegmentRow", "RowAnswer", "SmallSolver", "row_of"]
 OF_PROBLEM = 4
 """The setup time of a small problem, in nodes of a large one, approximately."""
 
+LARGEST = 2
+"""No segment may hold more than this part of the units: otherwise it is nearly the whole problem, which would
+be solved once for each pair of places."""
+
 SmallSolver = Callable[[PlacementProblem, int], Solution]
 """Solves a problem within a budget."""
 
@@ -209,7 +213,7 @@ class _Path(NamedTuple):
 
 
 def row_of(problem: PlacementProblem, weights: Weights, most: int) -> SegmentRow | None:
-    """The problem as a row of segments, if enough of them are equal to make solving them once worthwhile.
+    """The problem as a row of segments, if enough are equal and all are small enough to make that worthwhile.
 
     Parameters
     ----------
@@ -227,7 +231,8 @@ def row_of(problem: PlacementProblem, weights: Weights, most: int) -> SegmentRow
     row = SegmentRow.of(problem, weights)
     ways = zip(row.forms, row.ends(), strict=True)
     effort = sum(len(pairs) * (OF_PROBLEM + form.nodes) for form, pairs in ways)
-    return row if effort <= most and len(row.kinds) > 1 else None
+    largest = max(len(segment) for segment in row.units)
+    return row if effort <= most and largest * LARGEST <= len(problem.units) else None
 
 
 def _parts_of_parameters(

@@ -8,7 +8,8 @@
 4. Dynamic programming over the frontier with increasing width. Each run is pruned by the best placement so
    far and followed by a look-ahead from the articulation points, until the bound meets the cost or the
    budget is exhausted. After the first inexact run, the units that are best without launch costs are
-   tried (`annotated_region.placement.free_launches`).
+   tried (`annotated_region.placement.free_launches`). If even the narrowest run exceeds the budget,
+   because the network is long and wide, the units that are best at the prices are tried instead.
 
 The result does not depend on the clock or on hashes: the budget is counted in labels.
 """
@@ -22,8 +23,9 @@ from annotated_region.collector import paused_collector
 from annotated_region.errors import PinError
 from annotated_region.placement.elimination import narrow_order, steps_of
 from annotated_region.placement.free_launches import offer_free_of_launches
-from annotated_region.placement.frontier import FrontierSearch, SearchLimits
+from annotated_region.placement.frontier import FrontierSearch, SearchLimits, is_too_wide, most_work
 from annotated_region.placement.incumbent import Incumbent, Solution
+from annotated_region.placement.leaning import offer_leaning
 from annotated_region.placement.limited_solver import (
     PASS,
     SHARE,
@@ -68,7 +70,8 @@ def solve(
         The problem.
     budget
         The work of the search: 300 000 take about 8 s. It affects quality but not validity;
-        the same budget gives the same result on every machine.
+        the same budget gives the same result on every machine. A search that exceeds it several times
+        stops, unless it has to find the first placement.
     starts
         Further starting placements; the result is at most as expensive as each of them.
 
@@ -129,8 +132,12 @@ def _improve(best: Incumbent, budget: int) -> None:
         prices.sweep(forward=False)
     potential = Potential(problem, prices, best.step)
     best.raise_bound(potential.base, "prices")
-    if not best.proven:
-        _search(best, FrontierSearch(Transitions(problem, steps_of(problem, order), potential)), budget)
+    if best.proven:
+        return
+    if best.placement is not None and is_too_wide(problem, order, budget):
+        offer_leaning(problem, prices, best.offer_parts)
+        return
+    _search(best, FrontierSearch(Transitions(problem, steps_of(problem, order), potential)), budget)
 
 
 def _cut(best: Incumbent) -> None:
@@ -173,7 +180,8 @@ def _search(best: Incumbent, search: FrontierSearch, budget: int) -> None:
     steps = len(search.transitions.steps)
     width = first = max(2, min(FIRST_WIDTH, budget // (32 * steps)))
     while True:
-        result = search.run(SearchLimits(best.cost, width, budget - best.work))
+        most = None if best.placement is None else most_work(budget)
+        result = search.run(SearchLimits(best.cost, width, budget - best.work, most))
         best.work += result.work
         best.raise_bound(result.bound, "frontier")
         if result.placement is not None:

@@ -19,7 +19,9 @@ ALL_ORDERS_UP_TO = 4
 """The number of targets up to which all their orders are tried."""
 
 
-def priority_placement(problem: PlacementProblem, order: Sequence[int]) -> Placement | None:
+def priority_placement(
+    problem: PlacementProblem, order: Sequence[int], banned: Iterable[UnitId] = ()
+) -> Placement | None:
     """Each node goes to the first target that claims it, as in ONNX Runtime and TVM; otherwise to the host.
 
     Parameters
@@ -28,6 +30,8 @@ def priority_placement(problem: PlacementProblem, order: Sequence[int]) -> Place
         The problem.
     order
         Targets in the order of preference; omitted targets get nothing.
+    banned
+        Units that are not used.
 
     Returns
     -------
@@ -40,15 +44,15 @@ def priority_placement(problem: PlacementProblem, order: Sequence[int]) -> Place
     dependent composites are dissolved, and their nodes assigned again. O(units log units) for each round of
     dissolving.
     """
-    banned: set[UnitId] = set()
+    unused = set(banned)
     while True:
-        units = unit_cover(problem, order, banned)
+        units = unit_cover(problem, order, unused)
         if units is None:
             return None
         placement = wave_placement(problem, units)
         if placement is not None:
             return placement
-        banned |= _tangled(problem, units)
+        unused |= _tangled(problem, units)
 
 
 def orders_to_try(targets: int) -> list[tuple[int, ...]]:
