@@ -27,6 +27,8 @@ __all__ = [
     "composites_in_regions",
     "fused_by_tvm",
     "merged_by_tvm",
+    "ops_in_regions",
+    "ops_of_composites",
     "prepared",
     "table_of",
 ]
@@ -120,4 +122,32 @@ def composites_in_regions(partitioned: tvm.IRModule) -> Counter[str]:
                 )
 
     relax.analysis.post_order_visit(partitioned["main"].body, count)
+    return found
+
+
+def ops_in_regions(partitioned: tvm.IRModule) -> int:
+    """How many ops the external functions hold that the main function calls, composites among them."""
+    return _ops_behind_calls(partitioned, "Codegen")
+
+
+def ops_of_composites(fused: tvm.IRModule) -> int:
+    """How many ops the composites hold that the main function calls."""
+    return _ops_behind_calls(fused, "Composite")
+
+
+def _ops_behind_calls(mod: tvm.IRModule, attribute: str) -> int:
+    """How many ops the functions with an attribute hold that the main function calls."""
+    found = 0
+
+    def count(expr: relax.Expr) -> None:
+        nonlocal found
+        found += isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op)
+
+    def enter(expr: relax.Expr) -> None:
+        if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.GlobalVar):
+            attributes = mod[expr.op].attrs
+            if attributes is not None and attribute in attributes:
+                relax.analysis.post_order_visit(mod[expr.op].body, count)
+
+    relax.analysis.post_order_visit(mod["main"].body, enter)
     return found
