@@ -1,11 +1,12 @@
-"""Do better placements survive reality? The light models on two engines, placed in four ways, and run.
+"""Does mixing engines pay? Each model on each engine alone and placed by measured cost, run in turns.
 
-    python benchmarks/placement.py --models resnet50 squeezenet --rounds 15
+    PYTHONPATH=.:tests python benchmarks/placement.py --models gru resnet50-int8 --builds 300 --seconds 120
 
-The targets are dnnl and onnxruntime, with the host as the third place. Placements are each target alone,
-`Priority` in both orders, and `LeastCost(MeasuredCost())`, which times each distinct unit once and keeps the
-times. All are built before any is timed; rounds are interleaved, and the answers of all are compared. Ways
-that lead to the same program share it and its times, so that they do not differ by noise alone.
+The engines are dnnl, onnxruntime, openvino and the host. `LeastCost(MeasuredCost())` times each distinct unit
+once and keeps the times; if that takes more than the budget of builds or seconds, the model is shown without
+the mixed placement, and the next run continues from the stored times. All programs are built before any is
+timed, and their answers are compared. Ways that lead to the same program share it and its times, so that
+they do not differ by noise alone. A model that fails becomes a row with its error.
 """
 
 from __future__ import annotations
@@ -16,87 +17,201 @@ import statistics
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tvm
 import tvm_ffi
+from mixing_models import MODELS, Sample, sample_of
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model, light_module
+from annotated_region.cost_units import CostUnit
 
-TARGETS = ["dnnl", "onnxruntime"]
-MEASURED = "least measured cost"
+HOST = "host"
+ENGINES = ("dnnl", "onnxruntime", "openvino", HOST)
+MIXED = "mixed"
+WANTED, GOOD = 1.02, 0.87
+"""No mixed placement may take more than `WANTED` of the best engine; one pays well below `GOOD`."""
+
+
+class OutOfBudgetError(Exception):
+    """Measuring took more builds or seconds than it may."""
+
+
+class BudgetedCost(ar.MeasuredCost):
+    """Measured costs that raise an error when the budget is used up, and tell how far they are.
+
+    Parameters
+    ----------
+    path
+        The file of measured costs.
+    builds, seconds
+        How many units may be measured for a model, and for how long.
+    """
+
+    AT_ONCE = 24
+    """The number of units between two looks at the budget."""
+
+    def __init__(self, path: Path | None, builds: int, seconds: float) -> None:
+        super().__init__(path, progress=False)
+        self._builds, self._seconds = builds, seconds
+
+    def prepare(self, questions: Sequence[tuple[str, CostUnit]]) -> None:
+        """See `MeasuredCost`.
+
+        Raises
+        ------
+        OutOfBudgetError
+            The units of `questions` exceed the number of builds, or the seconds have passed.
+        """
+        began = time.perf_counter()
+        for first in range(0, len(questions), self.AT_ONCE):
+            passed = time.perf_counter() - began
+            if first >= self._builds or passed > self._seconds:
+                raise OutOfBudgetError(f"{first} of {len(questions)} units known after {passed:.0f} s")
+            super().prepare(questions[first : first + self.AT_ONCE])
+            _say(f"  {min(first + self.AT_ONCE, len(questions))} of {len(questions)} units")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The figures of one model.
+
+    Attributes
+    ----------
+    milliseconds
+        The median time of each way.
+    regions
+        The regions of the mixed placement, by target.
+    note
+        What kept ways from being measured; empty if nothing did.
+    """
+
+    milliseconds: dict[str, float]
+    regions: Counter[str]
+    note: str
+
+    @property
+    def best(self) -> str:
+        """The fastest engine alone."""
+        alone = [way for way in self.milliseconds if way != MIXED]
+        return min(alone, key=self.milliseconds.__getitem__)
+
+    @property
+    def ratio(self) -> float | None:
+        """The time of the mixed placement over that of the best engine; None if there is none."""
+        mixed = self.milliseconds.get(MIXED)
+        return None if mixed is None else mixed / self.milliseconds[self.best]
 
 
 def main() -> int:
-    """Print one line a model; 1 if a placement of least cost is slower than it may be."""
+    """Print one line a model; 1 if a mixed placement is slower than it may be, or a model fails."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--models", nargs="+", choices=list(LIGHT_MODELS), default=list(LIGHT_MODELS))
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, metavar="MODEL")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--costs", type=Path, help="the file of measured costs")
+    parser.add_argument("--builds", type=int, default=2000, help="units measured for a model, at most")
+    parser.add_argument("--seconds", type=float, default=600.0, help="measuring of a model, at most")
     options = parser.parse_args()
-    model = ar.MeasuredCost(options.costs)
-    slow = 0
+    costs = BudgetedCost(options.costs, options.builds, options.seconds)
     print(f"threads: {os.environ.get('OMP_NUM_THREADS', 'default')}; milliseconds, medians")
-    for name in options.models:
-        times, regions, gap = measure(name, model, options.rounds)
-        best = min(statistics.median(each) for way, each in times.items() if way != MEASURED)
-        ratio = statistics.median(times[MEASURED]) / best
-        slow += ratio > 1.05
-        shown = "  ".join(f"{way} {statistics.median(each):.2f}" for way, each in times.items())
-        print(f"{name:13} ratio {ratio:.2f}  gap {gap:.3f}  regions {dict(regions)}  {shown}", flush=True)
-    return 1 if slow else 0
+    ratios, failed = [], 0
+    for number, name in enumerate(options.models):
+        _say(f"{name}, {number + 1} of {len(options.models)}")
+        try:
+            row = measured(sample_of(name), options.engines, costs, options.rounds)
+        except Exception as error:  # whatever fails on one model, the others are still worth measuring
+            failed += 1
+            print(f"{name:27} {type(error).__name__}: {str(error).splitlines()[0][:200]}", flush=True)
+            continue
+        ratios += [] if row.ratio is None else [row.ratio]
+        print(f"{name:27} {_told(row)}", flush=True)
+    print(_summary(ratios, failed))
+    return 1 if failed or any(ratio > WANTED for ratio in ratios) else 0
 
 
-def measure(
-    name: str, model: ar.MeasuredCost, rounds: int
-) -> tuple[dict[str, list[float]], Counter[str], float]:
-    """For each way, its milliseconds; the regions and the gap of the least cost."""
-    mod = ar.passes.PrepareForInference()(light_module(name))
-    policy = ar.LeastCost(model)
-    report = ar.explain(mod, TARGETS, policy, prepare=False).to_dict()
-    regions = Counter(region["target"] for region in report["functions"][0]["regions"])
-    ways: dict[str, tuple[list[str], Any]] = {
-        "dnnl": (["dnnl"], None),
-        "onnxruntime": (["onnxruntime"], None),
-        "dnnl first": (TARGETS, ar.Priority(TARGETS)),
-        "onnxruntime first": (TARGETS, ar.Priority(TARGETS[::-1])),
-        MEASURED: (TARGETS, policy),
-    }
-    programs = {way: ar.partition(mod, given, chosen, prepare=False) for way, (given, chosen) in ways.items()}
-    first = {way: _first_equal(way, programs) for way in ways}
+def measured(sample: Sample, engines: Sequence[str], costs: BudgetedCost, rounds: int) -> Row:
+    """The times of a model on each engine alone and mixed."""
+    targets = [engine for engine in engines if engine != HOST]
+    mod = ar.passes.PrepareForInference(targets=targets)(sample.module)
+    programs = {target: ar.partition(mod, [target], prepare=False) for target in targets}
+    if HOST in engines:
+        programs[HOST] = mod
+    note = ""
+    try:
+        programs[MIXED] = ar.partition(mod, targets, ar.LeastCost(costs), prepare=False)
+    except OutOfBudgetError as error:
+        note = f"not mixed: {error}"
+    first = {way: _first_equal(way, programs) for way in programs}
     machines = {
         way: relax.VirtualMachine(ar.build(programs[way]), tvm.cpu())["main"] for way in set(first.values())
     }
-    samples = _run(machines, tvm.runtime.tensor(next(iter(input_of(light_model(name)).values()))), rounds)
-    return {way: samples[first[way]] for way in ways}, regions, report["gap"]
+    times = _run(machines, sample, rounds)
+    medians = {way: statistics.median(times[first[way]]) for way in programs}
+    return Row(medians, _regions(programs[MIXED]) if MIXED in programs else Counter(), note)
 
 
 def _first_equal(way: str, programs: dict[str, tvm.IRModule]) -> str:
     return next(other for other in programs if tvm_ffi.structural_equal(programs[other], programs[way]))
 
 
-def _run(machines: dict[str, Any], argument: Any, rounds: int) -> dict[str, list[float]]:
+def _regions(mod: tvm.IRModule) -> Counter[str]:
+    """The external functions of a module, by target."""
+    attributes = (func.attrs for func in mod.functions.values() if func.attrs)
+    return Counter(str(each["Codegen"]) for each in attributes if "Codegen" in each)
+
+
+def _run(machines: dict[str, Any], sample: Sample, rounds: int) -> dict[str, list[float]]:
     """Milliseconds of each program, in interleaved rounds; their answers have to agree."""
+    arguments = [tvm.runtime.tensor(array) for array in sample.arguments]
     order = sorted(machines)
-    expected = machines[order[0]](argument).numpy()
+    expected = _answers(machines[order[0]](*arguments))
     for way in order[1:]:
-        np.testing.assert_allclose(
-            machines[way](argument).numpy(), expected, rtol=1e-3, atol=1e-4, err_msg=way
-        )
+        for found, wanted in zip(_answers(machines[way](*arguments)), expected, strict=True):
+            most = sample.tolerance * np.abs(wanted).max()
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=most, err_msg=f"{way} beside {order[0]}")
     times: dict[str, list[float]] = {way: [] for way in order}
     for number in range(rounds):
         for way in order[number % len(order) :] + order[: number % len(order)]:
-            machines[way](argument)
+            machines[way](*arguments)
             began = time.perf_counter()
-            machines[way](argument)
+            machines[way](*arguments)
             times[way].append((time.perf_counter() - began) * 1e3)
     return times
+
+
+def _answers(result: Any) -> list[np.ndarray]:
+    return [result.numpy()] if hasattr(result, "numpy") else [part.numpy() for part in result]
+
+
+def _told(row: Row) -> str:
+    """The figures of a model as text."""
+    ratio = "-" if row.ratio is None else f"{row.ratio:.2f}"
+    times = "  ".join(f"{way} {each:.2f}" for way, each in row.milliseconds.items())
+    return f"best {row.best:11} ratio {ratio:>4}  regions {dict(row.regions)}  {times}  {row.note}".rstrip()
+
+
+def _summary(ratios: Sequence[float], failed: int) -> str:
+    """The line below the table."""
+    if not ratios:
+        return f"no model mixed, {failed} failed"
+    slow, good = (sum(ratio > WANTED for ratio in ratios), sum(ratio <= GOOD for ratio in ratios))
+    mean = statistics.geometric_mean(ratios)
+    return (
+        f"{len(ratios)} models mixed: geometric mean {mean:.3f} of the best engine, "
+        f"{good} at most {GOOD}, {slow} above {WANTED}; {failed} failed"
+    )
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
