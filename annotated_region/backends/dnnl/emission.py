@@ -53,6 +53,7 @@ RUNTIME_FILES = (
     "packed_rows.h",
     "packed_products.h",
     "primitives.h",
+    "pooling.h",
     "views.h",
     "concat.h",
     "quantization.h",

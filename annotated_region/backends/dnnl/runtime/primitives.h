@@ -105,33 +105,6 @@ inline void matmul(Builder& builder, const NodeRow& node) {
   add_fused(builder, node, builder.plain(node.output), make);
 }
 
-inline void pooling(Builder& builder, const NodeRow& node) {
-  const int src = node.inputs[0];
-  const auto& given = parameters_of<PoolingRow>(node);
-  const Dims &in = builder.dims(src), &out = builder.dims(node.output);
-  const Dims strides = dims_of(given.strides), dilation = dims_of(given.dilation), before = dims_of(given.before);
-  Dims window = dims_of(given.size), after = dims_of(given.after);
-  for (size_t axis = 0; axis < window.size(); ++axis) {
-    if (window[axis] == 0) window[axis] = in[axis + 2];
-    // With ceil_mode the last window may extend beyond the stated padding.
-    const int64_t reach = (out[axis + 2] - 1) * strides[axis] + (window[axis] - 1) * (dilation[axis] + 1) + 1;
-    after[axis] = std::max(after[axis], reach - in[axis + 2] - before[axis]);
-  }
-  const auto create = [&](const Desc& from) {
-    return dnnl::pooling_forward::primitive_desc(cpu(), kInference, algorithm_of(given.algorithm), from,
-                                                 builder.any(node.output), strides, window, dilation, before, after,
-                                                 Builder::attributes(), /*allow_empty=*/true);
-  };
-  Desc from = builder.dense(src);
-  auto pd = create(from);
-  if (!pd) {
-    from = builder.plain(src);
-    pd = create(from);
-  }
-  if (!pd) throw std::runtime_error("oneDNN has no pooling with these parameters");
-  builder.add_unary_step(pd, from);
-}
-
 // Adds a step from one operand to a result with the same memory order, in place if allowed.
 template <typename PrimitiveDesc>
 void add_pointwise(Builder& builder, const NodeRow& node, const PrimitiveDesc& pd, const Desc& desc,
