@@ -88,3 +88,71 @@ def test_other_extents_stay_as_they_are(extent: relax.Expr) -> None:
 def test_a_whole_factor_of_floats_is_a_whole_factor() -> None:
     found = plain_extent(doubled(N) + M)
     assert tvm_ffi.structural_equal(found, N * 2 + M)
+
+
+def attended(past: relax.Var, rows: relax.Var, queries: relax.Var) -> relax.Expr:
+    """Attention to the rows of a cache and to new ones, which serve as keys and as values."""
+    keys = op.concat([past, rows], 2)
+    scores = op.multiply(op.matmul(queries, op.permute_dims(keys, [0, 1, 3, 2])), relax.const(0.25))
+    return op.matmul(op.nn.softmax(scores, -1), keys)
+
+
+@needs_onednn
+@pytest.mark.parametrize("count", [1, 12])
+def test_a_cache_may_be_empty_yet(count: int) -> None:
+    """Few queries read both parts where they lie, more queries a copy of both."""
+    past, rows, queries = (
+        var(name, 2, 3, extent, 16) for name, extent in zip("abc", (N, M, count), strict=True)
+    )
+    machine = whole(single([past, rows, queries], attended(past, rows, queries)))
+    (symbol,) = machine.symbols_of("main")
+    random = np.random.default_rng(8)
+    for before, fresh in ((0, 1), (3, 2), (0, 5), (4, 0), (0, 1)):
+        shapes = (2, 3, before, 16), (2, 3, fresh, 16), (2, 3, count, 16)
+        given = [random.standard_normal(shape).astype("float32") for shape in shapes]
+        keys = np.concatenate(given[:2], 2).astype("float64")
+        weights = np.exp(given[2] @ keys.swapaxes(2, 3) / 4)
+        expected = weights / weights.sum(-1, keepdims=True) @ keys
+        np.testing.assert_allclose(machine.call("main", *given)[0], expected, rtol=1e-5, atol=1e-6)
+    assert any("attention" in line for line in machine.plan(symbol))
+    with pytest.raises(ValueError, match=r"extent of the inputs is 0, .* of shape \(2, 3, 16, 0\)"):
+        machine.call("main", *(np.ones((2, 3, extent, 16), "float32") for extent in (0, 0, count)))
+
+
+@needs_onednn
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_parts_of_a_whole_may_be_empty(axis: int, dtype: str) -> None:
+    """What is computed of an empty part is empty, too; one part alone is the whole."""
+    shape, other = [2, 3, 4], [2, 3, 4]
+    shape[axis], other[axis] = N, M
+    first, last = var("first", *shape, dtype=dtype), var("last", *other, dtype=dtype)
+    middle = relax.const(np.full((2, 3, 4), 7), dtype)
+    joined = op.concat(
+        [op.add(first, first), op.permute_dims(op.multiply(last, last), [0, 1, 2]), middle], axis
+    )
+    machine = whole(single([first, last], relax.Tuple([op.negative(joined), op.add(first, first)])))
+    for extents in ((0, 2), (1, 0), (0, 0), (2, 3)):
+        given = []
+        for extent in extents:
+            shape[axis] = extent
+            given.append(np.arange(np.prod(shape)).reshape(shape).astype(dtype))
+        expected = -np.concatenate([2 * given[0], given[1] ** 2, np.full((2, 3, 4), 7, dtype)], axis)
+        found = machine.call("main", *given)
+        np.testing.assert_array_equal(found[0], expected)
+        np.testing.assert_array_equal(found[1], 2 * given[0])
+
+
+@needs_onednn
+def test_what_needs_elements_and_gets_none_says_so() -> None:
+    x = var("x", N, 4)
+    machine = whole(single([x], op.sum(op.nn.relu(x), [0])))
+    for rows in (0, 2, 0):
+        given = np.ones((rows, 4), "float32")
+        if rows:
+            np.testing.assert_array_equal(machine.call("main", given)[0], np.full(4, rows, "float32"))
+            continue
+        with pytest.raises(
+            ValueError, match=r"extent of the inputs is 0, .*\(0, 4\).* result of shape \(1, 4\)"
+        ):
+            machine.call("main", given)

@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from kits.backends.dnnl.dnnl_harness import Offloaded, external_functions, needs_onednn, offload, run, single
+from kits.backends.dnnl.dnnl_harness import (
+    Offloaded,
+    external_functions,
+    needs_onednn,
+    offload,
+    ops_on_host,
+    run,
+    single,
+)
 from tvm import relax, tirx
 from tvm.relax import op
 
@@ -355,3 +363,14 @@ def test_a_batch_of_nothing_gives_nothing_as_on_tvm() -> None:
         (expected,) = run(dynamic_on_host(), name, [data])
         assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
         assert found.size == 0
+
+
+@needs_onednn
+def test_a_batch_of_nothing_is_not_reduced() -> None:
+    """The sum of no rows is not computed where no result needs it."""
+    x = relax.Var("x", relax.TensorType((tirx.Var("n", "int64"), 4), "float32"))
+    machine = offload(single([x], op.add(x, op.sum(op.nn.relu(x), [0]))))
+    assert not ops_on_host(machine.module)
+    for rows in (0, 2, 0):
+        (found,) = machine.call("main", np.ones((rows, 4), "float32"))
+        np.testing.assert_array_equal(found, np.full((rows, 4), 1.0 + rows, "float32"))

@@ -49,7 +49,9 @@ class Builder : public Tensors {
   // A 16-bit constant, kept in its stored type, in a layout that is given for float32.
   Place pack_halved(int tensor, const Desc& wanted) { return packing_.pack_halved(tensor, wanted); }
 
-  Place reorder(const Value& from, const Desc& wanted, Place place) { return steps_.reorder(from, wanted, place); }
+  Place reorder(const Value& from, const Desc& wanted, Place place) {
+    return is_empty(wanted.get_dims()) ? place : steps_.reorder(from, wanted, place);
+  }
 
   static dnnl::primitive_attr attributes() { return Steps::attributes(); }
 

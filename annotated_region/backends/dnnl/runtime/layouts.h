@@ -46,6 +46,18 @@ inline int64_t volume(const Dims& dims, size_t first, size_t last) {
   return product;
 }
 
+inline bool is_empty(const Dims& dims) { return std::find(dims.begin(), dims.end(), 0) != dims.end(); }
+
+inline std::string text_of(const int64_t* extents, int rank) {
+  std::ostringstream text;
+  text << "(";
+  for (int axis = 0; axis < rank; ++axis) text << (axis > 0 ? ", " : "") << extents[axis];
+  text << ")";
+  return text.str();
+}
+
+inline std::string text_of(const Dims& dims) { return text_of(dims.data(), static_cast<int>(dims.size())); }
+
 inline Dims dense_strides(const Dims& dims) {
   Dims strides(dims.size(), 1);
   for (int axis = static_cast<int>(dims.size()) - 2; axis >= 0; --axis) {

@@ -5,14 +5,6 @@ namespace annotated_region_dnnl {
 constexpr size_t kPlansKept = 16;     // input shapes whose primitives are kept
 constexpr size_t kInstancesKept = 4;  // arenas kept for concurrent calls of one shape
 
-inline std::string text_of(const int64_t* extents, int rank) {
-  std::ostringstream text;
-  text << "(";
-  for (int axis = 0; axis < rank; ++axis) text << (axis > 0 ? ", " : "") << extents[axis];
-  text << ")";
-  return text.str();
-}
-
 // Without instructions for 32-bit accumulation, oneDNN accumulates int8 products in 16 bits, which saturate.
 inline const GraphTable& suited(const GraphTable& graph) {
   const bool is_exact =
@@ -105,13 +97,11 @@ class Region {
     execute(*plan_for(key, expressions), inputs, outputs);
   }
 
-  // Whether all inputs and outputs are empty, as for an empty batch: then there is nothing to compute.
+  // Whether all outputs are empty, as for an empty batch: then there is nothing to compute.
   bool is_void(const std::vector<const DLTensor*>& tensors) const {
-    const auto is_empty = [](const DLTensor* tensor) {
-      return std::find(tensor->shape, tensor->shape + tensor->ndim, 0) != tensor->shape + tensor->ndim;
-    };
-    const auto first_output = tensors.begin() + graph_.inputs.size;
-    return std::any_of(tensors.begin(), first_output, is_empty) && std::all_of(first_output, tensors.end(), is_empty);
+    return std::all_of(tensors.begin() + graph_.inputs.size, tensors.end(), [](const DLTensor* tensor) {
+      return is_empty(Dims(tensor->shape, tensor->shape + tensor->ndim));
+    });
   }
 
   const DLTensor* tensor_at(const TVMFFIAny* arguments, int position) const {
@@ -173,7 +163,7 @@ class Region {
     if (!is_number && (tensor->ndim != rank || !std::equal(dims.begin(), dims.end(), tensor->shape))) {
       TVM_FFI_THROW(ValueError) << graph_.symbol << ": " << role << " " << position << " has shape "
                                 << text_of(tensor->shape, tensor->ndim) << "; expected "
-                                << text_of(dims.data(), rank);
+                                << text_of(dims);
     }
     const TypeRow type = type_row(graph_.tensors[expected].type);
     if (tensor->dtype.code != type.code || tensor->dtype.bits != type.bits || tensor->dtype.lanes != 1) {
@@ -182,6 +172,7 @@ class Region {
     if (tensor->device.device_type != kDLCPU) {
       TVM_FFI_THROW(ValueError) << graph_.symbol << ": " << role << " " << position << " is not in CPU memory";
     }
+    if (is_empty(dims)) return;  // has no element that strides could place
     const Dims strides = dense_strides(dims);
     for (int axis = 0; axis < tensor->ndim && tensor->strides != nullptr; ++axis) {
       if (dims[axis] != 1 && tensor->strides[axis] != strides[axis]) {
@@ -190,11 +181,11 @@ class Region {
     }
   }
 
-  // Inputs too small for a window or a slice give empty tensors, for which oneDNN has no layout.
-  void require_content(const Dims& dims) const {
-    if (std::all_of(dims.begin(), dims.end(), [](int64_t extent) { return extent > 0; })) return;
+  // Inputs too small for a window or a slice give tensors of a negative extent.
+  void require_shape(const Dims& dims) const {
+    if (std::all_of(dims.begin(), dims.end(), [](int64_t extent) { return extent >= 0; })) return;
     TVM_FFI_THROW(ValueError) << graph_.symbol << ": the inputs are out of range: a tensor of the region would have shape "
-                              << text_of(dims.data(), static_cast<int>(dims.size()));
+                              << text_of(dims);
   }
 
   std::shared_ptr<Plan> plan_for(const Key& key, const std::vector<int64_t>& expressions) {
@@ -211,7 +202,7 @@ class Region {
     std::vector<Dims> dims;
     for (int tensor = 0; tensor < graph_.tensors.size; ++tensor) {
       dims.push_back(extents(tensor, expressions));
-      require_content(dims.back());
+      require_shape(dims.back());
     }
     give_back_library(&graph_);  // what TVM's loader has read
     plans_.emplace_front(key, build_plan(graph_, dims, expressions, constants_));

@@ -126,6 +126,12 @@ class Tensors {
 
   void define(int tensor, const Desc& desc, Place place) { values_[tensor].push_back({canonical(desc), place}); }
 
+  // Defines the result of the current node, which has no elements, so that nothing computes it.
+  void define_empty() {
+    const Desc desc = border(node().output);
+    define(node().output, desc, fresh(desc));
+  }
+
   // Defines the result of the current node as a view of its operand's memory.
   void define_view(const Desc& desc) {
     const NodeRow& node = this->node();
