@@ -13,11 +13,13 @@ from annotated_region.errors import BuildError
 from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
 from annotated_region.passes.host_repairs import (
     broadcasts,
+    empty_sums,
     half_floats,
     infinite_extremes,
     negative_places,
     whole_norms,
 )
+from annotated_region.passes.host_repairs.empty_constants import without_empty_constants
 from annotated_region.passes.host_repairs.running_counts import count_in_whole_numbers
 from annotated_region.passes.preparation.rewrites import table_of
 from annotated_region.passes.preparation.settle_lengths import settle_lengths
@@ -31,6 +33,7 @@ TABLE = table_of(
     + negative_places.REWRITES
     + broadcasts.REWRITES
     + whole_norms.REWRITES
+    + empty_sums.REWRITES
 )
 
 
@@ -57,7 +60,7 @@ def repaired(mod: tvm.IRModule) -> tvm.IRModule:
 def _repaired(name: str, function: relax.Function) -> relax.Function:
     counted = count_in_whole_numbers(name, function)
     # A rewrite matches only ops that need its repair, and its result never does.
-    return sweep(settle_lengths(counted), TABLE, lowers_weight=False)
+    return without_empty_constants(sweep(settle_lengths(counted), TABLE, lowers_weight=False))
 
 
 def compile_for_host(
