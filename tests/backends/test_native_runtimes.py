@@ -117,6 +117,17 @@ def test_a_symbol_that_no_tensor_of_the_region_has_is_passed_as_a_shape(target: 
         np.testing.assert_allclose(found, np.repeat(np.exp(array(1, 3)), rows, 0), rtol=1e-6)
 
 
+def test_an_extent_of_zero_in_a_new_shape_copies_none(target: str) -> None:
+    n, m = tirx.Var("n", "int64"), tirx.Var("m", "int64")
+    x = var("x", (n, 4, m))
+    mod = module([x], lambda _: op.reshape(op.exp(x), (4, m, n)))
+    machine = relax.VirtualMachine(executable(target, mod), tvm.cpu())
+    for rows, columns in ((2, 3), (0, 3), (2, 0)):
+        (found,) = call(machine, array(rows, 4, columns))
+        expected = np.exp(array(rows, 4, columns)).reshape(4, columns, rows)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("target", "dtype"),
     [engine(name, dtype) for name, dtypes in TYPES.items() for dtype in dtypes],

@@ -123,6 +123,11 @@ class Emission(Translation[str]):
         parts = [self.extent(extent) for extent in extents]
         return parts[0] if len(parts) == 1 else self.node("Concat", *parts, axis=0)
 
+    def reshape_to(self, data: str, extents: Sequence[Dim]) -> str:
+        """The data in another shape; a symbolic extent may be 0, by default ONNX's sign for a copied one."""
+        is_known = all(isinstance(extent, int) for extent in extents)
+        return self.node("Reshape", data, self.shape(extents), **({} if is_known else {"allowzero": 1}))
+
     def extent(self, value: Dim) -> str:
         """A vector of one extent."""
         if isinstance(value, int | tirx.IntImm):

@@ -36,7 +36,7 @@ DATA_OPERANDS = {
     "QuantizeLinear": 1, "DequantizeLinear": 1, "RoiAlign": 2, "ReverseSequence": 1,
 }  # fmt: skip
 # The indices of further data operands.
-UPDATES = {"ScatterElements": (2,), "ScatterND": (2,)}
+UPDATES = {"Pad": (2,), "ScatterElements": (2,), "ScatterND": (2,)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +117,8 @@ class Graph:
         Declined
             The dialect does not support the operator for these data types.
         """
-        first = FIRST_DATA.get(kind, DECIDING.get(kind, 0))
-        data = range(first, first + DATA_OPERANDS.get(kind, len(inputs) - first))
-        read = [inputs[place] for place in (*data, *UPDATES.get(kind, ())) if inputs[place]]
-        dtypes = list(dict.fromkeys(map(self._kept, read)))
+        data = _data_places(kind, inputs)
+        dtypes = list(dict.fromkeys(self._kept(inputs[place]) for place in data))
         reason = self.dialect.no_kernel(kind, dtypes, attrs)
         if reason is None:
             return self._placed(kind, inputs, count, attrs)
@@ -145,9 +143,7 @@ class Graph:
     ) -> tuple[str, ...]:
         """The operator on data converted to a wider type, with its results converted back."""
         narrow = self.dtypes[inputs[data[0]]]
-        given = [
-            self._cast(name, wide) if place in data and name else name for place, name in enumerate(inputs)
-        ]
+        given = [self._cast(name, wide) if place in data else name for place, name in enumerate(inputs)]
         made = self._placed(kind, given, count, attrs)
         return tuple(self._cast(name, narrow) if self.dtypes[name] == wide else name for name in made)
 
@@ -206,3 +202,10 @@ class Graph:
         self.dtypes[new] = self.dtypes.pop(old)
         if old in self.fitting:
             self.fitting.add(new)
+
+
+def _data_places(kind: str, inputs: Sequence[str]) -> list[int]:
+    """The positions of the operands that are data, without those that are left out."""
+    first = FIRST_DATA.get(kind, DECIDING.get(kind, 0))
+    places = [*range(first, first + DATA_OPERANDS.get(kind, len(inputs) - first)), *UPDATES.get(kind, ())]
+    return [place for place in places if place < len(inputs) and inputs[place]]

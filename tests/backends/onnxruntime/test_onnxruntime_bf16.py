@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
+import pytest
 import tvm
 from kits.backends.relax_kit import module, var
 from tvm import relax
@@ -14,6 +15,7 @@ import annotated_region as ar
 WEIGHT = np.random.default_rng(7).standard_normal((32, 32)).astype(ml_dtypes.bfloat16)
 # Eight bits of a number are kept; some operators follow one another.
 TOLERANCE = 3 * 2.0**-8
+ROWS = np.array([[1, 1, 0, 2], [1, 0, 0, 2]])
 
 
 def block(x):
@@ -48,3 +50,30 @@ def test_bfloat16_is_one_region_and_rounded_as_its_type_is():
     wanted = in_single_precision(data.astype("float32"))
     error = np.abs(found.astype("float32") - wanted).max() / np.abs(wanted).max()
     assert error <= TOLERANCE
+
+
+def padded(x, _):
+    return op.nn.pad(x, [1, 0, 0, 2], "constant", -1.5)
+
+
+def added_up(x, updates):
+    return op.scatter_elements(x, relax.const(ROWS, "int64"), updates, axis=0, reduction="add")
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16], ids=["bfloat16", "float16"])
+@pytest.mark.parametrize("compute", [padded, added_up])
+def test_all_data_of_an_operator_is_widened(compute, dtype):
+    """ONNX's Pad and ScatterElements take numbers of the type of the data behind operands of other types."""
+    x, updates = var("x", (3, 4), np.dtype(dtype).name), var("updates", (2, 4), np.dtype(dtype).name)
+    made = module([x, updates], lambda _: compute(x, updates))
+    partitioned = ar.partition(made, ["onnxruntime"], prepare=False)
+    assert any("Codegen" in (each.attrs or {}) for each in partitioned.functions.values())
+    machine = relax.VirtualMachine(ar.build(partitioned), tvm.cpu())
+    data, more = np.arange(12).reshape(3, 4).astype(dtype), np.arange(8).reshape(2, 4).astype(dtype)
+    found = machine["main"](*map(tvm.runtime.tensor, (data, more))).numpy()
+    wanted = np.pad(data, ((1, 0), (0, 2)), constant_values=-1.5)
+    if compute is added_up:
+        wanted = data.astype("float32")
+        for (place, column), row in np.ndenumerate(ROWS):
+            wanted[row, column] += more[place, column].astype("float32")
+    np.testing.assert_array_equal(found.astype("float32"), wanted.astype("float32"))

@@ -152,4 +152,4 @@ def _affine_grid(emission: Emission, op: OpView) -> str:
     theta = emission.operand(op.args[0])
     plain = emission.cast(emission.graph.constant(places.astype("float32")), emission.dtype(theta))
     moved = emission.node("MatMul", theta, plain)
-    return emission.node("Reshape", moved, emission.shape([batch, count, *sizes]))
+    return emission.reshape_to(moved, [batch, count, *sizes])

@@ -95,7 +95,7 @@ def _group_norm(emission: Emission, op: OpView) -> str:
     zeros = emission.cast(emission.graph.constant(np.zeros(groups, "float32")), dtype)
     grouped = emission.node("Reshape", data, emission.ints([0, groups, -1]))
     normal = emission.node("InstanceNormalization", grouped, ones, zeros, epsilon=float(op.attrs["epsilon"]))
-    whole = emission.node("Reshape", normal, emission.shape(extents))
+    whole = emission.reshape_to(normal, extents)
     behind = [-1, *[1] * (len(extents) - 2)]
     scaled = emission.node("Mul", whole, _column(emission, scale, behind))
     return emission.node("Add", scaled, _column(emission, shift, behind))

@@ -37,7 +37,7 @@ def reshaped(emission: Emission, data: str, before: Sequence[Dim], after: Sequen
     ]
     if len(open_places) > 1 or 0 in after:
         require(0 not in after, "an empty tensor is reshaped")
-        return emission.node("Reshape", data, emission.shape(after))
+        return emission.reshape_to(data, after)
     constant = [
         0 if copied[position] else extent if isinstance(extent, int) else -1
         for position, extent in enumerate(after)
@@ -179,7 +179,7 @@ def _repeat(emission: Emission, op: OpView) -> str:
     stretch = [1] * (len(extents) + 1)
     stretch[axis + 1] = int(op.attrs["repeats"])
     wide = emission.node("Tile", behind, emission.ints(stretch))
-    return emission.node("Reshape", wide, emission.shape(extents_of(op.out_type)))
+    return emission.reshape_to(wide, extents_of(op.out_type))
 
 
 @converter("relax.nn.pad")
@@ -209,11 +209,11 @@ def _pixel_shuffle(emission: Emission, op: OpView) -> str:
     require(isinstance(channels, int), "the number of channels is symbolic")
     assert isinstance(channels, int)
     count, rank = channels // factor**2, len(outer)
-    apart = emission.node("Reshape", data, emission.shape([*outer, count, factor, factor, height, width]))
+    apart = emission.reshape_to(data, [*outer, count, factor, factor, height, width])
     behind = [3, 1, 4, 2]
     order = [*range(rank + 1), *(rank + place for place in behind)]
     moved = emission.node("Transpose", apart, perm=order)
-    return emission.node("Reshape", moved, emission.shape(extents_of(op.out_type)))
+    return emission.reshape_to(moved, extents_of(op.out_type))
 
 
 @converter("relax.meshgrid")
