@@ -1,4 +1,4 @@
-"""Copies that prevent wrong results of OpenVINO 2026.4.
+"""Copies, and operators in parts, that prevent wrong results of OpenVINO 2026.4.
 
 A result that is a view of a value with another reader shares its memory, and is overwritten:
 
@@ -25,9 +25,18 @@ normalization is moved behind it as if epsilon were zero:
     c = Conv(DequantizeLinear(x), w), r = Relu(c), results c and r        r is wrong
     c = Conv(DequantizeLinear(x), w), d = Max(c, c), r = Relu(d), results d and r        right
     y = InstanceNormalization(DequantizeLinear(x))        wrong, if the variance is near epsilon
+
+A quantization becomes a FakeQuantize, which computes (x - low) / (high - low) * 255 instead of x / scale, so
+that a quotient that is a tie in float32 may be rounded to either side. Only constant scales lead to products
+of 8 bits, so a quantization with a computed one is written in parts:
+
+    y = QuantizeLinear(0.5, s, 0), s = 5 / 255        25, where 0.5 / s is 25.5
+    y = Cast(Clip(Add(Round(Div(0.5, s)), 0)))        26
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 
@@ -49,7 +58,7 @@ _NORMS = frozenset(("InstanceNormalization", "LayerNormalization"))
 
 
 def repair(graph: Graph) -> None:
-    """Insert copies where OpenVINO needs them; the results of the graph do not change."""
+    """Insert copies and write operators in parts where OpenVINO needs it; the graph computes the same."""
     makers = {name: each for each in graph.operators for name in each.outputs}
     for port in graph.outputs:
         if _is_shared_view(graph, makers, port.name):
@@ -58,7 +67,7 @@ def repair(graph: Graph) -> None:
             graph.dtypes[port.name] = graph.dtypes[view]
             graph.operators.append(_copy(graph, view, port.name))
     is_quantized = any(each.kind in _QUANTIZED for each in graph.operators)
-    scales = (_apart_from_readers, _apart_from_norms) if is_quantized else ()
+    scales = (_apart_from_readers, _apart_from_norms, _in_parts) if is_quantized else ()
     for part in (_apart_from_factors, _apart_from_products, *scales):
         graph.operators = [each for operator in graph.operators for each in part(graph, makers, operator)]
 
@@ -119,6 +128,26 @@ def _apart_from_norms(graph: Graph, _makers: dict[str, Operator], operator: Oper
     if operator.kind not in _NORMS:
         return (operator,)
     return _reading_a_copy(graph, operator, operator.inputs[0])
+
+
+def _in_parts(graph: Graph, makers: dict[str, Operator], operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a quantization with a computed scale in parts."""
+    if operator.kind != "QuantizeLinear" or _is_constant(graph, makers, operator.inputs[1]):
+        return (operator,)
+    data, scale, zero = operator.inputs
+    dtype = graph.dtypes[operator.outputs[0]]
+    names = ("quotient", "whole", "shift", "shifted", "bounded")
+    quotient, whole, shift, shifted, bounded = (graph.declare(graph.fresh(name), "float32") for name in names)
+    limits = np.iinfo(dtype)
+    bounds = (graph.constant(np.asarray(limit, "float32")) for limit in (limits.min, limits.max))
+    return (
+        Operator("Div", (data, scale), (quotient,), {}),
+        Operator("Round", (quotient,), (whole,), {}),
+        Operator("Cast", (zero,), (shift,), {"to": "float32"}),
+        Operator("Add", (whole, shift), (shifted,), {}),
+        Operator("Clip", (shifted, *bounds), (bounded,), {}),
+        Operator("Cast", (bounded,), operator.outputs, {"to": dtype}),
+    )
 
 
 def _reading_a_copy(graph: Graph, operator: Operator, data: str) -> tuple[Operator, ...]:

@@ -203,3 +203,18 @@ def test_slopes_are_along_their_axis(shape, axis, monkeypatch, tmp_path):
     found = answer(module([x], lambda _: op.nn.prelu(x, relax.const(slopes), axis)), data)
     along = slopes.reshape([3 if each == axis else 1 for each in range(len(shape))])
     np.testing.assert_allclose(found, np.where(data < 0, data * along, data), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_ties_of_float32_go_to_the_even_number_where_the_scale_is_computed(dtype):
+    x, largest, zero = var("x", (510,)), var("largest", ()), var("zero", (), dtype)
+    scale = op.divide(largest, relax.const(255.0))
+    mod = module([x, largest, zero], lambda _: op.quantize(x, scale, zero, axis=0, out_dtype=dtype))
+    for whole in (5.0, 0.7):
+        step = np.float32(whole) / np.float32(255)
+        data = np.arange(-255, 255).astype("float32") / 2 * step
+        expected = np.rint(data / step) + 3
+        assert (np.abs(data / step % 1 - 0.5) == 0).sum() > 100
+        found = answer(mod, data, np.float32(whole).reshape(()), np.array(3, dtype))
+        limits = np.iinfo(dtype)
+        np.testing.assert_array_equal(found, np.clip(expected, limits.min, limits.max).astype(dtype))
