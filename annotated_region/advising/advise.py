@@ -14,7 +14,6 @@ from itertools import islice
 import tvm
 
 from annotated_region.advising.advice import Advice
-from annotated_region.advising.outcome import Outcome
 from annotated_region.arguments import target_names
 from annotated_region.checked import checked
 from annotated_region.collector import paused_collector
@@ -29,6 +28,7 @@ from annotated_region.passes.pipeline import placement_passes
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 from annotated_region.passes.read_origins import ReadOrigins
 from annotated_region.passes.region_session import RegionSession
+from annotated_region.policies.outcome import Outcome
 from annotated_region.policies.policy import Policy
 from annotated_region.regions.op_names import op_name_of
 from annotated_region.regions.region_set import AnnotatedRegionSet

@@ -125,14 +125,24 @@ def _joined(parts: Sequence[KeptPart]) -> KeptPart:
 def _split(
     graph: DataflowGraph, contraction: Contraction, cycle: Sequence[int], place: int, part: KeptPart
 ) -> list[KeptPart]:
-    """A part split in two: the second half depends on the next block of the cycle, directly or indirectly."""
+    """A part split in two, so that the smaller half holds only what the cycle requires.
+
+    It is either all units that depend on the next block of the cycle, or all that the previous block depends
+    on. Units that are unordered with both stay in the larger half.
+    """
     blocks = contraction.blocks
     others = [block for number, block in enumerate(blocks) if number != cycle[place]]
     behind = blocks[cycle[(place + 1) % len(cycle)]][0]
+    before = blocks[cycle[place - 1]][0]
     quotient, _blocks, block_of = contract(graph.dag, [*others, *(unit.nodes for unit in part.units)])
     needing = reached([block_of[behind]], quotient.successors.__getitem__)
-    late = tuple(unit for unit in part.units if block_of[unit.nodes[0]] in needing)
-    early = tuple(unit for unit in part.units if block_of[unit.nodes[0]] not in needing)
-    if not early or not late:
+    needed = reached([block_of[before]], quotient.predecessors.__getitem__)
+    late = [unit for unit in part.units if block_of[unit.nodes[0]] in needing]
+    early = [unit for unit in part.units if block_of[unit.nodes[0]] in needed]
+    proper = [half for half in (late, early) if 0 < len(half) < len(part.units)]
+    if not proper:
         return [KeptPart(part.target, (unit,), part.region) for unit in part.units]
-    return [KeptPart(part.target, early, part.region), KeptPart(part.target, late, part.region)]
+    apart = min(proper, key=lambda half: sum(len(unit.nodes) for unit in half))
+    inside = set(apart)
+    rest = tuple(unit for unit in part.units if unit not in inside)
+    return [KeptPart(part.target, half, part.region) for half in (rest, tuple(apart))]

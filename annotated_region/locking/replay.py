@@ -12,73 +12,40 @@ if its neighbours are unchanged. The regions of the lock are kept as far as the 
 1.  Whole, if it is acyclic.
 2.  Extended by the nodes that now lie between their ops, if these are on the same target.
 3.  Split before and after the nodes between, if these are on another target or the host.
-4.  Not at all, if the policy forms fewer regions.
+4.  Not at all, if that costs too much; see below.
+
+The ops of a region that must be split are also placed again, without being held. The result is the placement
+that keeps most ops where they were, of those that cost at most 2 % more than a placement without the lock.
 
 If all ops are held, the policy does not run, so a lock of measured costs is replayed without measurements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from annotated_region.costs.model import HOST
+from annotated_region.costs.model import HOST, ConfirmingCostModel
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.errors import DocumentError
 from annotated_region.graphs import is_acyclic
 from annotated_region.ids import NodeId
-from annotated_region.locking.alignment import aligned
+from annotated_region.locking.candidates import Candidate, best_of, model_of
 from annotated_region.locking.fingerprints import labels_of
+from annotated_region.locking.held import Held, LockedNodes
 from annotated_region.locking.kept_regions import KeptPart, kept_acyclic, regions_of_parts
 from annotated_region.locking.lock import Lock
-from annotated_region.locking.lock_diff import label_of
-from annotated_region.locking.locked_ops import LockedFunction, LockedOp
+from annotated_region.locking.locked_ops import LockedFunction
 from annotated_region.policies.policy import Policy, Resolution
 from annotated_region.regions.claims import units_of
 from annotated_region.regions.node_region import ClaimedUnit, NodeRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
 
-__all__ = ["LockedNodes", "Replay", "require_same_model"]
+__all__ = ["Replay", "require_same_model"]
 
 Join: TypeAlias = Callable[[AnnotatedRegionSet], AnnotatedRegionSet]
-
-
-@dataclass(frozen=True, slots=True)
-class LockedNodes:
-    """The entries of a lock for the nodes of a function.
-
-    Attributes
-    ----------
-    locked
-        By node, its op in the lock.
-    settled
-        The nodes whose neighbours have not changed since the lock was written.
-    is_whole
-        Whether every op of the function is in the lock, and vice versa.
-    """
-
-    locked: Mapping[NodeId, LockedOp]
-    settled: AbstractSet[NodeId]
-    is_whole: bool
-
-    @staticmethod
-    def of(graph: DataflowGraph, function: LockedFunction) -> LockedNodes:
-        """The ops of a lock in a function. O(nodes + edges)."""
-        labels = labels_of(graph)
-        positions = aligned([label_of(op) for op in function.ops], list(labels.values()))
-        locked = {
-            node: function.ops[position]
-            for node, position in zip(labels, positions, strict=True)
-            if position is not None
-        }
-        settled = {
-            node
-            for node, op in locked.items()
-            if (op.local, op.around) == (labels[node].local, labels[node].around)
-        }
-        return LockedNodes(locked, settled, len(locked) == len(labels) == len(function.ops))
 
 
 def require_same_model(lock: Lock, graphs: Sequence[DataflowGraph]) -> None:
@@ -126,22 +93,15 @@ class Replay:
         """See `Policy`. O(nodes + edges) for each resolved cycle, plus the time of the policy."""
         graph = regions.dataflow
         offered = list(regions.node_regions.values())
-        held = _Held.of(graph, self.nodes, offered, frozenset(pinned))
+        held = Held.of(graph, self.nodes, offered, frozenset(pinned))
         if held.is_all:
             parts = [
                 KeptPart(target, tuple(units), region) for (target, region), units in held.by_region().items()
             ]
             if self._is_in_order(graph, parts):
                 return Resolution(regions_of_parts(graph, offered, parts), self._details())
-        answer = self.policy.resolve(
-            regions.replaced_by(held.offers(offered)), frozenset(pinned) | held.pinned
-        )
-        parts = kept_acyclic(graph, offered, list(_parts(graph, held, answer.regions)))
-        kept = self.join(regions.replaced_by(regions_of_parts(graph, offered, parts)))
-        anew = self.join(regions.replaced_by(answer.regions))
-        # The targets of ops are equal in both. Keeping regions is not worth an additional region.
-        chosen = kept if len(kept) <= len(anew) else anew
-        return Resolution(list(chosen.node_regions.values()), answer.details)
+        choose = _Choice(self, regions, frozenset(pinned), held)
+        return choose.best().resolution()
 
     def _is_in_order(self, graph: DataflowGraph, parts: Sequence[KeptPart]) -> bool:
         return is_acyclic(graph.dag, [part.nodes for part in parts])
@@ -156,131 +116,63 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """The part of a function that keeps its placement.
+class _Choice:
+    """The candidates for a function that was edited.
 
     Attributes
     ----------
-    place_of
-        By node, the target and the region, or the host and None.
-    units
-        The units of the lock that are claimed today, each with its target and its region.
-    is_all
-        Whether every node that a target claims is held, each target's in one of `units`.
+    replay
+        The lock and the policy.
+    regions
+        The claims.
+    pinned
+        The nodes that must not go to the host.
+    held
+        What the lock holds.
     """
 
-    place_of: Mapping[NodeId, tuple[str, int | None]]
-    units: Sequence[tuple[ClaimedUnit, str, int]]
-    is_all: bool
+    replay: Replay
+    regions: AnnotatedRegionSet
+    pinned: frozenset[NodeId]
+    held: Held
 
-    @staticmethod
-    def of(
-        graph: DataflowGraph,
-        nodes: LockedNodes,
-        offered: Sequence[NodeRegion],
-        pinned: AbstractSet[NodeId],
-    ) -> _Held:
-        claimed = _claimed(graph, offered)
-        place_of: dict[NodeId, tuple[str, int | None]] = {}
-        for node, op in nodes.locked.items():
-            stays = node in nodes.settled and node not in pinned if op.place == HOST else False
-            if stays or op.place in claimed.get(node, {}):
-                place_of[node] = (op.place, op.region)
-        units = list(_units(graph, nodes.locked, place_of, offered))
-        if not is_acyclic(graph.dag, [unit.nodes for unit, _target, _region in units]):
-            units = [each for each in units if not each[0].is_composite]
-        in_units = {node for unit, _target, _region in units for node in unit.nodes}
-        is_all = all(node in in_units or place_of.get(node, ("",))[0] == HOST for node in claimed)
-        return _Held(place_of, units, is_all)
+    def best(self) -> Candidate:
+        """The best candidate: with all held ops in place, or with those of split regions placed again.
 
-    @property
-    def pinned(self) -> frozenset[NodeId]:
-        """The nodes of all units; they may not go to the host."""
-        return frozenset(node for unit, _target, _region in self.units for node in unit.nodes)
+        A model that measures whole placements is asked once.
+        """
+        candidates, split = self.placed(self.held)
+        if isinstance(model_of(self.replay.policy), ConfirmingCostModel):
+            return best_of(candidates, lambda: 0.0)
+        if split:
+            candidates += self.placed(self.held.without(split))[0]
+        return best_of(candidates, self.seconds_anew)
 
-    def by_region(self) -> dict[tuple[str, int], list[ClaimedUnit]]:
-        """The units by target and region."""
-        found: dict[tuple[str, int], list[ClaimedUnit]] = {}
-        for unit, target, region in self.units:
-            found.setdefault((target, region), []).append(unit)
-        return found
+    def seconds_anew(self) -> float:
+        """The cost of a placement without the lock."""
+        answer = self.replay.policy.resolve(self.regions, self.pinned)
+        joined = self.replay.join(self.regions.replaced_by(answer.regions))
+        return Candidate.of(joined, answer, self.held, model_of(self.replay.policy)).seconds
 
-    def offers(self, offered: Sequence[NodeRegion]) -> list[NodeRegion]:
-        """The claims that are compatible with the held units."""
-        left = (self._left(member) for member in offered)
-        return [member for member in left if member is not None]
+    def placed(self, fixed: Held) -> tuple[list[Candidate], frozenset[tuple[str, int]]]:
+        """The candidates with some ops fixed, and the regions of the lock that had to be split for that.
 
-    def _left(self, member: NodeRegion) -> NodeRegion | None:
-        fixed = {
-            node: unit
-            for unit, target, _region in self.units
-            if target == member.target and unit.is_composite
-            for node in unit.nodes
-        }
-        lost = {
-            node for node in member.nodes if self.place_of.get(node, (member.target,))[0] != member.target
-        }
-        composites = [
-            unit
-            for unit in member.composites
-            if lost.isdisjoint(unit.nodes) and self._may_stay(unit, fixed, member.target)
-        ]
-        alone = [node for node in member.alone if node not in lost and node not in fixed]
-        covered = {node for unit in composites for node in unit.nodes}
-        marks = [ClaimedUnit((node,), "") for node in alone if node in covered]
-        nodes = tuple(sorted({*alone, *covered}))
-        return (
-            NodeRegion(member.target, nodes, tuple(sorted([*composites, *marks])), member.label)
-            if nodes
-            else None
+        Both have the targets of the policy: one keeps the regions of the lock, the other does not.
+        """
+        graph, model = self.regions.dataflow, model_of(self.replay.policy)
+        offered = list(self.regions.node_regions.values())
+        answer = self.replay.policy.resolve(
+            self.regions.replaced_by(fixed.offers(offered)), self.pinned | fixed.pinned
         )
-
-    def _may_stay(self, unit: ClaimedUnit, fixed: Mapping[NodeId, ClaimedUnit], target: str) -> bool:
-        """Whether a composite is in the lock, or consists of whole held units and new nodes."""
-        inside = {fixed[node] for node in unit.nodes if node in fixed}
-        if unit in inside:
-            return True
-        whole = all(set(other.nodes) <= set(unit.nodes) for other in inside)
-        settled = {node for each, owner, _region in self.units if owner == target for node in each.nodes}
-        return whole and not settled.issuperset(unit.nodes)
+        parts = kept_acyclic(graph, offered, list(_parts(graph, self.held, answer.regions)))
+        sets = [regions_of_parts(graph, offered, parts), answer.regions]
+        joined = [self.replay.join(self.regions.replaced_by(each)) for each in sets]
+        of_region = Counter((part.target, part.region) for part in parts if part.region is not None)
+        split = frozenset(region for region, count in of_region.items() if count > 1)
+        return [Candidate.of(each, answer, self.held, model) for each in joined], split
 
 
-def _claimed(graph: DataflowGraph, offered: Iterable[NodeRegion]) -> dict[NodeId, dict[str, None]]:
-    """For each operation node, the targets that claim it."""
-    claimed: dict[NodeId, dict[str, None]] = {}
-    for member in offered:
-        for node in member.nodes:
-            if graph.nodes[node].kind is NodeKind.OPERATION:
-                claimed.setdefault(node, {})[member.target] = None
-    return claimed
-
-
-def _units(
-    graph: DataflowGraph,
-    locked: Mapping[NodeId, LockedOp],
-    place_of: Mapping[NodeId, tuple[str, int | None]],
-    offered: Sequence[NodeRegion],
-) -> Iterator[tuple[ClaimedUnit, str, int]]:
-    """The units of the lock that are offered today, in program order."""
-    matches: dict[tuple[str, str, tuple[NodeId, ...]], ClaimedUnit] = {}
-    for member in offered:
-        for unit in units_of(member):
-            ops = tuple(node for node in unit.nodes if graph.nodes[node].kind is NodeKind.OPERATION)
-            matches.setdefault((member.target, unit.name, ops), unit)
-    groups: dict[tuple[str, int, str, NodeId | None], list[NodeId]] = {}
-    for node, (target, region) in sorted(place_of.items()):
-        if region is not None:
-            composite = locked[node].composite
-            # An op that is claimed alone forms its own group.
-            group = (target, region, composite, None if composite else node)
-            groups.setdefault(group, []).append(node)
-    for (target, region, composite, _node), nodes in groups.items():
-        found = matches.get((target, composite.rpartition("#")[0], tuple(nodes)))
-        if found is not None:
-            yield found, target, region
-
-
-def _parts(graph: DataflowGraph, held: _Held, placed: Iterable[NodeRegion]) -> Iterator[KeptPart]:
+def _parts(graph: DataflowGraph, held: Held, placed: Iterable[NodeRegion]) -> Iterator[KeptPart]:
     """The placed units, grouped by regions of the lock; a unit outside them is a separate part."""
     kept: dict[tuple[str, int], list[ClaimedUnit]] = {}
     new: list[KeptPart] = []
@@ -298,7 +190,7 @@ def _parts(graph: DataflowGraph, held: _Held, placed: Iterable[NodeRegion]) -> I
     yield from new
 
 
-def _region_of(held: _Held, unit: ClaimedUnit, target: str) -> int | None:
+def _region_of(held: Held, unit: ClaimedUnit, target: str) -> int | None:
     """The region of the lock of the first held node of a unit."""
     for node in unit.nodes:
         place, region = held.place_of.get(node, (HOST, None))

@@ -26,8 +26,9 @@ from annotated_region.costs.model import HOST, CostModel
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.errors import PinError
 from annotated_region.ids import NodeId
+from annotated_region.locking.held import LockedNodes
 from annotated_region.locking.lock import Lock
-from annotated_region.locking.replay import LockedNodes, Replay, require_same_model
+from annotated_region.locking.replay import Replay, require_same_model
 from annotated_region.notes import (
     DissolveNote,
     DissolveReason,

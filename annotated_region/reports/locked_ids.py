@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from annotated_region.findings.function_report import FunctionReport, OpReport
 from annotated_region.locking.alignment import OpLabel, aligned
+from annotated_region.locking.candidates import by_overlap
 from annotated_region.locking.lock_diff import label_of
 from annotated_region.locking.locked_ops import LockedFunction, LockedOp
 
@@ -49,14 +50,7 @@ def with_locked_ids(function: FunctionReport, locked: LockedFunction | None) -> 
 
 def _ids(function: FunctionReport, locked: LockedFunction) -> Mapping[int, int]:
     """The map from ids in the report to new ids."""
-    shared = _shared_ops(function, locked)
-    ids: dict[int, int] = {}
-    taken: set[int] = set()
-    # Most ops first; ties go to the first region, so that the result only depends on the order of ops.
-    for (region, known), _count in sorted(shared.items(), key=lambda item: (-item[1], item[0])):
-        if region not in ids and known not in taken:
-            ids[region] = known
-            taken.add(known)
+    ids = by_overlap(_shared_ops(function, locked))
     new = max((op.region for op in locked.ops if op.region is not None), default=-1) + 1
     for left in function.regions:
         if left.id not in ids:

@@ -91,6 +91,19 @@ def test_a_region_falls_in_two_around_what_its_target_declines_and_the_larger_ke
     assert "1 op new, placed on host: n (declined by sketch: no sine)" in told
 
 
+def test_only_what_is_before_or_behind_a_new_op_leaves_a_region():
+    graph = {
+        "a": ("relax.nn.relu", ("x",)),
+        **{f"z{step}": ("relax.nn.relu", (f"z{step - 1}" if step else "a",)) for step in range(3)},
+        **{f"b{step}": ("relax.nn.relu", (f"b{step - 1}" if step else "x",)) for step in range(3)},
+    }
+    before = explained(graph)
+    assert set(places(before).values()) == {"sketch/0"}
+    after = explained(inserted(graph, "a", "n", "relax.sin"), lock=before.to_lock())
+    # Either a or z0, z1 and z2 must leave; b0, b1 and b2 need not.
+    assert places(after) == {**places(before), "a": "sketch/1", "n": "host"}
+
+
 def test_an_op_stays_with_its_target_when_another_comes_that_would_win():
     before = explained(SIX_OPS, ["sketch"])
     lock = before.to_lock()

@@ -16,7 +16,7 @@ from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.extents import size_of
 
-__all__ = ["Outcome"]
+__all__ = ["Outcome", "boundary_cost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Outcome:
         O(nodes + edges), and one query of the model for each unit.
         """
         graph = regions.dataflow
-        region_of = {node: region for region, held in regions.node_regions.items() for node in held.nodes}
+        region_of = _region_of(regions)
         host = [
             number
             for number, node in graph.numbered()
@@ -57,6 +57,19 @@ class Outcome:
             sum(each.crossings for each in outcomes),
             math.fsum(each.seconds for each in outcomes),
         )
+
+
+def boundary_cost(regions: AnnotatedRegionSet, model: CostModel) -> float:
+    """The seconds for launches and crossings: all that differs between placements with equal units.
+
+    O(nodes + edges).
+    """
+    launches = [model.launch(member.target) for member in regions.node_regions.values()]
+    return math.fsum([*launches, *_crossings(regions, _region_of(regions), model)])
+
+
+def _region_of(regions: AnnotatedRegionSet) -> dict[NodeId, RegionId]:
+    return {node: region for region, held in regions.node_regions.items() for node in held.nodes}
 
 
 def _unit_seconds(graph: DataflowGraph, member: NodeRegion, model: CostModel) -> list[float]:
