@@ -262,6 +262,7 @@ def test_any_batch_and_cache_is_one_region(target):
         grouped(2, 1, 5, [6, 3], **ANGLES),
         grouped(1, 1, 8, [9], **ANGLES),
         grouped(3, 1, 2, [3, 3, 2], **ANGLES),
+        grouped(2, 1, 0, [1, 1], **ANGLES),
     ]
     names = " ".join(each if each in calls[0] else "-" for each in ORDER)
     node = Node(
@@ -294,6 +295,32 @@ def test_any_batch_and_cache_is_one_region(target):
                 assert np.abs(left[place, :, : last + 1] - right[place, :, : last + 1]).max() <= CLOSE
 
 
+CACHES = {
+    "GroupQueryAttention": (grouped(2, 1, 5, [6, 6]), " ".join(ORDER[:7]), GROUPS),
+    "MultiHeadAttention": (
+        {name: numbers(2, 3, 2 * WIDE, seed=place) for place, name in enumerate("qkv")}
+        | {name: numbers(2, 2, 5, WIDE) for name in ("past_key", "past_value")},
+        "q k v - - - past_key past_value",
+        {"num_heads": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize("op", CACHES)
+def test_the_head_size_of_a_cache_may_be_symbolic(op):
+    given, names, attributes = CACHES[op]
+    model = model_of_nodes([Node(op, names, "y k2 v2", CONTRIBUTED, **attributes)], given, {}, "y k2 v2")
+    expected = by_onnx_runtime(model, given)
+    for info in model.graph.input:
+        if info.name.startswith("past"):
+            info.type.tensor_type.shape.dim[3].dim_param = "size"
+    module = ar.from_onnx(model)
+    for left, right in zip(by_tvm(module, given), expected, strict=True):
+        assert np.abs(left - right).max() <= CLOSE
+    with pytest.raises(RuntimeError, match="match_cast error"):
+        by_tvm(module, given | {name: numbers(2, 2, 5, 8) for name in ("past_key", "past_value")})
+
+
 DECLINED = [
     ("Attention", "x w b", {"do_rotary": 1}, "the attribute 'do_rotary' of 1"),
     ("Attention", "x w b", {"qkv_hidden_sizes": [16, 8, 24]}, r"of sizes \(16, 8, 24\)"),
@@ -304,6 +331,7 @@ DECLINED = [
     ("MultiHeadAttention", "x x x - e", {}, "an input 4 for 5 keys; there are 4"),
     ("MultiHeadAttention", "x x x o", {}, "an input 3 of type int32"),
     ("GroupQueryAttention", "x x x - - l t", {"kv_num_heads": 3}, "an input 1 whose rows are not those of 3"),
+    ("GroupQueryAttention", "x x x h h l t", {}, r"an input 3 .* \(2, 3, 4, 8\); .* \(2, 2, 4, 8\)"),
     ("GroupQueryAttention", "x x x - - l t", {"local_window_size": 0}, "'local_window_size' of 0"),
     ("GroupQueryAttention", "x x x - - l t", {"k_quant_type": "PER"}, "'k_quant_type' of 'PER'"),
     ("GroupQueryAttention", "x x x - - l t", {"do_rotary": 1}, "lacks its input 7"),
@@ -319,6 +347,7 @@ GIVEN = {
     "c": numbers(9, 4),
     "o": np.zeros(3, "int32"),
     "e": np.zeros((2, 5), "int32"),
+    "h": numbers(2, 3, 4, 8),
     "l": np.zeros(2, "int32"),
     "i": np.zeros((2, 4), "int64"),
     "t": np.array(4, "int32"),

@@ -1,4 +1,4 @@
-"""Expand of symbolic tensors, and to shapes that only a run knows, beside ONNX Runtime."""
+"""Expand of symbolic tensors, and to shapes that only a run knows, and ranges, beside ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -82,3 +82,28 @@ def test_extents_that_do_not_fit_are_a_line() -> None:
     text = "(float[5, 1] x) => (float[a, b] y) <int64[2] k = {4, 1}> { z = Relu(x) y = Expand(z, k) }"
     with pytest.raises(ar.ModelError, match=r"\(Expand\) asks for an extent of 4 in the place of 5"):
         ar.from_onnx(onnx.parser.parse_model(HEAD + text))
+
+
+BEFORE = """<int64 at = {0}, int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64 three = {3}, int64[1] last = {1}>
+    { s = Shape(x) n0 = Gather<axis = 0>(s, at) """
+ROWS = "f = Cast<to = 1>(r) c = Unsqueeze(f, last) y = Add(x, c) }"
+RANGES = {
+    "of an axis": f"(float[n, 4] x) => (float[a, b] y) {BEFORE} r = Range(zero, n0, one) {ROWS}",
+    "behind an axis": f"""(float[n, 4] x, float[m, 4] p) => (float[a, b] y) {BEFORE}
+        t = Shape(p) m0 = Gather<axis = 0>(t, at) end = Add(m0, n0) r = Range(m0, end, one) {ROWS}""",
+}
+
+
+@each_target
+@pytest.mark.parametrize("name", RANGES)
+def test_a_range_is_as_long_as_extents_state(name: str, targets: list[str]) -> None:
+    module = ar.from_onnx(onnx.parser.parse_model(HEAD + RANGES[name]))
+    assert module["main"].ret_ty.shape.values[0].same_as(module["main"].params[0].ty.shape.values[0])
+    more = [(tensor(5, 4),), (tensor(1, 4),)] if name == "behind an axis" else [(), ()]
+    run(RANGES[name], targets, (tensor(3, 4), *more[0]), (tensor(1, 4), *more[1]))
+
+
+@pytest.mark.parametrize("ends", ["zero, n0, two", "zero, n0, three", "three, n0, one", "n0, zero, one"])
+def test_a_range_with_steps_and_one_that_may_be_empty(ends: str) -> None:
+    text = f"(float[n] x) => (int64[a] y) {BEFORE} y = Range({ends}) }}"
+    run(text, [], *((tensor(rows),) for rows in (1, 2, 3, 7)))

@@ -7,9 +7,19 @@ import math
 import numpy as np
 from tvm import relax
 
-from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of
+from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of, shape_text
+from annotated_region.tvm_adapter.arithmetic import provably_equal
 
-__all__ = ["HIDDEN", "capped", "causal", "merged_heads", "products", "repeated_heads", "split_heads"]
+__all__ = [
+    "HIDDEN",
+    "capped",
+    "causal",
+    "merged_heads",
+    "past_rows",
+    "products",
+    "repeated_heads",
+    "split_heads",
+]
 
 HIDDEN = -np.inf
 """The score of a masked key."""
@@ -39,6 +49,25 @@ def repeated_heads(node: OnnxNode, expr: relax.Expr, query: relax.Expr) -> relax
     if not isinstance(heads, int) or not isinstance(wanted, int) or wanted % max(heads, 1):
         raise node.declined(f"has {wanted} heads of queries for {heads} of keys and values")
     return expr if heads == wanted else node.emit(relax.op.repeat(expr, wanted // heads, axis=1))
+
+
+def past_rows(node: OnnxNode, position: int, new: relax.Expr) -> relax.Expr:
+    """The past keys or values ``[batch, heads, length, size]`` at an input, typed like the new ones.
+
+    Exporters leave the head size of a cache symbolic. The operator fixes it, and a cast checks it at run
+    time; without it, the rows of both would have no known shape.
+    """
+    past = node.tensor(position, (dtype_of(new),), (4,))
+    found, (batch, heads, _, size) = node.shape(past), node.shape(new)
+    wanted = (batch, heads, found[2], size)
+    if all(provably_equal(one, other) for one, other in zip(found, wanted, strict=True)):
+        return past
+    numbers = ({one, other} for one, other in zip(found, wanted, strict=True) if isinstance(one, int))
+    differs = any(len(pair) > 1 and all(isinstance(each, int) for each in pair) for pair in numbers)
+    node.require(
+        not differs, f"has an input {position} of shape {shape_text(found)}; it should be {shape_text(wanted)}"
+    )
+    return node.builder.match_cast(past, relax.TensorType(wanted, dtype_of(new)))
 
 
 def products(node: OnnxNode, query: relax.Expr, key: relax.Expr, no_scale: float | None = None) -> relax.Expr:

@@ -1,18 +1,20 @@
-"""`ConstantOfShape` and `Reshape` to a shape that is computed at run time.
+"""`ConstantOfShape`, `Reshape` and `Range` of extents: those of tensors, and those computed at run time.
 
-TVM's importer converts the former to a tensor of unknown shape, which a dataflow block cannot contain, and
-rejects the latter. Here the extents become shape variables, bound by a `MatchCast` of the computed shape.
+TVM's importer converts the first to a tensor of unknown shape, which a dataflow block cannot contain, and
+rejects the second. Here computed extents become shape variables, bound by a `MatchCast` of the computed shape.
+It computes the length of every `Range` at run time, also where extents of tensors state it.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 
 from annotated_region.importing.onnx_converters.expand import computed_extents
 from annotated_region.importing.onnx_converters.folding import known_numbers
 from annotated_region.importing.onnx_converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
+from annotated_region.tvm_adapter.nodes import Analyzer, ConstIntBound, PrimExpr
 
 __all__: list[str] = []
 
@@ -50,6 +52,40 @@ def _reshape(node: OnnxNode) -> relax.Expr:
     rest = node.emit(relax.op.floor_divide(relax.op.prod(own), relax.op.maximum(known, one)))
     extents = computed_extents(node, node.emit(relax.op.where(is_rest, rest, shape)), count)
     return relax.op.reshape(data, relax.ShapeExpr(extents))
+
+
+@converts("", "Range", (3, 3))
+def _range(node: OnnxNode) -> relax.Expr:
+    """Positions, as many as the extents state; a length of its own would equal no extent of a tensor.
+
+    A range that may end before it begins is left to TVM, which makes it empty.
+    """
+    start, limit, step = (_extent(each) for each in node.inputs)
+    if start is None or limit is None or not isinstance(step, int) or step < 1:
+        return node.by_tvm()
+    if not _is_at_least(limit, start):
+        return node.by_tvm()
+    return relax.op.arange(start, limit, step, "int64")
+
+
+def _extent(expr: relax.Expr | None) -> int | PrimExpr | None:
+    """An int64 number that is constant or computed from extents; None for any other."""
+    if expr is None:
+        return None
+    numbers = known_numbers(expr)
+    if numbers is not None:
+        return int(numbers.item()) if numbers.dtype == np.int64 and numbers.size == 1 else None
+    return expr if isinstance(expr, PrimExpr) and str(expr.ty) == "int64" else None
+
+
+def _is_at_least(limit: int | PrimExpr, start: int | PrimExpr) -> bool:
+    """Whether this holds for all extents, which are not negative."""
+    analyzer, length = Analyzer(), limit - start
+    if isinstance(length, int):
+        return length >= 0
+    for variable in tirx.analysis.undefined_vars(length):
+        analyzer.update(variable, ConstIntBound(0, ConstIntBound.POS_INF))
+    return int(analyzer.const_int_bound(analyzer.simplify(length)).min_value) >= 0
 
 
 def _is_known(node: OnnxNode, position: int) -> bool:

@@ -14,6 +14,7 @@ from tvm import relax
 from annotated_region.importing.onnx_converters.attention_parts import (
     causal,
     merged_heads,
+    past_rows,
     products,
     split_heads,
 )
@@ -98,7 +99,7 @@ def _multi_head_attention(node: OnnxNode) -> relax.Expr:
     query, key, value = _operands(node, node.integer("num_heads", None, 1, _MOST_HEADS))
     before: int | relax.Expr = 0
     if node.has(6) or node.has(7):
-        past = [node.tensor(at, (dtype_of(query),), (4,)) for at in (6, 7)]
+        past = [past_rows(node, at, new) for at, new in ((6, key), (7, value))]
         before = node.shape(past[0])[2]
         key, value = (
             node.emit(relax.op.concat([old, new], axis=2))

@@ -21,6 +21,7 @@ from annotated_region.importing.onnx_converters.attention_parts import (
     HIDDEN,
     capped,
     merged_heads,
+    past_rows,
     products,
     repeated_heads,
     split_heads,
@@ -155,7 +156,7 @@ def _with_past(
     if places.past == 0:
         return key, value
     rows = _rows(node, key, places)
-    past = [node.tensor(at, (dtype_of(key),), (4,)) for at in (_PAST_KEY, _PAST_VALUE)]
+    past = [past_rows(node, at, new) for at, new in ((_PAST_KEY, key), (_PAST_VALUE, value))]
     found = [_moved(node, each, rows) for each in zip(past, (key, value), strict=True)]
     return found[0], found[1]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from annotated_region.tvm_adapter.onnx_importer import StandardOp
 
-__all__ = ["FLOATS", "OnnxNode", "dtype_of", "rank_of"]
+__all__ = ["FLOATS", "OnnxNode", "dtype_of", "rank_of", "shape_text"]
 
 FLOATS = ("float32", "float16", "float64")
 
@@ -123,7 +123,7 @@ class OnnxNode:
         """Decline the node unless the input has exactly this shape."""
         found = self.shape(expr)
         self.require(
-            found == shape, f"has an input {position} of shape {_text(found)}; it should be {_text(shape)}"
+            found == shape, f"has an input {position} of shape {shape_text(found)}; it should be {shape_text(shape)}"
         )
 
     def no_input(self, position: int, name: str) -> None:
@@ -139,7 +139,7 @@ class OnnxNode:
         """The extents of an input, which must be static."""
         shape = self.shape(expr)
         if not all(isinstance(extent, int) for extent in shape):
-            raise self.declined(f"has an input {position} of unknown extents, {_text(shape)}")
+            raise self.declined(f"has an input {position} of unknown extents, {shape_text(shape)}")
         return tuple(extent for extent in shape if isinstance(extent, int))
 
     def constant(self, expr: relax.Expr) -> np.ndarray | None:
@@ -238,5 +238,6 @@ def rank_of(expr: relax.Expr) -> int:
     return int(tensor_type(expr).ndim)
 
 
-def _text(shape: Sequence[int | relax.Expr]) -> str:
+def shape_text(shape: Sequence[int | relax.Expr]) -> str:
+    """A shape as messages show it."""
     return f"({', '.join(map(str, shape))})"
