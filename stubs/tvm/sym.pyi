@@ -7,6 +7,7 @@ import tvm_ffi
 from .ir import Expr, Range, Var
 
 class ConstIntBound(tvm_ffi.Object):
+    POS_INF: int
     min_value: int
     max_value: int
     def __init__(self, min_value: int, max_value: int) -> None: ...

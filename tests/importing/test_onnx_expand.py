@@ -10,6 +10,7 @@ import tvm
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.errors import ModelError
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
 KNOWN = {
@@ -84,7 +85,8 @@ def test_extents_that_do_not_fit_are_a_line() -> None:
         ar.from_onnx(onnx.parser.parse_model(HEAD + text))
 
 
-BEFORE = """<int64 at = {0}, int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64 three = {3}, int64[1] last = {1}>
+BEFORE = """<int64 at = {0}, int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64 three = {3},
+    int64[1] last = {1}>
     { s = Shape(x) n0 = Gather<axis = 0>(s, at) """
 ROWS = "f = Cast<to = 1>(r) c = Unsqueeze(f, last) y = Add(x, c) }"
 RANGES = {
@@ -107,3 +109,37 @@ def test_a_range_is_as_long_as_extents_state(name: str, targets: list[str]) -> N
 def test_a_range_with_steps_and_one_that_may_be_empty(ends: str) -> None:
     text = f"(float[n] x) => (int64[a] y) {BEFORE} y = Range({ends}) }}"
     run(text, [], *((tensor(rows),) for rows in (1, 2, 3, 7)))
+
+
+EXTENTS = {
+    "numbers in a shape": "k = Concat<axis = 0>(rows, minus, four) y = Equal(k, minus) }",
+    "an extent that may be the number": "y = Equal(s, one) }",
+    "an extent of itself": "z = Relu(x) t = Shape(z) y = Equal(s, t) }",
+    "a computed number": "k = Cast<to = 7>(x) e = ReduceMax<keepdims = 0>(k) y = Equal(s, e) }",
+}
+
+
+@each_target
+@pytest.mark.parametrize("name", EXTENTS)
+def test_extents_are_compared_with_numbers(name: str, targets: list[str]) -> None:
+    head = """(float[n, 4] x) => (bool[k] y)
+        <int64 at = {0}, int64[1] axis = {0}, int64[1] minus = {-1}, int64[1] one = {1}, int64[1] four = {4}>
+        { s = Shape(x) n0 = Gather<axis = 0>(s, at) rows = Unsqueeze(n0, axis) """
+    run(head + EXTENTS[name], targets, (tensor(3, 4),), (tensor(1, 4),))
+
+
+def test_a_minus_one_that_is_replaced_as_pytorch_does() -> None:
+    """The shape of an expansion: each -1 stands for 1."""
+    text = """(float[n, 1, 4] x) => (float[a, b, c] y)
+        <int64 at = {0}, int64[1] axis = {0}, int64[3] ones = {1, 1, 1}, int64 less = {-1},
+         int64[2] rest = {-1, 4}>
+        { s = Shape(x) n0 = Gather<axis = 0>(s, at) rows = Unsqueeze(n0, axis)
+          k = Concat<axis = 0>(rows, rest) m = Mul(ones, less) e = Equal(k, m) w = Where(e, ones, k)
+          y = Expand(x, w) }"""
+    run(text, [], (tensor(3, 1, 4),), (tensor(1, 1, 4),))
+
+
+def test_a_negative_extent_is_declined() -> None:
+    text = "(float[n, 1] x) => (float[a, b] y) <int64[2] k = {-1, 4}> { z = Relu(x) y = Expand(z, k) }"
+    with pytest.raises(ModelError, match=r"Expand\) asks for a negative extent"):
+        ar.from_onnx(onnx.parser.parse_model(HEAD + text))

@@ -62,10 +62,10 @@ def past_rows(node: OnnxNode, position: int, new: relax.Expr) -> relax.Expr:
     wanted = (batch, heads, found[2], size)
     if all(provably_equal(one, other) for one, other in zip(found, wanted, strict=True)):
         return past
-    numbers = ({one, other} for one, other in zip(found, wanted, strict=True) if isinstance(one, int))
-    differs = any(len(pair) > 1 and all(isinstance(each, int) for each in pair) for pair in numbers)
+    known = (pair for pair in zip(found, wanted, strict=True) if all(isinstance(each, int) for each in pair))
     node.require(
-        not differs, f"has an input {position} of shape {shape_text(found)}; it should be {shape_text(wanted)}"
+        all(one == other for one, other in known),
+        f"has an input {position} of shape {shape_text(found)}; it should be {shape_text(wanted)}",
     )
     return node.builder.match_cast(past, relax.TensorType(wanted, dtype_of(new)))
 

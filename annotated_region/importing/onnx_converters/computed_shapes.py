@@ -1,8 +1,9 @@
-"""`ConstantOfShape`, `Reshape` and `Range` of extents: those of tensors, and those computed at run time.
+"""`ConstantOfShape`, `Reshape`, `Range` and `Equal` of extents: of tensors, or computed at run time.
 
 TVM's importer converts the first to a tensor of unknown shape, which a dataflow block cannot contain, and
-rejects the second. Here computed extents become shape variables, bound by a `MatchCast` of the computed shape.
-It computes the length of every `Range` at run time, also where extents of tensors state it.
+rejects the second. Here computed extents become shape variables, bound by a `MatchCast` of the computed
+shape. It computes the length of every `Range` at run time, also where extents of tensors state it; and its
+`Equal` finds no extent equal to a constant.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ from annotated_region.importing.onnx_converters.expand import computed_extents
 from annotated_region.importing.onnx_converters.folding import known_numbers
 from annotated_region.importing.onnx_converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
+from annotated_region.tvm_adapter.arithmetic import provably_equal, visit
 from annotated_region.tvm_adapter.nodes import Analyzer, ConstIntBound, PrimExpr
 
 __all__: list[str] = []
+
+Extent = int | PrimExpr
+
+_ANY_EXTENT = ConstIntBound(0, ConstIntBound.POS_INF)
 
 
 @converts("", "ConstantOfShape", (1, 1), "value")
@@ -63,12 +69,52 @@ def _range(node: OnnxNode) -> relax.Expr:
     start, limit, step = (_extent(each) for each in node.inputs)
     if start is None or limit is None or not isinstance(step, int) or step < 1:
         return node.by_tvm()
-    if not _is_at_least(limit, start):
+    if _bounds(limit - start)[0] < 0:
         return node.by_tvm()
     return relax.op.arange(start, limit, step, "int64")
 
 
-def _extent(expr: relax.Expr | None) -> int | PrimExpr | None:
+@converts("", "Equal", (2, 2))
+def _equal(node: OnnxNode) -> relax.Expr:
+    """Whether extents are certain numbers: a constant where all extents give one answer, else computed."""
+    given = [each for each in node.inputs if each is not None]
+    if not any(isinstance(each, relax.ShapeExpr) for each in given):
+        return node.by_tvm()
+    parts = [_extents(each) for each in given]
+    answers = [_are_equal(*pair) for pair in _pairs(*parts)] if all(parts) else [None]
+    if None not in answers:
+        return relax.const(np.array(answers), "bool")
+    return relax.op.equal(*(_tensor(node, each) for each in given))
+
+
+def _tensor(node: OnnxNode, expr: relax.Expr) -> relax.Expr:
+    return node.emit(relax.op.shape_to_tensor(expr)) if isinstance(expr, relax.ShapeExpr) else expr
+
+
+def _extents(expr: relax.Expr) -> list[Extent]:
+    """The numbers of a shape or of a constant list; empty for any other expression."""
+    if isinstance(expr, relax.ShapeExpr):
+        return [int(each) if isinstance(each, tirx.IntImm) else each for each in expr.values]
+    numbers = known_numbers(expr)
+    return [] if numbers is None or numbers.ndim != 1 else numbers.tolist()
+
+
+def _pairs(left: list[Extent], right: list[Extent]) -> list[tuple[Extent, Extent]]:
+    """The numbers side by side, with a single one repeated."""
+    count = max(len(left), len(right))
+    sides = [side * count if len(side) == 1 else side for side in (left, right)]
+    return list(zip(*sides, strict=True))
+
+
+def _are_equal(left: Extent, right: Extent) -> bool | None:
+    """Whether two numbers are equal; None if that depends on the extents."""
+    least, most = _bounds(left - right)
+    if least > 0 or most < 0:
+        return False
+    return True if provably_equal(left, right) else None
+
+
+def _extent(expr: relax.Expr | None) -> Extent | None:
     """An int64 number that is constant or computed from extents; None for any other."""
     if expr is None:
         return None
@@ -78,14 +124,14 @@ def _extent(expr: relax.Expr | None) -> int | PrimExpr | None:
     return expr if isinstance(expr, PrimExpr) and str(expr.ty) == "int64" else None
 
 
-def _is_at_least(limit: int | PrimExpr, start: int | PrimExpr) -> bool:
-    """Whether this holds for all extents, which are not negative."""
-    analyzer, length = Analyzer(), limit - start
-    if isinstance(length, int):
-        return length >= 0
-    for variable in tirx.analysis.undefined_vars(length):
-        analyzer.update(variable, ConstIntBound(0, ConstIntBound.POS_INF))
-    return int(analyzer.const_int_bound(analyzer.simplify(length)).min_value) >= 0
+def _bounds(number: Extent) -> tuple[int, int]:
+    """The least and the largest value of a number computed from extents, which are not negative."""
+    if isinstance(number, int):
+        return number, number
+    analyzer = Analyzer()
+    visit(number, [(tirx.Var, lambda variable: analyzer.update(variable, _ANY_EXTENT, override=True))])
+    found = analyzer.const_int_bound(analyzer.simplify(number))
+    return int(found.min_value), int(found.max_value)
 
 
 def _is_known(node: OnnxNode, position: int) -> bool:

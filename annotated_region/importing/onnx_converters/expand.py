@@ -25,6 +25,7 @@ def _expanded(node: OnnxNode) -> relax.Expr:
     """Broadcasts both shapes: an extent of 1 in either becomes that of the other."""
     data = node.tensor(0)
     given, asked = node.shape(data), _asked(node)
+    node.require(not any(isinstance(each, int) and each < 0 for each in asked), "asks for a negative extent")
     behind = len(asked) - len(given)
     result: list[Extent] = list(asked[: max(behind, 0)])
     for axis, extent in enumerate(given):

@@ -123,7 +123,8 @@ class OnnxNode:
         """Decline the node unless the input has exactly this shape."""
         found = self.shape(expr)
         self.require(
-            found == shape, f"has an input {position} of shape {shape_text(found)}; it should be {shape_text(shape)}"
+            found == shape,
+            f"has an input {position} of shape {shape_text(found)}; it should be {shape_text(shape)}",
         )
 
     def no_input(self, position: int, name: str) -> None:
