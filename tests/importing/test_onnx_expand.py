@@ -139,6 +139,23 @@ def test_a_minus_one_that_is_replaced_as_pytorch_does() -> None:
     run(text, [], (tensor(3, 1, 4),), (tensor(1, 1, 4),))
 
 
+PERMUTED = """(float[n, 2, 4] x) => (float[a, b, c] y) <int64[3] places = {PLACES}>
+    { s = Shape(x) k = Gather<axis = 0>(s, places) z = Relu(x) y = Reshape(z, k) }"""
+
+
+@each_target
+def test_extents_that_are_permuted_remain_known(targets: list[str]) -> None:
+    text = PERMUTED.replace("PLACES", "2, 0, -2")
+    module = ar.from_onnx(onnx.parser.parse_model(HEAD + text))
+    assert module["main"].ret_ty.shape.values[1].same_as(module["main"].params[0].ty.shape.values[0])
+    run(text, targets, (tensor(3, 2, 4),), (tensor(1, 2, 4),))
+
+
+def test_an_extent_that_is_not_there_is_declined() -> None:
+    with pytest.raises(ModelError, match=r"Gather\) reads the extents \[2, 0, 3\] of 3"):
+        ar.from_onnx(onnx.parser.parse_model(HEAD + PERMUTED.replace("PLACES", "2, 0, 3")))
+
+
 def test_a_negative_extent_is_declined() -> None:
     text = "(float[n, 1] x) => (float[a, b] y) <int64[2] k = {-1, 4}> { z = Relu(x) y = Expand(z, k) }"
     with pytest.raises(ModelError, match=r"Expand\) asks for a negative extent"):

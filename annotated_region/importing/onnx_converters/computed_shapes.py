@@ -1,9 +1,9 @@
-"""`ConstantOfShape`, `Reshape`, `Range` and `Equal` of extents: of tensors, or computed at run time.
+"""`ConstantOfShape`, `Reshape`, `Range`, `Equal` and `Gather` of extents, computed ones and those of tensors.
 
 TVM's importer converts the first to a tensor of unknown shape, which a dataflow block cannot contain, and
 rejects the second. Here computed extents become shape variables, bound by a `MatchCast` of the computed
-shape. It computes the length of every `Range` at run time, also where extents of tensors state it; and its
-`Equal` finds no extent equal to a constant.
+shape. It computes the length of every `Range` at run time, also where extents of tensors state it; so it does
+with a permuted shape. Its `Equal` finds no extent equal to a constant.
 """
 
 from __future__ import annotations
@@ -85,6 +85,21 @@ def _equal(node: OnnxNode) -> relax.Expr:
     if None not in answers:
         return relax.const(np.array(answers), "bool")
     return relax.op.equal(*(_tensor(node, each) for each in given))
+
+
+@converts("", "Gather", (2, 2), "axis")
+def _gather(node: OnnxNode) -> relax.Expr:
+    """Several extents of a shape are a shape: ONNX Runtime permutes that of a tensor for a transposed one."""
+    shape, places = node.inputs
+    numbers = None if places is None else known_numbers(places)
+    if not isinstance(shape, relax.ShapeExpr) or numbers is None or numbers.ndim != 1:
+        return node.by_tvm()
+    extents = list(shape.values)
+    node.require(
+        all(-len(extents) <= each < len(extents) for each in numbers.tolist()),
+        f"reads the extents {numbers.tolist()} of {len(extents)}",
+    )
+    return relax.ShapeExpr([extents[each] for each in numbers.tolist()])
 
 
 def _tensor(node: OnnxNode, expr: relax.Expr) -> relax.Expr:
