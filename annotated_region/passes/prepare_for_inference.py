@@ -29,6 +29,7 @@ It runs first, on an imported module. The rules and patterns of targets are writ
 *   GELU, SiLU, layer, group, instance and RMS norms are single ops, unless one of the given targets claims
     some of the parts but not the op.
 *   Rows of a quantized table are taken before they are dequantized.
+*   A weight that constant ops unpack from integers and scale is the form of `QuantizeWeights`.
 *   No ``reshape``, ``broadcast_to``, ``astype``, ... without effect, no tuple that is only unpacked again, no
     dead code.
 *   Zero padding is an attribute of the convolution.
@@ -79,6 +80,7 @@ from annotated_region.passes.preparation.share_positions import share_positions
 from annotated_region.passes.preparation.sweep import sweep
 from annotated_region.passes.region_session import RegionSession
 from annotated_region.passes.session_pass import SessionPass
+from annotated_region.passes.unpacked_weights.packing import pack_weights
 from annotated_region.targets.claimants import Claimants
 
 __all__ = ["PrepareForInference"]
@@ -141,7 +143,8 @@ class PrepareForInference(SessionPass):
         """The prepared module."""
         session.require_well_formed(mod)
         claimants = Claimants.of(self.targets)
-        prepared = _settled(_retyped(_tidied(_raised(mod))), claimants)
+        packed = pack_weights(_tidied(_raised(mod)), claimants)
+        prepared = _settled(_retyped(packed), claimants)
         if self.fold_with_tvm:
             prepared = _settled(_applied(prepared, relax.transform.FoldConstant()), claimants)
         return updated(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from annotated_region.targets.asking import refusal_by_rule
@@ -63,6 +63,12 @@ class Claimants:
             A rule raised.
         """
         return any(_loses(target, whole, parts, place) for target in self.targets)
+
+    def match(self, names: Collection[str]) -> bool:
+        """Whether a target has a pattern with all these ops; True if the targets are not known yet."""
+        patterns = (pattern for target in self.targets for pattern in patterns_of(target))
+        known = (ops_of_pattern(pattern.pattern) for pattern in patterns)
+        return not self.targets or any(ops is not None and ops.keys() >= set(names) for ops in known)
 
 
 def _loses(target: str, whole: OpView, parts: Sequence[OpView], place: str) -> bool:
