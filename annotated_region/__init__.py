@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from annotated_region.compilation.executable import LinkedExecutable
     from annotated_region.cost_units import CostUnit
     from annotated_region.costs import CostModel, Device, RooflineCost, UnitCost
+    from annotated_region.decoding.key_value_cache import KeyValueCache
     from annotated_region.extraction import (
         FusedFunction,
         extract_fused_functions,
@@ -117,6 +118,7 @@ __all__ = [
     "InvalidBackendError",
     "InvalidClaimError",
     "InvalidModuleError",
+    "KeyValueCache",
     "LeastCost",
     "Limits",
     "LinkedExecutable",
@@ -196,6 +198,7 @@ _PUBLIC: Final[Mapping[str, tuple[str, ...]]] = {
         "RooflineCost",
         "UnitCost",
     ),
+    "decoding.key_value_cache": ("KeyValueCache",),
     "extraction": (
         "FusedFunction",
         "extract_fused_functions",

@@ -12,9 +12,9 @@ One function computes a step, for a prompt as for a single token::
     tokens [s], rotary angles, mask, keys and values of earlier tokens [n, heads, part], ...
         -> logits of the last token [1, words], keys and values of the new tokens [s, heads, part], ...
 
-The caller owns the memory of all keys and values, and appends what is new. It shows the function as many rows
-of that as are in use, rounded up to whole `PIECE`s, and hides those that are not filled: so the function sees
-a few shapes, for each of which it makes one plan, and no earlier row is copied.
+An `ar.KeyValueCache` owns the memory of all keys and values, and appends what is new. It shows the function
+as many rows of that as are in use, rounded up to whole `PIECE`s, and hides those that are not filled: so the
+function sees a few shapes, for each of which it makes one plan, and no earlier row is copied.
 """
 
 from __future__ import annotations
@@ -30,14 +30,12 @@ from pathlib import Path
 
 import numpy as np
 import tvm
-import tvm_ffi
 from tvm import relax, tirx
 from tvm.relax import op
 
 import annotated_region as ar
 
 PIECE = 256
-HIDDEN = np.float32(-1e30)
 Weights = Callable[[str, tuple[int, ...]], np.ndarray]
 """From the name of a weight, as transformers has it, and its shape to float32."""
 
@@ -202,26 +200,16 @@ class Llama:
 
     Raises
     ------
-    ValueError
+    InputError
         There is memory for no token.
     """
 
     def __init__(
         self, library: tvm.runtime.Module, config: Config, capacity: int, piece: int = PIECE
     ) -> None:
-        if capacity < 1:
-            raise ValueError(f"a memory for {capacity} tokens holds none; ask for one at least")
         self.function = relax.VirtualMachine(library, tvm.cpu())["step"]
-        self.config = config
-        self.capacity = -(-capacity // piece) * piece
-        self.piece = piece
-        self.length = 0
-        shape = (self.capacity, config.pairs, config.part)
-        self.past = [np.from_dlpack(tvm.runtime.empty(shape, "float32")) for _ in range(2 * config.layers)]
-        for rows in self.past:
-            rows[...] = 0  # what is hidden has to be finite
-        self.shown = [tvm_ffi.from_dlpack(rows[: self.piece]) for rows in self.past]
-        angles = np.arange(self.capacity)[:, None] * config.theta ** (
+        self.cache = ar.KeyValueCache([(config.pairs, config.part)] * (2 * config.layers), capacity, piece)
+        angles = np.arange(self.cache.capacity)[:, None] * config.theta ** (
             -np.arange(0, config.part, 2) / config.part
         )
         angles = np.concatenate([angles, angles], axis=1)[:, None].astype("float32")
@@ -232,31 +220,19 @@ class Llama:
 
         Raises
         ------
-        ValueError
+        InputError
             There are no tokens, or more than there is memory for; nothing is changed then.
         """
-        begin, end = self.length, self.length + len(tokens)
-        if not tokens or end > self.capacity:
-            raise ValueError(
-                f"{begin} tokens and {len(tokens)} more do not fit into a memory for {self.capacity}"
-            )
-        shown = max(1, -(-begin // self.piece)) * self.piece
-        mask = np.zeros((len(tokens), shown + len(tokens)), "float32")
-        mask[:, begin:shown] = HIDDEN
-        mask[:, shown:] = np.triu(np.full((len(tokens), len(tokens)), HIDDEN), 1)
+        begin, end = self.cache.length, self.cache.length + len(tokens)
         given = [
             np.array(tokens, "int64"),
             np.array([len(tokens) - 1], "int64"),
             self.cosines[begin:end],
             self.sines[begin:end],
-            mask,
+            self.cache.mask(len(tokens)),
         ]
-        if self.shown[0].shape[0] != shown:
-            self.shown = [tvm_ffi.from_dlpack(rows[:shown]) for rows in self.past]
-        logits, *made = self.function(*map(tvm.runtime.tensor, given), *self.shown)
-        for rows, new in zip(self.past, made, strict=True):
-            rows[begin:end] = new.numpy()
-        self.length = end
+        logits, *made = self.function(*map(tvm.runtime.tensor, given), *self.cache.shown())
+        self.cache.append(made)
         found: np.ndarray = logits.numpy()[0]
         return found
 

@@ -13,6 +13,7 @@ NAMES = [
     "Device",
     "FusedFunction",
     "IncrementalPartition",
+    "KeyValueCache",
     "MeasuredCost",
     "MeasurementWarning",
     "Policy",

@@ -67,7 +67,7 @@ FLOORS = (
     # What users call.
     ("passes",),
     ("backends",),
-    ("advising", "bundling", "checking", "incremental", "profiling"),
+    ("advising", "bundling", "checking", "decoding", "incremental", "profiling"),
     (FACADE,),
     ("testing",),
     ("command_line",),

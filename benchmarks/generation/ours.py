@@ -20,7 +20,7 @@ class _Ours:
         self.llama = llama
 
     def prefill(self, tokens: Sequence[int]) -> int:
-        self.llama.length = 0
+        self.llama.cache.clear()
         return int(self.llama.step(list(tokens)).argmax())
 
     def decode(self, token: int) -> int:

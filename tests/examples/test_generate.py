@@ -114,16 +114,16 @@ def test_a_full_memory_is_an_error_and_stays_as_it_is():
     reference = references(*SETTINGS["4 bits"])
     llama = example().Llama(reference.built, reference.config, PIECE, PIECE)
     llama.step(list(range(10)))
-    before = [rows.copy() for rows in llama.past]
-    with pytest.raises(ValueError, match="10 tokens and 7 more do not fit into a memory for 16"):
+    before = [rows.numpy() for rows in llama.cache.shown()]
+    with pytest.raises(ar.InputError, match="10 tokens and 7 more do not fit into a cache for 16"):
         llama.step(list(range(7)))
-    assert llama.length == 10
-    assert all(map(np.array_equal, before, llama.past))
+    assert llama.cache.length == 10
+    assert all(map(np.array_equal, before, (rows.numpy() for rows in llama.cache.shown())))
 
 
 @needs_onednn
 def test_memory_for_no_token_is_an_error():
-    with pytest.raises(ValueError, match="a memory for 0 tokens holds none; ask for one at least"):
+    with pytest.raises(ar.InputError, match="a cache for 0 tokens in pieces of 256, with 4 kinds of rows"):
         example().Llama(references(*SETTINGS["4 bits"]).built, config(), 0)
 
 
@@ -133,8 +133,8 @@ def test_the_memory_of_another_model_is_an_error_and_stays_as_it_is():
     llama = example().Llama(references(*SETTINGS["4 bits"]).built, other, PIECE, PIECE)
     with pytest.raises((ValueError, RuntimeError), match="k_0"):
         llama.step([1])
-    assert llama.length == 0
-    assert not any(rows.any() for rows in llama.past)
+    assert llama.cache.length == 0
+    assert not any(rows.numpy().any() for rows in llama.cache.shown())
 
 
 def test_a_group_that_does_not_divide_is_an_error():
@@ -151,7 +151,7 @@ def test_one_plan_serves_all_steps_of_a_piece():
         llama.step([token])
     count = reference.built.get_function("dnnl_step_0__plan_count", query_imports=True)
     before = count()
-    llama.length = 0
+    llama.cache.clear()
     for token in range(3 * PIECE):
         llama.step([token])
     assert count() == before

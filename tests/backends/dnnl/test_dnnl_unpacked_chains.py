@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import tvm
 from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, ops_on_host
-from kits.passes.unpacked_chains import Chain, module_with, packed
+from kits.passes.unpacked_chains import Chain, module_with
 
 import annotated_region as ar
 
@@ -37,36 +36,3 @@ def test_halves_of_mlc_are_multiplied_as_float32():
     (found,) = prepared(module_with(chain, "mlc call")).call("main", x)
     expected = x.astype("float64") @ chain.floats(7)
     assert np.abs(found - expected).max() <= 2**-10 * np.abs(expected).max()
-
-
-@needs_onednn
-@pytest.mark.filterwarnings("ignore::FutureWarning")  # PyTorch's own, of its own code
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.usefixtures("with_torch")
-def test_an_exported_layer_of_gptq_is_that_of_pytorch():
-    import torch  # noqa: PLC0415 - optional
-
-    chain = Chain.random(128, 48, 32)
-
-    class Layer(torch.nn.Module):
-        """Unpacks its words in each run, as layers of GPTQ without kernels do."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("words", torch.from_numpy(packed(chain.words, 0).view("int32")))
-            self.register_buffer("zeros", torch.from_numpy(packed(chain.zeros - 1 & 15, 1).view("int32")))
-            self.register_buffer("scales", torch.from_numpy(chain.scales))
-            self.register_buffer("shifts", torch.arange(0, 32, 4, dtype=torch.int32))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            words = torch.bitwise_right_shift(self.words.unsqueeze(1), self.shifts.view(1, 8, 1)) & 15
-            zeros = torch.bitwise_right_shift(self.zeros.unsqueeze(2), self.shifts.view(1, 1, 8)) & 15
-            zeros = (zeros + 1 & 15).reshape(4, 1, 48)
-            return x @ (self.scales.unsqueeze(1) * (words.reshape(4, 32, 48) - zeros)).reshape(128, 48)
-
-    layer, x = Layer(), torch.from_numpy(np.random.default_rng(0).standard_normal((2, 128), "float32"))
-    offloaded = prepared(ar.from_exported_program(torch.export.export(layer, (x,))))
-    (symbol,) = offloaded.symbols_of("main")
-    (found,) = offloaded.call("main", x.numpy())
-    np.testing.assert_allclose(found, layer(x).numpy(), rtol=1e-4, atol=1e-4)
-    assert any("of int4 in groups of 32" in line for line in offloaded.plan(symbol))

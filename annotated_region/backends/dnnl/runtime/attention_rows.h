@@ -3,8 +3,7 @@
 // two parts, past and new ones, which are read in place.
 //
 // A thread processes a chunk of the keys: a few rows of one head, then the same rows of the next head. Where the heads of
-// a token are adjacent in memory, processing one head after the other reads short runs with large strides, which takes
-// almost twice the time.
+// a token are adjacent in memory, processing one head after the other would read short runs with large strides.
 
 namespace annotated_region_dnnl {
 namespace {

@@ -1,0 +1,1 @@
+"""What a program needs to generate text with a compiled language model, step by step."""
