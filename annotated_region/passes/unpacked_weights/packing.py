@@ -25,7 +25,6 @@ are not rounded to float16 any more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
@@ -35,7 +34,6 @@ from tvm import relax
 from annotated_region.functions.modules import functions_to_partition, updated
 from annotated_region.passes.preparation.editor import Editor
 from annotated_region.passes.preparation.sweep import sweep
-from annotated_region.passes.unpacked_weights.lowered import LoweredUnpacking
 from annotated_region.passes.unpacked_weights.reading import read_weight
 from annotated_region.passes.unpacked_weights.scaled import Scaled
 from annotated_region.passes.weight_rounding.expressions import weight_of
@@ -60,32 +58,27 @@ def pack_weights(mod: tvm.IRModule, claimants: Claimants) -> tvm.IRModule:
     """
     if not claimants.match(OPS):
         return mod
-    packing = _Packing(LoweredUnpacking(mod))
     # Terminates: the new weight has a `dequantize`, which the rewrite declines.
     return updated(
         mod,
         {
-            name: sweep(function, {"relax.matmul": [packing.product]}, claimants, lowers_weight=False)
+            name: sweep(function, {"relax.matmul": [_packed_product]}, claimants, lowers_weight=False)
             for name, function in functions_to_partition(mod)
         },
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Packing:
-    lowered: LoweredUnpacking
-
-    def product(self, view: OpView, editor: Editor) -> relax.Expr | None:
-        data, weight = view.args
-        if editor.is_constant(weight):
-            return None
-        try:
-            found = read_weight(weight, editor, self.lowered)
-            numbers, bits = _rounded(found)
-        except Declined:
-            return None  # the ops stay, and are folded or computed in each run
-        made = weight_of(numbers, bits, found.words.shape[1], editor)
-        return relax.Call(view.call.op, [data, made], view.call.attrs)
+def _packed_product(view: OpView, editor: Editor) -> relax.Expr | None:
+    data, weight = view.args
+    if editor.is_constant(weight):
+        return None
+    try:
+        found = read_weight(weight, editor)
+        numbers, bits = _rounded(found)
+    except Declined:
+        return None  # the ops stay, and are folded or computed in each run
+    made = weight_of(numbers, bits, found.words.shape[1], editor)
+    return relax.Call(view.call.op, [data, made], view.call.attrs)
 
 
 def _rounded(weight: Scaled) -> tuple[RoundedWeight, int]:

@@ -13,9 +13,10 @@ on `Scaled` tensors:
 2.  A cast of integers to floats begins a `Scaled` tensor, as does a difference of integers.
 3.  Ops that move, select or repeat elements act on each part of it.
 4.  A difference gives it zero points, and a product scales.
-5.  A `call_tir` of packed words and scales is a `Scaled` tensor if `LoweredUnpacking` proves it.
 
-Anything else is evaluated as in constant folding, or declined.
+Anything else is evaluated as in constant folding, or declined. So is a ``call_tir``, which
+MLC's compiler makes of its ops: running it would tell what it computes, but preparation runs no code of a
+model.
 """
 
 from __future__ import annotations
@@ -28,17 +29,14 @@ import tvm
 from tvm import relax
 
 from annotated_region.expr_map import ExprMap, ExprSet
-from annotated_region.op_info.raising import is_call_tir
 from annotated_region.passes.preparation.constant_call import ConstantCall
 from annotated_region.passes.preparation.constant_evaluation import EVALUATORS
 from annotated_region.passes.preparation.editor import Editor
 from annotated_region.passes.preparation.tensors import integers_of, static_shape
-from annotated_region.passes.unpacked_weights.lowered import LoweredUnpacking
 from annotated_region.passes.unpacked_weights.scaled import Scaled, is_float
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Declined, require
 from annotated_region.tvm_adapter.nodes import Constant
-from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["read_weight"]
 
@@ -66,7 +64,7 @@ MOVES = frozenset(
 )
 
 
-def read_weight(weight: relax.Expr, editor: Editor, lowered: LoweredUnpacking) -> Scaled:
+def read_weight(weight: relax.Expr, editor: Editor) -> Scaled:
     """The parts of a weight.
 
     Raises
@@ -75,7 +73,7 @@ def read_weight(weight: relax.Expr, editor: Editor, lowered: LoweredUnpacking) -
         The weight is not constant, nothing in it is unpacked, or an op is none of those above.
     """
     require(_unpacks(weight, editor), "no integers are unpacked")
-    found = _WeightReader(editor, lowered).value(weight)
+    found = _WeightReader(editor).value(weight)
     if not isinstance(found, Scaled) or not is_float(found.dtype):
         raise Declined("the weight is no float tensor of integers and scales")
     return found
@@ -97,10 +95,10 @@ def _unpacks(weight: relax.Expr, editor: Editor) -> bool:
             continue
         if not isinstance(value, relax.Call) or not isinstance(value.op, tvm.ir.Op):
             return False
-        name, is_loop = value.op.name, is_call_tir(value)
-        if name == "relax.dequantize" or (name not in EVALUATORS and not is_loop):
+        name = value.op.name
+        if name == "relax.dequantize" or name not in EVALUATORS:
             return False
-        found = found or name in BITS or is_loop
+        found = found or name in BITS
         left.extend(_tensors_of(value))
     return found
 
@@ -120,9 +118,8 @@ def _are_numbers(fields: relax.Tuple) -> bool:
 class _WeightReader:
     """Evaluates the ops of one weight; each once."""
 
-    def __init__(self, editor: Editor, lowered: LoweredUnpacking) -> None:
+    def __init__(self, editor: Editor) -> None:
         self.editor = editor
-        self.lowered = lowered
         self.known: ExprMap[Value] = ExprMap()
 
     def value(self, expr: relax.Expr) -> Value:
@@ -146,9 +143,6 @@ class _WeightReader:
         return self._called(expr)
 
     def _called(self, expr: relax.Expr) -> np.ndarray | Scaled:
-        if is_call_tir(expr):
-            given = expect(relax.Tuple, self.editor.value_of(expr.args[1])).fields
-            return self.lowered.scaled(expr, [_array(self.value(each)) for each in given])
         view = OpView.of(expr) if isinstance(expr, relax.Call) else None
         if view is None:
             raise Declined("a part of the weight is not constant")

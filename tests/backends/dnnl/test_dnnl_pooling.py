@@ -24,14 +24,15 @@ def largest(
     data: np.ndarray, size: int, stride: int, padding: int, dilation: int, count: list[int]
 ) -> np.ndarray:
     """By definition; `count` is how many windows there are along each axis."""
-    found = np.full((*data.shape[:2], *count), -np.inf, "float32")
-    for place in itertools.product(*map(range, count)):
+    extents, cells = data.shape[2:], data.reshape(*data.shape[:2], -1)
+    found = np.full((*data.shape[:2], np.prod(count)), -np.inf, "float32")
+    for number, place in enumerate(itertools.product(*map(range, count))):
+        window = found[:, :, number]
         for step in itertools.product(range(size), repeat=len(count)):
             at = [p * stride - padding + s * dilation for p, s in zip(place, step, strict=True)]
-            if all(0 <= each < extent for each, extent in zip(at, data.shape[2:], strict=True)):
-                window = (..., *place)
-                found[window] = np.maximum(found[window], data[(..., *at)])
-    return found
+            if all(0 <= each < extent for each, extent in zip(at, extents, strict=True)):
+                np.maximum(window, cells[:, :, np.ravel_multi_index(at, extents)], out=window)
+    return found.reshape(*data.shape[:2], *count)
 
 
 def pooled(x: relax.Expr, rank: int, size: int, stride: int, padding: int, dilation: int) -> relax.Expr:

@@ -16,7 +16,7 @@ def prepared(module: tvm.IRModule) -> Offloaded:
 
 @needs_onednn
 def test_products_are_those_of_the_words():
-    chain, names = Chain.random(256, 72, 32), ("gptq", "awq", "mlc", "mlc call")
+    chain, names = Chain.random(256, 72, 32), ("gptq", "awq", "mlc")
     offloaded = prepared(module_with(chain, *names))
     (symbol,) = offloaded.symbols_of("main")
     for rows in (1, 3, 40):
@@ -33,6 +33,6 @@ def test_halves_of_mlc_are_multiplied_as_float32():
     """The host rounds each weight and sum to float16; this result is as close to the words as float16 is."""
     chain = Chain.random(128, 40, 32, "float16")
     x = np.random.default_rng(0).standard_normal((2, 128)).astype("float16")
-    (found,) = prepared(module_with(chain, "mlc call")).call("main", x)
+    (found,) = prepared(module_with(chain, "mlc")).call("main", x)
     expected = x.astype("float64") @ chain.floats(7)
     assert np.abs(found - expected).max() <= 2**-10 * np.abs(expected).max()

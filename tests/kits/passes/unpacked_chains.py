@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import tvm
-from tvm import relax, te
+from tvm import relax
 from tvm.relax import op
 
 __all__ = ["Chain", "module_with", "packed"]
@@ -99,29 +99,10 @@ def mlc(chain: Chain, emit: Emit) -> relax.Expr:
     return emit(op.permute_dims(emit(op.reshape(scaled, (columns, depth)))))
 
 
-def mlc_call(chain: Chain, emit: Emit, builder: relax.BlockBuilder, added: float = 0.0) -> relax.Expr:
-    """The same in one ``call_tir``; `added` makes it something else."""
-    depth, columns = chain.words.shape
-    dtype = chain.scales.dtype.name
-
-    def dequantize(words: te.Tensor, scales: te.Tensor) -> te.Tensor:
-        def element(column: tvm.tirx.Expr, row: tvm.tirx.Expr) -> tvm.tirx.Expr:
-            shift = tvm.tirx.Cast("uint32", row % EACH * 4)
-            number = tvm.tirx.bitwise_and(words[column, row // EACH] >> shift, tvm.tirx.const(15, "uint32"))
-            shifted = tvm.tirx.Cast(dtype, number) - tvm.tirx.const(7, dtype)
-            return shifted * scales[column, row // chain.group] + tvm.tirx.const(added, dtype)
-
-        return te.compute((columns, depth), element, name="dequantize")
-
-    arguments = (relax.const(packed(chain.words.T, 1)), relax.const(np.ascontiguousarray(chain.scales.T)))
-    made = emit(builder.call_te(dequantize, *arguments, primfunc_name_hint="dequantize"))
-    return emit(op.permute_dims(made))
-
-
 CHAINS = {"gptq": gptq, "awq": awq, "mlc": mlc}
 
 
-def module_with(chain: Chain, *names: str, added: float = 0.0) -> tvm.IRModule:
+def module_with(chain: Chain, *names: str) -> tvm.IRModule:
     """``x @ weight`` of any number of rows, for the weight of each name."""
     dtype = chain.scales.dtype.name
     x = relax.Var("x", relax.TensorType((tvm.tirx.Var("rows", "int64"), len(chain.words)), dtype))
@@ -130,10 +111,7 @@ def module_with(chain: Chain, *names: str, added: float = 0.0) -> tvm.IRModule:
         with builder.dataflow():
             outputs = []
             for name in names:
-                if name == "mlc call":
-                    weight = mlc_call(chain, builder.emit, builder, added)
-                else:
-                    weight = CHAINS[name](chain, builder.emit)
+                weight = CHAINS[name](chain, builder.emit)
                 outputs.append(builder.emit_output(op.matmul(x, weight)))
         builder.emit_func_output(relax.Tuple(outputs))
     return builder.finalize()
