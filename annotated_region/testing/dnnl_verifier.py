@@ -25,11 +25,13 @@ from annotated_region.backends.dnnl.parameters import (
     Concat,
     Cumulation,
     Element,
+    ElementScatter,
     Gather,
     Ordering,
     PackedProduct,
     Padding,
     Permutation,
+    Scatter,
     Softmax,
 )
 
@@ -98,12 +100,12 @@ def _type_problems(graph: Graph, node: Node) -> Iterator[str]:
         yield f"dequantizes {types[0]} to {made}"
     if node.kind in MOVING and any(each is not made for each in _moved(node, types)):
         yield f"moves {types} and makes {made}"
-    if node.kind in GATHERS and set(types[1:]) != {DataType.INT64}:
-        yield f"has indices of {types[1:]}"
+    if node.kind in INDEXED and set(types[INDEXED[node.kind] :]) != {DataType.INT64}:
+        yield f"has indices of {types[INDEXED[node.kind] :]}"
     if node.kind in (Kind.COMPARISON, Kind.PREDICATE) and (len(set(types)), made) != (1, DataType.FLOAT32):
         yield f"makes {made} of {types}"
     is_of_one_type = all(each is made for each in types)
-    if node.kind in (Kind.WHOLE, Kind.WHOLE_MATMUL) and not (made in WHOLE and is_of_one_type):
+    if node.kind in WHOLE_KINDS and not (made in WHOLE and is_of_one_type):
         yield f"makes {made} of {types}"
     if node.kind in NUMERIC and node.quantized is None and {*types, made} != {DataType.FLOAT32}:
         yield f"computes {types} to {made}"
@@ -115,7 +117,7 @@ def _moved(node: Node, types: Sequence[DataType]) -> Sequence[DataType]:
     """The types of the data operands of a data movement node, without conditions and indices."""
     if node.kind is Kind.SELECT:
         return types[1:]
-    return types[:1] if node.kind in GATHERS else types
+    return types[: INDEXED.get(node.kind)]
 
 
 def _chain_problems(graph: Graph, node: Node, result: Shape) -> Iterator[str]:
@@ -302,6 +304,32 @@ def _gather_elements(_graph: Graph, node: Node, operands: Sequence[Shape], resul
         yield "there is no such axis"
 
 
+def _last_reduction(_graph: Graph, _node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    if not same_shape((*operands[0][:-1], 1), result):
+        yield "it does not reduce the last axis to one element"
+
+
+def _scatter(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, Scatter)
+    data, updates, *indices = operands
+    if not indices or len(indices) > len(data) or not all(same_shape(each, indices[0]) for each in indices):
+        yield "the indices do not fit"
+    elif not same_dim(volume((*indices[0], *data[len(indices) :])), volume(updates)):
+        yield "there are more or fewer updates than indices"
+    if not same_shape(data, result):
+        yield "the result has other extents than the data"
+
+
+def _scatter_elements(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, ElementScatter)
+    if not same_shape(operands[1], operands[2]) or len(operands[1]) != len(result):
+        yield "the updates have other extents than the indices"
+    if not same_shape(operands[0], result):
+        yield "the result has other extents than the data"
+    if not 0 <= node.parameters.axis < len(result):
+        yield "there is no such axis"
+
+
 def _ordering(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
     assert isinstance(node.parameters, Ordering)
     axis = node.parameters.axis
@@ -320,7 +348,9 @@ def _cumulation(graph: Graph, node: Node, operands: Sequence[Shape], result: Sha
         yield "there is no such axis"
 
 
-GATHERS = (Kind.GATHER, Kind.GATHER_ELEMENTS)
+WHOLE_KINDS = (Kind.WHOLE, Kind.WHOLE_MATMUL, Kind.WHOLE_REDUCTION)
+INDEXED = {Kind.GATHER: 1, Kind.GATHER_ELEMENTS: 1, Kind.SCATTER: 2, Kind.SCATTER_ELEMENTS: 2}
+"""The kinds with indices, which follow this many data operands."""
 MOVING = (
     Kind.RESHAPE,
     Kind.PERMUTE,
@@ -331,7 +361,7 @@ MOVING = (
     Kind.PAD,
     Kind.BORDER_PAD,
     Kind.CUMULATION,
-    *GATHERS,
+    *INDEXED,
 )
 LAWS: Mapping[Kind, Law] = {
     Kind.ELTWISE: _same,
@@ -354,10 +384,13 @@ LAWS: Mapping[Kind, Law] = {
     Kind.BORDER_PAD: _pad,
     Kind.GATHER: _gather,
     Kind.GATHER_ELEMENTS: _gather_elements,
+    Kind.SCATTER: _scatter,
+    Kind.SCATTER_ELEMENTS: _scatter_elements,
     Kind.CUMULATION: _cumulation,
     Kind.ORDERING: _ordering,
     Kind.WHOLE: _select,
     Kind.WHOLE_MATMUL: _matmul,
+    Kind.WHOLE_REDUCTION: _last_reduction,
     Kind.COMPARISON: _select,
     Kind.PREDICATE: _same,
     Kind.ATTENTION: _attention,
@@ -383,6 +416,7 @@ OTHERS = (
     Kind.CAST,
     Kind.WHOLE,
     Kind.WHOLE_MATMUL,
+    Kind.WHOLE_REDUCTION,
     Kind.COMPARISON,
     Kind.PREDICATE,
     Kind.PACKED_PRODUCT,

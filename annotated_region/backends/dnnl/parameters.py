@@ -15,6 +15,7 @@ __all__ = [
     "Bounds",
     "Causal",
     "ChannelScales",
+    "Combination",
     "Comparing",
     "Comparison",
     "Concat",
@@ -24,6 +25,7 @@ __all__ = [
     "Border",
     "BorderPadding",
     "Element",
+    "ElementScatter",
     "Gather",
     "GroupNorm",
     "LocalResponse",
@@ -42,10 +44,12 @@ __all__ = [
     "Reduction",
     "Resampling",
     "Scale",
+    "Scatter",
     "Softmax",
     "Whole",
     "WholeFunction",
     "WholeProduct",
+    "WholeReduction",
     "linear",
 ]
 
@@ -404,6 +408,44 @@ class Element(Parameters):
     """Gather of elements: the second operand, of the result's shape, gives the index along one axis."""
 
     axis: int
+
+
+class Combination(Enum):
+    """How a partial result and an operand, or an element and its update, become one number."""
+
+    UPDATE = "update"
+    ADD = "add"
+    MUL = "mul"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class WholeReduction(Parameters):
+    """A reduction of integers along the last axis to one element."""
+
+    combination: Combination
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter(Parameters):
+    """Slices combined with updates; an int64 operand for each of the first axes gives their places.
+
+    A negative index counts from the end.
+    """
+
+    combination: Combination
+
+
+@dataclass(frozen=True, slots=True)
+class ElementScatter(Parameters):
+    """Elements combined with updates; an int64 operand of the updates' shape gives the place along one axis.
+
+    A negative index counts from the end.
+    """
+
+    axis: int
+    combination: Combination
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from annotated_region.backends.dnnl.parameters import (
     Border,
     Bounds,
     Causal,
+    Combination,
     Comparison,
     Mask,
     Parameters,
@@ -32,7 +33,10 @@ __all__ = ["declarations", "literal"]
 ENUMERATIONS: Mapping[str, type[Enum]] = {
     "Kind": Kind,
     "Type": DataType,
-    **{each.__name__: each for each in (Mask, Causal, WholeFunction, Comparison, Property, Bounds, Border)},
+    **{
+        each.__name__: each
+        for each in (Mask, Causal, WholeFunction, Comparison, Property, Bounds, Border, Combination)
+    },
 }
 """The enums shared by both languages, by their C++ names."""
 

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tvm import relax
+import numpy as np
+from tvm import relax, tirx
 
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import TorchNode, dtype_of_tensor, is_tensor
+from annotated_region.tvm_adapter.types import expect
 
 Operation = Callable[[relax.Expr, relax.Expr], relax.Expr]
 
@@ -64,7 +66,7 @@ _OF_TRUTH_VALUES: Mapping[str, Operation] = {
 """The logical op for an arithmetic op on booleans with a boolean result."""
 
 
-@converts(*_ARITHMETIC)
+@converts(*(name for name in _ARITHMETIC if name != "pow.Scalar"))
 def arithmetic(node: TorchNode) -> relax.Expr | None:
     """Both operands in the type of the result; the second one times ``alpha``."""
     left, right = node.argument(0), node.argument(1)
@@ -141,6 +143,36 @@ def clamped_integers(node: TorchNode) -> relax.Expr | None:
         if not isinstance(most, int)
         else node.emit(relax.op.minimum(data, relax.const(most, node.dtype)))
     )
+
+
+@converts("pow.Scalar")
+def power_of_even_number(node: TorchNode) -> relax.Expr | None:
+    """Powers of an even whole number by whole numbers, looked up: TVM computes none.
+
+    From the 64th on they are 0 in 64 bits, and so are, in PyTorch, those by negative numbers.
+    """
+    base, dtype = node.argument(0), node.dtype
+    if not isinstance(base, int) or "int" not in dtype or base % 2 or isinstance(base, bool):
+        return arithmetic(node)
+    bits = int(dtype.removeprefix("u").removeprefix("int"))
+    table = np.array([base**exponent % 2**bits for exponent in range(bits)] + [0], f"uint{bits}").astype(
+        dtype
+    )
+    exponents = node.cast(node.tensor(1), "int64")
+    most = relax.const(bits, "int64")
+    is_negative = node.emit(relax.op.less(exponents, relax.const(0, "int64")))
+    places = node.emit(relax.op.where(is_negative, most, node.emit(relax.op.minimum(exponents, most))))
+    return node.emit(relax.op.take(relax.const(table, dtype), places, axis=0))
+
+
+@converts("sym_max", "sym_min")
+def extreme_extent(node: TorchNode) -> relax.Expr:
+    """The larger or smaller one of two extents."""
+    one, other = (
+        tirx.IntImm("int64", each) if isinstance(each, int) else expect(relax.Expr, each)
+        for each in (node.argument(0), node.argument(1))
+    )
+    return tirx.Max(one, other) if node.name == "sym_max" else tirx.Min(one, other)
 
 
 def _bounds(node: TorchNode) -> tuple[object, object]:

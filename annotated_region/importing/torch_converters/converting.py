@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from annotated_region.importing.torch_converters import (
     arithmetic,
+    assignment,
     images,
     indexing,
     reductions,
@@ -15,4 +16,4 @@ from annotated_region.importing.torch_converters.registry import CONVERTERS
 
 __all__ = ["CONVERTERS"]
 
-_ROOM = (arithmetic, images, indexing, reductions, scatters, slices, views)
+_ROOM = (arithmetic, assignment, images, indexing, reductions, scatters, slices, views)

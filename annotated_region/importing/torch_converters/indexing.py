@@ -1,11 +1,10 @@
-"""Reads and writes of elements by index tensors.
+"""Reads of elements by index tensors.
 
 TVM 0.27's importer
 
 *   combines several index tensors like an outer product beside a full axis, where PyTorch broadcasts them
     (``x[:, [0, 2], [3, 4]]`` has 2 elements per row, not 4);
-*   reads memory before the tensor if an index is negative;
-*   rejects writes with fewer indices than the tensor has axes.
+*   reads memory before the tensor if an index is negative.
 """
 
 from __future__ import annotations
@@ -24,15 +23,22 @@ from annotated_region.importing.torch_converters.torch_node import (
     is_tensor,
 )
 
+__all__ = ["IndexTensors", "indices_of", "resolved_indices"]
+
 _INTEGERS = ("int64", "int32")
 
 
 @dataclass(frozen=True, slots=True)
-class _IndexTensors:
+class IndexTensors:
     """The index tensors of each axis; None for an axis that is read completely."""
 
     indices: Sequence[relax.Expr | None]
     extents: Sequence[int | relax.Expr]
+
+    @property
+    def axes(self) -> list[int]:
+        """The indexed axes."""
+        return [axis for axis, each in enumerate(self.indices) if each is not None]
 
     @property
     def rank(self) -> int:
@@ -45,7 +51,7 @@ class _IndexTensors:
 
         They replace the indexed axes if these are adjacent, and come first otherwise.
         """
-        given = [axis for axis, each in enumerate(self.indices) if each is not None]
+        given = self.axes
         return given[0] if given == list(range(given[0], given[-1] + 1)) else 0
 
 
@@ -53,32 +59,19 @@ class _IndexTensors:
 def indexed(node: TorchNode) -> relax.Expr | None:
     """The elements at broadcast index tensors; a single index tensor becomes a `take`."""
     data = node.tensor(0)
-    indices = _indices_of(node)
+    indices = indices_of(node)
     if indices is None:
         return None
     given = [axis for axis, each in enumerate(indices) if each is not None]
     if len(given) == 1:
         return _taken(node, data, given[0], indices[given[0]])
-    places = _IndexTensors(indices, extents_of_tensor(data))
+    places = IndexTensors(indices, extents_of_tensor(data))
     if given == list(range(len(given))):
-        return node.emit(relax.op.index_tensor(data, _counted(node, places)))
+        return node.emit(relax.op.index_tensor(data, resolved_indices(node, places)))
     return node.emit(relax.op.index_tensor(data, _full(node, places)))
 
 
-@converts("index_put.default")
-def put(node: TorchNode) -> relax.Expr | None:
-    """A tensor with other elements at the positions of index tensors."""
-    data, accumulates = node.tensor(0), bool(node.argument(3, "accumulate", default=False))
-    indices = _indices_of(node)
-    if indices is None:
-        return None
-    places = _IndexTensors(indices, extents_of_tensor(data))
-    values = node.cast(node.tensor(2, "values"), dtype_of_tensor(data))
-    full = relax.Tuple(_full(node, places))
-    return node.emit(relax.op.index_put(data, full, values, accumulates))
-
-
-def _indices_of(node: TorchNode) -> list[relax.Expr | None] | None:
+def indices_of(node: TorchNode) -> list[relax.Expr | None] | None:
     """The index of each axis; None if one of them is not of integers."""
     given = node.argument(1, "indices")
     assert isinstance(given, list)
@@ -94,7 +87,7 @@ def _taken(node: TorchNode, data: relax.Expr, axis: int, places: relax.Expr | No
     return node.emit(relax.op.take(data, counted, axis=axis))
 
 
-def _counted(node: TorchNode, places: _IndexTensors) -> list[relax.Expr]:
+def resolved_indices(node: TorchNode, places: IndexTensors) -> list[relax.Expr]:
     """The index tensors, with negative indices resolved."""
     return [
         from_the_front(node, index, places.extents[axis], _origin(node, axis))
@@ -110,7 +103,7 @@ def _origin(node: TorchNode, axis: int) -> object:
     return given[axis]
 
 
-def _full(node: TorchNode, places: _IndexTensors) -> list[relax.Expr]:
+def _full(node: TorchNode, places: IndexTensors) -> list[relax.Expr]:
     """An index tensor for each axis; they broadcast to the shape of the result."""
     before = places.begin
     whole = [axis for axis, each in enumerate(places.indices) if each is None]

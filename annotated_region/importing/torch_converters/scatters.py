@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 
 from tvm import relax, tirx
 
+from annotated_region.importing.torch_converters.bounds import END, bound_in
 from annotated_region.importing.torch_converters.registry import converts
+from annotated_region.importing.torch_converters.rows import rows_at
 from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
 
 _REDUCTIONS: Mapping[object, str] = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
-_END = 1 << 62  # the end of a slice in PyTorch; more than any extent
 
 
 @converts("scatter.src")
@@ -71,8 +72,12 @@ def assigned_slice(node: TorchNode) -> relax.Expr | None:
     extents = extents_of_tensor(data)
     axis %= len(extents)
     first, behind = _bound(begin, extents[axis], 0), _bound(end, extents[axis], extents[axis])
-    if step != 1 or first is None or behind is None:
+    if step != 1:
         return None
+    if first is None or behind is None:
+        given = node.given(3, "start")
+        start = 0 if given is None else bound_in(extents[axis], begin, given)
+        return rows_at(node, data, source, axis, start)
     parts = [source]
     if first != 0:
         parts.insert(0, node.emit(relax.op.strided_slice(data, [axis], [0], [first], assume_inbound=True)))
@@ -87,7 +92,7 @@ def _bound(value: object, extent: int | relax.Expr, missing: int | relax.Expr) -
     """A bound of a slice as a nonnegative index; None if it may be out of range."""
     if value is None:
         return missing
-    if isinstance(value, int) and value >= _END:
+    if isinstance(value, int) and value >= END:
         return extent
     if not isinstance(value, int):
         return value if isinstance(value, relax.Expr) and not _differ(value, extent) else None

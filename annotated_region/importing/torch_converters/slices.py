@@ -4,16 +4,17 @@
 such as ``min(n, 1)``, with which neither TVM nor targets can infer the shape of a sum, so a model that reads
 its last position does not compile. For a tensor with at least one row, as PyTorch assumes, these slices are
 in bounds and their extents are simple; for an empty tensor they would read a row that does not exist.
+
+Where one bound is computed from extents, and one is negative, the importer fails.
 """
 
 from __future__ import annotations
 
 from tvm import relax, tirx
 
+from annotated_region.importing.torch_converters.bounds import END, bound_in, is_below_zero
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
-
-_END = 1 << 62  # the end of a slice in PyTorch; more than any extent
 
 
 @converts("slice.Tensor")
@@ -26,7 +27,9 @@ def sliced(node: TorchNode) -> relax.Expr | None:
     axis %= len(extents)
     length = extents[axis]
     begin = 0 if begin is None else begin
-    end = None if isinstance(end, int) and end >= _END else end
+    end = None if isinstance(end, int) and end >= END else end
+    if isinstance(begin, relax.Expr) or isinstance(end, relax.Expr):
+        return _between(node, data, axis, begin, end)
     if isinstance(length, int) or step != 1 or end == 0:
         return None
     if begin == -1 and end is None:
@@ -35,3 +38,14 @@ def sliced(node: TorchNode) -> relax.Expr | None:
         return None
     stop = length if end is None else 1 if end == 1 else tirx.Sub(length, tirx.IntImm("int64", 1))
     return node.emit(relax.op.strided_slice(data, [axis], [begin], [stop], assume_inbound=True))
+
+
+def _between(node: TorchNode, data: relax.Expr, axis: int, begin: object, end: object) -> relax.Expr | None:
+    """A slice with a computed bound, and with a negative one; others TVM converts."""
+    given = [node.given(place, name) for place, name in ((2, "start"), (3, "end"))]
+    if not any(map(is_below_zero, given)) or node.argument(4, "step", 1) != 1:
+        return None
+    length = extents_of_tensor(data)[axis]
+    first = 0 if given[0] is None else bound_in(length, begin, given[0])
+    last = length if end is None else bound_in(length, end, given[1])
+    return node.emit(relax.op.strided_slice(data, [axis], [first], [last], assume_inbound=True))

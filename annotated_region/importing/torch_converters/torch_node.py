@@ -49,9 +49,12 @@ class TorchNode:
 
     def argument(self, place: int, name: str = "", default: object = None) -> object:
         """An argument, with nodes replaced by their values."""
+        return self._converted(self.given(place, name, default))
+
+    def given(self, place: int, name: str = "", default: object = None) -> object:
+        """An argument as it is in the program: a number, or the node that computes it."""
         given = self.node.args
-        value = given[place] if place < len(given) else self.node.kwargs.get(name, default)
-        return self._converted(value)
+        return given[place] if place < len(given) else self.node.kwargs.get(name, default)
 
     def _converted(self, value: object) -> object:
         if isinstance(value, list | tuple):

@@ -17,6 +17,7 @@ from annotated_region.passes.host_repairs import (
     half_floats,
     infinite_extremes,
     negative_places,
+    partial_scatters,
     whole_norms,
 )
 from annotated_region.passes.host_repairs.empty_constants import without_empty_constants
@@ -32,6 +33,7 @@ TABLE = table_of(
     + infinite_extremes.REWRITES
     + negative_places.REWRITES
     + broadcasts.REWRITES
+    + partial_scatters.REWRITES
     + whole_norms.REWRITES
     + empty_sums.REWRITES
 )

@@ -119,6 +119,20 @@ def norm(**attrs: object) -> relax.Expr:
         (lambda: op.take(X, relax.const(np.array([0, -1]), "int64"), 1), "are not provably in range"),
         (lambda: op.take(var(3, 2, dtype="int32"), INDEX, 0, "nan"), "mode 'nan' needs a float dtype"),
         (lambda: op.index_tensor(X, [var(2, dtype="int8")]), "index 0 is of type int8"),
+        (lambda: op.scatter_elements(X, var(1, 8, 6, 6, dtype="int8"), X), "the indices is of type int8"),
+        (
+            lambda: op.scatter_elements(var(4, N), var(3, 2, dtype="int64"), var(3, 2), 0),
+            "there may be more indices than elements along axis 1",
+        ),
+        (
+            lambda: op.scatter_elements(var(4, dtype="bool"), INDEX, var(3, dtype="bool"), 0, "max"),
+            "the reduction max of bool",
+        ),
+        (
+            lambda: op.scatter_nd(var(N, 3), var(2, 1, dtype="int16"), var(2, 3)),
+            "the indices is of type int16",
+        ),
+        (lambda: op.index_put(var(5), (INDEX,), var()), "no index has the extents of the values"),
         (lambda: op.floor_divide(INDEX, INDEX), "the divisor is not a nonzero constant"),
         (lambda: op.mod(INDEX, relax.const(0, "int64")), "the divisor is not a nonzero constant"),
         (lambda: op.cumsum(var(3, dtype="bool")), "the result is of type bool"),
@@ -199,7 +213,7 @@ def test_claimed(make: Callable[[], relax.Expr]) -> None:
 
 @pytest.mark.parametrize(
     ("given", "between", "found"),
-    [("float32", "int8", "bool"), ("bool", "int32", "bool"), ("bool", "int8", "float32")],
+    [("float32", "int8", "bool"), ("bool", "uint8", "bool"), ("bool", "int8", "float32")],
 )
 def test_a_largest_number_that_is_no_any_is_not_claimed(given: str, between: str, found: str) -> None:
     x = var(3, 4, dtype=given)

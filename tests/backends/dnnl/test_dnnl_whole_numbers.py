@@ -105,6 +105,49 @@ def test_an_index_out_of_range_is_an_error_that_names_it(wrong: int) -> None:
 
 
 @needs_onednn
+@pytest.mark.parametrize("wrong", [-6, 5, 2**40, -(2**63)])
+def test_a_place_out_of_range_of_a_scatter_is_an_error_that_names_it(wrong: int) -> None:
+    """TVM writes beside the tensor."""
+    x, i, u = var("x", "float32", 5), var("i", "int64", 3), var("u", "float32", 3)
+    data, indices, updates = np.ones(5, "float32"), np.array([0, wrong, 2]), np.array([7, 8, 9], "float32")
+    for result in (
+        op.scatter_elements(x, i, u),
+        op.scatter_nd(x, op.expand_dims(i, 1), u),
+        op.index_put(x, (i,), u),
+    ):
+        machine = offload(single([x, i, u], result))
+        with pytest.raises(RuntimeError, match=f"index {wrong} is out of range for an axis of 5"):
+            machine.call("main", data, indices, updates)
+        assert machine.call("main", data, np.array([0, -1, 2]), updates)[0].tolist() == [7, 1, 9, 1, 8]
+
+
+@needs_onednn
+def test_fewer_places_than_elements_along_several_axes() -> None:
+    """TVM takes the axes in front of that of the places, and those behind it, for one each."""
+    rng = np.random.default_rng(4)
+    data, updates = rng.standard_normal((4, 3, 5)), rng.standard_normal((2, 2, 3))
+    places = rng.permuted(np.tile(np.arange(5), (2, 2, 1)), axis=2)[..., :3]
+    x, i, u = var("x", "float32", 4, 3, 5), var("i", "int64", 2, 2, 3), var("u", "float32", 2, 2, 3)
+    given = (data.astype("float32"), places, updates.astype("float32"))
+    expected = given[0].copy()
+    for row, column, item in np.ndindex(places.shape):
+        expected[row, column, places[row, column, item]] = given[2][row, column, item]
+    (found,) = offload(single([x, i, u], op.scatter_elements(x, i, u, 2))).call("main", *given)
+    np.testing.assert_array_equal(found, expected)
+
+
+@needs_onednn
+def test_symbolic_axes_are_turned_round() -> None:
+    n = tirx.Var("n", "int64")
+    x = var("x", "float32", 2, n)
+    made = offload(single([x], op.add(op.flip(x, 1), x)))
+    assert not ops_on_host(made.module)
+    for size in (3, 1, 5):
+        data = np.random.default_rng(size).standard_normal((2, size)).astype("float32")
+        np.testing.assert_array_equal(made.call("main", data)[0], data[:, ::-1] + data)
+
+
+@needs_onednn
 def test_reflection_of_more_than_a_short_axis_has_is_an_error() -> None:
     x = var("x", "float32", tirx.Var("n", "int64"))
     machine = offload(single([x], op.nn.pad(x, (2, 1), "reflect")))

@@ -1,4 +1,4 @@
-"""Idioms of ops that some targets claim and dnnl does not: they part its regions, and go to the others."""
+"""Idioms of ops that some targets do not claim: they part the regions of these, and go to the others."""
 
 from __future__ import annotations
 

@@ -38,6 +38,12 @@ ARITHMETIC = {
     ),
     "choices of several types": lambda x: torch.where(x > 0, x, 0) + torch.where(x > 0.5, numbers(x), x),
     "powers of whole numbers": lambda x: x + 2.0 ** torch.arange(x.shape[1])[:, None],
+    "powers of even numbers": lambda x: (
+        2 ** torch.arange(x.shape[1] * 9),
+        2 ** (numbers(x).int() * 9),
+        (-6) ** (numbers(x) + 60),
+    ),
+    "the larger extent": lambda x: torch.arange(torch.sym_max(x.shape[1], 6) + torch.sym_min(x.shape[1], 6)),
     "extents": lambda x: x / x.shape[1] + x.shape[1] * x,
 }
 
@@ -55,6 +61,12 @@ INDEXING = {
     "added": lambda x: (x * 1).index_put(
         (torch.zeros(3, dtype=torch.long), torch.tensor([1, -1, 1])), torch.ones(3, WIDTH), accumulate=True
     ),
+    "one value for all": lambda x: put(x, [None, torch.tensor([0, 3])], torch.tensor(5.0)),
+    "a row for all": lambda x: put(x, [None, torch.tensor([0, -1])], torch.arange(8.0)),
+    "columns for all": lambda x: put(x, [None, None, torch.tensor([0, 3])], torch.tensor([1.0, 2.0])),
+    "apart, put": lambda x: put(x, [torch.tensor([[0], [0]]), None, torch.tensor([1, -1, 4])], x[0, :, 0]),
+    "a row added three times": lambda x: put(x, [None, torch.tensor([0, 3, 0, 0])], torch.arange(8.0), True),
+    "put where true": lambda x: put(put(x, [x > 0], torch.tensor(1.0)), [None, x[0, :, 0] > 0], x[:1, 0]),
     "added along an axis": lambda x: torch.zeros(x.shape[0], WIDTH).index_add(
         0, torch.arange(x.shape[0]).flip(0), x[:, 0]
     ),
@@ -65,6 +77,12 @@ SLICES = {
     "all but one": lambda x: x[:, 1:] + x[:, :-1],
     "columns": lambda x: x[:, -2] + x.select(2, -1)[:, :1],
     "assigned": lambda x: assigned(x * 1),
+    "assigned in the middle": lambda x: assigned_in_the_middle(x * 1),
+    "the last, counted": lambda x: (
+        x[:, -(x.shape[1] // 2) :],
+        x[:, x.shape[1] // 2 : -1],
+        x[:, : -(x.shape[1] // 2)],
+    ),
 }
 
 VIEWS = {
@@ -77,6 +95,9 @@ SCATTERS = {
         2, numbers(x)[..., :2].abs().clamp(max=7), x
     ),
     "sums": lambda x: torch.zeros_like(x).scatter_add(1, torch.zeros_like(x, dtype=torch.long), x),
+    "fewer places along all axes": lambda x: torch.zeros_like(x).scatter(
+        2, numbers(x)[:, :3, :2].abs().clamp(max=7), x
+    ),
     "the largest": lambda x: torch.zeros_like(x).scatter_reduce(
         2, numbers(x).abs().clamp(max=7), x, "amax", include_self=True
     ),
@@ -112,6 +133,17 @@ def assigned(y):
     y[:, -1] = 0.0
     y[:, :, 2:5] = 1.0
     return y
+
+
+def assigned_in_the_middle(y):
+    y[:, 1:3] = 0.0
+    y[:, y.shape[1] // 2 : -1] = 1.0
+    y[:, -2:] = y[:, :2]
+    return y
+
+
+def put(x, places, values, accumulate=False):
+    return torch.ops.aten.index_put(x * 1, places, values, accumulate)
 
 
 def grid_of(x):

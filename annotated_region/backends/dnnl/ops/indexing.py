@@ -1,10 +1,11 @@
-"""Elements at computed indices: embeddings, gathers, advanced indexing."""
+"""Elements at computed indices: embeddings, gathers, advanced indexing, reversed axes."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+from tvm import tirx
 
 from annotated_region.backends.dnnl.graph import DataType, Dim, Kind, TensorId, same_dim
 from annotated_region.backends.dnnl.importer import extents_of
@@ -18,12 +19,12 @@ from annotated_region.backends.dnnl.ops.checks import (
 )
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
 from annotated_region.backends.dnnl.ops.shape import part
-from annotated_region.backends.dnnl.parameters import Begins, Bounds, Element, Gather
+from annotated_region.backends.dnnl.parameters import Begins, Bounds, Element, Gather, Range
 from annotated_region.backends.dnnl.views import broadcast_to, reshape
 from annotated_region.targets.op_view import OpView
 from annotated_region.tvm_adapter.types import expect
 
-__all__: list[str] = []
+__all__ = ["fields_of_last_axis", "index_operand"]
 
 LEAST_EXTENT = 1  # of any axis at run time: the runtime refuses empty tensors
 BOUNDS = {
@@ -73,7 +74,7 @@ def _take(call: OpConversion) -> TensorId:
     if first is None:
         bounds = _bounds(call.op)
         assert bounds is not None
-        return call.add(Kind.GATHER, [call.operand(0), _indices(call, 1)], Gather(axis, False, bounds))
+        return call.add(Kind.GATHER, [call.operand(0), index_operand(call, 1)], Gather(axis, False, bounds))
     extents = call.extents(0)
     begins = [first if each == axis else 0 for each in range(len(extents))]
     size = math.prod(int(extent) for extent in call.extents(1) if isinstance(extent, int))
@@ -92,7 +93,7 @@ def _first_neighbour(op: OpView) -> int | None:
     return int(flat[0]) if is_row and flat[0] >= 0 and flat[-1] < last else None
 
 
-def _indices(call: OpConversion, index: int) -> TensorId:
+def index_operand(call: OpConversion, index: int) -> TensorId:
     """An index argument in the type that the runtime reads."""
     return call.graph.cast(call.operand(index), DataType.INT64)
 
@@ -107,10 +108,20 @@ def _elements_problems(op: OpView) -> Problems:
             yield f"there are more indices than elements along axis {each}"
 
 
+@converts("relax.flip", types=MOVABLE, result=MOVABLE)
+def _flip(call: OpConversion) -> TensorId:
+    """Gathers along an axis, from the last element to the first."""
+    axis = call.attrs["axis"] % len(call.shape)
+    extent = call.shape[axis]
+    last = extent - 1 if isinstance(extent, int) else tirx.Sub(extent, tirx.IntImm("int64", 1))
+    backwards = call.graph.add(Kind.RANGE, (), (extent,), Range(last, -1), dtype=DataType.INT64)
+    return call.add(Kind.GATHER, [call.operand(0), backwards], Gather(axis, False, Bounds.CHECKED))
+
+
 @converts("relax.gather_elements", types=MOVABLE, result=MOVABLE, unless=_elements_problems)
 def _gather_elements(call: OpConversion) -> TensorId:
     axis = call.attrs["axis"] % len(call.shape)
-    return call.add(Kind.GATHER_ELEMENTS, [call.operand(0), _indices(call, 1)], Element(axis))
+    return call.add(Kind.GATHER_ELEMENTS, [call.operand(0), index_operand(call, 1)], Element(axis))
 
 
 def _places_problems(op: OpView) -> Problems:
@@ -126,11 +137,14 @@ def _places_problems(op: OpView) -> Problems:
 @converts("relax.gather_nd", types=MOVABLE, result=MOVABLE, unless=_places_problems)
 def _gather_nd(call: OpConversion) -> TensorId:
     """The last axis of the indices enumerates the indexed axes of the data."""
-    axis, places = call.attrs["batch_dims"], call.extents(1)
-    indices = _indices(call, 1)
-    count = expect(int, places[-1])
-    parts = [_last(call, indices, number) for number in range(count)] if count > 1 else [indices]
+    axis, parts = call.attrs["batch_dims"], fields_of_last_axis(call, index_operand(call, 1))
     return call.add(Kind.GATHER, [call.operand(0), *parts], Gather(axis, axis > 0, Bounds.CHECKED))
+
+
+def fields_of_last_axis(call: OpConversion, tensor: TensorId) -> list[TensorId]:
+    """The elements of the last axis one by one, each with an axis of one in its place."""
+    count = expect(int, call.graph.shape(tensor)[-1])
+    return [_last(call, tensor, number) for number in range(count)] if count > 1 else [tensor]
 
 
 def _last(call: OpConversion, tensor: TensorId, number: int) -> TensorId:

@@ -159,18 +159,19 @@ def reduced_axes(op: OpView) -> tuple[int, ...]:
     return tuple(range(rank)) if axes is None else tuple(sorted({axis % rank for axis in axes}))
 
 
-def _reduction_problem(op: OpView) -> Problems:
+def reduction_problem(op: OpView) -> Problems:
+    """Why a reduction cannot be claimed."""
     if not reduced_axes(op):
         yield "it has no axes to reduce"
 
 
-@converts(*REDUCTIONS, unless=_reduction_problem)
+@converts(*REDUCTIONS, unless=reduction_problem)
 def _reduction(call: OpConversion) -> TensorId:
     """A reduction that keeps the axes, then a view that drops them if needed."""
     return reshape(call.graph, _reduced(call, call.operand(0), REDUCTIONS[call.op.name]), call.shape)
 
 
-@converts("relax.variance", unless=_reduction_problem)
+@converts("relax.variance", unless=reduction_problem)
 def _variance(call: OpConversion) -> TensorId:
     """The mean square of the difference from the mean."""
     graph, data = call.graph, call.operand(0)

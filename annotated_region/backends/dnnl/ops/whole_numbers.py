@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tvm import tirx
 
-from annotated_region.backends.dnnl.graph import HALVES, DataType, Kind, TensorId
+from annotated_region.backends.dnnl.graph import HALVES, DataType, Kind, TensorId, volume
 from annotated_region.backends.dnnl.importer import shape_of
 from annotated_region.backends.dnnl.ops.checks import (
     BYTES,
@@ -22,8 +22,10 @@ from annotated_region.backends.dnnl.ops.checks import (
     is_whole,
     tensor_problem,
 )
+from annotated_region.backends.dnnl.ops.normalization import reduced_axes, reduction_problem
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
 from annotated_region.backends.dnnl.parameters import (
+    Combination,
     Comparing,
     Comparison,
     Cumulation,
@@ -32,8 +34,9 @@ from annotated_region.backends.dnnl.parameters import (
     Range,
     Whole,
     WholeFunction,
+    WholeReduction,
 )
-from annotated_region.backends.dnnl.views import align_rank, broadcast_to, reshape
+from annotated_region.backends.dnnl.views import align_rank, broadcast_to, permute, reshape
 from annotated_region.targets.op_view import OpView
 from annotated_region.tvm_adapter.types import expect
 
@@ -70,6 +73,13 @@ COMPARISONS: Mapping[str, tuple[Comparison, bool]] = {
     "relax.greater_equal": (Comparison.LESS_EQUAL, True),
 }
 """The comparison in the runtime, and whether its operands are exchanged."""
+
+REDUCTIONS: Mapping[str, Combination] = {
+    "relax.sum": Combination.ADD,
+    "relax.prod": Combination.MUL,
+    "relax.min": Combination.MIN,
+    "relax.max": Combination.MAX,
+}
 
 NUMBERS = (FLOAT, *WHOLE, *BYTES)
 """The types that bytes are converted from and to."""
@@ -159,6 +169,18 @@ def _cumsum(call: OpConversion) -> TensorId:
     data = graph.cast(call.operand(0), call.importer.dtype(call.op.out_type))
     parameters = Cumulation((axis or 0) % len(call.shape), bool(call.attrs["exclusive"]))
     return call.add(Kind.CUMULATION, [reshape(graph, data, call.shape)], parameters)
+
+
+@converts(*REDUCTIONS, types=WHOLE, result=WHOLE, unless=reduction_problem, suits=is_whole)
+def _reduction(call: OpConversion) -> TensorId:
+    """A reduction of the last axis, which the reduced axes become."""
+    graph, shape, axes = call.graph, call.extents(0), reduced_axes(call.op)
+    kept = tuple(axis for axis in range(len(shape)) if axis not in axes)
+    moved = permute(graph, call.operand(0), (*kept, *axes))
+    before = tuple(shape[axis] for axis in kept)
+    rows = reshape(graph, moved, (*before, volume([shape[axis] for axis in axes])))
+    parameters = WholeReduction(REDUCTIONS[call.op.name])
+    return reshape(graph, graph.add(Kind.WHOLE_REDUCTION, (rows,), (*before, 1), parameters), call.shape)
 
 
 def _range_problems(op: OpView) -> Problems:

@@ -79,6 +79,40 @@ def _gathers() -> Iterator[tuple[str, Sequence[Array], Make]]:
     yield "index_tensor", pair, lambda x, i, j: op.index_tensor(x, [i, op.astype(j, LONG)])
 
 
+def _scatters() -> Iterator[tuple[str, Sequence[Array], Make]]:
+    for dtype in (FLOAT, *WHOLE):
+        block, rows, one = numbers(dtype, 5, 4, 3), numbers(dtype, 9, 4, 3), numbers(dtype, 9)
+        given = indices(5, 9, 4, 3) - 2  # some count from the end
+        for how in ("add", "mul", "min", "max"):
+            yield (
+                f"scatter_elements_{dtype}_{how}",
+                (block, given, rows),
+                lambda x, i, u, h=how: op.scatter_elements(x, i, u, 0, h),
+            )
+            yield (
+                f"scatter_nd_{dtype}_{how}",
+                (block, indices(4, 9, 2, dtype=SHORT), numbers(dtype, 9, 3)),
+                lambda x, i, u, h=how: op.scatter_nd(x, i, u, h),
+            )
+        places = (block, *(indices(extent, 9) for extent in block.shape), one)
+        yield f"index_put_{dtype}_add", places, lambda x, i, j, k, u: op.index_put(x, (i, j, k), u, True)
+    for dtype in (FLOAT, *WHOLE, TRUTH):
+        block = numbers(dtype, 5, 4, 3)
+        turned = np.argsort(RNG.random((5, 2, 3)), 1)  # each place once
+        yield (
+            f"scatter_elements_{dtype}",
+            (block, turned, numbers(dtype, 5, 2, 3)),
+            lambda x, i, u: op.scatter_elements(x, i, u, -2),
+        )
+        rows = (block, RNG.permutation(5)[:3, None], numbers(dtype, 3, 4, 3))
+        yield f"scatter_nd_{dtype}", rows, op.scatter_nd
+        crossed = (block, indices(3, 2), numbers(dtype, 2))
+        first = relax.const(np.array([-1, 3]))
+        yield f"index_put_{dtype}", crossed, lambda x, j, u, i=first: op.index_put(x, (i, j, j), u)
+    block = numbers(FLOAT, 5, 4).astype("int8")
+    yield "scatter_nd_bytes", (block, np.array([[3], [0]]), block[:2]), op.scatter_nd
+
+
 def _arithmetic() -> Iterator[tuple[str, Sequence[Array], Make]]:
     names = (
         "add", "subtract", "multiply", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor",
@@ -153,6 +187,8 @@ def _movements() -> Iterator[tuple[str, Sequence[Array], Make]]:
         yield f"part_{dtype}", block, lambda x: op.strided_slice(x, [1, 2], [1, 0], [5, 4], [2, 3])
         yield f"repeated_{dtype}", pair[:1], lambda x: op.tile(op.repeat(x, 2, 1), (2, 3))
         yield f"split_{dtype}", block, lambda x: op.split(x, [1, 3], 1)
+        for axis in (0, -2, 2):
+            yield f"flip_{dtype}_{axis}", block, lambda x, a=axis: op.flip(x, a)
     for dtype in WHOLE:
         given = (numbers(dtype, 5, 4),)
         yield f"pad_{dtype}", given, lambda x: op.nn.pad(x, (1, 1, 1, 2), "constant", -100)
@@ -163,6 +199,10 @@ def _sums_and_ranges() -> Iterator[tuple[str, Sequence[Array], Make]]:
         block = (numbers(dtype, 3, 5, 4),)
         for axis in (0, 1, -1, None):
             yield f"cumsum_{dtype}_{axis}", block, lambda x, a=axis: op.cumsum(x, a)
+        for name in ("sum", "prod", "min", "max") if dtype != FLOAT else ():
+            for axes in ([1], [0, -1], None):
+                yield f"{name}_{dtype}_{axes}", block, lambda x, n=name, a=axes: getattr(op, n)(x, a)
+            yield f"{name}_{dtype}_kept", block, lambda x, n=name: getattr(op, n)(x, [0], keepdims=True)
         yield f"cumsum_{dtype}_before", block, lambda x: op.cumsum(x, 1, exclusive=True)
     yield "cumsum_short_as_long", (numbers(SHORT, 3, 5),), lambda x: op.cumsum(x, 1, LONG)
     row = (numbers(LONG, 5),)
@@ -178,7 +218,7 @@ def _sums_and_ranges() -> Iterator[tuple[str, Sequence[Array], Make]]:
     )
 
 
-FAMILIES = (_gathers, _arithmetic, _conversions, _movements, _sums_and_ranges)
+FAMILIES = (_gathers, _scatters, _arithmetic, _conversions, _movements, _sums_and_ranges)
 WHOLE_CASES = [WholeCase(name, tuple(given), make) for each in FAMILIES for name, given, make in each()]
 
 
