@@ -104,8 +104,8 @@ def _scatters() -> Iterator[tuple[str, Sequence[Array], Make]]:
             (block, turned, numbers(dtype, 5, 2, 3)),
             lambda x, i, u: op.scatter_elements(x, i, u, -2),
         )
-        rows = (block, RNG.permutation(5)[:3, None], numbers(dtype, 3, 4, 3))
-        yield f"scatter_nd_{dtype}", rows, op.scatter_nd
+        chosen = (block, RNG.permutation(5)[:3, None], numbers(dtype, 3, 4, 3))
+        yield f"scatter_nd_{dtype}", chosen, op.scatter_nd
         crossed = (block, indices(3, 2), numbers(dtype, 2))
         first = relax.const(np.array([-1, 3]))
         yield f"index_put_{dtype}", crossed, lambda x, j, u, i=first: op.index_put(x, (i, j, j), u)
