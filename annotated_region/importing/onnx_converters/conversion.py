@@ -21,6 +21,7 @@ from annotated_region.importing.onnx_converters import (  # noqa: F401 - each re
     fused_ops,
     grouped_attention,
     integer_ops,
+    linear_quantization,
     norms,
     padding,
     pooling,
